@@ -1,0 +1,353 @@
+import datetime
+
+from buf.validate import validate_pb2 as _validate_pb2
+from google.protobuf import struct_pb2 as _struct_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from signalbox.v1 import caller_pb2 as _caller_pb2
+from signalbox.v1 import data_chat_pb2 as _data_chat_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class RunState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RUN_STATE_UNSPECIFIED: _ClassVar[RunState]
+    RUN_STATE_PENDING: _ClassVar[RunState]
+    RUN_STATE_RUNNING: _ClassVar[RunState]
+    RUN_STATE_AWAITING_INPUT: _ClassVar[RunState]
+    RUN_STATE_SUCCEEDED: _ClassVar[RunState]
+    RUN_STATE_FAILED: _ClassVar[RunState]
+    RUN_STATE_CANCELLED: _ClassVar[RunState]
+    RUN_STATE_NEEDS_REVIEW: _ClassVar[RunState]
+
+class ActiveRunPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACTIVE_RUN_POLICY_UNSPECIFIED: _ClassVar[ActiveRunPolicy]
+    ACTIVE_RUN_POLICY_REFUSE: _ClassVar[ActiveRunPolicy]
+    ACTIVE_RUN_POLICY_QUEUE: _ClassVar[ActiveRunPolicy]
+    ACTIVE_RUN_POLICY_CANCEL_ACTIVE: _ClassVar[ActiveRunPolicy]
+RUN_STATE_UNSPECIFIED: RunState
+RUN_STATE_PENDING: RunState
+RUN_STATE_RUNNING: RunState
+RUN_STATE_AWAITING_INPUT: RunState
+RUN_STATE_SUCCEEDED: RunState
+RUN_STATE_FAILED: RunState
+RUN_STATE_CANCELLED: RunState
+RUN_STATE_NEEDS_REVIEW: RunState
+ACTIVE_RUN_POLICY_UNSPECIFIED: ActiveRunPolicy
+ACTIVE_RUN_POLICY_REFUSE: ActiveRunPolicy
+ACTIVE_RUN_POLICY_QUEUE: ActiveRunPolicy
+ACTIVE_RUN_POLICY_CANCEL_ACTIVE: ActiveRunPolicy
+
+class RunInput(_message.Message):
+    __slots__ = ("data_chat",)
+    DATA_CHAT_FIELD_NUMBER: _ClassVar[int]
+    data_chat: _data_chat_pb2.DataChatInput
+    def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatInput, _Mapping]] = ...) -> None: ...
+
+class RunOutput(_message.Message):
+    __slots__ = ("data_chat",)
+    DATA_CHAT_FIELD_NUMBER: _ClassVar[int]
+    data_chat: _data_chat_pb2.DataChatOutput
+    def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatOutput, _Mapping]] = ...) -> None: ...
+
+class Run(_message.Message):
+    __slots__ = ("run_id", "agent", "graph_version", "thread_id", "caller", "correlation_id", "state", "input", "output", "stop_reason", "error", "input_request", "budget", "spend", "epoch", "create_time", "start_time", "end_time", "trace_id")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_VERSION_FIELD_NUMBER: _ClassVar[int]
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    STOP_REASON_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    INPUT_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    SPEND_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    TRACE_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    agent: str
+    graph_version: str
+    thread_id: str
+    caller: _caller_pb2.Caller
+    correlation_id: str
+    state: RunState
+    input: RunInput
+    output: RunOutput
+    stop_reason: str
+    error: str
+    input_request: InputRequest
+    budget: _caller_pb2.Budget
+    spend: Spend
+    epoch: int
+    create_time: _timestamp_pb2.Timestamp
+    start_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    trace_id: str
+    def __init__(self, run_id: _Optional[str] = ..., agent: _Optional[str] = ..., graph_version: _Optional[str] = ..., thread_id: _Optional[str] = ..., caller: _Optional[_Union[_caller_pb2.Caller, _Mapping]] = ..., correlation_id: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., input: _Optional[_Union[RunInput, _Mapping]] = ..., output: _Optional[_Union[RunOutput, _Mapping]] = ..., stop_reason: _Optional[str] = ..., error: _Optional[str] = ..., input_request: _Optional[_Union[InputRequest, _Mapping]] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., spend: _Optional[_Union[Spend, _Mapping]] = ..., epoch: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trace_id: _Optional[str] = ...) -> None: ...
+
+class Spend(_message.Message):
+    __slots__ = ("model_calls", "token_usage", "tool_calls", "wall_time_s")
+    MODEL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_USAGE_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    WALL_TIME_S_FIELD_NUMBER: _ClassVar[int]
+    model_calls: int
+    token_usage: _caller_pb2.TokenUsage
+    tool_calls: int
+    wall_time_s: float
+    def __init__(self, model_calls: _Optional[int] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., tool_calls: _Optional[int] = ..., wall_time_s: _Optional[float] = ...) -> None: ...
+
+class InputRequest(_message.Message):
+    __slots__ = ("input_request_id", "question", "options", "expire_time")
+    INPUT_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    input_request_id: str
+    question: str
+    options: _containers.RepeatedScalarFieldContainer[str]
+    expire_time: _timestamp_pb2.Timestamp
+    def __init__(self, input_request_id: _Optional[str] = ..., question: _Optional[str] = ..., options: _Optional[_Iterable[str]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class Decision(_message.Message):
+    __slots__ = ("decision_id", "run_id", "sequence", "router", "rule", "destination", "rejected_rules", "grounds", "facts", "policy_version", "checkpoint_id", "trace_id", "span_id", "node", "node_elapsed_ms", "calls", "decide_time")
+    DECISION_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    ROUTER_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_RULES_FIELD_NUMBER: _ClassVar[int]
+    GROUNDS_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_ID_FIELD_NUMBER: _ClassVar[int]
+    TRACE_ID_FIELD_NUMBER: _ClassVar[int]
+    SPAN_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    NODE_ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    DECIDE_TIME_FIELD_NUMBER: _ClassVar[int]
+    decision_id: str
+    run_id: str
+    sequence: int
+    router: str
+    rule: str
+    destination: str
+    rejected_rules: _containers.RepeatedCompositeFieldContainer[TriedRule]
+    grounds: _struct_pb2.Struct
+    facts: _struct_pb2.Struct
+    policy_version: str
+    checkpoint_id: str
+    trace_id: str
+    span_id: str
+    node: str
+    node_elapsed_ms: float
+    calls: _containers.RepeatedCompositeFieldContainer[NodeCall]
+    decide_time: _timestamp_pb2.Timestamp
+    def __init__(self, decision_id: _Optional[str] = ..., run_id: _Optional[str] = ..., sequence: _Optional[int] = ..., router: _Optional[str] = ..., rule: _Optional[str] = ..., destination: _Optional[str] = ..., rejected_rules: _Optional[_Iterable[_Union[TriedRule, _Mapping]]] = ..., grounds: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., facts: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., policy_version: _Optional[str] = ..., checkpoint_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., span_id: _Optional[str] = ..., node: _Optional[str] = ..., node_elapsed_ms: _Optional[float] = ..., calls: _Optional[_Iterable[_Union[NodeCall, _Mapping]]] = ..., decide_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class TriedRule(_message.Message):
+    __slots__ = ("rule", "grounds")
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    GROUNDS_FIELD_NUMBER: _ClassVar[int]
+    rule: str
+    grounds: _struct_pb2.Struct
+    def __init__(self, rule: _Optional[str] = ..., grounds: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+
+class NodeCall(_message.Message):
+    __slots__ = ("kind", "name", "outcome", "elapsed_ms", "token_usage")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_USAGE_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    name: str
+    outcome: str
+    elapsed_ms: float
+    token_usage: _caller_pb2.TokenUsage
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., outcome: _Optional[str] = ..., elapsed_ms: _Optional[float] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ...) -> None: ...
+
+class RunEvent(_message.Message):
+    __slots__ = ("sequence", "run_id", "event_time", "state_changed", "node_completed", "decision", "run_ended")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    STATE_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    NODE_COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    RUN_ENDED_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    run_id: str
+    event_time: _timestamp_pb2.Timestamp
+    state_changed: StateChanged
+    node_completed: NodeCompleted
+    decision: Decision
+    run_ended: RunEnded
+    def __init__(self, sequence: _Optional[int] = ..., run_id: _Optional[str] = ..., event_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_changed: _Optional[_Union[StateChanged, _Mapping]] = ..., node_completed: _Optional[_Union[NodeCompleted, _Mapping]] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ...) -> None: ...
+
+class StateChanged(_message.Message):
+    __slots__ = ("state", "input_request")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    INPUT_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    state: RunState
+    input_request: InputRequest
+    def __init__(self, state: _Optional[_Union[RunState, str]] = ..., input_request: _Optional[_Union[InputRequest, _Mapping]] = ...) -> None: ...
+
+class NodeCompleted(_message.Message):
+    __slots__ = ("node", "elapsed_ms", "calls")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    elapsed_ms: float
+    calls: _containers.RepeatedCompositeFieldContainer[NodeCall]
+    def __init__(self, node: _Optional[str] = ..., elapsed_ms: _Optional[float] = ..., calls: _Optional[_Iterable[_Union[NodeCall, _Mapping]]] = ...) -> None: ...
+
+class RunEnded(_message.Message):
+    __slots__ = ("run",)
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
+
+class CreateRunRequest(_message.Message):
+    __slots__ = ("input", "request_id", "thread_id", "correlation_id", "budget", "active_run_policy")
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_RUN_POLICY_FIELD_NUMBER: _ClassVar[int]
+    input: RunInput
+    request_id: str
+    thread_id: str
+    correlation_id: str
+    budget: _caller_pb2.Budget
+    active_run_policy: ActiveRunPolicy
+    def __init__(self, input: _Optional[_Union[RunInput, _Mapping]] = ..., request_id: _Optional[str] = ..., thread_id: _Optional[str] = ..., correlation_id: _Optional[str] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., active_run_policy: _Optional[_Union[ActiveRunPolicy, str]] = ...) -> None: ...
+
+class CreateRunResponse(_message.Message):
+    __slots__ = ("run",)
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
+
+class ExecuteRunRequest(_message.Message):
+    __slots__ = ("create",)
+    CREATE_FIELD_NUMBER: _ClassVar[int]
+    create: CreateRunRequest
+    def __init__(self, create: _Optional[_Union[CreateRunRequest, _Mapping]] = ...) -> None: ...
+
+class ExecuteRunResponse(_message.Message):
+    __slots__ = ("event",)
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    event: RunEvent
+    def __init__(self, event: _Optional[_Union[RunEvent, _Mapping]] = ...) -> None: ...
+
+class WatchRunRequest(_message.Message):
+    __slots__ = ("run_id", "after_sequence")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    AFTER_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    after_sequence: int
+    def __init__(self, run_id: _Optional[str] = ..., after_sequence: _Optional[int] = ...) -> None: ...
+
+class WatchRunResponse(_message.Message):
+    __slots__ = ("event",)
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    event: RunEvent
+    def __init__(self, event: _Optional[_Union[RunEvent, _Mapping]] = ...) -> None: ...
+
+class GetRunRequest(_message.Message):
+    __slots__ = ("run_id",)
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+
+class GetRunResponse(_message.Message):
+    __slots__ = ("run",)
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
+
+class ListRunsRequest(_message.Message):
+    __slots__ = ("agent", "state", "thread_id", "page_size", "page_token")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    state: RunState
+    thread_id: str
+    page_size: int
+    page_token: str
+    def __init__(self, agent: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., thread_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListRunsResponse(_message.Message):
+    __slots__ = ("runs", "next_page_token")
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[Run]
+    next_page_token: str
+    def __init__(self, runs: _Optional[_Iterable[_Union[Run, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class CancelRunRequest(_message.Message):
+    __slots__ = ("run_id",)
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+
+class CancelRunResponse(_message.Message):
+    __slots__ = ("run",)
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
+
+class ResumeRunRequest(_message.Message):
+    __slots__ = ("run_id", "input_request_id", "answer")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    INPUT_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    input_request_id: str
+    answer: str
+    def __init__(self, run_id: _Optional[str] = ..., input_request_id: _Optional[str] = ..., answer: _Optional[str] = ...) -> None: ...
+
+class ResumeRunResponse(_message.Message):
+    __slots__ = ("run",)
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    run: Run
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
+
+class ListDecisionsRequest(_message.Message):
+    __slots__ = ("run_id", "page_size", "page_token")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    page_size: int
+    page_token: str
+    def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListDecisionsResponse(_message.Message):
+    __slots__ = ("decisions", "next_page_token")
+    DECISIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    decisions: _containers.RepeatedCompositeFieldContainer[Decision]
+    next_page_token: str
+    def __init__(self, decisions: _Optional[_Iterable[_Union[Decision, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
