@@ -1,0 +1,360 @@
+"""The process that keeps one embedded Postgres: starts it, waits for it, and tidies up when its launcher is gone.
+
+Started by `postgres.py`. One JSON order comes by stdin, one JSON answer goes to stdout; then it waits until stdin is at
+its end (the launcher stopped or died), until SIGTERM, or until the server ends. Standard library only: it runs under
+`python -I -S`, so that it starts in a few milliseconds.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import pwd
+import select
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PORT_ATTEMPTS = 20
+FAST_SHUTDOWN_S = 20.0
+IMMEDIATE_SHUTDOWN_S = 10.0
+LOG_TAIL_LINES = 30
+POLL_S = 0.01
+
+_PROGRAMS = ("initdb", "postgres")
+_PR_SET_PDEATHSIG = 1
+_ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC", "PATH": os.defpath}
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class StartError(Exception):
+    """The server can't be started; the message is for the person who asked for it."""
+
+
+class PortTakenError(StartError):
+    """Another process took the port between choosing and binding it."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """The operating-system user that the server runs as; None of its fields are set when that is us."""
+
+    name: str | None = None
+    uid: int | None = None
+    gid: int | None = None
+
+    def own(self, path: Path) -> None:
+        """Give a path to this user."""
+        if self.uid is not None and self.gid is not None:
+            os.chown(path, self.uid, self.gid)
+
+    def can(self, path: Path, bits: int) -> bool:
+        """Say whether the user has these permission bits (as in the "other" class) on one path."""
+        if self.uid is None:
+            return True
+        status = path.stat()
+        if status.st_uid == self.uid:
+            return (status.st_mode >> 6) & bits == bits
+        if status.st_gid == self.gid:
+            return (status.st_mode >> 3) & bits == bits
+        return status.st_mode & bits == bits
+
+    def can_enter(self, path: Path) -> bool:
+        """Say whether the user can reach a directory: enter it and everything above it."""
+        return all(self.can(each, stat.S_IXOTH) for each in (path, *path.parents) if each.exists())
+
+    def can_use(self, tree: Path) -> bool:
+        """Say whether the user can reach and read a whole tree of files."""
+        read, enter = stat.S_IROTH, stat.S_IROTH | stat.S_IXOTH
+        return self.can_enter(tree) and all(
+            self.can(each, enter if each.is_dir() or each.parent.name == "bin" else read) for each in tree.rglob("*")
+        )
+
+
+def account_for(run_as: str) -> Account:
+    """Return the user to run the server as: ourselves, or `run_as` when we are root (Postgres refuses root)."""
+    if os.geteuid() != 0:
+        return Account()
+    try:
+        entry = pwd.getpwnam(run_as)
+    except KeyError as error:
+        raise StartError(f"Postgres can't run as root, and there is no user {run_as!r} to run it as") from error
+    if entry.pw_uid == 0:
+        raise StartError(f"Postgres can't run as root, and {run_as!r} is root too")
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+
+
+@contextlib.contextmanager
+def work_directory(account: Account) -> Iterator[Path]:
+    """Make a private directory that the server's user can enter, and remove it at the end."""
+    tried = list(dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")))  # noqa: S108 - mkdtemp follows
+    for parent in map(Path, tried):
+        if parent.is_dir() and os.access(parent, os.W_OK) and account.can_enter(parent):
+            break
+    else:
+        raise StartError(f"no temporary directory that user {account.name!r} can enter; tried {', '.join(tried)}")
+    path = Path(tempfile.mkdtemp(prefix="signalbox-postgres-", dir=parent))
+    try:
+        account.own(path)
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+def usable_install(install: Path, account: Account, work: Path) -> Path:
+    """Return an installation that the server's user can read: the one given, or a copy of what it needs of it."""
+    missing = [name for name in _PROGRAMS if not (install / "bin" / name).is_file()]
+    if missing:
+        raise StartError(f"{install / 'bin'} has no {' and no '.join(missing)}")
+    libraries = install.parent.with_name(f"{install.parent.name}.libs")  # where the wheel keeps libpq, found by rpath
+    if account.can_use(install) and (not libraries.exists() or account.can_use(libraries)):
+        return install
+    copy = work / install.parent.name / install.name
+    (copy / "bin").mkdir(parents=True)
+    for name in _PROGRAMS:
+        shutil.copy2(install / "bin" / name, copy / "bin" / name)
+    for name in ("lib", "share"):
+        shutil.copytree(install / name, copy / name)
+    if libraries.exists():
+        shutil.copytree(libraries, work / libraries.name)
+    for each in (work, *work.rglob("*")):
+        account.own(each)
+        if account.uid is not None and each != work:
+            each.chmod(0o700 if each.is_dir() or each.parent == copy / "bin" else 0o600)
+    return copy
+
+
+def die_with_keeper(expected_parent: int) -> None:
+    """In a child before exec: ask the kernel to end it when this process dies, however that happens."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # we ignore it, and exec would pass that on
+    if sys.platform != "linux":
+        return
+    # SIGINT is Postgres's fast shutdown: clients are cut off, data is flushed
+    if _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGINT)) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
+    if os.getppid() != expected_parent:
+        os._exit(1)
+
+
+class Cluster:
+    """One data directory and the server on it."""
+
+    def __init__(self, order: dict[str, Any], account: Account, work: Path) -> None:
+        self._order = order
+        self._account = account
+        self._work = work
+        self._bin = usable_install(Path(order["install_dir"]), account, work) / "bin"
+        self._data = Path(order["data_dir"]) if order["data_dir"] else work / "data"
+        self._log = work / "server.log"
+        self._server: subprocess.Popen[bytes] | None = None
+
+    def prepare(self) -> None:
+        """Make the cluster, or set the superuser's password anew when it is there already."""
+        self._data.parent.mkdir(parents=True, exist_ok=True)
+        if not self._account.can_enter(self._data.parent):
+            raise StartError(
+                f"user {self._account.name!r}, who must run the server because we are root, can't enter "
+                f"{self._data.parent}: choose another data directory"
+            )
+        if (self._data / "PG_VERSION").exists():
+            self._set_password()
+        else:
+            self._initialise()
+
+    def start(self) -> tuple[int, int]:
+        """Start the server; returns its port and process id."""
+        for _ in range(PORT_ATTEMPTS):
+            port = free_port()
+            try:
+                return port, self._start_on(port)
+            except PortTakenError:
+                continue
+        raise StartError(f"found no free port in {PORT_ATTEMPTS} attempts")
+
+    def stop(self) -> None:
+        """Stop the server, first gently, and wait for it."""
+        if self._server is None:
+            return
+        for kind, wait_s in ((signal.SIGINT, FAST_SHUTDOWN_S), (signal.SIGQUIT, IMMEDIATE_SHUTDOWN_S)):
+            self._server.send_signal(kind)  # does nothing to one that has ended
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._server.wait(wait_s)
+                return
+        self._server.kill()
+        self._server.wait()
+
+    @property
+    def running(self) -> bool:
+        """Whether the server is still alive."""
+        return self._server is not None and self._server.poll() is None
+
+    def _initialise(self) -> None:
+        self._data.mkdir(exist_ok=True, mode=0o700)
+        self._account.own(self._data)
+        password_file = self._work / "password"
+        password_file.touch(mode=0o600)
+        self._account.own(password_file)
+        password_file.write_text(self._order["password"])
+        try:
+            self._run(
+                "initdb",
+                f"--pgdata={self._data}",
+                f"--username={self._order['superuser']}",
+                f"--pwfile={password_file}",
+                "--auth=scram-sha-256",
+                "--encoding=UTF8",
+                "--locale-provider=builtin",  # sorts the same on every machine
+                "--locale=C.UTF-8",
+                "--no-instructions",
+                *([] if self._order["sync"] else ["--no-sync"]),
+            )
+        finally:
+            password_file.unlink()
+
+    def _set_password(self) -> None:
+        # The password lives in memory only, so the last one is gone. Single-user mode needs none, and it refuses a data
+        # directory in use. The password is URL-safe base64: nothing in it needs quoting.
+        statement = f"ALTER ROLE {self._order['superuser']} PASSWORD '{self._order['password']}'\n"
+        self._run("postgres", "--single", "-D", str(self._data), "postgres", stdin=statement)
+
+    def _run(self, program: str, *arguments: str, stdin: str = "") -> None:
+        done = subprocess.run(  # noqa: S603 - programs of the installation we were given
+            [str(self._bin / program), *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=self._order["start_timeout_s"],
+            check=False,
+            **self._as_server(),
+        )
+        if done.returncode != 0:
+            raise StartError(f"{program} failed with exit code {done.returncode}:\n{tail(done.stdout + done.stderr)}")
+
+    def _start_on(self, port: int) -> int:
+        settings = {
+            **self._order["settings"],
+            "listen_addresses": "127.0.0.1",
+            "port": str(port),
+            "unix_socket_directories": "",
+            "logging_collector": "off",
+        }
+        arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        with self._log.open("wb") as log:
+            self._server = subprocess.Popen(  # noqa: S603 - programs of the installation we were given
+                [str(self._bin / "postgres"), "-D", str(self._data), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                **self._as_server(),
+            )
+        deadline = time.monotonic() + float(self._order["start_timeout_s"])
+        while not self._ready():
+            if not self.running:
+                self._raise_exit(self._server)
+            if time.monotonic() > deadline:
+                self.stop()
+                raise StartError(
+                    f"not ready after {self._order['start_timeout_s']:.0f} s; its log ends:\n{self._log_tail()}"
+                )
+            time.sleep(POLL_S)
+        return self._server.pid
+
+    def _ready(self) -> bool:
+        # the server's own word, in its own directory: a connection could reach another server on that port
+        try:
+            lines = (self._data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        return (
+            self._server is not None
+            and len(lines) >= 8
+            and lines[0].strip() == str(self._server.pid)
+            and lines[7].strip() == "ready"
+        )
+
+    def _raise_exit(self, server: subprocess.Popen[bytes]) -> None:
+        text = self._log_tail()
+        if "Address already in use" in text:
+            raise PortTakenError("the port was taken")
+        raise StartError(f"the server ended with exit code {server.returncode}; its log ends:\n{text}")
+
+    def _log_tail(self) -> str:
+        return tail(self._log.read_text(errors="replace"))
+
+    def _as_server(self) -> dict[str, Any]:
+        keeper = os.getpid()
+        options: dict[str, Any] = {
+            "cwd": self._work,
+            "env": _ENVIRONMENT,
+            "umask": 0o077,
+            # after the change of user, which would clear it; safe here, as this process has one thread
+            "preexec_fn": lambda: die_with_keeper(keeper),
+        }
+        if self._account.uid is not None:
+            options |= {"user": self._account.uid, "group": self._account.gid, "extra_groups": []}
+        return options
+
+
+def free_port() -> int:
+    """Return a loopback port that is free at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def tail(text: str) -> str:
+    """Return the last lines of a log."""
+    return "\n".join(text.strip().splitlines()[-LOG_TAIL_LINES:]) or "(nothing)"
+
+
+def wait_for_the_end(cluster: Cluster, wakeup: socket.socket) -> None:
+    """Return when the launcher is gone, SIGTERM came, or the server ended by itself."""
+    while cluster.running:
+        ready, _, _ = select.select([sys.stdin.fileno(), wakeup], [], [])
+        if sys.stdin.fileno() in ready:
+            return
+        if signal.SIGTERM in wakeup.recv(64):
+            return
+
+
+def answer(report: dict[str, Any]) -> None:
+    """Tell the launcher how the start went."""
+    with contextlib.suppress(BrokenPipeError):  # it is gone: stdin says so next
+        os.write(sys.stdout.fileno(), json.dumps(report).encode() + b"\n")
+
+
+def keep() -> None:
+    """Carry out the order that comes by stdin."""
+    wakeup, notify = socket.socketpair()
+    notify.setblocking(False)
+    signal.set_wakeup_fd(notify.fileno())
+    for kind in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(kind, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    order = json.loads(sys.stdin.buffer.readline())  # nothing follows it, so the buffer holds nothing back
+    try:
+        account = account_for(order["run_as"])
+        with work_directory(account) as work:
+            cluster = Cluster(order, account, work)
+            try:
+                cluster.prepare()
+                port, pid = cluster.start()
+                answer({"port": port, "pid": pid})
+                wait_for_the_end(cluster, wakeup)
+            finally:
+                cluster.stop()
+    except (StartError, OSError, subprocess.TimeoutExpired) as error:
+        answer({"error": str(error)})
+
+
+if __name__ == "__main__":
+    keep()
