@@ -1,0 +1,54 @@
+"""Names that traces, logs, metrics and metadata share, each spelt once."""
+
+from typing import Final
+
+ERROR_DOMAIN: Final = "signalbox"
+METRIC_PREFIX: Final = "signalbox_"
+
+# Fields of log lines, span attributes (with the prefix "signalbox.") and baggage (likewise).
+RUN_ID: Final = "run_id"
+CORRELATION_ID: Final = "correlation_id"
+DECISION_ID: Final = "decision_id"
+AGENT: Final = "agent"
+ROUTER: Final = "router"
+RULE: Final = "rule"
+DESTINATION: Final = "destination"
+NODE: Final = "node"
+SEQUENCE: Final = "sequence"
+EPOCH: Final = "epoch"
+POLICY_VERSION: Final = "policy_version"
+TOOL_COUNT: Final = "tool_count"
+
+ATTRIBUTE_PREFIX: Final = "signalbox."
+BAGGAGE_FIELDS: Final = (RUN_ID, CORRELATION_ID, DECISION_ID, AGENT)
+
+# Metadata keys of gRPC calls.
+AUTHORIZATION: Final = "authorization"
+BEARER: Final = "Bearer "
+
+# Audiences and issuers of the platform's own tokens.
+AUDIENCE_RUNTIME: Final = "signalbox-runtime"
+AUDIENCE_EXECUTOR: Final = "signalbox-executor"
+ISSUER_GATEWAY: Final = "signalbox-gateway"
+ISSUER_RUNTIME: Final = "signalbox-runtime"
+
+# Roles that the platform itself knows.
+ROLE_ADMIN: Final = "admin"
+ROLE_OPERATOR: Final = "operator"
+
+# GenAI semantic conventions, https://opentelemetry.io/docs/specs/semconv/gen-ai/
+GEN_AI_OPERATION: Final = "gen_ai.operation.name"
+GEN_AI_PROVIDER: Final = "gen_ai.provider.name"
+GEN_AI_REQUEST_MODEL: Final = "gen_ai.request.model"
+GEN_AI_INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+GEN_AI_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+GEN_AI_TOOL_NAME: Final = "gen_ai.tool.name"
+GEN_AI_TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+GEN_AI_CHAT: Final = "chat"
+GEN_AI_EXECUTE_TOOL: Final = "execute_tool"
+GEN_AI_INVOKE_AGENT: Final = "invoke_agent"
+
+# RPC semantic conventions.
+RPC_SYSTEM: Final = "rpc.system"
+RPC_METHOD: Final = "rpc.method"
+RPC_STATUS: Final = "rpc.grpc.status_code"

@@ -1,0 +1,139 @@
+"""From settings to a serving process, and back down in order."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
+
+import grpc
+import uvloop
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from services.kit.interceptor import CallInterceptor
+from services.kit.logs import configure_logs, get_logger
+from services.kit.metrics import serve_metrics
+from services.kit.ready import write_ready_file
+from services.kit.settings import ServiceSettings, load_settings
+from services.kit.telemetry import FLUSH_TIMEOUT_MS, start_telemetry
+
+log = get_logger()
+SettingsT = TypeVar("SettingsT", bound=ServiceSettings)
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A servicer, how to add it to a server, and its full proto name."""
+
+    add: Callable[[Any, grpc.aio.Server], None]
+    servicer: object
+    name: str
+
+
+@dataclass(frozen=True)
+class Service:
+    """What a composition root built: the servicers, and how to let go of work in flight before the server stops."""
+
+    registrations: Sequence[Registration]
+    drain: Callable[[], Awaitable[None]] | None = None
+
+
+@dataclass(frozen=True)
+class Running:
+    """A service that serves."""
+
+    address: str
+    metrics_address: str
+
+
+Build = Callable[[SettingsT, AsyncExitStack], Awaitable[Service]]
+
+
+def main(name: str, settings_class: type[SettingsT], build: Build[SettingsT]) -> NoReturn:
+    """Runs a service until SIGTERM or SIGINT, then drains it and exits with status 0."""
+    settings = load_settings(settings_class)
+    configure_logs(name, settings.log_level)
+    uvloop.run(_serve(name, settings, build))
+    raise SystemExit(0)
+
+
+async def _serve(name: str, settings: SettingsT, build: Build[SettingsT]) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    async with running(name, settings, build):
+        await stopping.wait()
+        log.info("stopping")
+
+
+@asynccontextmanager
+async def running(name: str, settings: SettingsT, build: Build[SettingsT]) -> AsyncIterator[Running]:
+    """Serves inside the context; on the way out: NOT_SERVING, drain, stop the server, close what was built, flush."""
+    provider = start_telemetry(name, otlp_endpoint=settings.otlp_endpoint)
+    metrics_address, metrics_server = serve_metrics(settings.metrics_listen)
+    try:
+        async with AsyncExitStack() as stack:
+            server = _make_server(settings)
+            checks = health.aio.HealthServicer()
+            await checks.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
+            health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+            service = await build(settings, stack)
+            address = _register(server, service, settings)
+            await server.start()
+            await _tell(checks, service, health_pb2.HealthCheckResponse.SERVING)
+            if settings.ready_file:
+                write_ready_file(settings.ready_file, listen=address, metrics=metrics_address)
+            log.info("serving", address=address, metrics=metrics_address)
+            try:
+                yield Running(address, metrics_address)
+            finally:
+                await checks.enter_graceful_shutdown()
+                if service.drain:
+                    await service.drain()
+                await server.stop(settings.shutdown_grace_s)
+    finally:
+        metrics_server.shutdown()
+        await asyncio.to_thread(provider.force_flush, FLUSH_TIMEOUT_MS)
+
+
+def _make_server(settings: ServiceSettings) -> grpc.aio.Server:
+    return grpc.aio.server(
+        interceptors=[CallInterceptor()],
+        options=[
+            ("grpc.max_receive_message_length", settings.max_message_bytes),
+            ("grpc.max_send_message_length", settings.max_message_bytes),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+            # Clients reconnect now and then, so that new replicas get their share.
+            ("grpc.max_connection_age_ms", settings.max_connection_age_s * 1000),
+            ("grpc.max_connection_age_grace_ms", settings.max_connection_age_s * 1000),
+            # Two processes on one port would share its calls without a word.
+            ("grpc.so_reuseport", 0),
+        ],
+    )
+
+
+def _register(server: grpc.aio.Server, service: Service, settings: ServiceSettings) -> str:
+    for registration in service.registrations:
+        registration.add(registration.servicer, server)
+    names = [registration.name for registration in service.registrations]
+    reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+    host = settings.listen.rpartition(":")[0]
+    if settings.tls_cert and settings.tls_key and settings.tls_ca:
+        credentials = grpc.ssl_server_credentials(
+            [(settings.tls_key.read_bytes(), settings.tls_cert.read_bytes())],
+            root_certificates=settings.tls_ca.read_bytes(),
+            require_client_auth=True,
+        )
+        return f"{host}:{server.add_secure_port(settings.listen, credentials)}"
+    return f"{host}:{server.add_insecure_port(settings.listen)}"
+
+
+async def _tell(checks: Any, service: Service, status: Any) -> None:
+    for name in ["", *(registration.name for registration in service.registrations)]:
+        await checks.set(name, status)

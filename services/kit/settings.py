@@ -1,0 +1,72 @@
+"""Settings of a service: read once from the environment, typed, checked before anything starts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn, Self, TypeVar
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+EXIT_BAD_SETTINGS = 2
+ENV_PREFIX = "SIGNALBOX_"
+
+
+def _host_and_port(value: str) -> str:
+    host, _, port = value.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ValueError("must be host:port, for example 127.0.0.1:8443 (port 0 picks a free one)")
+    return value
+
+
+Address = Annotated[str, AfterValidator(_host_and_port)]
+
+
+class ServiceSettings(BaseSettings):
+    """Settings that every service has; a service adds its own in a subclass."""
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    listen: Address = Field("127.0.0.1:0", description="Address the service listens on; port 0 picks a free one.")
+    metrics_listen: Address = Field("127.0.0.1:0", description="Address of the Prometheus endpoint /metrics.")
+    ready_file: Path | None = Field(None, description="File to write the bound addresses to once the service is ready.")
+    otlp_endpoint: str = Field(
+        "", description="OTLP/gRPC endpoint for traces, http://host:port; empty exports nothing."
+    )
+    log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Lowest level that is logged.")
+    shutdown_grace_s: float = Field(20.0, gt=0, le=600, description="Seconds that calls in flight get after SIGTERM.")
+    max_message_bytes: int = Field(
+        4 * 1024 * 1024, ge=65536, le=256 * 1024 * 1024, description="Largest gRPC message accepted, in bytes."
+    )
+    max_connection_age_s: int = Field(
+        1800, ge=60, le=86400, description="Seconds after which a client is asked to reconnect, so that load spreads."
+    )
+    tls_cert: Path | None = Field(None, description="PEM certificate of the service; with key and CA, mTLS is on.")
+    tls_key: Path | None = Field(None, description="PEM private key of the certificate.")
+    tls_ca: Path | None = Field(None, description="PEM certificates of the authority that signs the peers.")
+
+    @model_validator(mode="after")
+    def _tls_is_whole(self) -> Self:
+        given = [self.tls_cert, self.tls_key, self.tls_ca]
+        if any(given) and not all(given):
+            raise ValueError("tls_cert, tls_key and tls_ca must be set together")
+        return self
+
+
+SettingsT = TypeVar("SettingsT", bound=ServiceSettings)
+
+
+def load_settings(settings_class: type[SettingsT]) -> SettingsT:
+    """Reads the settings from the environment, or prints what is wrong with them and exits with status 2."""
+    try:
+        return settings_class()
+    except ValidationError as error:
+        _refuse(error)
+
+
+def _refuse(error: ValidationError) -> NoReturn:
+    for problem in error.errors():
+        name = "_".join(str(part) for part in problem["loc"]).upper()
+        print(f"{ENV_PREFIX}{name}: {problem['msg']}" if name else problem["msg"], file=sys.stderr)  # noqa: T201
+    raise SystemExit(EXIT_BAD_SETTINGS)

@@ -1,0 +1,62 @@
+"""OpenTelemetry: set-up, and the context that follows a run across processes (W3C trace context and baggage)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from opentelemetry import baggage, context, propagate, trace
+from opentelemetry.baggage.propagation import W3CBaggagePropagator
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.propagators.composite import CompositePropagator
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from services.kit.names import ATTRIBUTE_PREFIX
+
+EXPORT_DELAY_MS = 500
+FLUSH_TIMEOUT_MS = 5000
+
+
+def start_telemetry(service: str, *, otlp_endpoint: str, sample_ratio: float = 1.0) -> TracerProvider:
+    """Makes the process's tracer provider; without an endpoint, spans carry ids but go nowhere."""
+    provider = TracerProvider(
+        resource=Resource.create({"service.name": service, "service.namespace": "signalbox"}),
+        sampler=ParentBased(TraceIdRatioBased(sample_ratio)),
+    )
+    if otlp_endpoint:
+        exporter = OTLPSpanExporter(endpoint=otlp_endpoint, insecure=otlp_endpoint.startswith("http://"))
+        provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=EXPORT_DELAY_MS))
+    trace.set_tracer_provider(provider)
+    propagate.set_global_textmap(CompositePropagator([TraceContextTextMapPropagator(), W3CBaggagePropagator()]))
+    return provider
+
+
+@cache
+def tracer() -> trace.Tracer:
+    """Returns the tracer of every span that the platform makes."""
+    return trace.get_tracer("signalbox")
+
+
+def carrying(ids: Mapping[str, str], parent: Context | None = None) -> Context:
+    """Returns a context whose baggage also carries the ids, by field name."""
+    carried = parent if parent is not None else context.get_current()
+    for field, value in ids.items():
+        carried = baggage.set_baggage(ATTRIBUTE_PREFIX + field, value, carried)
+    return carried
+
+
+def carried(field: str, within: Context | None = None) -> str:
+    """Returns an id from baggage, or an empty string."""
+    value = baggage.get_baggage(ATTRIBUTE_PREFIX + field, within)
+    return value if isinstance(value, str) else ""
+
+
+def trace_ids(span: trace.Span) -> tuple[str, str]:
+    """Returns trace id and span id in hexadecimal, or empty strings when the span is not real."""
+    ids = span.get_span_context()
+    return (f"{ids.trace_id:032x}", f"{ids.span_id:016x}") if ids.is_valid else ("", "")
