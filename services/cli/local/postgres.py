@@ -25,7 +25,9 @@ SUPERUSER = "postgres"
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
 
-_KEEPER = Path(__file__).with_name("postgres_keeper.py")
+# Our packages go last on the path: what is installed beside them must not shadow the standard library.
+_KEEPER = "import sys; sys.path.append(sys.argv[1]); from services.cli.local.postgres_keeper import keep; keep()"
+_PACKAGES = str(Path(__file__).resolve().parents[3])
 
 # Modest on purpose: it shares the machine with every service. No parallel workers: they need /dev/shm, which
 # containers keep at 64 MB, and the databases here are small.
@@ -98,11 +100,9 @@ class EmbeddedPostgres:
         secret = "" if password is None else f":{quote(password, safe='')}"
         return f"postgresql://{quote(user, safe='')}{secret}@127.0.0.1:{self._port}/{quote(database, safe='')}"
 
-    def start(self) -> None:
-        """Start the server and return when it accepts connections; raises PostgresStartError."""
-        if self._keeper is not None:
-            raise EmbeddedPostgresError("this embedded Postgres is already started")
-        order = {
+    def order(self) -> dict[str, Any]:
+        """Return what the keeper process is told to do; raises PostgresStartError when the wheel is not installed."""
+        return {
             "install_dir": str((self._install_dir or _installed()).resolve()),
             "data_dir": None if self._data_dir is None else str(self._data_dir.resolve()),
             "run_as": self._run_as,
@@ -112,8 +112,14 @@ class EmbeddedPostgres:
             "settings": self._settings,
             "start_timeout_s": self._start_timeout_s,
         }
-        keeper = subprocess.Popen(  # noqa: S603 - our own interpreter and file
-            [sys.executable, "-I", "-S", str(_KEEPER)],
+
+    def start(self) -> None:
+        """Start the server and return when it accepts connections; raises PostgresStartError."""
+        if self._keeper is not None:
+            raise EmbeddedPostgresError("this embedded Postgres is already started")
+        order = self.order()
+        keeper = subprocess.Popen(  # noqa: S603 - our own interpreter and code
+            [sys.executable, "-I", "-S", "-c", _KEEPER, _PACKAGES],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C in a terminal is for us; we stop the server after its clients
