@@ -9,13 +9,14 @@ import orjson
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from opentelemetry import context
+from signalbox.v1 import guard_pb2, guard_pb2_grpc
+
 from services.kit import deadline
 from services.kit.client import connect
 from services.kit.errors import FieldViolation, SignalboxError, error_detail
 from services.kit.server import Registration, Service, running
 from services.kit.settings import ServiceSettings
 from services.kit.telemetry import carried, carrying
-from signalbox.v1 import guard_pb2, guard_pb2_grpc
 
 
 class TooFond(SignalboxError):
@@ -28,7 +29,7 @@ class TooFond(SignalboxError):
 class Echo(guard_pb2_grpc.GuardServiceServicer):
     """Answers with what it sees of the call's context."""
 
-    async def Screen(self, request, servicer_context):  # type: ignore[no-untyped-def]  # noqa: N802
+    async def Screen(self, request, _context):  # type: ignore[no-untyped-def]  # noqa: N802
         """Fails, hangs or answers, as the question says."""
         if request.question == "leaf":
             raise TooFond("no", retry_after_s=1.5, violations=[FieldViolation("a.b", "is wrong")], metadata={"k": "v"})
@@ -41,7 +42,9 @@ class Echo(guard_pb2_grpc.GuardServiceServicer):
 
 async def build(_settings: ServiceSettings, _stack: AsyncExitStack) -> Service:
     """Serves Echo."""
-    return Service([Registration(guard_pb2_grpc.add_GuardServiceServicer_to_server, Echo(), "signalbox.v1.GuardService")])
+    return Service(
+        [Registration(guard_pb2_grpc.add_GuardServiceServicer_to_server, Echo(), "signalbox.v1.GuardService")]
+    )
 
 
 @pytest.fixture
@@ -101,7 +104,8 @@ async def test_health_follows_the_life_of_the_service(tmp_path) -> None:  # type
             watching = checks.Watch(health_pb2.HealthCheckRequest(service="signalbox.v1.GuardService"))
             first = await watching.read()
             assert first.status == health_pb2.HealthCheckResponse.SERVING
-            assert (await checks.Check(health_pb2.HealthCheckRequest())).status == health_pb2.HealthCheckResponse.SERVING
+            whole = await checks.Check(health_pb2.HealthCheckRequest())
+            assert whole.status == health_pb2.HealthCheckResponse.SERVING
             watching.cancel()
     with pytest.raises((grpc.aio.AioRpcError, asyncio.TimeoutError)):
         async with grpc.aio.insecure_channel(told["listen"]) as opened:
