@@ -1,0 +1,8 @@
+"""Starts the gateway: `python -m services.gateway`."""
+
+from services.gateway.server import build
+from services.gateway.settings import GatewaySettings
+from services.kit.server import main
+
+if __name__ == "__main__":
+    main("gateway", GatewaySettings, build)

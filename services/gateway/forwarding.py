@@ -1,0 +1,141 @@
+"""Calls to the runtime on a caller's behalf, and streams that outlive the replica they started on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import grpc
+from google.protobuf.message import Message
+from signalbox.v1 import runs_pb2, runs_pb2_grpc
+
+from services.gateway.errors import RuntimeUnavailable
+from services.gateway.metrics import EVENTS_REPEATED, STREAM_CONTINUATIONS, STREAMS_GIVEN_UP
+from services.gateway.recovery import Recovery, RecoveryPolicy, unavailable, was_cut, written_by_servicer
+from services.kit.identity import Caller, CallerTokenMinter, bearer_metadata
+from services.kit.logs import get_logger
+
+log = get_logger()
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+class Position:
+    """How far a caller's stream has come: the run, the last event delivered, and what that event was."""
+
+    def __init__(self, run_id: str = "", sequence: int = 0) -> None:
+        self.run_id = run_id
+        self.sequence = sequence
+        self._last: runs_pb2.RunEvent | None = None
+
+    def is_new(self, event: runs_pb2.RunEvent) -> bool:
+        """Whether an event has not been delivered yet."""
+        return event.sequence > self.sequence
+
+    def advance(self, event: runs_pb2.RunEvent) -> None:
+        """Note that an event is delivered."""
+        self.run_id, self.sequence, self._last = event.run_id, event.sequence, event
+
+    def is_final(self, was_cut: bool) -> bool:
+        """Whether nothing is left to deliver once the runtime's stream has ended, by itself or cut.
+
+        A run that awaits input ends its stream too. But in a replay that event may be followed by others, so after a
+        cut the runtime is asked. When a watch delivered nothing and ended by itself, its caller had seen all there is.
+        """
+        if self._last is None:
+            return bool(self.run_id) and not was_cut
+        if self._last.WhichOneof("event") == "run_ended":
+            return True
+        state = self._last.state_changed.state
+        return not was_cut and state == runs_pb2.RUN_STATE_AWAITING_INPUT
+
+
+class RunForwarder:
+    """Forwards calls to the runtime, with the gateway's word about who calls."""
+
+    def __init__(
+        self, runtime: runs_pb2_grpc.RunServiceAsyncStub, minter: CallerTokenMinter, policy: RecoveryPolicy
+    ) -> None:
+        self._runtime = runtime
+        self._minter = minter
+        self._policy = policy
+
+    async def call(self, method: Callable[..., Awaitable[ResponseT]], request: Message, caller: Caller) -> ResponseT:
+        """Make a unary call; the channel retries those that only read."""
+        try:
+            return await method(request, metadata=self._metadata(caller))
+        except grpc.aio.AioRpcError as error:
+            if was_cut(error) and not written_by_servicer(error):
+                raise unavailable() from error
+            raise
+
+    async def create(self, request: runs_pb2.CreateRunRequest, caller: Caller) -> runs_pb2.CreateRunResponse:
+        """Create a run, again after a cut: its request id makes a repeat harmless."""
+        request.request_id = request.request_id or str(uuid4())
+        recovery = Recovery(self._policy)
+        while True:
+            try:
+                return await self._runtime.CreateRun(request, metadata=self._metadata(caller))
+            except grpc.aio.AioRpcError as error:
+                if not was_cut(error):
+                    raise
+                await recovery.pause(error)
+
+    def execute(self, request: runs_pb2.ExecuteRunRequest, caller: Caller) -> AsyncGenerator[runs_pb2.RunEvent, None]:
+        """Create a run and yield its events, each once, until one closes the stream."""
+        request.create.request_id = request.create.request_id or str(uuid4())
+        return self._follow(Position(), caller, execute=request)
+
+    def watch(self, request: runs_pb2.WatchRunRequest, caller: Caller) -> AsyncGenerator[runs_pb2.RunEvent, None]:
+        """Yield the events of a run after a sequence number, each once, until one closes the stream."""
+        return self._follow(Position(request.run_id, request.after_sequence), caller)
+
+    async def _follow(
+        self, position: Position, caller: Caller, execute: runs_pb2.ExecuteRunRequest | None = None
+    ) -> AsyncGenerator[runs_pb2.RunEvent, None]:
+        recovery = Recovery(self._policy)
+        while True:
+            cut: grpc.aio.AioRpcError | None = None
+            call = self._open(position, caller, execute)
+            try:
+                async for response in call:
+                    if not position.is_new(response.event):
+                        EVENTS_REPEATED.inc()
+                        continue
+                    recovery.progressed()
+                    position.advance(response.event)
+                    yield response.event
+            except grpc.aio.AioRpcError as error:
+                if not was_cut(error):
+                    raise
+                cut = error
+            finally:
+                call.cancel()
+            if position.is_final(cut is not None):
+                return
+            await self._before_continuation(recovery, position, cut)
+
+    def _open(
+        self, position: Position, caller: Caller, execute: runs_pb2.ExecuteRunRequest | None
+    ) -> grpc.aio.UnaryStreamCall[Any, Any]:
+        metadata = self._metadata(caller)
+        # Before the first event the run may not exist yet: execute it again, by the same request id.
+        if execute is not None and not position.run_id:
+            return self._runtime.ExecuteRun(execute, metadata=metadata)
+        watch = runs_pb2.WatchRunRequest(run_id=position.run_id, after_sequence=position.sequence)
+        return self._runtime.WatchRun(watch, metadata=metadata)
+
+    async def _before_continuation(
+        self, recovery: Recovery, position: Position, cause: grpc.aio.AioRpcError | None
+    ) -> None:
+        code = cause.code().name if cause else "OK"
+        try:
+            await recovery.pause(cause, position.run_id)
+        except RuntimeUnavailable:
+            STREAMS_GIVEN_UP.inc()
+            raise
+        STREAM_CONTINUATIONS.labels(code).inc()
+        log.info("stream continued", run_id=position.run_id, after_sequence=position.sequence, code=code)
+
+    def _metadata(self, caller: Caller) -> tuple[tuple[str, str], ...]:
+        return (bearer_metadata(self._minter.mint(caller)),)

@@ -1,0 +1,21 @@
+"""What the gateway counts."""
+
+from prometheus_client import Counter, Gauge
+
+from services.kit.names import METRIC_PREFIX
+
+OPEN_STREAMS = Gauge(METRIC_PREFIX + "gateway_open_streams", "Streams to callers that are open now.", ["method"])
+STREAM_CONTINUATIONS = Counter(
+    METRIC_PREFIX + "gateway_stream_continuations_total",
+    "Streams opened again at the runtime after a cut, by the status that cut them.",
+    ["code"],
+)
+STREAMS_GIVEN_UP = Counter(
+    METRIC_PREFIX + "gateway_streams_given_up_total", "Streams that found no replica again in time."
+)
+EVENTS_REPEATED = Counter(
+    METRIC_PREFIX + "gateway_events_repeated_total", "Events that the runtime sent again and callers did not see twice."
+)
+QUOTA_REFUSALS = Counter(
+    METRIC_PREFIX + "gateway_quota_refusals_total", "Calls refused because a caller was over its quota.", ["quota"]
+)

@@ -1,0 +1,41 @@
+"""Settings of the gateway."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from services.kit.settings import ServiceSettings
+
+
+class GatewaySettings(ServiceSettings):
+    """What the gateway is told; see the README for how the quotas and the recovery of streams work."""
+
+    runtime_target: str = Field(min_length=1, description="gRPC target of the runtime, dns:///host:port or ipv4:….")
+    caller_token_private_key_file: Path = Field(
+        description="PEM file of the Ed25519 key that signs the gateway's word to the runtime about who calls."
+    )
+    caller_token_ttl_s: int = Field(60, ge=5, le=600, description="Seconds that this word is valid.")
+    jwks_url: str = Field("", pattern="^(https?://.+)?$", description="URL of the issuer's JWKS; or set jwks_file.")
+    jwks_file: Path | None = Field(None, description="File with the issuer's JWKS; or set jwks_url.")
+    jwt_issuer: str = Field(min_length=1, description="Issuer (iss) that callers' tokens must name.")
+    jwt_audience: str = Field(min_length=1, description="Audience (aud) that callers' tokens must name.")
+    jwt_roles_claim: str = Field("roles", min_length=1, description="Claim of callers' tokens that lists roles.")
+    quota_requests_per_minute: int = Field(
+        3000, ge=1, le=1_000_000, description="Calls a minute that one caller may make on this replica, on average."
+    )
+    quota_burst: int = Field(300, ge=1, le=1_000_000, description="Calls that one caller may make at once.")
+    quota_concurrent_streams: int = Field(
+        100, ge=1, le=100_000, description="Streams that one caller may hold open on this replica."
+    )
+    recovery_s: float = Field(
+        60, gt=0, le=3600, description="Seconds without progress after which a cut stream is given up."
+    )
+
+    @model_validator(mode="after")
+    def _one_source_of_keys(self) -> Self:
+        if bool(self.jwks_url) == bool(self.jwks_file):
+            raise ValueError("set either SIGNALBOX_JWKS_URL or SIGNALBOX_JWKS_FILE, and not both")
+        return self

@@ -1,0 +1,105 @@
+"""Who is let in at the gateway: only callers whose token its issuer signed, for this platform, now."""
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Callable
+
+import grpc
+import jwt
+import pytest
+from signalbox.v1 import runs_pb2
+
+from services.cli.local.keys import KEY_ID
+from services.kit.errors import error_detail
+from services.kit.identity import EDDSA, Caller, generate_keypair
+from tests.integration.gateway.conftest import Platform
+
+
+async def refused(platform: Platform, *metadata: tuple[str, str]) -> str:
+    """The reason for which a call is refused; nothing may have reached the runtime."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await platform.stub.ListRuns(runs_pb2.ListRunsRequest(), metadata=metadata)
+    assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    assert platform.calls == []
+    return error_detail(caught.value).reason
+
+
+def part(content: dict[str, object]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
+
+
+def other_key(platform: Platform) -> str:
+    claims = jwt.decode(platform.token(), options={"verify_signature": False})
+    return jwt.encode(claims, generate_keypair().private_pem, algorithm=EDDSA, headers={"kid": KEY_ID})
+
+
+def algorithm_none(platform: Platform) -> str:
+    _, claims, _ = platform.token().split(".")
+    return f"{part({'alg': 'none', 'typ': 'JWT', 'kid': KEY_ID})}.{claims}."
+
+
+def public_key_as_secret(platform: Platform) -> str:
+    _, claims, _ = platform.token().split(".")
+    signed = f"{part({'alg': 'HS256', 'typ': 'JWT', 'kid': KEY_ID})}.{claims}"
+    digest = hmac.new(platform.issuer_keys.public_pem.encode(), signed.encode(), hashlib.sha256).digest()
+    return f"{signed}.{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
+
+
+def tampered(platform: Platform) -> str:
+    header, claims, signature = platform.token().split(".")
+    content = json.loads(base64.urlsafe_b64decode(claims + "=="))
+    return f"{header}.{part({**content, 'roles': ['admin']})}.{signature}"
+
+
+def unknown_key_id(platform: Platform) -> str:
+    claims = jwt.decode(platform.token(), options={"verify_signature": False})
+    return jwt.encode(claims, platform.issuer_keys.private_pem, algorithm=EDDSA, headers={"kid": "another"})
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        pytest.param(lambda p: p.token(exp=int(time.time()) - 60), "TOKEN_EXPIRED", id="expired"),
+        pytest.param(lambda p: p.token(aud="somebody-else"), "TOKEN_INVALID", id="wrong audience"),
+        pytest.param(lambda p: p.token(aud=None), "TOKEN_INVALID", id="no audience"),
+        pytest.param(lambda p: p.token(iss="https://elsewhere.test"), "TOKEN_INVALID", id="wrong issuer"),
+        pytest.param(lambda p: p.token(exp=None), "TOKEN_INVALID", id="no expiry"),
+        pytest.param(lambda p: p.token(iat=int(time.time()) + 600), "TOKEN_INVALID", id="from the future"),
+        pytest.param(lambda p: p.token(sub=""), "TOKEN_INVALID", id="empty subject"),
+        pytest.param(lambda p: p.token(roles="admin"), "TOKEN_INVALID", id="roles are no list"),
+        pytest.param(other_key, "TOKEN_INVALID", id="wrong key"),
+        pytest.param(unknown_key_id, "TOKEN_INVALID", id="unknown key id"),
+        pytest.param(algorithm_none, "TOKEN_INVALID", id="algorithm none"),
+        pytest.param(public_key_as_secret, "TOKEN_INVALID", id="public key as HS256 secret"),
+        pytest.param(tampered, "TOKEN_INVALID", id="tampered"),
+        pytest.param(lambda p: p.token() + "A" * 5000, "TOKEN_INVALID", id="long"),
+        pytest.param(lambda _: "not-a-token", "TOKEN_INVALID", id="garbage"),
+        pytest.param(lambda _: "", "TOKEN_INVALID", id="empty"),
+    ],
+)
+async def test_a_bad_token_is_refused_with_its_reason(
+    platform: Platform, make: Callable[[Platform], str], reason: str
+) -> None:
+    assert await refused(platform, ("authorization", f"Bearer {make(platform)}")) == reason
+
+
+@pytest.mark.parametrize("metadata", [(), (("authorization", "Basic MjcK"),), (("x-token", "27"),)])
+async def test_no_token_is_refused(platform: Platform, metadata: tuple[tuple[str, str], ...]) -> None:
+    assert await refused(platform, *metadata) == "TOKEN_MISSING"
+
+
+async def test_streams_are_guarded_too(platform: Platform) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await anext(aiter(platform.stub.WatchRun(runs_pb2.WatchRunRequest())))
+    assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    assert platform.calls == []
+
+
+async def test_the_runtime_learns_who_calls_and_not_the_callers_token(platform: Platform) -> None:
+    metadata = (*platform.auth("27", roles=["admin", "operator"]), ("x-forwarded-user", "1"))
+    await platform.stub.ListRuns(runs_pb2.ListRunsRequest(), metadata=metadata)
+    [(_, _, caller)] = platform.calls  # the replica has verified the gateway's own token
+    assert caller == Caller("27", frozenset({"admin", "operator"}))
