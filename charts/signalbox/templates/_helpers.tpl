@@ -1,0 +1,87 @@
+{{/* Name of every object of the release, before the service's own part. */}}
+{{- define "signalbox.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Object name of one service. Takes (list root service-name). */}}
+{{- define "signalbox.serviceName" -}}
+{{- printf "%s-%s" (include "signalbox.fullname" (index . 0)) (index . 1 | replace "_" "-") -}}
+{{- end -}}
+
+{{/* Labels that select the pods of one service: never change, a Deployment's selector is immutable. */}}
+{{- define "signalbox.selectorLabels" -}}
+app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .name | replace "_" "-" }}
+{{- end -}}
+
+{{- define "signalbox.labels" -}}
+{{ include "signalbox.selectorLabels" . }}
+app.kubernetes.io/part-of: signalbox
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Image of one service: its own reference, or <prefix><service>:<tag>. */}}
+{{- define "signalbox.image" -}}
+{{- $default := printf "%s%s:%s" .root.Values.image.prefix (.name | replace "_" "-") (default .root.Chart.AppVersion .root.Values.image.tag) -}}
+{{- default $default .service.image -}}
+{{- end -}}
+
+{{/* What a pod needs to be allowed to do: nothing. */}}
+{{- define "signalbox.podSecurity" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  fsGroup: 65532
+  fsGroupChangePolicy: OnRootMismatch
+  seccompProfile:
+    type: RuntimeDefault
+{{- end -}}
+
+{{- define "signalbox.containerSecurity" -}}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: [ALL]
+{{- end -}}
+
+{{- define "signalbox.pullSecrets" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Name of the Secret behind an alias of `secrets`. Takes (list root alias what-asks). */}}
+{{- define "signalbox.secretName" -}}
+{{- $root := index . 0 -}}
+{{- required (printf "secrets.%s is missing or empty, and %s needs it" (index . 1) (index . 2)) (get $root.Values.secrets (index . 1)) -}}
+{{- end -}}
+
+{{/* Secret with the certificate of one service, or nothing. What speaks plain HTTP is for development, without TLS. */}}
+{{- define "signalbox.tlsSecret" -}}
+{{- if eq .service.protocol "grpc" -}}
+{{- default .root.Values.tls.secret .service.tlsSecret -}}
+{{- end -}}
+{{- end -}}
+
+{{/* ConfigMap with the files of one service: an existing one, or the chart's own. */}}
+{{- define "signalbox.configMapName" -}}
+{{- default (include "signalbox.serviceName" (list .root .name)) .service.configMap -}}
+{{- end -}}

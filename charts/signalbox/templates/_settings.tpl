@@ -1,0 +1,118 @@
+{{/*
+The settings of one service, as `env` entries by name. Each setting comes from exactly one place; a setting given twice,
+or left empty, stops the rendering with a message that names it.
+*/}}
+{{- define "signalbox.settings" -}}
+{{- $root := .root -}}
+{{- $name := .name -}}
+{{- $service := .service -}}
+{{- $where := printf "services.%s" $name -}}
+{{- $entries := list
+  (list "SIGNALBOX_LISTEN" (dict "value" (printf "0.0.0.0:%v" $service.port)))
+  (list "SIGNALBOX_METRICS_LISTEN" (dict "value" (printf "0.0.0.0:%v" $root.Values.metrics.port)))
+  (list "SIGNALBOX_LOG_LEVEL" (dict "value" $root.Values.logLevel))
+  (list "SIGNALBOX_SHUTDOWN_GRACE_S" (dict "value" (toString $root.Values.shutdownGraceS)))
+-}}
+{{- if $service.drainS -}}
+{{- $entries = append $entries (list "SIGNALBOX_DRAIN_S" (dict "value" (toString $service.drainS))) -}}
+{{- end -}}
+{{- with $root.Values.otlpEndpoint -}}
+{{- $entries = append $entries (list "SIGNALBOX_OTLP_ENDPOINT" (dict "value" .)) -}}
+{{- end -}}
+{{- if include "signalbox.tlsSecret" . -}}
+{{- range $setting, $file := dict "SIGNALBOX_TLS_CERT" "tls.crt" "SIGNALBOX_TLS_KEY" "tls.key" "SIGNALBOX_TLS_CA" "ca.crt" -}}
+{{- $entries = append $entries (list $setting (dict "value" (printf "/etc/signalbox/tls/%s" $file))) -}}
+{{- end -}}
+{{- end -}}
+{{- if $service.usesModel -}}
+{{- $entries = append $entries (list "SIGNALBOX_MODEL_BASE_URL" (dict "value" (include "signalbox.modelBaseUrl" $root))) -}}
+{{- if and $root.Values.model.baseUrl $root.Values.model.apiKey.secret -}}
+{{- $entries = append $entries (list "SIGNALBOX_MODEL_API_KEY" (include "signalbox.secretRef" (list $root $root.Values.model.apiKey "model.apiKey") | fromYaml)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $setting, $target := $service.targets -}}
+{{- $entries = append $entries (list $setting (dict "value" (include "signalbox.target" (list $root $target (printf "%s.targets.%s" $where $setting))))) -}}
+{{- end -}}
+{{- range $setting, $value := $service.env -}}
+{{- if eq (toString $value) "" -}}
+{{- fail (printf "%s.env.%s is empty: give it a value, or set it to null to leave it out" $where $setting) -}}
+{{- end -}}
+{{- $entries = append $entries (list $setting (dict "value" (toString $value))) -}}
+{{- end -}}
+{{- range $setting, $ref := $service.secretEnv -}}
+{{- $entries = append $entries (list $setting (include "signalbox.secretRef" (list $root $ref (printf "%s.secretEnv.%s" $where $setting)) | fromYaml)) -}}
+{{- end -}}
+{{- range $setting, $ref := $service.secretFiles -}}
+{{- $entries = append $entries (list $setting (dict "value" (printf "/etc/signalbox/secrets/%s/%s" $ref.secret $ref.key))) -}}
+{{- end -}}
+{{- range $setting, $file := $service.files -}}
+{{- $entries = append $entries (list $setting (dict "value" (printf "/etc/signalbox/files/%s" $file.name))) -}}
+{{- end -}}
+{{- $settings := dict -}}
+{{- range $entries -}}
+{{- $setting := first . -}}
+{{- if hasKey $settings $setting -}}
+{{- fail (printf "%s sets %s twice: settings come from one of targets, env, secretEnv, secretFiles, files, or from the chart itself" $where $setting) -}}
+{{- end -}}
+{{- $_ := set $settings $setting (last .) -}}
+{{- end -}}
+{{- toYaml $settings -}}
+{{- end -}}
+
+{{/* The same as a list for a container's `env`; with `only`, just the settings it names. */}}
+{{- define "signalbox.env" -}}
+{{- $settings := include "signalbox.settings" . | fromYaml -}}
+{{- $only := .only -}}
+{{- range $setting, $entry := $settings }}
+{{- if or (not $only) (has $setting $only) }}
+- name: {{ $setting }}
+  {{- toYaml $entry | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- range $only }}
+{{- if not (hasKey $settings .) }}
+{{- fail (printf "services.%s.migration.settings names %s, which the service does not set" $.name .) }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Takes (list root {secret, key} what-asks). */}}
+{{- define "signalbox.secretRef" -}}
+{{- $ref := index . 1 -}}
+valueFrom:
+  secretKeyRef:
+    name: {{ include "signalbox.secretName" (list (index . 0) $ref.secret (index . 2)) }}
+    key: {{ $ref.key }}
+{{- end -}}
+
+{{/* gRPC target of a service: every ready pod, by the headless Service's DNS. Takes (list root service-name what-asks). */}}
+{{- define "signalbox.target" -}}
+{{- $root := index . 0 -}}
+{{- $name := index . 1 -}}
+{{- $service := include "signalbox.enabledService" . | fromYaml -}}
+{{- printf "dns:///%s.%s.svc:%v" (include "signalbox.serviceName" (list $root $name)) $root.Release.Namespace $service.port -}}
+{{- end -}}
+
+{{- define "signalbox.enabledService" -}}
+{{- $root := index . 0 -}}
+{{- $name := index . 1 -}}
+{{- if not (hasKey $root.Values.services $name) -}}
+{{- fail (printf "%s names %q, which is not one of services" (index . 2) $name) -}}
+{{- end -}}
+{{- $service := mustMergeOverwrite (deepCopy $root.Values.serviceDefaults) (deepCopy (get $root.Values.services $name)) -}}
+{{- if not $service.enabled -}}
+{{- fail (printf "%s names %q, which is not enabled" (index . 2) $name) -}}
+{{- end -}}
+{{- toYaml $service -}}
+{{- end -}}
+
+{{- define "signalbox.modelBaseUrl" -}}
+{{- if .Values.model.baseUrl -}}
+{{- .Values.model.baseUrl -}}
+{{- else if (get .Values.services "offline_model").enabled -}}
+{{- $service := include "signalbox.enabledService" (list . "offline_model" "model.baseUrl") | fromYaml -}}
+{{- printf "http://%s.%s.svc:%v/v1" (include "signalbox.serviceName" (list . "offline_model")) .Release.Namespace $service.port -}}
+{{- else -}}
+{{- fail "model.baseUrl is empty: give the URL of an OpenAI-compatible endpoint, or enable services.offline_model" -}}
+{{- end -}}
+{{- end -}}

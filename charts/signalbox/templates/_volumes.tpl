@@ -1,0 +1,59 @@
+{{/*
+Files of one service: each secret key and each configuration file is mounted on its own path, and nothing else of the
+Secret. /tmp is the only place that can be written to.
+*/}}
+{{- define "signalbox.volumeMounts" -}}
+- name: scratch
+  mountPath: /tmp
+{{- if include "signalbox.tlsSecret" . }}
+- name: tls
+  mountPath: /etc/signalbox/tls
+  readOnly: true
+{{- end }}
+{{- if .service.secretFiles }}
+- name: secrets
+  mountPath: /etc/signalbox/secrets
+  readOnly: true
+{{- end }}
+{{- if .service.files }}
+- name: files
+  mountPath: /etc/signalbox/files
+  readOnly: true
+{{- end }}
+{{- end -}}
+
+{{- define "signalbox.volumes" -}}
+{{- $context := . -}}
+- name: scratch
+  emptyDir:
+    sizeLimit: {{ .service.scratch }}
+{{- with include "signalbox.tlsSecret" . }}
+- name: tls
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440
+{{- end }}
+{{- with .service.secretFiles }}
+- name: secrets
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- range $setting, $ref := . }}
+      - secret:
+          name: {{ include "signalbox.secretName" (list $context.root $ref.secret (printf "services.%s.secretFiles.%s" $context.name $setting)) }}
+          items:
+            - key: {{ $ref.key }}
+              path: {{ $ref.secret }}/{{ $ref.key }}
+      {{- end }}
+{{- end }}
+{{- with .service.files }}
+- name: files
+  configMap:
+    name: {{ include "signalbox.configMapName" $context }}
+    items:
+      {{- range . }}
+      - key: {{ .name }}
+        path: {{ .name }}
+      {{- end }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,245 @@
+"""The chart renders to manifests that a cluster takes, and the checked-in examples are what it renders to."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import kubernetes_validate  # type: ignore[import-untyped]
+import pytest
+import yaml
+
+from tests.contract.deploy.helm import CHART, EXAMPLES, Helm, HelmError, Manifest, example_names, parse
+from tests.contract.deploy.manifests import containers, named, of_kind, pod_spec, settings_of, workloads
+
+# From the oldest version that Chart.yaml admits to the newest that the validator knows.
+KUBERNETES_VERSIONS = ["1.29", "1.32", kubernetes_validate.latest_version()]
+# Not Kubernetes' own: the operator that reads it checks it.
+CUSTOM_RESOURCES = {"PodMonitor"}
+SERVICE_KINDS = {"Deployment", "Service", "ServiceAccount", "PodDisruptionBudget"}
+
+
+def test_lint_finds_nothing(helm: Helm) -> None:
+    for name in example_names():
+        assert "0 chart(s) failed" in helm.run("lint", "--strict", CHART, "--values", EXAMPLES / name / "values.yaml")
+
+
+def test_the_oldest_version_tested_is_the_oldest_admitted() -> None:
+    admitted = yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"]
+    assert admitted == f">={KUBERNETES_VERSIONS[0]}.0-0"
+
+
+@pytest.mark.parametrize("version", KUBERNETES_VERSIONS)
+def test_every_manifest_is_valid_kubernetes(manifests: list[Manifest], version: str) -> None:
+    checked = [manifest for manifest in manifests if manifest["kind"] not in CUSTOM_RESOURCES]
+    assert checked
+    for manifest in checked:
+        kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_the_validator_refuses_an_unknown_field(rendered: dict[str, list[Manifest]]) -> None:
+    deployment = yaml.safe_load(yaml.safe_dump(named(rendered["minimal"], "Deployment", "signalbox-guard")))
+    pod_spec_of = deployment["spec"]["template"]["spec"]
+    pod_spec_of["containers"][0]["readOnly"] = True
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(deployment, KUBERNETES_VERSIONS[0], strict=True)
+
+
+@pytest.mark.parametrize("name", example_names())
+def test_rendered_examples_are_current(name: str, rendered: dict[str, list[Manifest]]) -> None:
+    checked_in = parse((EXAMPLES / name / "rendered.yaml").read_text())
+    assert checked_in == rendered[name], "the chart has changed: run python -m tests.contract.deploy.helm"
+
+
+def test_object_names_are_unique_and_short_enough(manifests: list[Manifest]) -> None:
+    names = [(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests]
+    assert len(names) == len(set(names))
+    for _, name in names:
+        assert re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", name)
+
+
+def test_a_long_release_name_still_gives_valid_names(helm: Helm) -> None:
+    text = helm.run("template", "a" * 53, CHART, "--namespace", "n", "--values", EXAMPLES / "offline" / "values.yaml")
+    for manifest in parse(text):
+        assert len(manifest["metadata"]["name"]) <= 63
+        assert all(len(value) <= 63 for value in manifest["metadata"]["labels"].values())
+
+
+def test_every_service_becomes_the_same_kinds(manifests: list[Manifest]) -> None:
+    for deployment in of_kind(manifests, "Deployment"):
+        component = deployment["metadata"]["labels"]["app.kubernetes.io/component"]
+        kinds = {
+            manifest["kind"]
+            for manifest in manifests
+            if manifest["metadata"]["labels"].get("app.kubernetes.io/component") == component
+        }
+        assert kinds - {"ConfigMap"} == SERVICE_KINDS
+
+
+def test_selectors_match_their_own_pods_only(manifests: list[Manifest]) -> None:
+    pods = {
+        workload["metadata"]["name"]: workload["spec"]["template"]["metadata"]["labels"]
+        for workload in workloads(manifests)
+    }
+    selectors = [
+        (manifest["metadata"]["name"], manifest["spec"]["selector"]["matchLabels"])
+        for manifest in of_kind(manifests, "Deployment", "PodDisruptionBudget")
+    ]
+    selectors += [
+        (manifest["metadata"]["name"].removesuffix("-public"), manifest["spec"]["selector"])
+        for manifest in of_kind(manifests, "Service")
+    ]
+    selectors += [
+        (manifest["metadata"]["name"], constraint["labelSelector"]["matchLabels"])
+        for manifest in of_kind(manifests, "Deployment")
+        for constraint in pod_spec(manifest)["topologySpreadConstraints"]
+    ]
+    for owner, selector in selectors:
+        assert [name for name, labels in pods.items() if selector.items() <= labels.items()] == [owner]
+
+
+def test_services_are_headless_and_lead_to_a_port_of_the_pod(manifests: list[Manifest]) -> None:
+    for service in of_kind(manifests, "Service"):
+        name = service["metadata"]["name"]
+        if not name.endswith("-public"):
+            assert service["spec"]["clusterIP"] == "None"
+        deployment = named(manifests, "Deployment", name.removesuffix("-public"))
+        ports = {port["name"] for container in containers(deployment) for port in container["ports"]}
+        assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
+
+
+def test_a_public_service_is_made_only_when_asked_for(rendered: dict[str, list[Manifest]]) -> None:
+    def public(name: str) -> list[str]:
+        names = [service["metadata"]["name"] for service in of_kind(rendered[name], "Service")]
+        return [service for service in names if service.endswith("-public")]
+
+    assert public("minimal") == []
+    assert public("production") == ["signalbox-gateway-public"]
+
+
+def test_targets_lead_to_ports_of_headless_services(manifests: list[Manifest]) -> None:
+    addresses = {
+        f"{service['metadata']['name']}.signalbox.svc:{port['port']}"
+        for service in of_kind(manifests, "Service")
+        for port in service["spec"]["ports"]
+        if service["spec"].get("clusterIP") == "None"
+    }
+    targets = [
+        entry["value"].removeprefix("dns:///")
+        for workload in workloads(manifests)
+        for name, entry in settings_of(workload).items()
+        if name.endswith("_TARGET")
+    ]
+    assert len(targets) >= 3
+    assert set(targets) <= addresses
+
+
+def test_a_rollout_takes_no_pod_away_before_its_replacement_is_ready(manifests: list[Manifest]) -> None:
+    for deployment in of_kind(manifests, "Deployment"):
+        assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+
+
+def test_a_disruption_is_bounded_but_never_impossible(manifests: list[Manifest]) -> None:
+    for budget in of_kind(manifests, "PodDisruptionBudget"):
+        assert budget["spec"]["maxUnavailable"] in (1, "25%")
+        assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
+@pytest.mark.parametrize(("grace_s", "pod_s"), [("1", 11), ("20", 30), ("600", 610)])
+def test_the_pod_waits_longer_than_the_service_drains(helm: Helm, grace_s: str, pod_s: int) -> None:
+    manifests = helm.manifests([EXAMPLES / "minimal" / "values.yaml"], settings=[f"shutdownGraceS={grace_s}"])
+    for deployment in of_kind(manifests, "Deployment"):
+        assert settings_of(deployment)["SIGNALBOX_SHUTDOWN_GRACE_S"]["value"] == grace_s
+        drain_s = int(settings_of(deployment).get("SIGNALBOX_DRAIN_S", {"value": "0"})["value"])
+        assert pod_spec(deployment)["terminationGracePeriodSeconds"] == pod_s + drain_s
+        assert all("lifecycle" not in container for container in containers(deployment))
+
+
+def test_migrations_run_before_the_release_with_an_account_of_their_own(manifests: list[Manifest]) -> None:
+    (job,) = of_kind(manifests, "Job")
+    account = named(manifests, "ServiceAccount", pod_spec(job)["serviceAccountName"])
+    for manifest in (job, account):
+        assert manifest["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+    assert int(account["metadata"]["annotations"]["helm.sh/hook-weight"]) < int(
+        job["metadata"]["annotations"]["helm.sh/hook-weight"]
+    )
+    (container,) = containers(job)
+    (runtime,) = containers(named(manifests, "Deployment", "signalbox-runtime"))
+    assert container["image"] == runtime["image"]
+    assert container["command"] == ["python", "-m", "services.runtime.migrate"]
+    assert pod_spec(job)["restartPolicy"] == "Never"
+
+
+def test_metrics_are_found_by_annotation_or_by_the_operator(rendered: dict[str, list[Manifest]]) -> None:
+    for deployment in of_kind(rendered["minimal"], "Deployment"):
+        annotations = deployment["spec"]["template"]["metadata"]["annotations"]
+        ports = {port["name"]: port["containerPort"] for port in containers(deployment)[0]["ports"]}
+        assert annotations["prometheus.io/port"] == str(ports["metrics"])
+        assert settings_of(deployment)["SIGNALBOX_METRICS_LISTEN"]["value"] == f"0.0.0.0:{ports['metrics']}"
+    (monitor,) = of_kind(rendered["production"], "PodMonitor")
+    selector = monitor["spec"]["selector"]["matchLabels"]
+    for deployment in of_kind(rendered["production"], "Deployment"):
+        assert selector.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+        assert "prometheus.io/scrape" not in deployment["spec"]["template"]["metadata"]["annotations"]
+
+
+def test_a_changed_file_rolls_the_pods(helm: Helm) -> None:
+    def checksum(content: str) -> Any:
+        manifests = helm.manifests(
+            [EXAMPLES / "production" / "values.yaml"],
+            settings=[f"services.sql_executor.files.SIGNALBOX_POLICY_FILE.content={content}"],
+        )
+        pods = named(manifests, "Deployment", "signalbox-sql-executor")["spec"]["template"]
+        return pods["metadata"]["annotations"]["checksum/files"]
+
+    assert checksum("a") != checksum("b")
+    assert checksum("a") == checksum("a")
+
+
+def test_the_runtime_gets_time_to_hand_over_its_runs(manifests: list[Manifest]) -> None:
+    assert int(settings_of(named(manifests, "Deployment", "signalbox-runtime"))["SIGNALBOX_DRAIN_S"]["value"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["model.baseUrl="], "model.baseUrl is empty"),
+        (["services.gateway.env.SIGNALBOX_JWT_ISSUER="], "services.gateway.env.SIGNALBOX_JWT_ISSUER is empty"),
+        (
+            ["services.guard.enabled=false"],
+            'services.runtime.targets.SIGNALBOX_GUARD_TARGET names "guard", which is not en',
+        ),
+        (["services.runtime.targets.SIGNALBOX_GUARD_TARGET=gurad"], 'names "gurad", which is not one of services'),
+        (
+            ["secrets.database=null"],
+            "secrets.database is missing or empty, and services.runtime.secretEnv.SIGNALBOX_DATABASE",
+        ),
+        (["services.guard.env.SIGNALBOX_LISTEN=1"], "services.guard sets SIGNALBOX_LISTEN twice"),
+        (["services.sql_executor.configMap="], "services.sql_executor.files.SIGNALBOX_POLICY_FILE.content is empty"),
+        (
+            ["services.runtime.migration.settings={SIGNALBOX_X}"],
+            "migration.settings names SIGNALBOX_X, which the service",
+        ),
+    ],
+)
+def test_values_that_cannot_work_are_refused_with_their_name(helm: Helm, settings: list[str], message: str) -> None:
+    with pytest.raises(HelmError, match=re.escape(message)):
+        helm.template([EXAMPLES / "minimal" / "values.yaml"], settings=settings)
+
+
+def test_the_chart_alone_asks_for_what_it_needs(helm: Helm) -> None:
+    with pytest.raises(HelmError, match="is empty"):
+        helm.template()
+
+
+def test_a_new_service_needs_a_block_of_values_and_no_template(helm: Helm) -> None:
+    manifests = helm.manifests(
+        [EXAMPLES / "minimal" / "values.yaml"],
+        settings=["services.tide_table.port=50070", "services.runtime.targets.SIGNALBOX_TIDE_TARGET=tide_table"],
+    )
+    kinds = {manifest["kind"] for manifest in manifests if manifest["metadata"]["name"] == "signalbox-tide-table"}
+    assert kinds == SERVICE_KINDS
+    (container,) = containers(named(manifests, "Deployment", "signalbox-tide-table"))
+    assert container["image"] == "signalbox-tide-table:0.1.0"
+    runtime = settings_of(named(manifests, "Deployment", "signalbox-runtime"))
+    assert runtime["SIGNALBOX_TIDE_TARGET"]["value"] == "dns:///signalbox-tide-table.signalbox.svc:50070"

@@ -1,0 +1,72 @@
+"""The chart and the services agree: who there is, which settings each has, and which it must be given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from services.kit.settings import ENV_PREFIX
+from tests.contract.deploy import services
+from tests.contract.deploy.helm import EXAMPLES, Helm, Manifest
+from tests.contract.deploy.manifests import named, of_kind, settings_of
+
+SERVICES = sorted(services.in_chart())
+
+
+def test_the_chart_has_every_service_and_no_other() -> None:
+    assert services.in_chart() == services.in_source()
+
+
+@pytest.fixture(scope="module")
+def all_examples(rendered: dict[str, list[Manifest]], helm: Helm) -> dict[str, list[Manifest]]:
+    """Every example, with the services that are off by default switched on."""
+    switches = [f"services.{name}.enabled=true" for name in SERVICES]
+    return {name: helm.manifests([EXAMPLES / name / "values.yaml"], settings=switches) for name in rendered}
+
+
+def environment_of(service: str, manifests: list[Manifest]) -> dict[str, dict[str, Any]]:
+    return settings_of(named(manifests, "Deployment", f"signalbox-{service.replace('_', '-')}"))
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_knows_every_setting_that_it_is_given(service: str, all_examples: dict[str, list[Manifest]]) -> None:
+    known = {ENV_PREFIX + field.upper() for field in services.settings_class(service).model_fields}
+    for example, manifests in all_examples.items():
+        unknown = environment_of(service, manifests).keys() - known
+        assert not unknown, f"{example}: {service} has no setting {sorted(unknown)}"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_is_given_every_setting_that_it_requires(
+    service: str, all_examples: dict[str, list[Manifest]]
+) -> None:
+    fields = services.settings_class(service).model_fields
+    required = {ENV_PREFIX + name.upper() for name, field in fields.items() if field.is_required()}
+    for example, manifests in all_examples.items():
+        missing = required - environment_of(service, manifests).keys()
+        assert not missing, f"{example}: {service} requires {sorted(missing)}"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_starts_with_the_values_that_it_is_given(
+    service: str, all_examples: dict[str, list[Manifest]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for example, manifests in all_examples.items():
+        environment = environment_of(service, manifests)
+        with monkeypatch.context() as patch:
+            for name, entry in environment.items():
+                # What a secret holds is the operator's; a DSN is the strictest text that any of them must be.
+                patch.setenv(name, entry.get("value", "postgresql://reader@db.invalid/fleet"))
+            try:
+                services.settings_class(service)()
+            except ValidationError as error:
+                pytest.fail(f"{example}: {service} refuses what the chart gives it: {error}")
+
+
+def test_migrations_have_what_the_migrated_service_calls_them(manifests: list[Manifest]) -> None:
+    runtime = named(manifests, "Deployment", "signalbox-runtime")
+    (job,) = of_kind(manifests, "Job")
+    for name, entry in settings_of(job).items():
+        assert entry == settings_of(runtime)[name]

