@@ -1,0 +1,1 @@
+"""Executes the agents' graphs: run lifecycle, checkpoints, routing, the decision ledger."""

@@ -1,0 +1,1 @@
+"""The life of a run: claims, checkpoints, events, takeover, drain."""

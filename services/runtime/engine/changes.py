@@ -1,0 +1,130 @@
+"""What a step changed: how channel values are packed into a checkpoint's row, and put together again from many.
+
+A row holds, for each channel that changed, its new version and either the whole value or, for a list or map that only
+grew since a version already stored, what was added to that version. A step therefore costs what it changed, however
+long the history. Items of stored lists and maps must not be changed in place; state reducers make new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ormsgpack
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+Versions = Mapping[str, Any]
+# Shorter ones are cheaper to store whole than to put together.
+SHORTEST_BASE = 4
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A channel value that is in the database, and the version it has there."""
+
+    version: Any
+    value: Any
+
+
+def pack_changes(
+    serde: SerializerProtocol, values: Mapping[str, Any], versions: Versions, stored: Mapping[str, Stored]
+) -> bytes:
+    """Packs the changed channels' values. A version without a value is an empty channel and takes no room."""
+    whole: dict[str, Any] = {}
+    grown: dict[str, tuple[Any, Any]] = {}
+    for channel in versions:
+        if channel not in values:
+            continue
+        base = stored.get(channel)
+        added = growth(base.value, values[channel]) if base else None
+        if base is None or added is None:
+            whole[channel] = values[channel]
+        else:
+            grown[channel] = (base.version, added)
+    added_values = {channel: added for channel, (_, added) in grown.items()}
+    packed = {
+        "versions": {channel: version for channel, version in versions.items() if channel in values},
+        "whole": _dump(serde, whole),
+        "bases": {channel: base for channel, (base, _) in grown.items()},
+        "added": _dump(serde, added_values) if added_values else None,
+    }
+    return ormsgpack.packb(packed)
+
+
+def growth(before: Any, after: Any) -> Any | None:
+    """Returns what was added to a list or map, or None when it did not only grow."""
+    if type(before) is not type(after) or not isinstance(before, list | dict) or len(before) < SHORTEST_BASE:
+        return None
+    if isinstance(before, list):
+        same = len(after) >= len(before) and all(old is new for old, new in zip(before, after, strict=False))
+        return after[len(before) :] if same else None
+    missing = object()
+    if any(after.get(key, missing) is not value for key, value in before.items()):
+        return None
+    return {key: value for key, value in after.items() if key not in before}
+
+
+class History:
+    """The rows of one thread and namespace, from which the values of any of its checkpoints can be put together."""
+
+    def __init__(self, serde: SerializerProtocol, rows: Iterable[bytes]) -> None:
+        self._serde = serde
+        self._rows = [ormsgpack.unpackb(row, option=ormsgpack.OPT_NON_STR_KEYS) for row in rows]
+        self._row_of = {
+            (channel, version): index
+            for index, row in enumerate(self._rows)
+            for channel, version in row["versions"].items()
+        }
+        self._whole: dict[int, dict[str, Any]] = {}
+        self._added: dict[int, dict[str, Any]] = {}
+        self._values: dict[tuple[str, Any], Any] = {}
+
+    def values(self, versions: Versions) -> dict[str, Any]:
+        """Returns the values of the channels at these versions; channels that are empty there are left out."""
+        found = ((channel, version) for channel, version in versions.items() if (channel, version) in self._row_of)
+        return {channel: self._value(channel, version) for channel, version in found}
+
+    def _value(self, channel: str, version: Any) -> Any:
+        chain: list[Any] = []
+        while (channel, version) not in self._values:
+            index = self._row_of[channel, version]
+            bases = self._rows[index]["bases"]
+            if channel not in bases:
+                self._values[channel, version] = self._read(self._whole, "whole", index)[channel]
+                break
+            chain.append(version)
+            version = bases[channel]
+        value = self._values[channel, version]
+        if not chain:
+            return value
+        grown = value.copy()
+        for step in reversed(chain):
+            added = self._read(self._added, "added", self._row_of[channel, step])[channel]
+            grown.extend(added) if isinstance(grown, list) else grown.update(added)
+        self._values[channel, chain[0]] = grown
+        return grown
+
+    def _read(self, cache: dict[int, dict[str, Any]], part: str, index: int) -> dict[str, Any]:
+        if index not in cache:
+            cache[index] = _load(self._serde, self._rows[index][part])
+        return cache[index]
+
+
+def pack_writes(serde: SerializerProtocol, writes: Iterable[tuple[str, Any]]) -> bytes:
+    """Packs a task's writes."""
+    return ormsgpack.packb(_dump(serde, [list(write) for write in writes]))
+
+
+def unpack_writes(serde: SerializerProtocol, packed: bytes) -> list[tuple[str, Any]]:
+    """Reverses `pack_writes`."""
+    return [(channel, value) for channel, value in _load(serde, ormsgpack.unpackb(packed))]
+
+
+def _dump(serde: SerializerProtocol, value: Any) -> list[Any]:
+    kind, data = serde.dumps_typed(value)
+    return [kind, data]
+
+
+def _load(serde: SerializerProtocol, typed: list[Any]) -> Any:
+    return serde.loads_typed((typed[0], typed[1]))

@@ -1,0 +1,242 @@
+"""The checkpointer: LangGraph's contract, one statement a step, fenced by the run's claim, with the ledger inside.
+
+It differs from langgraph-checkpoint-postgres in four ways (docs/adr/0004-own-checkpoint-schema.md): a step stores what
+it changed; a step's writes, checkpoint, decisions and events are one statement; that statement writes nothing when the
+claim is lost; and nothing is serialised on a lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+import ormsgpack
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_id,
+    get_serializable_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from psycopg_pool import AsyncConnectionPool
+
+from services.runtime.engine.changes import Stored, pack_changes, pack_writes
+from services.runtime.engine.claim import Claim, StepWritten, step_rows
+from services.runtime.engine.history import CheckpointHistory
+from services.runtime.engine.queries import query
+from services.runtime.errors import ClaimLost
+
+# A task's writes wait this long for their step's checkpoint, to share its transaction. A task whose siblings are slow
+# is written ahead of them.
+WRITES_WAIT_S = 0.02
+STEPS = "steps"
+SPEND = "spend"
+_NOT_STORED = (STEPS,)
+
+
+class WriteRow(NamedTuple):
+    """A task's writes, or one special write of it."""
+
+    task_id: str
+    idx: int
+    task_path: str
+    writes: bytes
+
+
+class RunSaver(BaseCheckpointSaver[str]):
+    """Saves checkpoints; with a claim, those of one run, and only while the claim holds."""
+
+    def __init__(
+        self, pool: AsyncConnectionPool[Any], serde: SerializerProtocol, *, claim: Claim | None = None
+    ) -> None:
+        super().__init__(serde=serde)
+        self._pool = pool
+        self._claim = claim
+        self._stored: dict[tuple[str, str], dict[str, Stored]] = {}
+        self._waiting: dict[tuple[str, str, str], list[WriteRow]] = {}
+        self._flushes: set[asyncio.Task[None]] = set()
+        self._history = CheckpointHistory(pool, self.serde)
+        self._first = claim is not None and claim.fresh
+
+    def get_next_version(self, current: str | None, channel: None) -> str:
+        """Returns a version after `current`; the random part tells the branches of a fork apart."""
+        del channel
+        number = 0 if current is None else int(str(current).split(".")[0])
+        return f"{number + 1:010}.{secrets.randbits(48):012x}"
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Saves a checkpoint, its parent's waiting writes and the decisions it carries. Raises ClaimLost."""
+        thread_id, namespace = _place(config)
+        parent_id = config["configurable"].get("checkpoint_id")
+        values = checkpoint["channel_values"]
+        stored = self._stored.get((thread_id, namespace), {})
+        kept = {channel: value for channel, value in values.items() if channel not in _NOT_STORED}
+        row = {
+            "thread_id": thread_id,
+            "checkpoint_ns": namespace,
+            "checkpoint_id": checkpoint["id"],
+            "parent_checkpoint_id": parent_id,
+            "body": _pack_body(checkpoint),
+            "changes": pack_changes(self.serde, kept, new_versions, stored),
+            "metadata": orjson.dumps(get_serializable_checkpoint_metadata(config, metadata)).decode(),
+        }
+        waiting = self._waiting.pop((thread_id, namespace, parent_id or ""), [])
+        await self._write(row, waiting, values if STEPS in new_versions else {})
+        changed = {c: Stored(version, kept[c]) for c, version in new_versions.items() if c in kept}
+        self._stored[thread_id, namespace] = {**stored, **changed}
+        return _config(thread_id, namespace, checkpoint["id"])
+
+    async def _write(self, row: dict[str, Any], waiting: list[WriteRow], values: Mapping[str, Any]) -> None:
+        if self._claim is None:
+            async with self._pool.connection() as connection:
+                await connection.execute(query("put_checkpoint"), row)
+            if waiting:
+                await self._write_ahead(row["thread_id"], row["checkpoint_ns"], row["parent_checkpoint_id"], waiting)
+            return
+        steps = values.get(STEPS) or []
+        rows = step_rows(steps)
+        spend = values.get(SPEND) or dict.fromkeys(
+            ("model_calls", "tool_calls", "input_tokens", "output_tokens", "wall_time_s")
+        )
+        parameters = {
+            **row,
+            **spend,
+            **_write_columns(waiting),
+            "run_id": self._claim.run_id,
+            "epoch": self._claim.epoch,
+            "event_count": len(rows.events),
+            "decision_count": len(rows.decisions),
+            "decisions": orjson.dumps(rows.decisions, default=str).decode(),
+            "events": orjson.dumps(rows.events, default=str).decode(),
+        }
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(query("put_step"), parameters)
+            written = await cursor.fetchone()
+        if written is None:
+            raise ClaimLost(f"run {self._claim.run_id} is no longer claimed at epoch {self._claim.epoch}")
+        event_base, decision_base, cancel_requested, written_at = written
+        if steps:
+            self._claim.on_step(StepWritten(steps, event_base, decision_base, written_at, row["checkpoint_id"]))
+        if cancel_requested:
+            self._claim.on_cancel_requested()
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Saves a task's writes: with the step's checkpoint when that comes at once, else ahead of it."""
+        thread_id, namespace = _place(config)
+        checkpoint_id = config["configurable"]["checkpoint_id"]
+        rows = [WriteRow(task_id, idx, task_path, pack_writes(self.serde, part)) for idx, part in _split(writes)]
+        if self._claim is None or any(row.idx < 0 for row in rows):
+            await self._write_ahead(thread_id, namespace, checkpoint_id, rows)
+            return
+        self._waiting.setdefault((thread_id, namespace, checkpoint_id), []).extend(rows)
+        flush = asyncio.create_task(self._flush_later(thread_id, namespace, checkpoint_id))
+        self._flushes.add(flush)
+        flush.add_done_callback(self._flushes.discard)
+
+    async def _flush_later(self, thread_id: str, namespace: str, checkpoint_id: str) -> None:
+        await asyncio.sleep(WRITES_WAIT_S)
+        if rows := self._waiting.pop((thread_id, namespace, checkpoint_id), []):
+            await self._write_ahead(thread_id, namespace, checkpoint_id, rows)
+
+    async def _write_ahead(self, thread_id: str, namespace: str, checkpoint_id: str, rows: list[WriteRow]) -> None:
+        parameters = {
+            "thread_id": thread_id,
+            "checkpoint_ns": namespace,
+            "checkpoint_id": checkpoint_id,
+            "run_id": self._claim.run_id if self._claim else None,
+            "epoch": self._claim.epoch if self._claim else None,
+            **_write_columns(rows),
+        }
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(query("put_writes"), parameters)
+            written = await cursor.fetchone()
+        if not written or not written[0]:
+            raise ClaimLost(f"thread {thread_id} is no longer claimed")
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Returns the checkpoint that config names, or the latest of its thread."""
+        if self._first:
+            # Asked once before the first checkpoint of a run that nobody has executed yet.
+            self._first = False
+            return None
+        thread_id, namespace = _place(config)
+        found = await self._history.load(thread_id, namespace, get_checkpoint_id(config))
+        if found is None:
+            return None
+        versions = found.checkpoint["channel_versions"]
+        values = found.checkpoint["channel_values"]
+        self._stored[thread_id, namespace] = {c: Stored(versions[c], value) for c, value in values.items()}
+        return found
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - the name is LangGraph's
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Yields checkpoints, newest first."""
+        async for found in self._history.select(config, metadata_filter=filter, before=before, limit=limit):
+            yield found
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Deletes a thread's checkpoints and writes."""
+        await self._history.delete_threads([thread_id])
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copies a thread's checkpoints and writes under another id."""
+        await self._history.copy_thread(source_thread_id, target_thread_id)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Deletes the checkpoints whose metadata names one of the runs."""
+        await self._history.delete_for_runs(run_ids)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Deletes all but the latest checkpoint of each namespace of the threads, or with `delete`, all."""
+        await self._history.prune(thread_ids, strategy)
+
+
+def _place(config: RunnableConfig) -> tuple[str, str]:
+    configurable = config["configurable"]
+    return str(configurable["thread_id"]), configurable.get("checkpoint_ns", "")
+
+
+def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}}
+
+
+def _pack_body(checkpoint: Checkpoint) -> bytes:
+    return ormsgpack.packb({key: value for key, value in checkpoint.items() if key != "channel_values"})
+
+
+def _split(writes: Sequence[tuple[str, Any]]) -> list[tuple[int, list[tuple[str, Any]]]]:
+    """Splits writes by row: the special ones each have a row of their own, the others share row 0."""
+    special = [(WRITES_IDX_MAP[channel], [(channel, value)]) for channel, value in writes if channel in WRITES_IDX_MAP]
+    plain = [(channel, value) for channel, value in writes if channel not in WRITES_IDX_MAP]
+    return [*special, *([(0, plain)] if plain else [])]
+
+
+def _write_columns(rows: list[WriteRow]) -> dict[str, list[Any]]:
+    return {
+        "task_ids": [row.task_id for row in rows],
+        "idxs": [row.idx for row in rows],
+        "task_paths": [row.task_path for row in rows],
+        "writes": [row.writes for row in rows],
+    }

@@ -1,0 +1,86 @@
+"""Errors of the runtime.
+
+SignalboxError
+├── RunNotFound                 no such run, or another caller's
+├── RunEnded                    the run has ended and can't be changed
+├── ThreadBusy                  the thread has an active run
+├── StaleAnswer                 the answer is not for the question that the run asks now
+├── InvalidAnswer               the answer is none of the options
+├── Draining                    this replica takes no new runs
+├── ClaimLost                   another replica has claimed the run
+├── ModelFailed                 a model did not answer in a way that can be used
+└── ServiceFailed               guard, evaluator or executor did not answer
+"""
+
+from __future__ import annotations
+
+import grpc
+
+from services.kit.errors import SignalboxError
+
+
+class RunNotFound(SignalboxError):
+    """No such run, or another caller's."""
+
+    reason = "RUN_NOT_FOUND"
+    code = grpc.StatusCode.NOT_FOUND
+
+
+class RunEnded(SignalboxError):
+    """The run has ended and can't be changed."""
+
+    reason = "RUN_ENDED"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class ThreadBusy(SignalboxError):
+    """The thread has an active run, and the request said to refuse."""
+
+    reason = "THREAD_BUSY"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class StaleAnswer(SignalboxError):
+    """The answer is not for the question that the run asks now."""
+
+    reason = "STALE_ANSWER"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class InvalidAnswer(SignalboxError):
+    """The answer is none of the options."""
+
+    reason = "INVALID_ANSWER"
+    code = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class Draining(SignalboxError):
+    """This replica takes no new runs and has let go of its streams; another one goes on."""
+
+    reason = "DRAINING"
+    code = grpc.StatusCode.UNAVAILABLE
+    retryable = True
+
+
+class ClaimLost(SignalboxError):
+    """Another replica has claimed the run, or it has ended: nothing more may be written for it from here."""
+
+    reason = "CLAIM_LOST"
+    code = grpc.StatusCode.ABORTED
+    retryable = True
+
+
+class ModelFailed(SignalboxError):
+    """A model did not answer, or not in a way that can be used."""
+
+    reason = "MODEL_FAILED"
+    code = grpc.StatusCode.UNAVAILABLE
+    retryable = True
+
+
+class ServiceFailed(SignalboxError):
+    """The guard, the evaluator or an executor did not answer."""
+
+    reason = "SERVICE_FAILED"
+    code = grpc.StatusCode.UNAVAILABLE
+    retryable = True

@@ -1,0 +1,1 @@
+"""Decision tables: what they are, how a graph follows them, and how each decision is recorded."""

@@ -1,0 +1,44 @@
+"""Settings of the runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field, SecretStr
+
+from services.kit.settings import ServiceSettings
+
+
+class MigrationSettings(ServiceSettings):
+    """What a migration needs."""
+
+    database_dsn: SecretStr = Field(description="Platform database, postgresql://user:password@host:port/database.")
+
+
+class RuntimeSettings(MigrationSettings):
+    """What the runtime needs."""
+
+    database_pool_size: int = Field(8, ge=2, le=200, description="Connections to the platform database.")
+    database_prepare: bool = Field(
+        True, description="Prepare statements; turn off behind a pooler in transaction mode such as pgbouncer."
+    )
+    liveness_dsn: SecretStr | None = Field(
+        None,
+        description="Connection for the liveness lock, past any pooler; default: database_dsn.",
+    )
+    max_concurrent_runs: int = Field(64, ge=1, le=10_000, description="Runs that this replica executes at once.")
+    lease_s: float = Field(15, ge=1, le=600, description="Seconds after which a silent replica loses its runs.")
+    sweep_interval_s: float = Field(0.5, gt=0, le=60, description="Seconds between looks for runs to take over.")
+    drain_s: float = Field(10, gt=0, le=300, description="Seconds that nodes in flight get to end on SIGTERM.")
+    guard_target: str = Field(description="gRPC target of the guard.")
+    sql_executor_target: str = Field(description="gRPC target of the SQL executor.")
+    guard_timeout_s: float = Field(30, gt=0, le=300, description="Seconds that a screening may take.")
+    tool_timeout_s: float = Field(60, gt=0, le=600, description="Seconds that a tool call may take.")
+    run_token_private_key_file: Path = Field(description="PEM Ed25519 key that signs run tokens.")
+    caller_token_public_key_file: Path = Field(description="PEM Ed25519 key that verifies the gateway's word.")
+    model_base_url: str = Field(description="OpenAI-compatible endpoint of the models.")
+    model_api_key: SecretStr = Field(SecretStr(""), description="Key of that endpoint.")
+    model_timeout_s: float = Field(60, gt=0, le=600, description="Seconds that one model call may take.")
+    model_retries: int = Field(2, ge=0, le=10, description="Repeats of a model call after 429, 5xx or a timeout.")
+    agent_model: str = Field(description="Model that agents think with.")
+    format_model: str = Field(description="Model that words answers.")
