@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from services.kit.settings import ENV_PREFIX
+from services.offline_model.skills import SKILLS
+from services.runtime.settings import MigrationSettings
+from services.sql_executor.policy import load_policy
 from tests.contract.deploy import services
 from tests.contract.deploy.helm import EXAMPLES, Helm, Manifest
 from tests.contract.deploy.manifests import named, of_kind, settings_of
 
 SERVICES = sorted(services.in_chart())
+# What a Secret holds is the operator's; a DSN is the strictest text that any of them must be.
+A_SECRET = "postgresql://reader@db.invalid/fleet"
 
 
 def test_the_chart_has_every_service_and_no_other() -> None:
@@ -57,16 +63,34 @@ def test_a_service_starts_with_the_values_that_it_is_given(
         environment = environment_of(service, manifests)
         with monkeypatch.context() as patch:
             for name, entry in environment.items():
-                # What a secret holds is the operator's; a DSN is the strictest text that any of them must be.
-                patch.setenv(name, entry.get("value", "postgresql://reader@db.invalid/fleet"))
+                patch.setenv(name, entry.get("value", A_SECRET))
             try:
                 services.settings_class(service)()
             except ValidationError as error:
                 pytest.fail(f"{example}: {service} refuses what the chart gives it: {error}")
 
 
-def test_migrations_have_what_the_migrated_service_calls_them(manifests: list[Manifest]) -> None:
+def test_a_migration_is_given_what_it_requires(manifests: list[Manifest], monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = named(manifests, "Deployment", "signalbox-runtime")
     (job,) = of_kind(manifests, "Job")
     for name, entry in settings_of(job).items():
         assert entry == settings_of(runtime)[name]
+        monkeypatch.setenv(name, entry.get("value", A_SECRET))
+    MigrationSettings()
+
+
+def test_the_offline_example_names_models_that_the_offline_model_has(rendered: dict[str, list[Manifest]]) -> None:
+    named_models = {
+        entry["value"]
+        for deployment in of_kind(rendered["offline"], "Deployment")
+        for name, entry in settings_of(deployment).items()
+        if name.endswith("_MODEL")
+    }
+    assert len(named_models) == 3
+    assert named_models <= set(SKILLS)
+
+
+def test_the_policy_of_the_production_example_is_valid(rendered: dict[str, list[Manifest]], tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(named(rendered["production"], "ConfigMap", "signalbox-sql-executor")["data"]["policy.yaml"])
+    assert load_policy(file).database == "fleet"

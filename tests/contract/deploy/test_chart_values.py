@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.contract.deploy.helm import CHART, EXAMPLES, Helm, HelmError
+from tests.contract.deploy.helm import CHART, EXAMPLES, ROOT, Helm, HelmError
 from tests.contract.deploy.manifests import leaves
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
@@ -158,6 +158,17 @@ def test_every_documented_value_exists() -> None:
         here: Any = VALUES
         for part in name.split("."):
             here = here[part]
+
+
+def test_every_secret_is_in_the_operations_page_with_its_keys() -> None:
+    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \|", (ROOT / "docs" / "operations.md").read_text(), flags=re.MULTILINE)
+    described = {name: set(re.findall(r"`([^`]+)`", keys)) for name, keys in rows}
+    needed = [VALUES["model"]["apiKey"]]
+    for service in VALUES["services"].values():
+        needed += [*service.get("secretEnv", {}).values(), *service.get("secretFiles", {}).values()]
+    for reference in needed:
+        assert reference["key"] in described[VALUES["secrets"][reference["secret"]]]
+    assert {VALUES["secrets"][reference["secret"]] for reference in needed} == set(VALUES["secrets"].values())
 
 
 def test_a_service_block_knows_every_default_and_no_more() -> None:

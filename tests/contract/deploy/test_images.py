@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -72,22 +73,19 @@ def test_the_image_runs_as_nobody_without_a_shell() -> None:
 
 
 def test_the_launcher_runs_the_service_as_its_main_module(tmp_path: Path) -> None:
-    """Writes the launcher as the Dockerfile does, beside a service that says how it was started."""
-    (instruction,) = (rest for word, rest in instructions() if word == "RUN" and "bin/serve" in rest)
-    match = re.search(r"printf '([^']+)'", instruction)
-    assert match
-    text = match[1].replace("\\n", "\n") % "probe"
-    assert text.startswith("#!/opt/signalbox/bin/python\n")
-    (tmp_path / "services").mkdir()
-    (tmp_path / "services" / "__init__.py").touch()
-    (tmp_path / "services" / "probe").mkdir()
-    (tmp_path / "services" / "probe" / "__init__.py").touch()
-    (tmp_path / "services" / "probe" / "__main__.py").write_text(
-        "import sys\nprint(__name__, __package__, sys.argv[1:])\n"
-    )
+    """Writes the launcher with the Dockerfile's own command, beside a service that says how it was started."""
+    (command,) = (rest for word, rest in instructions() if word == "RUN" and "bin/serve" in rest)
     launcher = tmp_path / "serve"
-    launcher.write_text(text)
-    ran = subprocess.run([sys.executable, launcher, "word"], capture_output=True, text=True, timeout=60, check=True)
+    here = command.replace("/opt/signalbox/bin/serve", str(launcher)).replace(
+        "/opt/signalbox/bin/python", sys.executable
+    )
+    subprocess.run(["sh", "-c", here], env={"SERVICE": "probe", "PATH": os.environ["PATH"]}, timeout=60, check=True)
+    probe = tmp_path / "services" / "probe"
+    probe.mkdir(parents=True)
+    for package in (probe.parent, probe):
+        (package / "__init__.py").touch()
+    (probe / "__main__.py").write_text("import sys\nprint(__name__, __package__, sys.argv[1:])\n")
+    ran = subprocess.run([launcher, "word"], capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout == "__main__ services.probe ['word']\n"
 
 
@@ -149,6 +147,12 @@ def test_an_image_carries_nothing_that_its_service_does_not_import(service: str)
     used = {owner(name) for name in reached(service)[1]}
     unused = declared(service) - used - NOT_IMPORTED.keys()
     assert not unused, f"the extra {service} of pyproject.toml names what services/{service} does not import"
+
+
+def test_every_image_carries_what_all_need_and_no_more() -> None:
+    used = {owner(name) for service in SERVICES for name in reached(service)[1]}
+    unused = declared(None) - used
+    assert not unused, "the dependencies of pyproject.toml name what no service imports"
 
 
 def test_the_import_analysis_sees_every_form_of_import(tmp_path: Path) -> None:
