@@ -20,15 +20,20 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .name | replace "_" "-" }}
 {{- end -}}
 
-{{- define "signalbox.labels" -}}
+{{/* Labels of pods: no versions, as a changed label is a rollout. */}}
+{{- define "signalbox.podLabels" -}}
 {{ include "signalbox.selectorLabels" . }}
 app.kubernetes.io/part-of: signalbox
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- with .root.Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{- define "signalbox.labels" -}}
+{{ include "signalbox.podLabels" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- end -}}
 
 {{/* Image of one service: its own reference, or <prefix><service>:<tag>. */}}

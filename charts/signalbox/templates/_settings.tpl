@@ -109,7 +109,7 @@ valueFrom:
 {{- define "signalbox.modelBaseUrl" -}}
 {{- if .Values.model.baseUrl -}}
 {{- .Values.model.baseUrl -}}
-{{- else if (get .Values.services "offline_model").enabled -}}
+{{- else if (default dict (get .Values.services "offline_model")).enabled -}}
 {{- $service := include "signalbox.enabledService" (list . "offline_model" "model.baseUrl") | fromYaml -}}
 {{- printf "http://%s.%s.svc:%v/v1" (include "signalbox.serviceName" (list . "offline_model")) .Release.Namespace $service.port -}}
 {{- else -}}

@@ -183,6 +183,17 @@ def test_metrics_are_found_by_annotation_or_by_the_operator(rendered: dict[str, 
         assert "prometheus.io/scrape" not in deployment["spec"]["template"]["metadata"]["annotations"]
 
 
+def test_a_new_chart_version_alone_rolls_no_pod(manifests: list[Manifest]) -> None:
+    for workload in workloads(manifests):
+        labels = workload["spec"]["template"]["metadata"]["labels"]
+        assert not {"helm.sh/chart", "app.kubernetes.io/version"} & labels.keys()
+
+
+def test_an_unwanted_service_can_be_left_out_altogether(helm: Helm) -> None:
+    manifests = helm.manifests([EXAMPLES / "minimal" / "values.yaml"], settings=["services.offline_model=null"])
+    assert "signalbox-offline-model" not in {manifest["metadata"]["name"] for manifest in manifests}
+
+
 def test_a_changed_file_rolls_the_pods(helm: Helm) -> None:
     def checksum(content: str) -> Any:
         manifests = helm.manifests(
