@@ -1,0 +1,85 @@
+"""Embeddings from any OpenAI-compatible endpoint.
+
+EmbeddingsUnavailable   the endpoint did not answer, or not with embeddings that can be used
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+
+import openai
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+from services.kit import deadline
+from services.kit.metrics import MODEL_DURATION, exemplar
+from services.kit.names import GEN_AI_OPERATION, GEN_AI_PROVIDER, GEN_AI_REQUEST_MODEL
+from services.kit.telemetry import tracer
+
+OPERATION = "embeddings"
+BATCH = 64  # inputs per request: small servers refuse hundreds
+
+
+class EmbeddingsUnavailable(Exception):
+    """The embeddings endpoint did not answer, or not with embeddings that can be used."""
+
+
+class EmbeddingsClient:
+    """Asks one embeddings model; the caller closes it."""
+
+    def __init__(self, *, base_url: str, api_key: str, model: str, timeout_s: float, retries: int = 1) -> None:
+        self.model = model
+        self._timeout_s = timeout_s
+        self._client = openai.AsyncOpenAI(base_url=base_url, api_key=api_key or "none", max_retries=retries)
+
+    async def embed(self, purpose: str, texts: Sequence[str]) -> list[list[float]]:
+        """Return one vector per text, in order, all of one length; raises EmbeddingsUnavailable."""
+        vectors: list[list[float]] = []
+        for start in range(0, len(texts), BATCH):
+            vectors += await self._embed_batch(purpose, texts[start : start + BATCH])
+        if len({len(vector) for vector in vectors}) > 1:
+            raise EmbeddingsUnavailable(
+                f"the embeddings model {self.model!r} answered with vectors of different lengths"
+            )
+        return vectors
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _embed_batch(self, purpose: str, texts: Sequence[str]) -> list[list[float]]:
+        attributes = {GEN_AI_OPERATION: OPERATION, GEN_AI_PROVIDER: "openai", GEN_AI_REQUEST_MODEL: self.model}
+        start = time.perf_counter()
+        outcome = "error"
+        with tracer().start_as_current_span(
+            f"{OPERATION} {self.model}", kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
+        ) as span:
+            try:
+                vectors = await self._ask(texts)
+                outcome = "ok"
+            except openai.OpenAIError as error:
+                span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+                raise EmbeddingsUnavailable(
+                    f"the embeddings model {self.model!r} did not answer: {type(error).__name__}"
+                ) from error
+            finally:
+                MODEL_DURATION.labels(purpose, outcome).observe(time.perf_counter() - start, exemplar())
+        return vectors
+
+    async def _ask(self, texts: Sequence[str]) -> list[list[float]]:
+        # asked for as floats: the SDK's own default, base64, is not understood by every server
+        answer = await self._client.embeddings.create(
+            model=self.model, input=list(texts), encoding_format="float", timeout=deadline.remaining(self._timeout_s)
+        )
+        vectors = [each.embedding for each in sorted(answer.data or [], key=lambda each: each.index)]
+        if len(vectors) != len(texts):
+            raise EmbeddingsUnavailable(
+                f"the embeddings model {self.model!r} answered with {len(vectors)} vectors for {len(texts)} texts"
+            )
+        for vector in vectors:
+            if not vector or not all(map(math.isfinite, vector)) or not any(vector):
+                raise EmbeddingsUnavailable(
+                    f"the embeddings model {self.model!r} answered with an empty or broken vector"
+                )
+        return vectors
