@@ -198,7 +198,7 @@ def test_a_changed_file_rolls_the_pods(helm: Helm) -> None:
     def checksum(content: str) -> Any:
         manifests = helm.manifests(
             [EXAMPLES / "production" / "values.yaml"],
-            settings=[f"services.sql_executor.files.SIGNALBOX_POLICY_FILE.content={content}"],
+            settings=[f"services.sql_executor.files.SIGNALBOX_SQL_POLICY.content={content}"],
         )
         pods = named(manifests, "Deployment", "signalbox-sql-executor")["spec"]["template"]
         return pods["metadata"]["annotations"]["checksum/files"]
@@ -226,7 +226,7 @@ def test_the_runtime_gets_time_to_hand_over_its_runs(manifests: list[Manifest]) 
             "secrets.database is missing or empty, and services.runtime.secretEnv.SIGNALBOX_DATABASE",
         ),
         (["services.guard.env.SIGNALBOX_LISTEN=1"], "services.guard sets SIGNALBOX_LISTEN twice"),
-        (["services.sql_executor.configMap="], "services.sql_executor.files.SIGNALBOX_POLICY_FILE.content is empty"),
+        (["services.sql_executor.configMap="], "services.sql_executor.files.SIGNALBOX_SQL_POLICY.content is empty"),
         (
             ["services.runtime.migration.settings={SIGNALBOX_X}"],
             "migration.settings names SIGNALBOX_X, which the service",

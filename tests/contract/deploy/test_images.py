@@ -139,20 +139,20 @@ def test_an_image_carries_everything_that_its_service_imports(service: str) -> N
         distribution = owner(name)
         if distribution is None or distribution not in carried(service):
             missing[name] = distribution or "not installed"
-    assert not missing, f"the extra {service} of pyproject.toml lacks what services/{service} imports"
+    assert not missing, f"the extra {service} of pyproject.toml lacks what services/{service} imports: {missing}"
 
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_an_image_carries_nothing_that_its_service_does_not_import(service: str) -> None:
     used = {owner(name) for name in reached(service)[1]}
     unused = declared(service) - used - NOT_IMPORTED.keys()
-    assert not unused, f"the extra {service} of pyproject.toml names what services/{service} does not import"
+    assert not unused, f"the extra {service} of pyproject.toml names what services/{service} does not import: {unused}"
 
 
 def test_every_image_carries_what_all_need_and_no_more() -> None:
     used = {owner(name) for service in SERVICES for name in reached(service)[1]}
     unused = declared(None) - used
-    assert not unused, "the dependencies of pyproject.toml name what no service imports"
+    assert not unused, f"the dependencies of pyproject.toml name what no service imports: {unused}"
 
 
 def test_the_import_analysis_sees_every_form_of_import(tmp_path: Path) -> None:
