@@ -1,0 +1,1 @@
+"""An OpenAI-compatible server with a few deterministic skills; development and tests only."""

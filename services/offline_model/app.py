@@ -1,0 +1,173 @@
+"""The HTTP surface: chat completions, the list of models, health."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+from opentelemetry import context, propagate
+from opentelemetry.trace import SpanKind
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from services.kit.logs import get_logger
+from services.kit.names import GEN_AI_CHAT, GEN_AI_OPERATION, GEN_AI_REQUEST_MODEL
+from services.kit.telemetry import tracer
+from services.offline_model.completion import Completion, complete
+from services.offline_model.conversation import Skill, read_conversation
+from services.offline_model.errors import (
+    ApiError,
+    BadRequest,
+    MethodNotAllowed,
+    ModelNotFound,
+    RequestTooLarge,
+    RouteNotFound,
+    ToolChoiceNotMet,
+)
+from services.offline_model.metrics import COMPLETIONS, ERRORS
+from services.offline_model.wire import ChatRequest, read_request
+
+log = get_logger()
+
+
+class Endpoints:
+    """The handlers of the API's routes."""
+
+    def __init__(self, skills: Mapping[str, Skill], max_request_bytes: int) -> None:
+        self._skills = skills
+        self._max_request_bytes = max_request_bytes
+
+    async def chat_completions(self, request: Request) -> Response:
+        """Answers a conversation with the skill that the model name picks."""
+        chat = read_request(_decoded(await self._body(request)))
+        with (
+            _caller_context(request),
+            tracer().start_as_current_span(
+                f"{GEN_AI_CHAT} {chat.model}",
+                kind=SpanKind.SERVER,
+                attributes={GEN_AI_OPERATION: GEN_AI_CHAT, GEN_AI_REQUEST_MODEL: chat.model},
+            ),
+        ):
+            completion = self._complete(chat)
+        if not chat.stream:
+            return _json(completion.whole())
+        include_usage = chat.stream_options is not None and chat.stream_options.include_usage
+        return StreamingResponse(
+            _each(completion, include_usage), media_type="text/event-stream", headers={"cache-control": "no-cache"}
+        )
+
+    async def models(self, _request: Request) -> Response:
+        """Lists the models that this server plays."""
+        return _json({"object": "list", "data": [_model(name) for name in sorted(self._skills)]})
+
+    async def model(self, request: Request) -> Response:
+        """Describes one model."""
+        name = request.path_params["model"]
+        self._skill(name)
+        return _json(_model(name))
+
+    async def healthz(self, _request: Request) -> Response:
+        """Says that the server serves."""
+        return _json({"status": "ok"})
+
+    def _complete(self, chat: ChatRequest) -> Completion:
+        conversation = read_conversation(chat)
+        answer = self._skill(chat.model)(conversation)
+        if conversation.must_call and not answer.calls:
+            raise ToolChoiceNotMet(
+                f"tool_choice demands a tool call, and {chat.model} has nothing to call a tool with: {answer.text}",
+                param="tool_choice",
+            )
+        completion = complete(chat, answer)
+        COMPLETIONS.labels(chat.model, completion.finish_reason).inc()
+        log.info("completed", model=chat.model, finish_reason=completion.finish_reason, **completion.usage())
+        return completion
+
+    def _skill(self, model: str) -> Skill:
+        skill = self._skills.get(model)
+        if skill is None:
+            raise ModelNotFound(f"The model {model!r} does not exist; there are: {', '.join(sorted(self._skills))}.")
+        return skill
+
+    async def _body(self, request: Request) -> bytes:
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > self._max_request_bytes:
+                raise RequestTooLarge(f"The request body is larger than {self._max_request_bytes} bytes.")
+        return bytes(body)
+
+
+def make_app(skills: Mapping[str, Skill], *, max_request_bytes: int) -> Starlette:
+    """Builds the application."""
+    endpoints = Endpoints(skills, max_request_bytes)
+    routes = [
+        Route("/v1/chat/completions", endpoints.chat_completions, methods=["POST"]),
+        Route("/v1/models", endpoints.models, methods=["GET"]),
+        Route("/v1/models/{model}", endpoints.model, methods=["GET"]),
+        Route("/healthz", endpoints.healthz, methods=["GET"]),
+    ]
+    handlers: Mapping[Any, Callable[[Request, Any], Any]] = {
+        ApiError: _refuse,
+        HTTPException: _refuse_route,
+        ClientDisconnect: _gone,
+        Exception: _fail,
+    }
+    return Starlette(routes=routes, exception_handlers=handlers)
+
+
+@contextmanager
+def _caller_context(request: Request) -> Iterator[None]:
+    """Makes the caller's trace and baggage current, when the request carries them."""
+    token = context.attach(propagate.extract(request.headers))
+    try:
+        yield
+    finally:
+        context.detach(token)
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"The request body is not valid JSON: {error}.") from error
+
+
+async def _each(completion: Completion, include_usage: bool) -> AsyncIterator[bytes]:
+    for event in completion.events(include_usage=include_usage):
+        yield event
+
+
+async def _refuse(_request: Request, error: ApiError) -> Response:
+    ERRORS.labels(str(error.status)).inc()
+    log.info("refused", status=error.status, message=error.message)
+    return _json(error.body(), status=error.status)
+
+
+async def _refuse_route(request: Request, error: HTTPException) -> Response:
+    kind = MethodNotAllowed if error.status_code == MethodNotAllowed.status else RouteNotFound
+    return await _refuse(request, kind(f"There is no {request.method} {request.url.path}."))
+
+
+async def _gone(_request: Request, _error: ClientDisconnect) -> Response:
+    return Response(status_code=499)
+
+
+async def _fail(_request: Request, error: Exception) -> Response:
+    ERRORS.labels("500").inc()
+    log.error("failed", exc_info=error)
+    message = "The server had an error while processing the request; its log says which."
+    return _json({"error": {"message": message, "type": "server_error", "param": None, "code": None}}, status=500)
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "signalbox-offline"}
+
+
+def _json(document: Any, status: int = 200) -> Response:
+    return Response(orjson.dumps(document), status_code=status, media_type="application/json")

@@ -1,0 +1,93 @@
+"""What a skill sees of a request, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+
+from services.offline_model.wire import ChatRequest, NamedTool
+
+
+@dataclass(frozen=True)
+class CallMade:
+    """A tool call of the conversation so far, with its result when there is one."""
+
+    tool: str
+    arguments: dict[str, Any]
+    result: str | None
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A conversation by its roles, with the tools that may be called now."""
+
+    system: str
+    user: tuple[str, ...]
+    calls: tuple[CallMade, ...]
+    tools: tuple[str, ...]
+    must_call: bool
+
+    @property
+    def question(self) -> str:
+        """The last thing that the user said."""
+        return self.user[-1].strip() if self.user else ""
+
+    def results_of(self, tool: str) -> list[str]:
+        """Results of a tool's calls, oldest first."""
+        return [call.result for call in self.calls if call.tool == tool and call.result is not None]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool call that a skill asks for."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a skill answers: text, or calls of tools."""
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+
+
+class Skill(Protocol):
+    """A deterministic stand-in for a model: a conversation in, an answer out, nothing else."""
+
+    def __call__(self, conversation: Conversation) -> Answer: ...
+
+
+def read_conversation(request: ChatRequest) -> Conversation:
+    """Sorts a request's messages by what they are to a skill."""
+    results = {message.tool_call_id: message.text for message in request.messages if message.role == "tool"}
+    calls = tuple(
+        CallMade(call.function.name, _arguments(call.function.arguments), results.get(call.id))
+        for message in request.messages
+        for call in message.tool_calls
+    )
+    choice = request.tool_choice
+    tools = tuple(tool.function.name for tool in request.tools)
+    if choice == "none":
+        tools = ()
+    elif isinstance(choice, NamedTool):
+        tools = (choice.function.name,)
+    return Conversation(
+        system="\n\n".join(message.text for message in request.messages if message.role in {"system", "developer"}),
+        user=tuple(message.text for message in request.messages if message.role == "user"),
+        calls=calls,
+        tools=tools,
+        must_call=choice == "required" or isinstance(choice, NamedTool),
+    )
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """Reads arguments that some model wrote; what is no JSON object says nothing."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,124 @@
+"""What the prompts and tool results of the data agent contain, read back from their text.
+
+A `## Examples` section (or the result of `get_few_shot_examples`) holds pairs
+
+    Question: How many devices are there?
+    SQL: SELECT count(*) FROM devices
+
+the SQL running to a blank line or the next label. Notes are lines that begin with `- `. A result of `execute_db_query`
+begins with `rows: N`, may say `truncated: row_cap`, and goes on with a table under a header line, its cells parted by
+pipes or commas; a failure begins with `error: <reason>: message`.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+
+_HEADING = re.compile(r"^#{1,3}\s+(.+?)\s*$", re.MULTILINE)
+_PAIR = re.compile(
+    r"^[ \t]*(?:[-*\d.]+[ \t]+)?Question:[ \t]*(?P<question>.+?)\s*?\n\s*SQL:[ \t]*(?P<sql>.+?)"
+    r"(?=\n[ \t]*\n|\n[ \t]*(?:[-*\d.]+[ \t]+)?(?:Question|Answer|Notes?):|\n#|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+_FENCE = re.compile(r"^```\w*\s*|\s*```$")
+_ROWS = re.compile(r"^\s*rows:\s*(\d+)\s*$", re.IGNORECASE)
+_TRUNCATED = re.compile(r"^\s*truncated:\s*(\S.*)$", re.IGNORECASE)
+_ERROR = re.compile(r"^\s*error:\s*(?P<reason>[\w.-]+):\s*(?P<message>.*)", re.IGNORECASE | re.DOTALL)
+_RULER = re.compile(r"^[\s|+:=-]+$")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A question and the SQL that answers it."""
+
+    question: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class QueryError:
+    """A refusal or failure of a query."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """Rows of a query as text; `row_count` counts all rows, also those that the text left out."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    row_count: int
+    truncated: str
+
+
+@dataclass(frozen=True)
+class FormatRequest:
+    """The three sections of a prompt that asks for an answer in words."""
+
+    question: str
+    sql: str
+    result: str
+
+
+def read_examples(text: str) -> tuple[Example, ...]:
+    """Reads the question and SQL pairs of a prompt section or tool result."""
+    return tuple(
+        Example(" ".join(pair["question"].split()), _FENCE.sub("", pair["sql"].strip()).strip().rstrip(";"))
+        for pair in _PAIR.finditer(text)
+    )
+
+
+def section(text: str, *titles: str) -> str:
+    """Returns the text under the first heading whose title begins with one of these words; empty without one."""
+    headings = list(_HEADING.finditer(text))
+    for index, heading in enumerate(headings):
+        if heading[1].lower().startswith(tuple(title.lower() for title in titles)):
+            end = headings[index + 1].start() if index + 1 < len(headings) else len(text)
+            return text[heading.end() : end]
+    return ""
+
+
+def read_format_request(text: str) -> FormatRequest:
+    """Reads the sections `Question:`, `SQL:` and `Result:`; one that is missing is empty."""
+    found = re.match(
+        r"(?s).*?^\s*Question:[ \t]*(?P<q>.*?)(?:^\s*SQL:[ \t]*(?P<s>.*?))?(?:^\s*Result:[ \t]*(?P<r>.*))?\Z",
+        text,
+        re.MULTILINE,
+    )
+    if found is None:
+        return FormatRequest("", "", "")
+    parts = [(found[name] or "").strip() for name in ("q", "s", "r")]
+    return FormatRequest(parts[0], _FENCE.sub("", parts[1]).strip(), parts[2])
+
+
+def read_result(text: str) -> QueryResult | QueryError:
+    """Reads a result of `execute_db_query`."""
+    if error := _ERROR.match(text):
+        return QueryError(error["reason"], error["message"].strip())
+    count: int | None = None
+    truncated = ""
+    table: list[str] = []
+    for line in text.splitlines():
+        if not table and (found := _ROWS.match(line)):
+            count = int(found[1])
+        elif found := _TRUNCATED.match(line):
+            truncated = found[1].strip()
+        elif line.strip() and not _RULER.match(line):
+            table.append(line)
+    columns, rows = _read_table(table)
+    return QueryResult(columns, rows, len(rows) if count is None else count, truncated)
+
+
+def _read_table(lines: list[str]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    if not lines:
+        return (), ()
+    if "|" in lines[0]:
+        cells = [tuple(cell.strip() for cell in line.strip().strip("|").split("|")) for line in lines]
+    else:
+        cells = [tuple(cell.strip() for cell in row) for row in csv.reader(lines)]
+    width = len(cells[0])
+    return cells[0], tuple(row for row in cells[1:] if len(row) == width)

@@ -1,0 +1,196 @@
+"""What a question asks, taken apart: comparisons, time window, top N, names and numbers, and the words that remain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from services.offline_model.data_questions.words import content_words
+
+Operator = Literal["gt", "ge", "lt", "le", "eq", "ne", "between"]
+
+_NUMBER = r"(-?\d+(?:\.\d+)?)"
+_UNIT = r"(?:\s*(?:°\s*c?\b|%|degrees?(?: celsius)?\b|percent\b|hpa\b|c\b))?"
+_THAN = r"\s+than"
+_PATTERNS: tuple[tuple[Operator, str], ...] = (
+    ("between", rf"\b(?:between|from)\s+{_NUMBER}{_UNIT}\s*(?:and|to|-)\s*{_NUMBER}{_UNIT}"),
+    ("ge", rf"{_NUMBER}{_UNIT}\s+(?:or|and)\s+(?:more|above|higher|greater|over|hotter|warmer|up|later|newer)\b"),
+    ("le", rf"{_NUMBER}{_UNIT}\s+(?:or|and)\s+(?:less|below|lower|fewer|under|colder|cooler|earlier|older)\b"),
+    (
+        "ge",
+        r"(?:>=|=>|≥|\bat least|\bsince|\bno (?:less|lower|fewer) than|\bnot (?:less|lower|below|under)(?: than)?"
+        rf"|\b(?:greater|more|higher|hotter|warmer)\s+than\s+or\s+equal\s+to)\s*{_NUMBER}{_UNIT}",
+    ),
+    (
+        "le",
+        r"(?:<=|=<|≤|\bat most|\bup to|\bno (?:more|higher|greater) than|\bnot (?:more|higher|above|over)(?: than)?"
+        rf"|\b(?:less|lower|fewer|colder|cooler)\s+than\s+or\s+equal\s+to)\s*{_NUMBER}{_UNIT}",
+    ),
+    ("ne", rf"(?:!=|<>|≠|\bnot equal to|\bother than)\s*{_NUMBER}{_UNIT}"),
+    (
+        "gt",
+        r"(?:>|\babove|\bover|\bexceed(?:s|ed|ing)?|\bbeyond|\bafter"
+        rf"|\b(?:greater|more|higher|larger|bigger|hotter|warmer|newer|later){_THAN})\s*{_NUMBER}{_UNIT}",
+    ),
+    (
+        "lt",
+        r"(?:<|\bbelow|\bunder|\bbefore"
+        rf"|\b(?:less|lower|fewer|smaller|colder|cooler|older|earlier){_THAN})\s*{_NUMBER}{_UNIT}",
+    ),
+    ("eq", rf"(?:==?|\bequals?(?:\s+to)?|\bexactly)\s*{_NUMBER}{_UNIT}"),
+)
+_COMPARISONS = tuple((operator, re.compile(pattern, re.IGNORECASE)) for operator, pattern in _PATTERNS)
+_WINDOW = re.compile(
+    r"\b(?:(?:over|in|during|within|for|from|of|since)\s+)?(?:the\s+)?(?:last|past|previous)\s+(?:(\d+)\s*)?"
+    r"(minute|hour|day|week|month|year|h|d)s?\b",
+    re.IGNORECASE,
+)
+_SUPERLATIVE = (
+    r"(?:highest|lowest|hottest|coldest|warmest|coolest|newest|oldest|latest|most|least|largest|smallest|greatest)"
+)
+_TOP = (
+    re.compile(r"\b(?P<word>top|bottom|first|last)\s+(\d+)\b", re.IGNORECASE),
+    re.compile(rf"\b(\d+)(?=\s+(?:most\s+|least\s+)?{_SUPERLATIVE}\b)", re.IGNORECASE),
+    re.compile(rf"\b(\d+)(?=\s+\w+\s+(?:with|having|by|that have)\s+(?:the\s+)?{_SUPERLATIVE}\b)", re.IGNORECASE),
+)
+# "Which device has the lowest battery?", "the hottest ship": one is asked for.
+_ONE = re.compile(
+    rf"\b(?:which|what)(?:\s+is\s+(?:my|the))?\s+(?:\w+\s+)?\w+(?<!s)\s+(?:has|had|is|was|shows?)\s+(?:the\s+)?{_SUPERLATIVE}\b"
+    r"|\bthe\s+(?:hottest|coldest|warmest|coolest|oldest|newest)\s+\w+(?<!s)\b(?!\s+\w+s\b)"
+    r"|\bmy\s+(?:hottest|coldest|warmest|coolest|oldest|newest)\s+\w+(?<!s)\b",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"(?<!\w)[\"'\u201c\u2018\u00ab]([^\"'\u201d\u2019\u00bb]{1,200})[\"'\u201d\u2019\u00bb](?!\w)")
+_CODE = re.compile(r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*\b")
+_PROPER = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][a-z]+(?:\s+[A-Z][a-z]+)*\b")
+_LONE_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w])")
+_DIGITS = {
+    word: str(number)
+    for number, word in enumerate(
+        ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"), 2
+    )
+}
+_UNIT_OF = (("degree", "temperature"), ("°", "temperature"), ("hpa", "pressure"))
+_NUMBER_WORD = re.compile(r"\b(?:" + "|".join(_DIGITS) + r")\b", re.IGNORECASE)
+_HOURS = {"minute": 1 / 60, "hour": 1, "h": 1, "day": 24, "d": 24, "week": 168, "month": 720, "year": 8760}
+_UNITS = {"h": "hour", "d": "day"}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A bound on some quantity; `near` holds the words around it, nearest first, of which one may name a column."""
+
+    operator: Operator
+    values: tuple[str, ...]
+    near: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Window:
+    """A span of time up to now."""
+
+    amount: int
+    unit: str
+
+    @property
+    def hours(self) -> float:
+        """Its length."""
+        return self.amount * hours_of(self.unit)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A question taken apart."""
+
+    comparisons: tuple[Comparison, ...]
+    window: Window | None
+    top: int | None
+    names: tuple[str, ...]
+    numbers: tuple[str, ...]
+    words: frozenset[str]
+
+
+def hours_of(unit: str) -> float:
+    """Gives a time unit in hours; raises KeyError for what is none."""
+    return _HOURS[unit.lower().removesuffix("s") or unit]
+
+
+class _Text:
+    """A question being taken apart: each pattern takes its matches out and leaves a blank."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def take(
+        self, pattern: re.Pattern[str], keep: Callable[[re.Match[str]], bool] = lambda _: True
+    ) -> list[re.Match[str]]:
+        """Takes out all matches that are to be kept, in order."""
+        found = [match for match in pattern.finditer(self.text) if keep(match)]
+        for match in reversed(found):
+            self.text = self.text[: match.start()] + " " * (match.end() - match.start()) + self.text[match.end() :]
+        return found
+
+
+def read_question(question: str) -> Reading:
+    """Takes a question apart; never fails, at worst everything is words."""
+    text = _Text(_NUMBER_WORD.sub(lambda word: _DIGITS[word[0].lower()], " ".join(question.split())))
+    names = [(match.start(), match[1]) for match in text.take(_QUOTED)]
+    window = next((_window(match) for match in text.take(_WINDOW)), None)
+    top, superlative = _take_top(text)
+    whole = text.text
+    comparisons = [
+        (match.start(), _comparison(operator, match, whole))
+        for operator, pattern in _COMPARISONS
+        for match in text.take(pattern)
+    ]
+    names += [(match.start(), match[0]) for match in text.take(_CODE)]
+    names += [(match.start(), match[0]) for match in text.take(_PROPER, keep=_is_name)]
+    numbers = [match[0] for match in text.take(_LONE_NUMBER)]
+    return Reading(
+        comparisons=tuple(comparison for _, comparison in sorted(comparisons, key=lambda found: found[0])),
+        window=window,
+        top=top,
+        names=tuple(name for _, name in sorted(names)),
+        numbers=tuple(numbers),
+        words=_words(text.text, comparisons, superlative),
+    )
+
+
+def _take_top(text: _Text) -> tuple[int | None, str]:
+    """Takes out how many are asked for; `top 5` and `bottom 5` also say of what."""
+    if _ONE.search(text.text):
+        return 1, ""
+    for pattern in _TOP:
+        for match in text.take(pattern):
+            word = (match.groupdict().get("word") or "").lower()
+            return int(match.groups()[-1]), {"top": "most", "bottom": "least"}.get(word, "")
+    return None, ""
+
+
+def _is_name(match: re.Match[str]) -> bool:
+    """A capitalised word is a name unless it is an ordinary word that somebody capitalised."""
+    return " " in match[0] or content_words(match[0]) == [match[0].lower()]
+
+
+def _window(match: re.Match[str]) -> Window:
+    unit = match[2].lower()
+    return Window(int(match[1] or 1), _UNITS.get(unit, unit))
+
+
+def _comparison(operator: Operator, match: re.Match[str], text: str) -> Comparison:
+    own = content_words(re.sub(r"\d", " ", match[0])) + [
+        column for unit, column in _UNIT_OF if unit in match[0].lower()
+    ]
+    before = content_words(text[: match.start()])[::-1]
+    return Comparison(operator, match.groups(), (*own, *before, *content_words(text[match.end() :])[:2]))
+
+
+def _words(rest: str, comparisons: list[tuple[int, Comparison]], superlative: str) -> frozenset[str]:
+    """The words that remain; `hotter than 10` names temperature, `top 5` means the most unless the rest says else."""
+    words = set(content_words(rest))
+    words.update({"temperature"} if any("temperature" in c.near[:1] for _, c in comparisons) else ())
+    if superlative and not words & {"most", "least", "latest", "earliest"}:
+        words.add(superlative)
+    return frozenset(words)

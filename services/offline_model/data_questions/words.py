@@ -1,0 +1,93 @@
+"""Words of a question, brought to a common form so that two ways of asking the same look alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+
+def _listed(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+# Words that say nothing about what is asked.
+_STOP = _listed(
+    """
+    a an the of in on at to for from by with without within into out up about since is are was were be been am do does
+    did has have had having me my mine our i we you your it its this that these those there their they and or but as
+    please can could would will all any some only just too very really currently now right present moment tell want see
+    know need what which who when where whose whom how also so than then still not value data degree degrees celsius
+    percent hpa
+    """
+)
+# Different words for one thing; several words become one first.
+_PHRASES = (
+    (re.compile(r"\b(?:how many|(?:total |the )?(?:number|count|amount) of)\b"), " count "),
+    (re.compile(r"\b(?:most recent|newest|latest|most recently)\b"), " latest "),
+    (re.compile(r"\bhow (?:warm|hot|cold)\b"), " temperature "),
+    (re.compile(r"\bhow humid\b"), " humidity "),
+)
+_SYNONYMS = {
+    **dict.fromkeys(_listed("show list display give find get return fetch print name enumerate"), ""),
+    **dict.fromkeys(_listed("average mean avg"), "average"),
+    **dict.fromkeys(_listed("maximum max highest greatest largest biggest strongest most"), "most"),
+    **dict.fromkeys(_listed("minimum min lowest smallest least weakest fewest"), "least"),
+    **dict.fromkeys(_listed("per each every"), "per"),
+    **dict.fromkeys(_listed("hottest warmest"), "most temperature"),
+    **dict.fromkeys(_listed("coldest coolest"), "least temperature"),
+    **dict.fromkeys(_listed("hotter warmer colder cooler temp temperature"), "temperature"),
+    **dict.fromkeys(_listed("hot warm"), "hot"),
+    **dict.fromkeys(_listed("humid humidity"), "humidity"),
+    **dict.fromkeys(_listed("battery charge batteries"), "battery"),
+    **dict.fromkeys(_listed("oldest earliest"), "earliest"),
+    **dict.fromkeys(_listed("sensor device unit"), "device"),
+    **dict.fromkeys(_listed("vessel ship boat"), "ship"),
+    **dict.fromkeys(_listed("reading measurement"), "reading"),
+    **dict.fromkeys(_listed("belong assigned own owned belonging"), "own"),
+    "counted": "count",
+    "counting": "count",
+}
+AGGREGATES = {"average": "AVG", "most": "MAX", "least": "MIN", "sum": "SUM", "total": "SUM"}
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+def stem(word: str) -> str:
+    """Drops the ending of a plural."""
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 3 and word.endswith(("sses", "shes", "ches", "xes")):
+        return word[:-2]
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
+def plain_words(text: str) -> list[str]:
+    """Stemmed words of a text in order, synonyms and stop words untouched."""
+    return [stem(word) for word in _WORD.findall(text.lower())]
+
+
+def content_words(text: str) -> list[str]:
+    """The words that say what is asked, in their common form, in order."""
+    text = text.lower().replace("'s", " ").replace("\N{RIGHT SINGLE QUOTATION MARK}s", " ")
+    for pattern, replacement in _PHRASES:
+        text = pattern.sub(replacement, text)
+    found: list[str] = []
+    for word in _WORD.findall(text):
+        if word in _STOP:
+            continue
+        common = _SYNONYMS.get(word, _SYNONYMS.get(stem(word), stem(word)))
+        found.extend(common.split())
+    return found
+
+
+def column_words(columns: Iterable[str]) -> dict[str, str]:
+    """Maps a question's word to the column it names: the column's own name, or its telling part."""
+    mapping: dict[str, str] = {}
+    for column in columns:
+        parts = [part for part in column.lower().split("_") if part not in _GENERIC_PARTS]
+        if column.lower().endswith(("_id", "_at")) or len(parts) != 1:
+            continue
+        mapping.setdefault(_SYNONYMS.get(parts[0], stem(parts[0])), column.lower())
+    return mapping
+
+
+_GENERIC_PARTS = _listed("level value pct percent current c name id kind status")

@@ -1,0 +1,104 @@
+"""The skill behind `signalbox-offline-agent`: answers data questions by adapting the nearest example it was shown.
+
+It does what a tool-using model does, without inventing anything: ask for examples when those at hand are not near,
+adapt the nearest one, run it, mend what can be mended after an error, word the result, and say so when it cannot.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from services.offline_model.conversation import Answer, Call, CallMade, Conversation
+from services.offline_model.data_questions import sql_edits, statement
+from services.offline_model.data_questions.adapt import Adapted, adapt
+from services.offline_model.data_questions.prompts import Example, QueryError, read_examples, read_result, section
+from services.offline_model.data_questions.schema import read_schema
+from services.offline_model.data_questions.statement import CannotEdit
+from services.offline_model.data_questions.wording import word_answer
+
+GET_EXAMPLES: Final = "get_few_shot_examples"
+RUN_QUERY: Final = "execute_db_query"
+# At least this near, an example at hand is used without asking for more.
+NEAR_ENOUGH: Final = 0.85
+# A refusal with one of these reasons is about what is asked, not about how the query is written.
+_FINAL_REASONS = frozenset(("restricted_table", "other_user", "caller_change", "write_refused", "writes"))
+_MISSING_COLUMN = re.compile(r"column \"?(?:\w+\.)?(?P<column>\w+)\"? does not exist", re.IGNORECASE)
+_HINT = re.compile(r"perhaps you meant to reference the column \"?(?:\w+\.)?(?P<column>\w+)", re.IGNORECASE)
+_NO_EXAMPLE = (
+    "I can't answer this without a larger model: no example that I was shown is near enough to the question "
+    "to adapt its SQL safely."
+)
+
+
+def answer_data_question(conversation: Conversation) -> Answer:
+    """Takes the next step towards the answer."""
+    attempts = [call for call in conversation.calls if call.tool == RUN_QUERY and call.result is not None]
+    if not attempts:
+        return _first_query(conversation)
+    last = attempts[-1]
+    result = read_result(last.result or "")
+    if not isinstance(result, QueryError):
+        return Answer(word_answer(conversation.question, str(last.arguments.get("query", "")), last.result or ""))
+    return _mend(conversation, attempts, result)
+
+
+def _first_query(conversation: Conversation) -> Answer:
+    candidates = _candidates(conversation)
+    may_retrieve = GET_EXAMPLES in conversation.tools and not conversation.results_of(GET_EXAMPLES)
+    if may_retrieve and not (candidates and candidates[0].nearness >= NEAR_ENOUGH):
+        return Answer(calls=(Call(GET_EXAMPLES, {"question": conversation.question}),))
+    if candidates and RUN_QUERY in conversation.tools:
+        return Answer(calls=(Call(RUN_QUERY, {"query": candidates[0].sql}),))
+    return Answer(_NO_EXAMPLE)
+
+
+def _mend(conversation: Conversation, attempts: list[CallMade], error: QueryError) -> Answer:
+    gave_up = f"I could not answer this: the database refused the query ({error.reason}: {error.message})"
+    if RUN_QUERY not in conversation.tools or error.reason in _FINAL_REASONS:
+        return Answer(gave_up)
+    tried = {_normalised(str(attempt.arguments.get("query", ""))) for attempt in attempts}
+    query = str(attempts[-1].arguments.get("query", ""))
+    for mended in (_without_missing_column(query, error), *(found.sql for found in _candidates(conversation))):
+        if mended and _normalised(mended) not in tried:
+            return Answer(calls=(Call(RUN_QUERY, {"query": mended}),))
+    return Answer(gave_up + " I know no other way to ask for it.")
+
+
+def _candidates(conversation: Conversation) -> list[Adapted]:
+    """The queries that the shown examples give for the question, the nearest first, each once."""
+    retrieved = conversation.results_of(GET_EXAMPLES)
+    texts = [section(conversation.system, "example") or conversation.system, *retrieved]
+    examples: dict[str, Example] = {}
+    for text in texts:
+        examples.update((example.question, example) for example in read_examples(text))
+    notes = "\n".join([section(conversation.system, "note"), *retrieved])
+    schema = read_schema(section(conversation.system, "table"), notes, examples.values())
+    found: dict[str, Adapted] = {}
+    for example in examples.values():
+        try:
+            adapted = adapt(example, conversation.question, schema)
+        except CannotEdit:
+            continue  # not an example for this question
+        found.setdefault(adapted.sql, adapted)
+    return sorted(found.values(), key=lambda adapted: -adapted.nearness)
+
+
+def _without_missing_column(query: str, error: QueryError) -> str:
+    """Takes the database's hint for a missing column, or stops showing it; a condition on it stays a failure."""
+    missing = _MISSING_COLUMN.search(error.message)
+    if missing is None:
+        return ""
+    try:
+        tree = statement.parse(query)
+        if hint := _HINT.search(error.message):
+            sql_edits.rename_column(tree, missing["column"].lower(), hint["column"].lower())
+        else:
+            sql_edits.drop_projection(tree, missing["column"].lower())
+    except CannotEdit:
+        return ""
+    return statement.render(tree)
+
+
+def _normalised(sql: str) -> str:
+    return " ".join(sql.lower().split())
