@@ -1,0 +1,167 @@
+"""Which services a local platform has, and what each is told about the others. Pure: no process is started here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from services.cli.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER, DevelopmentKeys
+from services.cli.local.processes import Program
+from services.cli.settings import inherited_environment
+
+OFFLINE_MODEL = "offline_model"
+GUARD = "guard"
+SQL_EXECUTOR = "sql_executor"
+RUNTIME = "runtime"
+GATEWAY = "gateway"
+
+
+@dataclass(frozen=True)
+class ModelEndpoint:
+    """An OpenAI-compatible endpoint and the models to ask there; one name per role."""
+
+    base_url: str
+    api_key: str = field(repr=False)
+    guard_model: str = ""
+    agent_model: str = ""
+    format_model: str = ""
+
+
+@dataclass(frozen=True)
+class UserDatabase:
+    """A database to ask questions of, prepared by `signalbox sql-policy apply`."""
+
+    reader_dsn: str = field(repr=False)
+    sql_policy: Path
+    caller_secret: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class StackOptions:
+    """What differs between local platforms.
+
+    `postgres_dsn` is a superuser's URL of a cluster where the platform makes databases of its own and drops them at the
+    end; empty: an embedded Postgres, kept in `data_dir` or gone at the end. `platform_dsn` and `user_database` name
+    databases that exist: the first is only migrated, the second is taken as it is. `model` unset starts the offline
+    model. `service_env` adds settings to one service, by its name (`runtime` for all its replicas). `directory` is where
+    keys and logs go; unset: a temporary one that is removed at the end. `base_env` is all that services see of the
+    launcher's environment.
+    """
+
+    postgres_dsn: str = field(default="", repr=False)
+    platform_dsn: str = field(default="", repr=False)
+    user_database: UserDatabase | None = None
+    data_dir: Path | None = None
+    model: ModelEndpoint | None = None
+    runtime_replicas: int = 1
+    gateway_listen: str = "127.0.0.1:0"
+    otlp_endpoint: str = ""
+    log_level: str = "INFO"
+    directory: Path | None = None
+    service_env: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    base_env: Mapping[str, str] = field(default_factory=inherited_environment)
+    ready_timeout_s: float = 60.0
+    shutdown_grace_s: float = 10.0
+
+
+class Topology:
+    """Makes the program of each service."""
+
+    def __init__(self, options: StackOptions, keys: DevelopmentKeys) -> None:
+        self._options = options
+        self._keys = keys
+
+    def offline_model(self) -> Program:
+        """The stand-in for a model."""
+        return self._service(OFFLINE_MODEL, {})
+
+    def guard(self, model: ModelEndpoint) -> Program:
+        """The guard, in front of a model."""
+        env = {
+            "SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": str(self._keys.runs.public),
+            **_model_env(model),
+            **_set_only({"SIGNALBOX_GUARD_MODEL": model.guard_model}),
+        }
+        return self._service(GUARD, env)
+
+    def sql_executor(self, database: UserDatabase) -> Program:
+        """The SQL executor, over the user's database."""
+        env = {
+            "SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": str(self._keys.runs.public),
+            "SIGNALBOX_DATABASE_DSN": database.reader_dsn,
+            "SIGNALBOX_SQL_POLICY": str(database.sql_policy),
+            "SIGNALBOX_CALLER_SECRET": database.caller_secret,
+        }
+        return self._service(SQL_EXECUTOR, env)
+
+    def runtime(self, number: int, model: ModelEndpoint, *, dsn: str, guard: str, sql_executor: str) -> Program:
+        """One replica of the runtime, counted from 1."""
+        env = {
+            "SIGNALBOX_DATABASE_DSN": dsn,
+            "SIGNALBOX_GUARD_TARGET": target([guard]),
+            "SIGNALBOX_SQL_EXECUTOR_TARGET": target([sql_executor]),
+            "SIGNALBOX_RUN_TOKEN_PRIVATE_KEY_FILE": str(self._keys.runs.private),
+            "SIGNALBOX_CALLER_TOKEN_PUBLIC_KEY_FILE": str(self._keys.gateway.public),
+            **_model_env(model),
+            **_set_only({"SIGNALBOX_AGENT_MODEL": model.agent_model, "SIGNALBOX_FORMAT_MODEL": model.format_model}),
+        }
+        return self._service(RUNTIME, env, name=replica_name(number))
+
+    def gateway(self, runtimes: Sequence[str]) -> Program:
+        """The gateway, in front of every replica of the runtime."""
+        env = {
+            "SIGNALBOX_LISTEN": self._options.gateway_listen,
+            "SIGNALBOX_RUNTIME_TARGET": target(runtimes),
+            "SIGNALBOX_CALLER_TOKEN_PRIVATE_KEY_FILE": str(self._keys.gateway.private),
+            "SIGNALBOX_JWKS_FILE": str(self._keys.jwks),
+            "SIGNALBOX_JWT_ISSUER": DEVELOPMENT_ISSUER,
+            "SIGNALBOX_JWT_AUDIENCE": DEVELOPMENT_AUDIENCE,
+        }
+        return self._service(GATEWAY, env)
+
+    def step(self, name: str, arguments: Sequence[str], env: Mapping[str, str]) -> Program:
+        """A program that prepares something and ends."""
+        return Program(name, ["-P", "-m", *arguments], {**self._options.base_env, **env})
+
+    def _service(self, service: str, env: Mapping[str, str], *, name: str = "") -> Program:
+        options = self._options
+        common = {
+            "SIGNALBOX_LOG_LEVEL": options.log_level,
+            "SIGNALBOX_SHUTDOWN_GRACE_S": f"{options.shutdown_grace_s:g}",
+            **_set_only({"SIGNALBOX_OTLP_ENDPOINT": options.otlp_endpoint}),
+        }
+        extra = options.service_env.get(service, {})
+        # -P: a directory named `services` where the command is called must not hide the real one.
+        return Program(
+            name or service, ["-P", "-m", f"services.{service}"], {**options.base_env, **common, **env, **extra}
+        )
+
+
+def offline_endpoint(address: str) -> ModelEndpoint:
+    """The offline model as a model endpoint; it asks for no key, but the client library wants one."""
+    return ModelEndpoint(
+        base_url=f"http://{address}/v1",
+        api_key="offline",
+        guard_model="signalbox-offline-guard",
+        agent_model="signalbox-offline-agent",
+        format_model="signalbox-offline-format",
+    )
+
+
+def replica_name(number: int) -> str:
+    """Name of a replica of the runtime: `runtime`, `runtime-2`, `runtime-3`."""
+    return RUNTIME if number == 1 else f"{RUNTIME}-{number}"
+
+
+def target(addresses: Sequence[str]) -> str:
+    """The gRPC target of a service with these addresses."""
+    return "ipv4:" + ",".join(addresses)
+
+
+def _model_env(model: ModelEndpoint) -> dict[str, str]:
+    return {"SIGNALBOX_MODEL_BASE_URL": model.base_url, "SIGNALBOX_MODEL_API_KEY": model.api_key}
+
+
+def _set_only(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if value}

@@ -1,0 +1,66 @@
+"""Settings of the `signalbox` command: the only reader of its environment."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+# What the services of a local platform see of the environment besides their own settings. No credentials, no proxies:
+# they talk to loopback, and to the model endpoint by its settings.
+_INHERITED = (
+    "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "VIRTUAL_ENV",
+    "SSL_CERT_FILE", "SSL_CERT_DIR",
+)  # fmt: skip
+
+
+def inherited_environment() -> dict[str, str]:
+    """The part of the environment that is passed on to the services of a local platform."""
+    return {name: os.environ[name] for name in _INHERITED if name in os.environ}
+
+
+def default_runtime_dir() -> Path:
+    """Where `signalbox up` leaves word of itself: a directory of this user's own."""
+    home = os.environ.get("XDG_RUNTIME_DIR", "")
+    if home and Path(home).is_dir():
+        return Path(home) / "signalbox"
+    return Path(tempfile.gettempdir()) / f"signalbox-{os.getuid()}"
+
+
+class CliSettings(BaseSettings):
+    """What the command is told by the environment; options of a command go before it."""
+
+    model_config = SettingsConfigDict(env_prefix="SIGNALBOX_", frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    gateway: str = Field("", description="Address of the gateway, host:port; empty: the one that `signalbox up` runs.")
+    token: SecretStr = Field(SecretStr(""), description="Caller's token; empty: a development token is made.")
+    gateway_ca: Path | None = Field(None, description="PEM certificates that sign the gateway's; unset: no TLS.")
+    tls_cert: Path | None = Field(None, description="PEM certificate to show to the gateway, with tls_key.")
+    tls_key: Path | None = Field(None, description="PEM private key of that certificate.")
+    runtime_dir: Path = Field(
+        default_factory=default_runtime_dir,
+        description="Directory where `signalbox up` keeps its endpoint file and logs.",
+    )
+    database_dsn: SecretStr = Field(
+        SecretStr(""), description="URL of the platform's database for `up`; empty: an embedded Postgres."
+    )
+    user_database_dsn: SecretStr = Field(
+        SecretStr(""), description="URL of the database to ask, as the policy's reader; empty: the demo world."
+    )
+    sql_policy: Path | None = Field(None, description="Policy file of that database; needed with user_database_dsn.")
+    caller_secret: SecretStr = Field(
+        SecretStr(""), description="Secret that `sql-policy apply` was given; needed with user_database_dsn."
+    )
+    otlp_endpoint: str = Field("", description="OTLP/gRPC endpoint that the services of `up` send traces to.")
+    openai_base_url: str = Field(
+        "", validation_alias="OPENAI_BASE_URL", description="OpenAI-compatible endpoint; empty: the offline model."
+    )
+    openai_api_key: SecretStr = Field(
+        SecretStr(""), validation_alias="OPENAI_API_KEY", description="Key of that endpoint."
+    )
+    guard_model: str = Field("", description="Model of the guard at that endpoint.")
+    agent_model: str = Field("", description="Model that agents think with at that endpoint.")
+    format_model: str = Field("", description="Model that words answers at that endpoint.")
