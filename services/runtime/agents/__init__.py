@@ -1,0 +1,1 @@
+"""The agents: each a graph with its routers, policy and prompts."""

@@ -1,0 +1,187 @@
+"""Nodes of `data_chat`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf import json_format
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from signalbox.v1 import tools_pb2
+
+from services.kit.names import ROLE_ADMIN
+from services.runtime.agents.data_chat.messages import INTERNAL, prompt_messages
+from services.runtime.agents.data_chat.policy import DataChatPolicy
+from services.runtime.agents.data_chat.prompts import prompt
+from services.runtime.agents.data_chat.routing import EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES
+from services.runtime.agents.data_chat.state import ADMIN_BYPASS, ALLOWED, BLOCKED, DataChatState, Turn
+from services.runtime.chat_model import ChatModel, ModelCall
+from services.runtime.guard_client import UNAVAILABLE, GuardClient, Screening
+from services.runtime.routing.state import COMPLETED, NEEDS_REVIEW
+from services.runtime.routing.table import StateUpdate
+from services.runtime.run_context import NodeContext
+from services.runtime.tool_client import ToolClient
+
+TOOLS = (EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES)
+REFUSAL = "I can't help with that question: it asks for something outside your own data."
+REFUSAL_UNSCREENED = (
+    "Your question could not be checked just now, so I have not looked at any data. Please try again later."
+)
+NO_ANSWER = "I could not find an answer to that question."
+
+
+@dataclass(frozen=True)
+class RequestedCall:
+    """A tool call that the model asks for; `arguments` is None when they were not valid JSON."""
+
+    tool_call_id: str
+    tool: str
+    arguments: dict[str, Any] | None
+
+
+class DataChatNodes:
+    """The nodes, with the services they call."""
+
+    def __init__(
+        self,
+        *,
+        guard: GuardClient,
+        sql: ToolClient,
+        agent_model: ChatModel,
+        format_model: ChatModel,
+        policy: DataChatPolicy,
+    ) -> None:
+        self._guard = guard
+        self._sql = sql
+        self._agent_model = agent_model
+        self._format_model = format_model
+        self._policy = policy
+
+    async def screen_question(self, state: DataChatState, context: NodeContext) -> StateUpdate:
+        """Has the question screened, before anything else touches it."""
+        if ROLE_ADMIN in context.run.caller.roles:
+            return {"screening": ADMIN_BYPASS, "screening_reason": ADMIN_BYPASS}
+        if state.get("screening") == ALLOWED:
+            return {}
+        screening = await self._guard.screen(context.run, state["question"])
+        update: StateUpdate = {
+            "screening": ALLOWED if screening.allowed else BLOCKED,
+            "screening_reason": screening.reason,
+            "model_calls": _guard_calls(screening, state["question"]),
+        }
+        if not screening.allowed:
+            answer = REFUSAL_UNSCREENED if screening.reason == UNAVAILABLE else REFUSAL
+            update |= {"answer": answer, "status": COMPLETED}
+        return update
+
+    async def agent(self, state: DataChatState, context: NodeContext) -> StateUpdate:
+        """Asks the model for its next move."""
+        history: list[BaseMessage] = list(state.get("messages") or ())
+        added: list[BaseMessage] = []
+        if not history:
+            added = [await self._system_message(state, context), HumanMessage(state["question"])]
+        catalog = await self._sql.catalog(context)
+        tools = [catalog[name].as_function() for name in TOOLS if name in catalog]
+        answer, call = await self._agent_model.ask("agent", prompt_messages([*history, *added]), tools)
+        return {"messages": [*added, answer], "iteration_count": 1, "model_calls": [call]}
+
+    async def tools(self, state: DataChatState, context: NodeContext) -> StateUpdate:
+        """Runs the tool calls that the model asked for, one after another."""
+        update: StateUpdate = {"messages": [], "error_attempts": 0, "last_error": "", "last_tool": ""}
+        for asked in requested_calls(state["messages"]):
+            text, result = await self._run_tool(asked, context)
+            failed = result is None
+            message = ToolMessage(text, tool_call_id=asked.tool_call_id, name=asked.tool)
+            update["last_tool"], update["last_error"] = asked.tool, text if failed else ""
+            update["error_attempts"] += int(failed)
+            if result is not None and asked.tool == EXECUTE_DB_QUERY:
+                rows = result.table.SerializeToString()
+                update |= {"sql_query": result.sql_query, "rows": rows, "result_text": result.text}
+                # The answer is worded from the result itself; the agent never needs to read it.
+                message.additional_kwargs[INTERNAL] = True
+            update["messages"].append(message)
+        return update
+
+    async def format_answer(self, state: DataChatState, _context: NodeContext) -> StateUpdate:
+        """Words the answer from the result; without one, uses the agent's last text or says what went wrong."""
+        if state.get("answer"):
+            return {"status": COMPLETED}
+        if "rows" not in state:
+            return self._without_result(state)
+        text = prompt("format_answer").substitute(
+            question=state["question"], sql_query=state["sql_query"], result=state["result_text"]
+        )
+        answer, call = await self._format_model.ask("format_answer", [HumanMessage(text)])
+        return {"answer": answer.text.strip() or state["result_text"], "status": COMPLETED, "model_calls": [call]}
+
+    def _without_result(self, state: DataChatState) -> StateUpdate:
+        last = next((m for m in reversed(state.get("messages") or []) if isinstance(m, AIMessage)), None)
+        if last is not None and last.text.strip():
+            return {"answer": last.text.strip(), "status": COMPLETED}
+        wrong = state.get("last_error", "").removeprefix("error: ")
+        answer = f"{NO_ANSWER} The last attempt failed: {wrong}" if wrong else NO_ANSWER
+        return {"answer": answer, "status": NEEDS_REVIEW}
+
+    async def _run_tool(self, asked: RequestedCall, context: NodeContext) -> tuple[str, tools_pb2.ToolOutput | None]:
+        if asked.tool not in TOOLS:
+            return f"error: unknown_tool: there is no tool {asked.tool!r}; there are {', '.join(TOOLS)}", None
+        if asked.arguments is None:
+            return "error: invalid_arguments: the arguments are not a JSON object", None
+        answer = await self._sql.call(context, asked.tool, asked.arguments, asked.tool_call_id)
+        if answer.HasField("error"):
+            return f"error: {answer.error.reason}: {answer.error.message}", None
+        return answer.output.text, answer.output
+
+    async def _system_message(self, state: DataChatState, context: NodeContext) -> SystemMessage:
+        catalog = await self._sql.catalog(context)
+        given = {"question": state["question"]}
+        answer = await self._sql.call(context, GET_FEW_SHOT_EXAMPLES, given, "preload")
+        found = json_format.MessageToDict(answer.output.data)
+        examples = [
+            f"Question: {example['question']}\nSQL: {example['sql']}"
+            for example in found.get("examples", [])[: self._policy.preloaded_examples]
+        ]
+        return SystemMessage(
+            prompt("system").substitute(
+                subject=context.run.caller.subject,
+                top_k=self._policy.top_k,
+                tables=catalog[EXECUTE_DB_QUERY].notes if EXECUTE_DB_QUERY in catalog else "",
+                examples="\n\n".join(examples) or "(none)",
+                notes="\n".join(f"- {note['text']}" for note in found.get("notes", [])) or "(none)",
+                turns=_turns(state.get("turns") or ()),
+            )
+        )
+
+
+def requested_calls(messages: Sequence[BaseMessage]) -> list[RequestedCall]:
+    """Returns the tool calls of the last message, with ids of their own where the model gave none or the same twice."""
+    last = messages[-1]
+    if not isinstance(last, AIMessage):
+        return []
+    valid = [RequestedCall(call["id"] or "", call["name"], call["args"]) for call in last.tool_calls]
+    broken = [RequestedCall(call["id"] or "", call["name"] or "", None) for call in last.invalid_tool_calls]
+    return [*valid, *broken]
+
+
+def _guard_calls(screening: Screening, question: str) -> list[ModelCall]:
+    if not screening.model:
+        return []
+    return [
+        ModelCall(
+            purpose="security_guard",
+            model=screening.model,
+            input_summary=question[:200],
+            output="ALLOW" if screening.allowed else f"BLOCK ({screening.reason})",
+            input_tokens=screening.input_tokens,
+            output_tokens=screening.output_tokens,
+            elapsed_ms=screening.model_elapsed_ms,
+        )
+    ]
+
+
+def _turns(turns: Sequence[Turn]) -> str:
+    if not turns:
+        return ""
+    told = [f"Question: {t['question']}\nSQL: {t['sql_query']}\nAnswer: {t['answer']}" for t in turns]
+    return "\n## Earlier in this conversation\n" + "\n\n".join(told)

@@ -1,0 +1,159 @@
+"""The engine of a replica: which runs it executes, and how it hands them over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from services.kit.identity import Caller
+from services.kit.logs import get_logger
+from services.runtime.engine.events import Event
+from services.runtime.engine.execution import CANCELLED, DATABASE_AWAY, HANDED_OVER, Dependencies, Execution
+from services.runtime.engine.records import NewRun, RunRecord, RunState
+from services.runtime.errors import Draining
+from services.runtime.metrics import RUNS_ACTIVE, RUNS_STARTED, RUNS_TAKEN_OVER
+
+log = get_logger()
+
+
+@dataclass(frozen=True)
+class EngineLimits:
+    """How much a replica takes on, and how it keeps time."""
+
+    max_concurrent_runs: int
+    lease_s: float
+    sweep_interval_s: float
+    drain_s: float
+
+
+class Engine:
+    """Creates, claims and executes runs until it is drained."""
+
+    def __init__(self, shared: Dependencies, limits: EngineLimits) -> None:
+        self._shared = shared
+        self._limits = limits
+        self._executions: dict[str, tuple[Execution, asyncio.Task[None]]] = {}
+        self._draining = False
+        self._wake = asyncio.Event()
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """Claims pending runs and keeps the leases of its own inside the context."""
+        loops = [asyncio.create_task(loop) for loop in (self._claim_loop(), self._sweep_loop(), self._lease_loop())]
+        try:
+            yield
+        finally:
+            await self.drain()
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+
+    async def create(self, new: NewRun) -> tuple[RunRecord, bool]:
+        """Creates a run and starts it here when there is room. Raises Draining, ThreadBusy."""
+        if self._draining:
+            raise Draining("this replica takes no new runs; ask another")
+        run, is_new = await self._shared.store.create(new, claim=self._room() > 0)
+        if is_new and run.state is RunState.RUNNING:
+            RUNS_STARTED.labels(run.agent, "created").inc()
+            self._start(run)
+        else:
+            self._wake.set()
+        return run, is_new
+
+    def watch(self, run: RunRecord, after: int, *, fresh: bool = False) -> AsyncIterator[Event]:
+        """Yields a run's events after a sequence number. Raises Draining."""
+        return self._shared.events.watch(run.run_id, after, fresh=fresh and after == run.event_count)
+
+    async def cancel(self, run_id: str, caller: Caller) -> RunRecord:
+        """Asks a run to stop at its next step boundary. Raises RunNotFound, RunEnded."""
+        run = await self._shared.store.cancel(run_id, caller)
+        if run_id in self._executions:
+            self._executions[run_id][0].stop(CANCELLED)
+        self._wake.set()
+        return run
+
+    async def answer(self, run_id: str, caller: Caller, input_request_id: str, answer: str) -> RunRecord:
+        """Answers a paused run's question. Raises RunNotFound, StaleAnswer, InvalidAnswer."""
+        run = await self._shared.store.answer(run_id, caller, input_request_id, answer)
+        self._wake.set()
+        return run
+
+    async def drain(self) -> None:
+        """Takes no new runs, hands its own over at their next step boundary, and ends all watches."""
+        self._draining = True
+        executions = list(self._executions.values())
+        for execution, _ in executions:
+            execution.stop(HANDED_OVER)
+        tasks = [task for _, task in executions]
+        if tasks:
+            _, slow = await asyncio.wait(tasks, timeout=self._limits.drain_s)
+            for task in slow:
+                task.cancel()
+            await asyncio.gather(*slow, return_exceptions=True)
+        self._shared.events.close()
+
+    def _room(self) -> int:
+        return 0 if self._draining else self._limits.max_concurrent_runs - len(self._executions)
+
+    def _start(self, run: RunRecord) -> None:
+        execution = Execution(self._shared, run)
+        task = asyncio.create_task(execution.go(), name=f"run {run.run_id}")
+        self._executions[run.run_id] = (execution, task)
+        RUNS_ACTIVE.set(len(self._executions))
+        task.add_done_callback(lambda _: self._ended(run.run_id, execution))
+        if self._draining:
+            execution.stop(HANDED_OVER)
+
+    def _ended(self, run_id: str, execution: Execution) -> None:
+        was_full = self._room() <= 0
+        # A run that was given back may already be here again.
+        if run_id in self._executions and self._executions[run_id][0] is execution:
+            del self._executions[run_id]
+        RUNS_ACTIVE.set(len(self._executions))
+        if was_full or execution.run.thread_id:
+            self._wake.set()
+
+    async def _claim_loop(self) -> None:
+        """Claims pending runs: at once when there is reason to think that there are some, else now and then."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._limits.sweep_interval_s)
+            self._wake.clear()
+            if (room := self._room()) > 0:
+                await self._unless_away(self._claim(room))
+
+    async def _claim(self, room: int) -> None:
+        for run in await self._shared.store.claim_pending(room):
+            RUNS_STARTED.labels(run.agent, "taken_over" if run.epoch > 1 else "queued").inc()
+            self._start(run)
+
+    async def _sweep_loop(self) -> None:
+        while True:
+            await self._unless_away(self._sweep())
+            await asyncio.sleep(self._limits.sweep_interval_s)
+
+    async def _sweep(self) -> None:
+        store = self._shared.store
+        if taken := await store.take_over():
+            RUNS_TAKEN_OVER.inc(len(taken))
+            log.warning("runs of gone replicas are pending again", runs=taken)
+            self._wake.set()
+        await store.expire_questions()
+        for run_id in await store.cancel_requests() if self._executions else ():
+            if run_id in self._executions:
+                self._executions[run_id][0].stop(CANCELLED)
+
+    async def _lease_loop(self) -> None:
+        while True:
+            await asyncio.sleep(self._limits.lease_s / 3)
+            if self._executions:
+                await self._unless_away(self._shared.store.renew_leases())
+
+    async def _unless_away(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except DATABASE_AWAY as error:
+            log.warning("database away; trying again", error=str(error))

@@ -1,0 +1,58 @@
+"""The liveness lock: Postgres frees it with the connection, so a replica that dies is noticed at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+
+from services.kit.logs import get_logger
+from services.runtime.engine.database import APPLICATION_NAME
+
+log = get_logger()
+CHECK_INTERVAL_S = 1.0
+
+
+class LivenessLock:
+    """Holds a session-level advisory lock on the replica's name, on a connection of its own."""
+
+    def __init__(self, dsn: str, owner: str) -> None:
+        self._dsn = dsn
+        self._owner = owner
+        self._connection: AsyncConnection[Any] | None = None
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Holds the lock inside the context, and takes it again when the connection breaks."""
+        await self._take()
+        keeping = asyncio.create_task(self._keep())
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+            if self._connection is not None:
+                await self._connection.close()
+
+    async def _take(self) -> None:
+        self._connection = await AsyncConnection.connect(
+            self._dsn, autocommit=True, application_name=f"{APPLICATION_NAME}-liveness"
+        )
+        await self._connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [self._owner])
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(CHECK_INTERVAL_S)
+            try:
+                if self._connection is None or self._connection.closed:
+                    await self._take()
+                else:
+                    await self._connection.execute("SELECT 1")
+            except psycopg.OperationalError as error:
+                log.warning("liveness lock lost; taking it again", error=str(error))
+                if self._connection is not None:
+                    await self._connection.close()

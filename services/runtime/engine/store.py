@@ -1,0 +1,257 @@
+"""Runs in the database. Every write for a claimed run names its epoch; what it does is in `sql/`."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from services.kit.identity import Caller
+from services.kit.names import ROLE_OPERATOR
+from services.runtime.engine.queries import query
+from services.runtime.engine.records import ActiveRunPolicy, InputRequest, NewRun, RunRecord, RunState
+from services.runtime.errors import ClaimLost, InvalidAnswer, RunEnded, RunNotFound, StaleAnswer, ThreadBusy
+
+Parameters = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended."""
+
+    state: RunState
+    output: bytes | None = None
+    stop_reason: str = ""
+    error: str = ""
+
+
+class RunStore:
+    """The table `runs` and the moves between its states."""
+
+    def __init__(self, pool: AsyncConnectionPool[Any], *, owner: str, lease_s: float) -> None:
+        self._pool = pool
+        self._owner = owner
+        self._lease_s = lease_s
+
+    async def create(self, new: NewRun, *, claim: bool) -> tuple[RunRecord, bool]:
+        """Creates a run, claimed by this replica if asked and possible; returns it, and whether it is new.
+
+        Raises ThreadBusy when the thread has an active run and the policy is to refuse.
+        """
+        parameters = self._parameters_of(new, claim=claim)
+        async with self._pool.connection() as connection:
+            if new.thread_id is None:
+                created = await _one(connection, "create_run", parameters)
+            else:
+                async with connection.transaction():
+                    created = await self._create_in_thread(connection, new, parameters)
+            if created is not None:
+                return created, True
+            return await self._found(connection, new), False
+
+    def _parameters_of(self, new: NewRun, *, claim: bool) -> dict[str, Any]:
+        return {
+            "run_id": uuid7(),
+            "agent": new.agent,
+            "graph_version": new.graph_version,
+            "subject": new.caller.subject,
+            "roles": sorted(new.caller.roles),
+            "thread_id": new.thread_id,
+            "request_id": new.request_id,
+            "correlation_id": new.correlation_id,
+            "input": new.input,
+            "budget": orjson.dumps(new.budget).decode(),
+            "traceparent": new.traceparent,
+            "owner": self._owner if claim else None,
+            "lease_s": self._lease_s,
+        }
+
+    async def _create_in_thread(
+        self, connection: AsyncConnection[Any], new: NewRun, parameters: dict[str, Any]
+    ) -> RunRecord | None:
+        await connection.execute(query("lock_thread"), parameters)
+        if new.request_id and await _one(connection, "find_request", parameters):
+            return None
+        cursor = await connection.execute(query("active_runs_of_thread"), parameters)
+        active = [str(run_id) for run_id, _ in await cursor.fetchall()]
+        if active and new.active_run_policy is ActiveRunPolicy.REFUSE:
+            raise ThreadBusy(
+                f"thread {new.thread_id!r} has an active run; wait for it, cancel it, or ask to queue",
+                metadata={"active_run_id": active[0]},
+            )
+        if active and new.active_run_policy is ActiveRunPolicy.CANCEL_ACTIVE:
+            for run_id in active:
+                await connection.execute(query("cancel_run"), {"run_id": run_id})
+        return await _one(connection, "create_run", {**parameters, "owner": None if active else parameters["owner"]})
+
+    async def _found(self, connection: AsyncConnection[Any], new: NewRun) -> RunRecord:
+        parameters = {"subject": new.caller.subject, "request_id": new.request_id}
+        found = await _one(connection, "find_request", parameters)
+        if found is None:
+            raise RunNotFound("the run of this request has been removed")
+        return found
+
+    async def get(self, run_id: str, caller: Caller) -> RunRecord:
+        """Returns a run that the caller may see. Raises RunNotFound."""
+        async with self._pool.connection() as connection:
+            found = await _one(connection, "find_run", {"run_id": run_id, **_visible_to(caller)})
+        if found is None:
+            raise RunNotFound(f"there is no run {run_id} of this caller", metadata={"run_id": run_id})
+        return found
+
+    async def select(
+        self,
+        caller: Caller,
+        *,
+        limit: int,
+        agent: str | None = None,
+        state: RunState | None = None,
+        thread_id: str | None = None,
+        before: tuple[datetime, str] | None = None,
+    ) -> list[RunRecord]:
+        """Returns runs that the caller may see, newest first, without input and output."""
+        before_created, before_run_id = before or (None, None)
+        parameters = {
+            **_visible_to(caller),
+            "limit": limit,
+            "agent": agent,
+            "state": state,
+            "thread_id": thread_id,
+            "before_created": before_created,
+            "before_run_id": before_run_id,
+        }
+        return await self._many("list_runs", parameters)
+
+    async def claim_pending(self, limit: int) -> list[RunRecord]:
+        """Claims pending runs for this replica, oldest first."""
+        return await self._many("claim_runs", {"owner": self._owner, "lease_s": self._lease_s, "limit": limit})
+
+    async def renew_leases(self) -> None:
+        """Renews the leases of this replica's runs."""
+        async with self._pool.connection() as connection:
+            await connection.execute(query("renew_leases"), {"owner": self._owner, "lease_s": self._lease_s})
+
+    async def take_over(self) -> list[str]:
+        """Makes the runs of replicas that are gone pending again; returns their ids."""
+        return await self._ids("take_over", {})
+
+    async def expire_questions(self) -> list[str]:
+        """Ends the runs whose question was not answered in time; returns their ids."""
+        return await self._ids("expire_questions", {})
+
+    async def cancel_requests(self) -> list[str]:
+        """Returns the ids of this replica's runs that have been asked to stop."""
+        return await self._ids("cancel_requests", {"owner": self._owner})
+
+    async def release(self, run: RunRecord) -> None:
+        """Lets go of a claimed run, for any replica to go on with."""
+        async with self._pool.connection() as connection:
+            await connection.execute(query("release_run"), {"run_id": run.run_id, "epoch": run.epoch})
+
+    async def end(self, run: RunRecord, ending: Ending) -> RunRecord:
+        """Ends a claimed run. Raises ClaimLost."""
+        parameters = {
+            "run_id": run.run_id,
+            "epoch": run.epoch,
+            "state": ending.state,
+            "output": ending.output,
+            "stop_reason": ending.stop_reason,
+            "error": ending.error,
+        }
+        return await self._claimed("end_run", parameters)
+
+    async def await_input(self, run: RunRecord, asked: InputRequest) -> RunRecord:
+        """Pauses a claimed run with a question. Raises ClaimLost."""
+        request = {
+            "input_request_id": asked.input_request_id,
+            "question": asked.question,
+            "options": list(asked.options),
+            "expires_at": asked.expires_at.astimezone(UTC).isoformat(),
+        }
+        parameters = {"run_id": run.run_id, "epoch": run.epoch, "input_request": orjson.dumps(request).decode()}
+        return await self._claimed("await_input", parameters)
+
+    async def answer(self, run_id: str, caller: Caller, input_request_id: str, answer: str) -> RunRecord:
+        """Takes the answer to a paused run's question. Raises RunNotFound, StaleAnswer, InvalidAnswer."""
+        run = await self.get(run_id, caller)
+        asked = run.input_request
+        if run.state is not RunState.AWAITING_INPUT or not asked or asked.input_request_id != input_request_id:
+            raise StaleAnswer("the run does not ask this question now", metadata={"run_id": run_id})
+        if asked.options and answer not in asked.options:
+            raise InvalidAnswer(f"the answer must be one of: {', '.join(asked.options)}")
+        parameters = {"run_id": run_id, "answer": answer, "input_request_id": input_request_id}
+        async with self._pool.connection() as connection:
+            answered = await _one(connection, "answer_run", parameters)
+        if answered is None:
+            raise StaleAnswer("the question has just been answered", metadata={"run_id": run_id})
+        return answered
+
+    async def cancel(self, run_id: str, caller: Caller) -> RunRecord:
+        """Asks a run to stop, or ends it if nobody executes it. Raises RunNotFound, RunEnded."""
+        run = await self.get(run_id, caller)
+        async with self._pool.connection() as connection:
+            changed = await _one(connection, "cancel_run", {"run_id": run_id})
+        if changed is not None:
+            return changed
+        run = await self.get(run_id, caller)
+        if run.state is not RunState.CANCELLED:
+            raise RunEnded(f"run {run_id} has already ended: {run.state}", metadata={"state": run.state})
+        return run
+
+    async def thread_turns(self, run: RunRecord, limit: int) -> list[tuple[bytes, bytes]]:
+        """Returns input and output of the latest answered runs of the run's thread before it, oldest first."""
+        parameters = {
+            "subject": run.caller.subject,
+            "thread_id": run.thread_id,
+            "before": run.created_at,
+            "limit": limit,
+        }
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(query("thread_turns"), parameters)
+            return [(asked, answered or b"") for asked, answered in reversed(await cursor.fetchall())]
+
+    async def _claimed(self, name: str, parameters: Parameters) -> RunRecord:
+        async with self._pool.connection() as connection:
+            changed = await _one(connection, name, parameters)
+        if changed is None:
+            raise ClaimLost(f"run {parameters['run_id']} is no longer claimed at epoch {parameters['epoch']}")
+        return changed
+
+    async def _many(self, name: str, parameters: Parameters) -> list[RunRecord]:
+        async with self._pool.connection() as connection:
+            cursor = connection.cursor(row_factory=dict_row)
+            await cursor.execute(query(name), parameters)
+            return [RunRecord.of(row) for row in await cursor.fetchall()]
+
+    async def _ids(self, name: str, parameters: Parameters) -> list[str]:
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(query(name), parameters)
+            return [run_id for (run_id,) in await cursor.fetchall()]
+
+
+async def _one(connection: AsyncConnection[Any], name: str, parameters: Parameters) -> RunRecord | None:
+    cursor = connection.cursor(row_factory=dict_row)
+    await cursor.execute(query(name), parameters)
+    row = await cursor.fetchone()
+    return RunRecord.of(row) if row else None
+
+
+def _visible_to(caller: Caller) -> dict[str, Any]:
+    return {"subject": caller.subject, "any_subject": ROLE_OPERATOR in caller.roles}
+
+
+def uuid7() -> str:
+    """Returns a UUID version 7 (RFC 9562): ids sort by the time they were made, which keeps indexes compact."""
+    random = uuid.uuid4().int
+    milliseconds = int(datetime.now(UTC).timestamp() * 1000)
+    value = (milliseconds << 80) | (random & ((1 << 80) - 1))
+    value = (value & ~(0xF << 76)) | (0x7 << 76)
+    value = (value & ~(0x3 << 62)) | (0x2 << 62)
+    return str(uuid.UUID(int=value))

@@ -1,0 +1,35 @@
+"""What the runtime counts."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from services.kit.metrics import DURATION_BUCKETS
+from services.kit.names import METRIC_PREFIX
+
+RUNS_STARTED = Counter(METRIC_PREFIX + "runs_claimed_total", "Claims of runs, by agent and kind.", ["agent", "kind"])
+RUNS_ENDED = Counter(
+    METRIC_PREFIX + "runs_ended_total",
+    "Runs that ended, by agent, state and stop reason.",
+    ["agent", "state", "stop_reason"],
+)
+RUN_DURATION = Histogram(
+    METRIC_PREFIX + "run_duration_seconds",
+    "Time from creation to the end of a run.",
+    ["agent"],
+    buckets=DURATION_BUCKETS,
+)
+RUNS_ACTIVE = Gauge(METRIC_PREFIX + "runs_active", "Runs that this replica executes.")
+CLAIMS_LOST = Counter(
+    METRIC_PREFIX + "claims_lost_total", "Writes refused because another replica had claimed the run."
+)
+RUNS_TAKEN_OVER = Counter(METRIC_PREFIX + "runs_taken_over_total", "Runs of gone replicas made pending again.")
+RUNS_GIVEN_BACK = Counter(
+    METRIC_PREFIX + "runs_given_back_total", "Runs let go of for another replica, by reason.", ["reason"]
+)
+TOOL_DURATION = Histogram(
+    METRIC_PREFIX + "tool_call_duration_seconds",
+    "Duration of tool calls, by tool and outcome.",
+    ["tool", "outcome"],
+    buckets=DURATION_BUCKETS,
+)

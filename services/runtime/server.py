@@ -1,0 +1,77 @@
+"""Composition root of the runtime."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from uuid import uuid4
+
+from signalbox.v1.runs_pb2_grpc import add_RunServiceServicer_to_server
+
+from services.kit.client import connect
+from services.kit.identity import GatewayTokenVerifier, RunTokenMinter
+from services.kit.server import Registration, Service
+from services.runtime.agents.agent import Agent
+from services.runtime.agents.data_chat.graph import DataChat
+from services.runtime.agents.data_chat.nodes import DataChatNodes
+from services.runtime.agents.data_chat.policy import DataChatPolicy
+from services.runtime.chat_model import ChatModel, ModelEndpoint
+from services.runtime.engine.database import open_pool
+from services.runtime.engine.engine import Engine, EngineLimits
+from services.runtime.engine.events import EventStream
+from services.runtime.engine.execution import Dependencies
+from services.runtime.engine.liveness import LivenessLock
+from services.runtime.engine.serde import make_serde
+from services.runtime.engine.store import RunStore
+from services.runtime.guard_client import GuardClient
+from services.runtime.servicer import RunServicer
+from services.runtime.settings import RuntimeSettings
+from services.runtime.tool_client import ToolClient
+
+
+async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
+    """Wires the runtime: database, liveness, agents, engine, servicer."""
+    dsn = settings.database_dsn.get_secret_value()
+    owner = f"{socket.gethostname()}-{uuid4().hex[:12]}"
+    pool = await stack.enter_async_context(
+        open_pool(dsn, size=settings.database_pool_size, prepare=settings.database_prepare)
+    )
+    liveness_dsn = settings.liveness_dsn.get_secret_value() if settings.liveness_dsn else dsn
+    await stack.enter_async_context(LivenessLock(liveness_dsn, owner).held())
+    agents = await _agents(settings, stack)
+    store = RunStore(pool, owner=owner, lease_s=settings.lease_s)
+    shared = Dependencies(
+        pool=pool,
+        serde=make_serde(),
+        store=store,
+        events=EventStream(pool),
+        tokens=RunTokenMinter(settings.run_token_private_key_file.read_text()),
+        agents=agents,
+        graphs={name: agent.graph.compile() for name, agent in agents.items()},
+    )
+    limits = EngineLimits(settings.max_concurrent_runs, settings.lease_s, settings.sweep_interval_s, settings.drain_s)
+    engine = Engine(shared, limits)
+    await stack.enter_async_context(engine.working())
+    callers = GatewayTokenVerifier(settings.caller_token_public_key_file.read_text())
+    servicer = RunServicer(engine, store, pool, agents, callers)
+    return Service(
+        [Registration(add_RunServiceServicer_to_server, servicer, "signalbox.v1.RunService")], drain=engine.drain
+    )
+
+
+async def _agents(settings: RuntimeSettings, stack: AsyncExitStack) -> Mapping[str, Agent]:
+    guard = await stack.enter_async_context(connect(settings.guard_target, settings))
+    sql = await stack.enter_async_context(connect(settings.sql_executor_target, settings))
+    endpoint = ModelEndpoint(
+        settings.model_base_url, settings.model_api_key, settings.model_timeout_s, settings.model_retries
+    )
+    policy = DataChatPolicy()
+    nodes = DataChatNodes(
+        guard=GuardClient(guard, timeout_s=settings.guard_timeout_s),
+        sql=ToolClient(sql, service="SQL executor", timeout_s=settings.tool_timeout_s),
+        agent_model=ChatModel(endpoint, settings.agent_model),
+        format_model=ChatModel(endpoint, settings.format_model),
+        policy=policy,
+    )
+    return {"data_chat": DataChat(nodes, policy)}
