@@ -1,0 +1,195 @@
+"""The policy file: which tables a database shows, who owns their rows, and the limits of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from services.sql_executor.errors import PolicyFileError
+
+# Postgres cuts longer names without a word, which would make two of them one.
+Name = Annotated[str, StringConstraints(min_length=1, max_length=63, pattern=r"^[^\x00.\"]+$")]
+QualifiedName = Annotated[
+    str, StringConstraints(min_length=1, max_length=127, pattern=r"^[^\x00.\"]+(\.[^\x00.\"]+)?$")
+]
+FunctionName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,62}$")]
+
+
+class TableName(NamedTuple):
+    """A table's schema and name, as the database spells them."""
+
+    schema: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Owner(_Strict):
+    """Who owns rows: callers, named by their token's subject."""
+
+    subject_type: Literal["integer", "text", "uuid"] = Field(description="Type of the columns that hold a subject.")
+
+
+class OwnedByColumn(_Strict):
+    """A column of the table itself holds the owner."""
+
+    column: Name = Field(description="Column that holds the owner's subject.")
+
+
+class OwnedByJoin(_Strict):
+    """Another table says who owns which key."""
+
+    join: QualifiedName = Field(description="Table that assigns keys to owners.")
+    on: Name = Field(description="Key column, of the same name in both tables.")
+    subject_column: Name = Field(description="Column of the joined table that holds the owner's subject.")
+
+
+class TableRule(_Strict):
+    """How one table is shown: to everyone, or to each caller their own rows."""
+
+    owned_by: OwnedByColumn | OwnedByJoin | None = Field(None, description="How to find a row's owner.")
+    shared: bool = Field(False, description="True when every caller may read every row.")
+    columns: list[Name] | None = Field(None, min_length=1, description="Columns that may be read; all when absent.")
+
+    @model_validator(mode="after")
+    def _owned_or_shared(self) -> Self:
+        if (self.owned_by is None) != self.shared:
+            raise ValueError("give exactly one of `owned_by` and `shared: true`")
+        return self
+
+
+class Limits(_Strict):
+    """Bounds of one query."""
+
+    row_cap: int = Field(200, ge=1, le=100_000, description="Most rows in a result.")
+    byte_cap: int = Field(1 << 20, ge=1024, le=3 << 20, description="Most bytes of values in a result.")
+    statement_timeout_ms: int = Field(5000, ge=50, le=600_000, description="Longest that a query may run.")
+    query_length: int = Field(20_000, ge=100, le=200_000, description="Most characters of a query.")
+    depth: int = Field(60, ge=5, le=120, description="Deepest nesting of a query.")
+    connections: int = Field(20, ge=2, le=1000, description="Most connections of the reader role at once.")
+
+
+class Functions(_Strict):
+    """Functions that queries may call besides the built-in list."""
+
+    allow: list[FunctionName] = Field(default_factory=list, description="Names of further functions.")
+
+
+class Roles(_Strict):
+    """Database roles that the policy needs."""
+
+    reader: Name = Field("signalbox_reader", description="Role that the executor logs in as.")
+    owner: Name = Field("signalbox_policy", description="Role that owns the policy's functions; nobody logs in as it.")
+
+
+class SqlPolicy(_Strict):
+    """A policy file."""
+
+    version: Literal[1] = Field(description="Version of this format.")
+    database: Name = Field(description="What the database is called towards the model.")
+    schemas: list[Name] = Field(
+        default_factory=lambda: ["public"],
+        min_length=1,
+        description="Schemas with tables; names without a schema mean the first.",
+    )
+    owner: Owner = Field(description="Who owns rows.")
+    tables: dict[QualifiedName, TableRule] = Field(min_length=1, description="Tables that may be read.")
+    restricted: list[QualifiedName] = Field(
+        default_factory=list, description="Tables nobody may read, admins included."
+    )
+    admin_roles: list[str] = Field(default_factory=lambda: ["admin"], description="Token roles that see every row.")
+    limits: Limits = Field(default_factory=Limits, description="Bounds of one query.")
+    functions: Functions = Field(default_factory=Functions, description="Functions that queries may call.")
+    roles: Roles = Field(default_factory=Roles, description="Database roles.")
+    hardening: bool = Field(
+        True,
+        description="Take rights to end sessions and to write to the log stream from PUBLIC, hide the reader's "
+        "running statements and bound its temporary files. Needs a superuser.",
+    )
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        visible = set(self.visible())
+        for problem in (*self._schema_problems(visible), *self._overlap_problems(visible)):
+            raise ValueError(problem)
+        return self
+
+    def _schema_problems(self, visible: set[TableName]) -> Iterator[str]:
+        if len(visible) < len(self.tables):
+            yield "tables: a table is listed twice, with and without its schema"
+        for table in sorted(visible):
+            if table.schema not in self.schemas:
+                yield f"tables.{table}: the schema {table.schema!r} is not in `schemas`"
+        if {"pg_catalog", "information_schema", "signalbox"} & set(self.schemas):
+            yield "schemas: pg_catalog, information_schema and signalbox can't be shown"
+        if self.roles.reader == self.roles.owner:
+            yield "roles: reader and owner must be different roles"
+
+    def _overlap_problems(self, visible: set[TableName]) -> Iterator[str]:
+        hidden = {self.table_name(name).name for name in self.restricted}
+        for table in sorted(visible):
+            if table.name in hidden:
+                yield f"restricted: {table.name!r} is also in `tables`"
+        for name, rule in self.tables.items():
+            if isinstance(rule.owned_by, OwnedByJoin):
+                join = rule.owned_by.join
+                joined = self.visible().get(self.table_name(join))
+                if joined is not None and joined.owned_by is not None:
+                    yield f"tables.{name}.owned_by.join: {join!r} has owned rows itself; restrict it instead"
+
+    def table_name(self, name: str) -> TableName:
+        """Return a name of the policy with its schema."""
+        schema, _, table = name.rpartition(".")
+        return TableName(schema or self.schemas[0], table)
+
+    def visible(self) -> dict[TableName, TableRule]:
+        """Return the tables that may be read."""
+        return {self.table_name(name): rule for name, rule in self.tables.items()}
+
+    def joins(self) -> list[OwnedByJoin]:
+        """Return the distinct joins that lead to owners, in the order of the file."""
+        found = [rule.owned_by for rule in self.tables.values() if isinstance(rule.owned_by, OwnedByJoin)]
+        return list({(join.join, join.on, join.subject_column): join for join in found}.values())
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Refuses a key given twice: the last one would win without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=deep)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is given twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def load_policy(path: Path) -> SqlPolicy:
+    """Read a policy file. Raises PolicyFileError."""
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)  # noqa: S506 - a SafeLoader
+    except (OSError, UnicodeDecodeError) as error:
+        raise PolicyFileError(f"{path}: can't be read: {error}") from error
+    except yaml.YAMLError as error:
+        raise PolicyFileError(f"{path}: is not YAML: {error}") from error
+    try:
+        return SqlPolicy.model_validate(content)
+    except ValidationError as error:
+        problems = [f"{path}: {_where(problem['loc'])}{problem['msg']}" for problem in error.errors()]
+        raise PolicyFileError("\n".join(problems)) from error
+
+
+def _where(location: tuple[int | str, ...]) -> str:
+    return f"{'.'.join(str(part) for part in location)}: " if location else ""

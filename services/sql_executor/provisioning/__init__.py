@@ -1,0 +1,80 @@
+"""Roles, grants and row-level security that a policy file needs in its database: shown, applied and checked.
+
+Both `plan` and `verify` come from the same comparison of the live database with the policy: a difference is what is
+wrong, with the statements that mend it. `apply` runs those and compares again before it commits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from services.sql_executor.policy import SqlPolicy
+from services.sql_executor.provisioning.difference import Difference, State, Statement
+from services.sql_executor.provisioning.isolation import isolation_differences
+from services.sql_executor.provisioning.objects import object_differences
+from services.sql_executor.provisioning.roles import role_differences
+from services.sql_executor.provisioning.surroundings import surroundings_differences
+
+# Mending one thing may show another, for example a grant that a dropped view hid.
+_ROUNDS = 4
+
+
+class NotApplied(Exception):
+    """The database could not be brought to what the policy promises; nothing was changed."""
+
+    def __init__(self, left: list[Difference]) -> None:
+        super().__init__("; ".join(difference.problem for difference in left))
+        self.left = left
+
+
+async def compare(connection: AsyncConnection[Any], policy: SqlPolicy, secret: str | None = None) -> list[Difference]:
+    """Return everything that is not as the policy promises, in the order in which to mend it.
+
+    Any role may compare, the reader too; the caller secret is only compared when given and readable.
+    """
+    state = State(connection, policy, secret=secret)
+    found = await role_differences(state)
+    found += await surroundings_differences(state)
+    found += await object_differences(state)
+    return [*found, *await isolation_differences(state)]
+
+
+async def apply(
+    connection: AsyncConnection[Any], policy: SqlPolicy, *, secret: str, reader_password: str | None = None
+) -> list[Difference]:
+    """Mend every difference in one transaction and return what was mended.
+
+    Raises NotApplied, and then changes nothing.
+    """
+    done: list[Difference] = []
+    async with connection.transaction():
+        await connection.execute("SET LOCAL lock_timeout = '10s'")
+        for _ in range(_ROUNDS):
+            found = [each for each in await compare(connection, policy, secret) if each.statements]
+            if not found:
+                break
+            await _run(connection, found)
+            done += found
+        if left := await compare(connection, policy, secret):
+            raise NotApplied(left)
+        if reader_password is not None:
+            await _set_password(connection, policy, reader_password)
+    return done
+
+
+async def _run(connection: AsyncConnection[Any], differences: list[Difference]) -> None:
+    for difference in differences:
+        for statement in difference.statements:
+            await connection.execute(statement.text, statement.secrets or None)
+
+
+async def _set_password(connection: AsyncConnection[Any], policy: SqlPolicy, password: str) -> None:
+    # Hashed here, so that the password itself reaches neither the server's log nor pg_stat_activity.
+    role = policy.roles.reader
+    hashed = connection.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256").decode()
+    await connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(hashed)))
+
+
+__all__ = ["Difference", "NotApplied", "Statement", "apply", "compare"]

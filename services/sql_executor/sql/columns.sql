@@ -1,0 +1,10 @@
+SELECT n.nspname AS table_schema,
+       c.relname AS table_name,
+       a.attname AS column_name,
+       format_type(a.atttypid, a.atttypmod) AS column_type,
+       col_description(c.oid, a.attnum) AS column_comment
+FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY AS wanted (nspname, relname, place)
+JOIN pg_namespace n ON n.nspname = wanted.nspname
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = wanted.relname AND c.relkind IN ('r', 'p')
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY wanted.place, a.attnum

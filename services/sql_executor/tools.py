@@ -1,0 +1,135 @@
+"""The executor's two tools: what they are called, what they take, and what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import psycopg
+from psycopg_pool import PoolTimeout
+from signalbox.v1 import tools_pb2
+
+from services.kit import deadline
+from services.kit.identity import Caller
+from services.kit.logs import get_logger
+from services.sql_executor.callers import sql_caller
+from services.sql_executor.catalog import Catalog
+from services.sql_executor.errors import Refusal
+from services.sql_executor.examples import ExampleStoreError, Retrieved
+from services.sql_executor.execution import QueryRunner
+from services.sql_executor.owner_filter import add_owner_filter
+from services.sql_executor.statement import check_statement, render
+
+log = get_logger()
+
+QUERY_TOOL = "execute_db_query"
+EXAMPLES_TOOL = "get_few_shot_examples"
+_EXAMPLES, _NOTES = 3, 2
+_QUESTION_LENGTH = 4000
+
+
+class Tool(Protocol):
+    """A tool that an agent may call."""
+
+    @property
+    def name(self) -> str:
+        """Its name, unique among all executors."""
+
+    @property
+    def description(self) -> str:
+        """What it does, in words for the model."""
+
+    @property
+    def input_schema(self) -> Mapping[str, Any]:
+        """JSON Schema of its arguments."""
+
+    async def call(self, arguments: Mapping[str, Any], caller: Caller) -> tools_pb2.ToolOutput:
+        """Do it for a caller, with arguments valid by the schema. Raises Refusal and SignalboxError."""
+
+
+class Examples(Protocol):
+    """Where examples come from."""
+
+    async def nearest(self, question: str, examples: int = 3, notes: int = 2) -> Retrieved:
+        """Return what is nearest to a question."""
+
+
+class QueryTool:
+    """`execute_db_query`: one SELECT, of which a caller sees only their own rows."""
+
+    name = QUERY_TOOL
+
+    def __init__(self, catalog: Catalog, runner: QueryRunner, *, text_rows: int) -> None:
+        self._catalog = catalog
+        self._runner = runner
+        self._text_rows = text_rows
+        limits = catalog.policy.limits
+        self.description = (
+            "Runs one read-only PostgreSQL SELECT (CTEs allowed) and returns its rows. The caller's own rows are "
+            f"selected by itself: never filter by user. At most {limits.row_cap} rows come back.\n{catalog.summary()}"
+        )
+        self.input_schema = _object(
+            query={"type": "string", "minLength": 1, "description": "One PostgreSQL SELECT statement."}
+        )
+
+    async def call(self, arguments: Mapping[str, Any], caller: Caller) -> tools_pb2.ToolOutput:
+        """Check the query, add the caller's filter, run it."""
+        owner = sql_caller(caller, self._catalog.policy)
+        statement = render(add_owner_filter(check_statement(arguments["query"], self._catalog), owner, self._catalog))
+        result = await self._runner.run(statement, owner, within_s=deadline.remaining())
+        return tools_pb2.ToolOutput(
+            text=result.to_text(self._text_rows),
+            sql_query=statement,
+            table=result.to_proto(),
+            truncated=bool(result.truncated_by),
+        )
+
+
+class ExamplesTool:
+    """`get_few_shot_examples`: the nearest example questions with their SQL, and the nearest business notes."""
+
+    name = EXAMPLES_TOOL
+    description = (
+        f"Finds the {_EXAMPLES} example questions nearest to a question, with the SQL that answers them, and the "
+        f"{_NOTES} nearest notes on what words mean in this business."
+    )
+
+    def __init__(self, store: Examples) -> None:
+        self._store = store
+        words = "The question, in words."
+        self.input_schema = _object(
+            question={"type": "string", "minLength": 1, "maxLength": _QUESTION_LENGTH, "description": words}
+        )
+
+    async def call(self, arguments: Mapping[str, Any], caller: Caller) -> tools_pb2.ToolOutput:  # noqa: ARG002 - examples are for all
+        """Look the question up."""
+        try:
+            found = await self._store.nearest(arguments["question"], examples=_EXAMPLES, notes=_NOTES)
+        except (ExampleStoreError, psycopg.Error, PoolTimeout) as error:
+            log.warning("examples unavailable", error=str(error))
+            raise Refusal(
+                "examples_unavailable", "There are no examples at the moment; write the query without.", retryable=True
+            ) from error
+        output = tools_pb2.ToolOutput(text=_examples_text(found))
+        output.data.update(
+            {
+                "examples": [
+                    {"question": each.question, "sql": each.sql, "score": each.score} for each in found.examples
+                ],
+                "notes": [{"text": each.text, "score": each.score} for each in found.notes],
+                "method": found.method,
+            }
+        )
+        return output
+
+
+def _examples_text(found: Retrieved) -> str:
+    lines = []
+    for each in found.examples:
+        lines += [f"Question: {each.question}", f"SQL: {each.sql}"]
+    lines += [f"Note: {each.text}" for each in found.notes]
+    return "\n".join(lines) or "There are no examples."
+
+
+def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": sorted(properties), "additionalProperties": False}
