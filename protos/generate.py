@@ -18,6 +18,7 @@ from google.protobuf import descriptor_pb2
 ROOT = Path(__file__).parent
 SOURCES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("signalbox/**/*.proto"))
 WELL_KNOWN = Path(grpc_tools.__file__).parent / "_proto"
+IMAGE = "signalbox.binpb"
 WELL_KNOWN_NAMES = ("descriptor", "duration", "field_mask", "struct", "timestamp")
 
 
@@ -32,16 +33,16 @@ def write_dependencies(path: Path) -> None:
 
 def run_protoc(*arguments: str) -> None:
     """Runs protoc in the protos folder. Raises CalledProcessError with its message on stderr."""
-    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *arguments], cwd=ROOT, check=True)
+    command = [sys.executable, "-m", "grpc_tools.protoc", *arguments]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
 
 
 def generate(out: Path) -> None:
-    """Writes the stubs below out and the image with comments to out/signalbox.binpb."""
+    """Writes the stubs below out, and beside them the image: every descriptor, with the comments."""
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         dependencies = Path(folder) / "dependencies.binpb"
         write_dependencies(dependencies)
-        run_protoc("--version")
         inputs = ("-I", ".", f"--descriptor_set_in={dependencies}")
         run_protoc(
             *inputs, f"--python_out={out}", f"--pyi_out={out}", "buf/validate/validate.proto", *SOURCES
@@ -49,7 +50,7 @@ def generate(out: Path) -> None:
         run_protoc(*inputs, f"--grpc_python_out={out}", f"--mypy_grpc_out={out}", *SOURCES)
         run_protoc(
             *inputs, "--include_imports", "--include_source_info",
-            f"--descriptor_set_out={out / 'signalbox.binpb'}", *SOURCES,
+            f"--descriptor_set_out={out / IMAGE}", *SOURCES,
         )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ class RoutedNode:
     def destinations(self) -> dict[str, str]:
         """Label of each edge by destination, for drawing."""
         edges = (
-            {self.then: ""}
+            {self.then: "always"}
             if self.router is None
             else {to: " | ".join(rules) for to, rules in self.router.destinations.items()}
         )
