@@ -5,6 +5,7 @@ from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from signalbox.v1 import caller_pb2 as _caller_pb2
 from signalbox.v1 import data_chat_pb2 as _data_chat_pb2
+from signalbox.v1 import sast_pb2 as _sast_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -45,16 +46,24 @@ ACTIVE_RUN_POLICY_QUEUE: ActiveRunPolicy
 ACTIVE_RUN_POLICY_CANCEL_ACTIVE: ActiveRunPolicy
 
 class RunInput(_message.Message):
-    __slots__ = ("data_chat",)
+    __slots__ = ("data_chat", "sast_triage", "sast_investigation")
     DATA_CHAT_FIELD_NUMBER: _ClassVar[int]
+    SAST_TRIAGE_FIELD_NUMBER: _ClassVar[int]
+    SAST_INVESTIGATION_FIELD_NUMBER: _ClassVar[int]
     data_chat: _data_chat_pb2.DataChatInput
-    def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatInput, _Mapping]] = ...) -> None: ...
+    sast_triage: _sast_pb2.SastTriageInput
+    sast_investigation: _sast_pb2.SastInvestigationInput
+    def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatInput, _Mapping]] = ..., sast_triage: _Optional[_Union[_sast_pb2.SastTriageInput, _Mapping]] = ..., sast_investigation: _Optional[_Union[_sast_pb2.SastInvestigationInput, _Mapping]] = ...) -> None: ...
 
 class RunOutput(_message.Message):
-    __slots__ = ("data_chat",)
+    __slots__ = ("data_chat", "sast_triage", "sast_investigation")
     DATA_CHAT_FIELD_NUMBER: _ClassVar[int]
+    SAST_TRIAGE_FIELD_NUMBER: _ClassVar[int]
+    SAST_INVESTIGATION_FIELD_NUMBER: _ClassVar[int]
     data_chat: _data_chat_pb2.DataChatOutput
-    def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatOutput, _Mapping]] = ...) -> None: ...
+    sast_triage: _sast_pb2.SastTriageOutput
+    sast_investigation: _sast_pb2.SastInvestigationOutput
+    def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatOutput, _Mapping]] = ..., sast_triage: _Optional[_Union[_sast_pb2.SastTriageOutput, _Mapping]] = ..., sast_investigation: _Optional[_Union[_sast_pb2.SastInvestigationOutput, _Mapping]] = ...) -> None: ...
 
 class Run(_message.Message):
     __slots__ = ("run_id", "agent", "graph_version", "thread_id", "caller", "correlation_id", "state", "input", "output", "stop_reason", "error", "input_request", "budget", "spend", "epoch", "create_time", "start_time", "end_time", "trace_id")
