@@ -1,0 +1,1 @@
+"""Screens a question before anything else sees it."""

@@ -1,0 +1,8 @@
+"""Starts the guard."""
+
+from services.guard.server import build
+from services.guard.settings import GuardSettings
+from services.kit.server import main
+
+if __name__ == "__main__":
+    main("guard", GuardSettings, build)

@@ -1,0 +1,16 @@
+"""What the guard counts and times."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Histogram
+
+from services.kit.metrics import DURATION_BUCKETS
+from services.kit.names import METRIC_PREFIX
+
+SCREENINGS = Counter(METRIC_PREFIX + "guard_screenings_total", "Questions screened.", ["verdict", "reason", "stage"])
+MODEL_DURATION = Histogram(
+    METRIC_PREFIX + "guard_model_duration_seconds",
+    "Duration of the guard's model calls, by verdict.",
+    ["verdict"],
+    buckets=DURATION_BUCKETS,
+)

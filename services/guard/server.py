@@ -1,0 +1,33 @@
+"""What the guard is made of."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+from signalbox.v1 import guard_pb2, guard_pb2_grpc
+
+from services.guard.screener import ModelPolicy, Screener
+from services.guard.servicer import GuardServicer
+from services.guard.settings import GuardSettings
+from services.kit.identity import RunTokenVerifier
+from services.kit.model import ModelClient
+from services.kit.server import Registration, Service
+
+SERVICE = guard_pb2.DESCRIPTOR.services_by_name["GuardService"].full_name
+
+
+async def build(settings: GuardSettings, stack: AsyncExitStack) -> Service:
+    """Puts the guard together; the model's connections close with the stack."""
+    model = ModelClient(
+        base_url=settings.openai_base_url,
+        api_key=settings.openai_api_key.get_secret_value(),
+        model=settings.guard_model,
+        timeout_s=settings.model_timeout_s,
+        retries=settings.model_retries,
+    )
+    stack.push_async_callback(model.close)
+    policy = ModelPolicy(settings.guard_model, settings.model_timeout_s, settings.model_max_tokens)
+    screener = Screener(settings.restricted_tables, model, policy)
+    verifier = RunTokenVerifier(settings.run_token_public_key_file.read_text(encoding="ascii"))
+    servicer = GuardServicer(verifier, screener)
+    return Service([Registration(guard_pb2_grpc.add_GuardServiceServicer_to_server, servicer, SERVICE)])
