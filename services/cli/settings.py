@@ -64,3 +64,12 @@ class CliSettings(BaseSettings):
     guard_model: str = Field("", description="Model of the guard at that endpoint.")
     agent_model: str = Field("", description="Model that agents think with at that endpoint.")
     format_model: str = Field("", description="Model that words answers at that endpoint.")
+
+
+DSN_VARIABLE = "SIGNALBOX_OWNER_DSN"
+
+
+def provisioning_environment(dsn_variable: str) -> dict[str, str]:
+    """What `sql-policy` sees of the environment: the DSN, the secret and the password it was given there."""
+    given = (dsn_variable, "SIGNALBOX_CALLER_SECRET", "SIGNALBOX_READER_PASSWORD")
+    return inherited_environment() | {name: os.environ[name] for name in given if name in os.environ}

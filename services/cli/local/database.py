@@ -18,13 +18,14 @@ from services.cli.local.concurrency import together
 from services.cli.local.postgres import EmbeddedPostgres
 from services.cli.local.processes import run_to_end
 from services.cli.local.topology import StackOptions, Topology, UserDatabase
+from services.cli.settings import DSN_VARIABLE
 
 STEP_TIMEOUT_S = 180.0
 PLATFORM_DATABASE = "signalbox"
 WORLD_DATABASE = "harbour"
 WORLD_POLICY = Path(__file__).parents[3] / "examples" / "harbour" / "sql_policy.yaml"
 READER_ROLE = "signalbox_reader"  # the policy's default
-DSN_VARIABLE = "SIGNALBOX_OWNER_DSN"
+
 # libpq's own variables: a password in the arguments of a program would be there for all to read.
 _LIBPQ = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
 

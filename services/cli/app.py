@@ -1,0 +1,223 @@
+"""The `signalbox` command: its options and arguments. What the commands do is in the modules named after them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+from signalbox.v1 import runs_pb2
+
+from services.cli import runs as run_commands
+from services.cli.ask import Presentation, Question
+from services.cli.ask import ask as ask_command
+from services.cli.client import Connection
+from services.cli.connection import Identity, connect_to, development_token
+from services.cli.console import Terminal, run_command
+from services.cli.endpoint import read_endpoint
+from services.cli.errors import CliError, not_running
+from services.cli.exit_codes import ExitCode, as_help
+from services.cli.settings import DSN_VARIABLE, CliSettings
+from services.cli.sql_policy import sql_policy as sql_policy_command
+from services.cli.words import parse_state
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="**Exit status**\n\n" + as_help(),
+)
+terminal = Terminal()
+
+As = Annotated[str | None, typer.Option("--as", metavar="USER", help="Act as this user, with a development token.")]
+Admin = Annotated[bool, typer.Option("--admin", help="Act with the role admin.")]
+Roles = Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="Act with this role; repeatable.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
+Timeout = Annotated[float | None, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Wait no longer.")]
+Gateway = Annotated[
+    str,
+    typer.Option("--gateway", metavar="HOST:PORT", help="Gateway to talk to, instead of the one of `signalbox up`."),
+]
+
+
+class Invocation:
+    """What comes before the command's own options."""
+
+    def __init__(self, gateway: str) -> None:
+        self.gateway = gateway
+        self.settings = load_settings()
+
+    def connection(self, subject: str | None, *, admin: bool = False, roles: list[str] | None = None) -> Connection:
+        """The gateway and the token to use; ends the command when there is none."""
+        try:
+            return connect_to(self.settings, Identity.of(subject, admin=admin, roles=roles or ()), gateway=self.gateway)
+        except CliError as error:
+            raise fail(error) from error
+
+
+def load_settings() -> CliSettings:
+    """Settings from the environment; ends the command when they are wrong."""
+    try:
+        return CliSettings()
+    except ValidationError as error:
+        names = ", ".join("SIGNALBOX_" + str(problem["loc"][0]).upper() for problem in error.errors())
+        wrong = CliError(f"wrong in the environment: {names}", hint="correct or unset it", code=ExitCode.USAGE)
+        raise fail(wrong) from error
+
+
+def fail(error: CliError) -> typer.Exit:
+    """Say what is wrong; the caller raises what this returns."""
+    terminal.error(error)
+    return typer.Exit(error.code)
+
+
+@app.callback()
+def root(context: typer.Context, gateway: Gateway = "") -> None:
+    """Runs agents as services, and says why every run went where it went."""
+    context.obj = Invocation(gateway)
+
+
+@app.command()
+def up(
+    context: typer.Context,
+    replicas: Annotated[int, typer.Option(min=1, max=16, help="Replicas of the runtime.")] = 1,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the gateway.")] = "127.0.0.1:0",
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the database here.")] = None,
+) -> None:
+    """Start the whole platform on this machine and keep it running until Ctrl-C."""
+    from services.cli.up import up as up_command  # what it imports comes with the extra `local` only
+
+    run_command(up_command(context.obj.settings, terminal, replicas=replicas, listen=listen, data_dir=data), terminal)
+
+
+@app.command()
+def demo(context: typer.Context) -> None:
+    """Start the platform, ask it four questions, show what comes of them and why, and stop it."""
+    from services.cli.demo import demo as demo_command  # what it imports comes with the extra `local` only
+
+    run_command(demo_command(context.obj.settings, terminal), terminal)
+
+
+@app.command()
+def ask(
+    context: typer.Context,
+    question: Annotated[str, typer.Argument(help="The question, in natural language.")],
+    subject: As = None,
+    admin: Admin = False,
+    roles: Roles = None,
+    thread: Annotated[str, typer.Option(metavar="ID", help="Conversation to start or continue.")] = "",
+    debug: Annotated[bool, typer.Option("--debug", help="Show messages and model calls too.")] = False,
+    as_json: AsJson = False,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write the rows as CSV.")] = None,
+    timeout: Timeout = None,
+) -> None:
+    """Ask a question to the database, and show the answer.
+
+    The exit status tells how it ended; `signalbox --help` lists them.
+    """
+    connection = context.obj.connection(subject, admin=admin, roles=roles)
+    asked = Question(question, thread_id=thread, want_debug=debug, want_csv=csv is not None)
+    run_command(ask_command(connection, asked, Presentation(as_json, csv), terminal, timeout_s=timeout), terminal)
+
+
+@app.command()
+def runs(
+    context: typer.Context,
+    subject: As = None,
+    admin: Admin = False,
+    roles: Roles = None,
+    state: Annotated[str, typer.Option(metavar="STATE", help="Only runs in this state, such as failed.")] = "",
+    thread: Annotated[str, typer.Option(metavar="ID", help="Only runs of this conversation.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List runs, newest first."""
+    request = runs_pb2.ListRunsRequest(thread_id=thread)
+    if state:
+        try:
+            request.state = parse_state(state)
+        except ValueError as error:
+            raise fail(CliError(str(error), hint="name one of those", code=ExitCode.USAGE)) from error
+    connection = context.obj.connection(subject, admin=admin, roles=roles)
+    run_command(run_commands.list_runs(connection, request, terminal, limit=limit, as_json=as_json), terminal)
+
+
+@app.command()
+def show(context: typer.Context, run: RunId, subject: As = None, roles: Roles = None, as_json: AsJson = False) -> None:
+    """Show a run; the exit status tells how it ended."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(run_commands.show(connection, run, terminal, as_json=as_json), terminal)
+
+
+@app.command()
+def explain(context: typer.Context, run: RunId, subject: As = None, roles: Roles = None) -> None:
+    """Show why a run went where it went: its decisions as a tree, with the numbers they rest on."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(run_commands.explain(connection, run, terminal), terminal)
+
+
+@app.command()
+def decisions(
+    context: typer.Context, run: RunId, subject: As = None, roles: Roles = None, as_json: AsJson = False
+) -> None:
+    """List the routing decisions of a run."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(run_commands.list_decisions(connection, run, terminal, as_json=as_json), terminal)
+
+
+@app.command()
+def cancel(context: typer.Context, run: RunId, subject: As = None, roles: Roles = None) -> None:
+    """Ask a run to stop at its next step."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(run_commands.cancel(connection, run, terminal), terminal)
+
+
+@app.command()
+def resume(
+    context: typer.Context,
+    run: RunId,
+    answer: Annotated[str, typer.Argument(help="Answer to the run's question.")],
+    subject: As = None,
+    roles: Roles = None,
+    timeout: Timeout = None,
+) -> None:
+    """Answer the question of a run that awaits input, and follow it to its end."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(run_commands.resume(connection, run, answer, terminal, timeout_s=timeout), terminal)
+
+
+@app.command("sql-policy")
+def sql_policy(
+    action: Annotated[str, typer.Argument(metavar="plan|apply|verify", help="What to do.")],
+    policy: Annotated[Path, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Policy file (YAML).")],
+    dsn_env: Annotated[
+        str, typer.Option(metavar="NAME", help="Environment variable with the DSN of the tables' owner.")
+    ] = DSN_VARIABLE,
+) -> None:
+    """Show, apply or check what a policy file needs in its database: roles, grants, row-level security.
+
+    `apply` also reads SIGNALBOX_CALLER_SECRET and, if set, SIGNALBOX_READER_PASSWORD.
+    """
+    run_command(sql_policy_command(action, policy, dsn_env=dsn_env), terminal)
+
+
+@app.command()
+def token(
+    context: typer.Context,
+    subject: Annotated[str, typer.Option("--as", metavar="USER", help="User the token names.")],
+    admin: Admin = False,
+    roles: Roles = None,
+    ttl: Annotated[int, typer.Option(min=1, max=86400, metavar="SECONDS", help="How long it is valid.")] = 3600,
+) -> None:
+    """Print a development token for the platform of `signalbox up`."""
+    try:
+        endpoint = read_endpoint(context.obj.settings.runtime_dir)
+        if endpoint is None:
+            raise not_running()
+        minted = development_token(endpoint, Identity.of(subject, admin=admin, roles=roles or ()), ttl_s=ttl)
+    except CliError as error:
+        raise fail(error) from error
+    terminal.raw(minted + "\n")

@@ -1,0 +1,76 @@
+"""Which gateway a command talks to, and as whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.cli.client import Connection, Tls
+from services.cli.endpoint import Endpoint, read_endpoint
+from services.cli.errors import CliError, not_running
+from services.cli.exit_codes import ExitCode
+from services.cli.local.keys import mint_caller_token
+from services.cli.settings import CliSettings
+from services.kit.names import ROLE_ADMIN, ROLE_OPERATOR
+
+# Who looks at runs when the command is not told: on one's own machine, the operator of it.
+LOCAL_OPERATOR = "operator"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who calls: subject and roles for a development token; empty when a token of one's own says it."""
+
+    subject: str = ""
+    roles: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, subject: str | None, *, admin: bool, roles: Iterable[str] = ()) -> Identity:
+        """The identity that a command's options name."""
+        return cls(subject or "", tuple(sorted({*roles, *([ROLE_ADMIN] if admin else [])})))
+
+
+def connect_to(settings: CliSettings, identity: Identity, *, gateway: str = "") -> Connection:
+    """Find the gateway and the token. Raises CliError that says what is missing."""
+    endpoint = read_endpoint(settings.runtime_dir)
+    address = gateway or settings.gateway or (endpoint.gateway if endpoint else "")
+    if not address:
+        raise not_running()
+    tls = Tls(settings.gateway_ca, settings.tls_cert, settings.tls_key) if settings.gateway_ca else None
+    return Connection(address, _token(settings, identity, endpoint, address), tls)
+
+
+def development_token(endpoint: Endpoint, identity: Identity, *, ttl_s: int = 3600) -> str:
+    """Sign a token for a local platform."""
+    local = identity if identity.subject else Identity(LOCAL_OPERATOR, (*identity.roles, ROLE_OPERATOR))
+    try:
+        return mint_caller_token(
+            Path(endpoint.signing_key),
+            subject=local.subject,
+            roles=local.roles,
+            ttl_s=ttl_s,
+            issuer=endpoint.issuer,
+            audience=endpoint.audience,
+        )
+    except FileNotFoundError as error:
+        raise not_running() from error
+
+
+def _token(settings: CliSettings, identity: Identity, endpoint: Endpoint | None, address: str) -> str:
+    own = settings.token.get_secret_value()
+    if own and (identity.subject or identity.roles):
+        raise CliError(
+            "SIGNALBOX_TOKEN already says who you are",
+            hint="leave out --as, --admin and --role, or unset SIGNALBOX_TOKEN",
+            code=ExitCode.USAGE,
+        )
+    if own:
+        return own
+    if endpoint is None or endpoint.gateway != address:
+        raise CliError(
+            f"the gateway at {address} wants a token",
+            hint="set SIGNALBOX_TOKEN; --as works with the platform of `signalbox up` only",
+            code=ExitCode.USAGE,
+        )
+    return development_token(endpoint, identity)

@@ -1,0 +1,120 @@
+"""`signalbox demo`, which is `make run`: the platform answers questions on a real database, then everything stops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.rule import Rule
+from rich.text import Text
+from signalbox.v1 import runs_pb2
+
+from services.cli import render
+from services.cli.ask import Question, follow
+from services.cli.client import Connection, open_gateway
+from services.cli.console import Terminal
+from services.cli.exit_codes import ExitCode, exit_code_of
+from services.cli.explain import explanation
+from services.cli.local.configured import stack_options
+from services.cli.local.stack import LocalStack
+from services.cli.progress import progress_on
+from services.cli.settings import CliSettings
+from services.kit.names import ROLE_ADMIN
+
+QUESTION_TIMEOUT_S = 120.0
+COUNT: Final = "Count devices with temperature > 10"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One question of the demo, who asks it, and what must come of it."""
+
+    title: str
+    question: str
+    subject: str
+    roles: Sequence[str] = ()
+    outcome: ExitCode = ExitCode.OK
+    nodes: Sequence[str] = ()
+    explained: bool = False
+
+
+SCENES: Final = (
+    Scene(
+        "User 27 asks about their own devices",
+        COUNT,
+        "27",
+        nodes=("screen_question", "agent", "tools"),
+    ),
+    Scene(
+        "A question that no example at hand is near to: the agent looks for examples first, then queries",
+        "What was the hottest reading of each of my devices in the last day?",
+        "27",
+        nodes=("screen_question", "agent", "tools", "agent", "tools"),
+        explained=True,
+    ),
+    Scene(
+        "An admin asks the first question: no screening, everybody's devices",
+        COUNT,
+        "1",
+        roles=(ROLE_ADMIN,),
+        nodes=("screen_question", "agent", "tools"),
+    ),
+    Scene(
+        "User 27 asks for another user's devices: the guard blocks it before anything else sees it",
+        "Show me the devices of user 31",
+        "27",
+        outcome=ExitCode.BLOCKED,
+        nodes=("screen_question",),
+    ),
+)
+
+
+async def demo(settings: CliSettings, terminal: Terminal) -> ExitCode:
+    """Play every scene on a platform of its own; RUN_FAILED when one does not go as it should."""
+    with progress_on(terminal.err) as progress:
+        stack = LocalStack(stack_options(settings), report=progress.say)
+        await stack.__aenter__()
+    try:
+        problems = [problem for scene in SCENES for problem in await play(scene, stack, terminal)]
+    finally:
+        await stack.__aexit__(None, None, None)
+    terminal.out.print(Rule())
+    for problem in problems:
+        terminal.err.print(Text(f"not as expected: {problem}", style="red"))
+    if problems:
+        return ExitCode.RUN_FAILED
+    terminal.out.print(Text("All went as expected. `make up` keeps the platform running; `signalbox ask` asks it."))
+    return ExitCode.OK
+
+
+async def play(scene: Scene, stack: LocalStack, terminal: Terminal) -> list[str]:
+    """Ask the question of a scene and show what comes of it; returns what was not as it should be."""
+    terminal.out.print(Rule(Text(scene.title), align="left"))
+    terminal.out.print(Text(f"“{scene.question}”", style="italic"), Text())
+    connection = Connection(stack.gateway_address, stack.token(scene.subject, scene.roles))
+    async with open_gateway(connection) as gateway:
+        with progress_on(terminal.err) as progress:
+            run = await follow(gateway, Question(scene.question), progress, terminal, timeout_s=QUESTION_TIMEOUT_S)
+        decisions = await gateway.decisions(run.run_id)
+    terminal.out.print(render.answer(run))
+    if scene.explained:
+        terminal.out.print(Text("\nWhy it went that way:\n", style="bold"), explanation(run, decisions))
+    return list(check(scene, run, decisions))
+
+
+def check(scene: Scene, run: runs_pb2.Run, decisions: Sequence[runs_pb2.Decision]) -> list[str]:
+    """Compare a run with what its scene should bring."""
+    problems = []
+    outcome = exit_code_of(run)
+    if outcome is not scene.outcome:
+        problems.append(
+            f"“{scene.question}” ended {outcome.name}, not {scene.outcome.name} ({run.error or 'no error'})"
+        )
+    nodes = tuple(decision.node for decision in decisions)
+    if nodes != tuple(scene.nodes):
+        problems.append(f"“{scene.question}” went through {', '.join(nodes)}, not {', '.join(scene.nodes)}")
+    answered = run.output.data_chat.HasField("rows")
+    if answered != (scene.outcome is ExitCode.OK):
+        problems.append(f"“{scene.question}” brought {'rows' if answered else 'no rows'}")
+    return problems

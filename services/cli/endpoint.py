@@ -1,0 +1,116 @@
+"""How `signalbox ask` in one terminal finds what `signalbox up` runs in another: a file in a directory of one's own."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from services.cli.errors import CliError
+from services.cli.exit_codes import ExitCode
+
+ENDPOINT_FILE = "endpoint.json"
+LOCK_FILE = "lock"
+STACK_DIRECTORY = "up"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A running local platform: its gateway, and the development key that signs callers' tokens for it."""
+
+    gateway: str
+    signing_key: str
+    issuer: str
+    audience: str
+    pid: int
+
+
+def read_endpoint(directory: Path) -> Endpoint | None:
+    """The platform that runs here, or None. Raises CliError when the directory could be another user's doing."""
+    if not directory.is_dir():
+        return None
+    check_private(directory)
+    try:
+        endpoint = Endpoint(**json.loads((directory / ENDPOINT_FILE).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise CliError(
+            f"{directory / ENDPOINT_FILE} is damaged",
+            hint="stop `signalbox up` and start it again",
+            code=ExitCode.UNREACHABLE,
+        ) from error
+    return endpoint if _lives(endpoint.pid) else None
+
+
+def write_endpoint(directory: Path, endpoint: Endpoint) -> None:
+    """Say where the platform is, in one step, so that no reader sees half of it."""
+    partial = directory / f"{ENDPOINT_FILE}.partial"
+    partial.write_text(json.dumps(asdict(endpoint)), encoding="utf-8")
+    partial.replace(directory / ENDPOINT_FILE)
+
+
+@contextmanager
+def only_one(directory: Path) -> Iterator[Path]:
+    """Claim the directory for one running platform and yield where it may keep its files; remove them at the end.
+
+    The claim is a file lock: it ends with its process, however that ends. Raises CliError when there is one already.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_private(directory)
+    descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _lock(descriptor, directory)
+        files = directory / STACK_DIRECTORY
+        _clean(directory, files)
+        files.mkdir(mode=0o700)
+        try:
+            yield files
+        finally:
+            _clean(directory, files)
+    finally:
+        os.close(descriptor)
+
+
+def check_private(directory: Path) -> None:
+    """Raise CliError unless a directory belongs to this user and nobody else may enter it."""
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise CliError(
+            f"{directory} must be a directory of yours that nobody else may enter",
+            hint=f"remove it, or `chmod 700 {directory}`, or set SIGNALBOX_RUNTIME_DIR to another one",
+            code=ExitCode.USAGE,
+        )
+
+
+def _lock(descriptor: int, directory: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise CliError(
+            f"`signalbox up` is running already (it holds {directory / LOCK_FILE})",
+            hint="use that one, or set SIGNALBOX_RUNTIME_DIR to run a second",
+            code=ExitCode.USAGE,
+        ) from error
+
+
+def _clean(directory: Path, files: Path) -> None:
+    (directory / ENDPOINT_FILE).unlink(missing_ok=True)
+    if files.exists():
+        shutil.rmtree(files)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,60 @@
+"""Exit statuses of `signalbox`, part of its contract with scripts. The README and `--help` show this table."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from signalbox.v1 import runs_pb2
+
+
+class ExitCode(IntEnum):
+    """What a status says."""
+
+    OK = 0
+    RUN_FAILED = 1
+    USAGE = 2
+    BLOCKED = 3
+    NEEDS_REVIEW = 4
+    UNREACHABLE = 5
+    REFUSED = 6
+    CANCELLED = 7
+    AWAITING_INPUT = 8
+    TIMED_OUT = 9
+    INTERRUPTED = 130
+
+
+MEANINGS: Final = {
+    ExitCode.OK: "done; for `ask`, the question was answered",
+    ExitCode.RUN_FAILED: "the run ended by an error, or a local step failed",
+    ExitCode.USAGE: "the command or its input is wrong",
+    ExitCode.BLOCKED: "the guard blocked the question",
+    ExitCode.NEEDS_REVIEW: "the run ended without a full result; a person should look at it",
+    ExitCode.UNREACHABLE: "no gateway is there, or it lost the platform",
+    ExitCode.REFUSED: "the platform refused: token, rights, quota, or no such run",
+    ExitCode.CANCELLED: "the run was cancelled",
+    ExitCode.AWAITING_INPUT: "the run asks a question; `signalbox resume` answers it",
+    ExitCode.TIMED_OUT: "the time given by --timeout is over; the run goes on",
+    ExitCode.INTERRUPTED: "Ctrl-C; the run goes on",
+}
+
+RULE_BLOCKED: Final = "blocked"
+_OF_STATE: Final = {
+    runs_pb2.RUN_STATE_SUCCEEDED: ExitCode.OK,
+    runs_pb2.RUN_STATE_FAILED: ExitCode.RUN_FAILED,
+    runs_pb2.RUN_STATE_CANCELLED: ExitCode.CANCELLED,
+    runs_pb2.RUN_STATE_NEEDS_REVIEW: ExitCode.NEEDS_REVIEW,
+    runs_pb2.RUN_STATE_AWAITING_INPUT: ExitCode.AWAITING_INPUT,
+}
+
+
+def exit_code_of(run: runs_pb2.Run) -> ExitCode:
+    """The status that tells how a run ended; OK for one that is still under way."""
+    if run.stop_reason == RULE_BLOCKED:
+        return ExitCode.BLOCKED
+    return _OF_STATE.get(run.state, ExitCode.OK)
+
+
+def as_help() -> str:
+    """The table as lines of `--help`."""
+    return "\n".join(f"- {code.value}: {meaning}" for code, meaning in MEANINGS.items())

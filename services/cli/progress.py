@@ -1,0 +1,128 @@
+"""What a run is doing, shown on standard error while it runs: a spinner on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+from signalbox.v1 import runs_pb2
+
+from services.cli.explain import END
+from services.cli.words import duration, printable, state_name
+
+
+class Progress(Protocol):
+    """Is told what happens, while its context lasts."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def say(self, message: str) -> None:
+        """Show a message of the command itself."""
+
+    def event(self, event: runs_pb2.RunEvent) -> None:
+        """Show an event of a run."""
+
+
+class Spinner:
+    """One line with a spinner that tells the latest; it is gone at the end."""
+
+    def __init__(self, console: Console) -> None:
+        self._status = Status("starting", console=console)
+
+    def __enter__(self) -> Self:
+        self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._status.stop()
+
+    def say(self, message: str) -> None:
+        """Show a message."""
+        self._status.update(Text(message))
+
+    def event(self, event: runs_pb2.RunEvent) -> None:
+        """Show what the run does next."""
+        if doing := now_doing(event):
+            self._status.update(Text(doing))
+
+
+class Lines:
+    """A line for each thing that happened."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to take down."""
+
+    def say(self, message: str) -> None:
+        """Print a message."""
+        self._console.print(Text(message))
+
+    def event(self, event: runs_pb2.RunEvent) -> None:
+        """Print what happened."""
+        if happened := what_happened(event):
+            self._console.print(Text(happened))
+
+
+class Silent:
+    """Shows nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to take down."""
+
+    def say(self, message: str) -> None:
+        """Say nothing."""
+
+    def event(self, event: runs_pb2.RunEvent) -> None:
+        """Say nothing."""
+
+
+def progress_on(console: Console, *, silent: bool = False) -> Progress:
+    """The progress that suits a console."""
+    if silent:
+        return Silent()
+    return Spinner(console) if console.is_terminal else Lines(console)
+
+
+def now_doing(event: runs_pb2.RunEvent) -> str:
+    """What a run does after an event; empty when the event doesn't tell."""
+    kind = event.WhichOneof("event")
+    if kind == "state_changed":
+        return state_name(event.state_changed.state).lower().replace("_", " ")
+    if kind == "decision" and event.decision.destination != END:
+        return f"{printable(event.decision.destination)}  ({printable(event.decision.rule)})"
+    return ""
+
+
+def what_happened(event: runs_pb2.RunEvent) -> str:
+    """An event in a line; empty for those that another line tells already."""
+    kind = event.WhichOneof("event")
+    if kind == "state_changed":
+        return state_name(event.state_changed.state).lower().replace("_", " ")
+    if kind == "node_completed":
+        node = event.node_completed
+        return f"{printable(node.node)} took {duration(node.elapsed_ms)}"
+    if kind == "decision":
+        destination = "the end" if event.decision.destination == END else printable(event.decision.destination)
+        return f"  {printable(event.decision.rule)} → {destination}"
+    return ""

@@ -1,0 +1,62 @@
+"""`signalbox up`: the whole platform on this machine until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from rich.text import Text
+
+from services.cli.console import Terminal
+from services.cli.endpoint import Endpoint, only_one, write_endpoint
+from services.cli.exit_codes import ExitCode
+from services.cli.local.configured import stack_options
+from services.cli.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER
+from services.cli.local.processes import ProcessError, describe_log
+from services.cli.local.stack import LocalStack
+from services.cli.progress import progress_on
+from services.cli.settings import CliSettings
+
+
+async def up(
+    settings: CliSettings, terminal: Terminal, *, replicas: int, listen: str, data_dir: Path | None
+) -> ExitCode:
+    """Start everything, say where it is, and keep it running until Ctrl-C. Raises ProcessError when a service ends."""
+    with only_one(settings.runtime_dir) as files:
+        options = stack_options(
+            settings, directory=files, runtime_replicas=replicas, gateway_listen=listen, data_dir=data_dir
+        )
+        async with AsyncExitStack() as resources:
+            with progress_on(terminal.err) as progress:
+                stack = await resources.enter_async_context(LocalStack(options, report=progress.say))
+            try:
+                write_endpoint(settings.runtime_dir, _endpoint(stack))
+                _greet(stack, terminal)
+                ended = await stack.wait_for_exit()
+            except asyncio.CancelledError:  # Ctrl-C or SIGTERM: how this command ends well
+                terminal.err.print(Text("stopping"))
+                return ExitCode.OK
+            raise ProcessError(f"{ended.name} ended with status {ended.returncode}{describe_log(ended.log_file)}")
+
+
+def _endpoint(stack: LocalStack) -> Endpoint:
+    return Endpoint(
+        gateway=stack.gateway_address,
+        signing_key=str(stack.keys.signing_key),
+        issuer=DEVELOPMENT_ISSUER,
+        audience=DEVELOPMENT_AUDIENCE,
+        pid=os.getpid(),
+    )
+
+
+def _greet(stack: LocalStack, terminal: Terminal) -> None:
+    lines = [
+        ("Signalbox is up, its gateway at ", stack.gateway_address),
+        ("ask in another terminal: ", 'signalbox ask "Count devices with temperature > 10" --as 27'),
+        ("logs: ", str(stack.directory)),
+        ("stop: ", "Ctrl-C"),
+    ]
+    for label, value in lines:
+        terminal.out.print(Text.assemble((label, "dim"), value), soft_wrap=True)

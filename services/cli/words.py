@@ -1,0 +1,108 @@
+"""Values as words: states, times, durations, grounds. Everything that came from elsewhere is made safe to print."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import cast
+
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+from signalbox.v1 import caller_pb2, runs_pb2, table_pb2
+
+_KEPT = frozenset("\n\t")
+_INVISIBLE = frozenset(("Cc", "Cf"))
+
+
+def printable(text: str) -> str:
+    """Text from a model, a database or a caller, with control and direction characters shown instead of obeyed."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        character if character in _KEPT or unicodedata.category(character) not in _INVISIBLE else _shown(character)
+        for character in text
+    )
+
+
+def _shown(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def state_name(state: int) -> str:
+    """`SUCCEEDED` for `RUN_STATE_SUCCEEDED`; a number that this version does not know stays one."""
+    names = {value: name for name, value in runs_pb2.RunState.items()}
+    return names.get(state, str(int(state))).removeprefix("RUN_STATE_")
+
+
+def parse_state(name: str) -> runs_pb2.RunState:
+    """The state of a name such as `succeeded`. Raises ValueError that lists the names there are."""
+    wanted = name.upper().replace("-", "_")
+    known = {each.removeprefix("RUN_STATE_"): value for each, value in runs_pb2.RunState.items() if value}
+    if wanted not in known:
+        raise ValueError(f"{name!r} is no state; there are: {', '.join(known).lower()}")
+    return cast(runs_pb2.RunState, known[wanted])
+
+
+def duration(milliseconds: float) -> str:
+    """`0.4 ms`, `35 ms` or `1.25 s`."""
+    if milliseconds < 1:
+        return f"{milliseconds:.1f} ms"
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    return f"{milliseconds / 1000:.2f} s"
+
+
+def moment(timestamp: Timestamp) -> str:
+    """A time in this machine's zone; empty when unset."""
+    if not timestamp.ByteSize():
+        return ""
+    return timestamp.ToDatetime(tzinfo=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def elapsed(run: runs_pb2.Run) -> str:
+    """How long a run took or has taken."""
+    if not run.HasField("start_time"):
+        return ""
+    start = run.start_time.ToDatetime(tzinfo=UTC)
+    end = run.end_time.ToDatetime(tzinfo=UTC) if run.HasField("end_time") else datetime.now(UTC)
+    return duration((end - start).total_seconds() * 1000)
+
+
+def tokens(usage: caller_pb2.TokenUsage) -> str:
+    """`812 tokens (700 in, 112 out)`."""
+    if not usage.total_tokens:
+        return "no tokens"
+    return f"{usage.total_tokens:,} tokens ({usage.input_tokens:,} in, {usage.output_tokens:,} out)"
+
+
+def grounds(struct: Struct) -> str:
+    """Facts and limits as `iteration_count = 3, max_iterations = 3`; `no facts` when a rule read none."""
+    values: Mapping[str, object] = MessageToDict(struct)
+    return ", ".join(f"{printable(name)} = {fact(value)}" for name, value in values.items()) or "no facts"
+
+
+def fact(value: object) -> str:
+    """One fact: whole numbers without a fraction, text in quotes."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    if isinstance(value, float):
+        return f"{value:g}" if not value.is_integer() else f"{value:.0f}"
+    if isinstance(value, list):
+        return "[" + ", ".join(fact(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{printable(name)}: {fact(item)}" for name, item in value.items()) + "}"
+    return f'"{printable(str(value))}"'
+
+
+def cell(value: table_pb2.Cell) -> str:
+    """One value of a result table; NULL when it is none."""
+    kind = value.WhichOneof("value")
+    if kind is None:
+        return "NULL"
+    if kind == "bool_value":
+        return "true" if value.bool_value else "false"
+    if kind == "double_value":
+        return f"{value.double_value:g}"
+    return str(value.int_value) if kind == "int_value" else printable(value.text_value)
