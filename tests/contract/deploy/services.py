@@ -7,7 +7,9 @@ import inspect
 
 import yaml
 
-from services.kit.settings import ServiceSettings
+from pydantic.fields import FieldInfo
+
+from services.kit.settings import ENV_PREFIX, ServiceSettings
 from tests.contract.deploy.helm import CHART, ROOT
 
 
@@ -31,3 +33,11 @@ def settings_class(service: str) -> type[ServiceSettings]:
     ]
     (found,) = (value for value in defined if not any(value in other.__mro__[1:] for other in defined))
     return found
+
+
+def variables(service: str) -> dict[str, FieldInfo]:
+    """Returns the environment variables that a service reads, with the fields that they fill."""
+    return {
+        field.validation_alias if isinstance(field.validation_alias, str) else ENV_PREFIX + name.upper(): field
+        for name, field in settings_class(service).model_fields.items()
+    }

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from services.kit.settings import ENV_PREFIX
 from services.offline_model.skills import SKILLS
 from services.runtime.settings import MigrationSettings
 from services.sql_executor.policy import load_policy
@@ -38,7 +37,7 @@ def environment_of(service: str, manifests: list[Manifest]) -> dict[str, dict[st
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_knows_every_setting_that_it_is_given(service: str, all_examples: dict[str, list[Manifest]]) -> None:
-    known = {ENV_PREFIX + field.upper() for field in services.settings_class(service).model_fields}
+    known = services.variables(service).keys()
     for example, manifests in all_examples.items():
         unknown = environment_of(service, manifests).keys() - known
         assert not unknown, f"{example}: {service} has no setting {sorted(unknown)}"
@@ -48,8 +47,7 @@ def test_a_service_knows_every_setting_that_it_is_given(service: str, all_exampl
 def test_a_service_is_given_every_setting_that_it_requires(
     service: str, all_examples: dict[str, list[Manifest]]
 ) -> None:
-    fields = services.settings_class(service).model_fields
-    required = {ENV_PREFIX + name.upper() for name, field in fields.items() if field.is_required()}
+    required = {name for name, field in services.variables(service).items() if field.is_required()}
     for example, manifests in all_examples.items():
         missing = required - environment_of(service, manifests).keys()
         assert not missing, f"{example}: {service} requires {sorted(missing)}"
@@ -70,6 +68,15 @@ def test_a_service_starts_with_the_values_that_it_is_given(
                 pytest.fail(f"{example}: {service} refuses what the chart gives it: {error}")
 
 
+def test_the_guard_of_the_production_example_knows_what_its_policy_restricts(
+    rendered: dict[str, list[Manifest]], tmp_path: Path
+) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(named(rendered["production"], "ConfigMap", "signalbox-sql-executor")["data"]["policy.yaml"])
+    guarded = environment_of("guard", rendered["production"])["SIGNALBOX_RESTRICTED_TABLES"]["value"]
+    assert guarded.split(",") == list(load_policy(file).restricted)
+
+
 def test_a_migration_is_given_what_it_requires(manifests: list[Manifest], monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = named(manifests, "Deployment", "signalbox-runtime")
     (job,) = of_kind(manifests, "Job")
@@ -88,9 +95,3 @@ def test_the_offline_example_names_models_that_the_offline_model_has(rendered: d
     }
     assert len(named_models) == 3
     assert named_models <= set(SKILLS)
-
-
-def test_the_policy_of_the_production_example_is_valid(rendered: dict[str, list[Manifest]], tmp_path: Path) -> None:
-    file = tmp_path / "policy.yaml"
-    file.write_text(named(rendered["production"], "ConfigMap", "signalbox-sql-executor")["data"]["policy.yaml"])
-    assert load_policy(file).database == "fleet"
