@@ -6,7 +6,6 @@ import importlib
 import inspect
 
 import yaml
-
 from pydantic.fields import FieldInfo
 
 from services.kit.settings import ENV_PREFIX, ServiceSettings
