@@ -21,16 +21,18 @@ _LIST = (
     rf"{_ID}(?:\s*(?:,|;|\band\b|\bor\b|&|/|\bto\b|\bthrough\b|\buntil\b|\.{{2,3}}|-|\+)\s*(?:{_USER}\s*)?#?\s*{_ID})*"
 )
 _BY_ID = re.compile(
-    rf"\b{_USER}[\s_.#\"'()\[\]-]*(?:{_MARK}[\s_.#\"'()\[\]-]*){{0,3}}(?P<excluding>{_EXCLUDING}[\s_#\"'(\[-]*)?(?P<ids>{_LIST})"
+    rf"\b{_USER}[\s_.#\"'()\[\]-]*(?:{_MARK}[\s_.#\"'()\[\]-]*){{0,3}}"
+    rf"(?P<excluding>{_EXCLUDING}[\s_#\"'(\[-]*)?(?P<ids>{_LIST})"
 )
 _OWNED = re.compile(
     r"\b(?:belong(?:s|ing)?\s+to|owned\s+by|assigned\s+to|registered\s+(?:to|for|by)|property\s+of|owner\s*(?:is|=)"
-    rf"|(?:devices?|sensors?|data|account|profile|things?|stuff|rows)\s+of)\s+(?:#|number\s+|no\.?\s+|id\s+)*(?P<ids>{_LIST})(?!\s*[%\w])"
+    r"|(?:devices?|sensors?|data|account|profile|things?|stuff|rows)\s+of)\s+"
+    rf"(?:#|number\s+|no\.?\s+|id\s+)*(?P<ids>{_LIST})(?!\s*[%\w])"
 )
 # "31's devices", but neither "device 31's readings" nor "the 1990's".
 _POSSESSIVE = re.compile(
     r"(?:^|[.,;:?!]\s*|\b(?:of|for|show|list|me|count|and|or|all|the|from|get|display|about|to|is|are|what|which|how|many"
-    r"|give|see|find|only|are|what're|id)\s+)#?(?P<ids>(?!(?:19|20)\d0's)\d+)'s?\s"
+    r"|give|see|find|only)\s+)#?(?P<ids>(?!(?:19|20)\d0's)\d+)'s?\s"
 )
 _BY_NAME = re.compile(
     r"\b(?:user\s?name|login|e-?mail(?:\s+address)?)\s*(?:is|=|:|of)?\s*[\"'](?P<quoted>[^\"']{1,128})[\"']"
@@ -39,7 +41,10 @@ _BY_NAME = re.compile(
     r"|\buser\s?name\s*[=:]?\s*(?P<bare>[a-z][\w.-]{2,})\b(?<!\bthe)(?<!\band)(?<!\bfor)"
 )
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_PEOPLE = r"(?:users?|people|persons?|customers?|clients?|callers?|owners?|operators?|tenants?|colleagues?|employees?|members?)"
+_PEOPLE = (
+    r"(?:users?|people|persons?|customers?|clients?|callers?|owners?|operators?|tenants?|colleagues?|employees?"
+    r"|members?)"
+)
 _MANY = (
     r"(?:all|any|every|each|other|another|both|several|multiple|different|various|remaining|rest\s+of|most|many|whole"
     r"|entire)"

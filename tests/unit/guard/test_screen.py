@@ -174,6 +174,7 @@ ALLOWED = [
     "top 31 devices",
     "Show the last 31 readings of device 31",
     "Show device 31's readings",
+    "Show device id 31's readings",
     "What does device 31 measure at the moment?",
     "Which devices are hotter than 45 degrees right now?",
     "How many devices have a battery under 50 percent?",
