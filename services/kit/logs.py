@@ -16,7 +16,7 @@ from services.kit.names import ATTRIBUTE_PREFIX, BAGGAGE_FIELDS
 EventDict = MutableMapping[str, Any]
 _BAGGAGE_KEYS = tuple((field, ATTRIBUTE_PREFIX + field) for field in BAGGAGE_FIELDS)
 # Libraries that log each request at INFO.
-_CHATTY = ("httpx", "httpcore", "openai", "uvicorn.access", "yoyo", "asyncio")
+_CHATTY = ("httpx", "httpcore", "httpx2", "httpcore2", "openai", "uvicorn.access", "yoyo", "asyncio")
 
 
 def configure_logs(service: str, level: str) -> None:

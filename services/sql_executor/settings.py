@@ -56,6 +56,22 @@ class ProvisioningSettings(BaseSettings):
         return self.reader_password.get_secret_value() if self.reader_password else None
 
 
+class ExampleLoadingSettings(BaseSettings):
+    """Settings of `python -m services.sql_executor.load_examples`."""
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    reader_password: SecretStr | None = Field(None, description="Password to give the role that looks examples up.")
+    embeddings_base_url: str = Field("", description="OpenAI-compatible endpoint for embeddings; empty: none.")
+    embeddings_api_key: SecretStr = Field(SecretStr(""), description="Key of the embeddings endpoint.")
+    embeddings_model: str = Field("e5-passage", description="Model that embeds examples and notes.")
+    embeddings_timeout_s: float = Field(60.0, gt=0, le=600, description="Longest wait for a batch of embeddings.")
+
+    def password(self) -> str | None:
+        """Return the role's password, if given."""
+        return self.reader_password.get_secret_value() if self.reader_password else None
+
+
 def environment_value(name: str) -> str:
     """Return an environment variable that a command's argument names; empty when it is not set."""
     return os.environ.get(name, "")

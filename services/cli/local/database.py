@@ -24,7 +24,9 @@ STEP_TIMEOUT_S = 180.0
 PLATFORM_DATABASE = "signalbox"
 WORLD_DATABASE = "harbour"
 WORLD_POLICY = Path(__file__).parents[3] / "examples" / "harbour" / "sql_policy.yaml"
+WORLD_EXAMPLES = WORLD_POLICY.with_name("examples.yaml")
 READER_ROLE = "signalbox_reader"  # the policy's default
+EXAMPLES_ROLE = "signalbox_examples_reader"
 
 # libpq's own variables: a password in the arguments of a program would be there for all to read.
 _LIBPQ = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
@@ -137,7 +139,12 @@ class _Steps:
             "SIGNALBOX_READER_PASSWORD": password,
         }
         await self._run("sql-policy", [*provisioning, "--dsn-env", DSN_VARIABLE], env)
-        return UserDatabase(with_user(dsn, READER_ROLE, password), WORLD_POLICY, caller_secret)
+        examples = ["services.sql_executor.load_examples", "--file", str(WORLD_EXAMPLES), "--reader", EXAMPLES_ROLE]
+        env = {DSN_VARIABLE: dsn, "SIGNALBOX_READER_PASSWORD": password}
+        await self._run("load-examples", [*examples, "--dsn-env", DSN_VARIABLE], env)
+        return UserDatabase(
+            with_user(dsn, READER_ROLE, password), WORLD_POLICY, caller_secret, with_user(dsn, EXAMPLES_ROLE, password)
+        )
 
     async def _run(self, name: str, arguments: list[str], env: Mapping[str, str]) -> None:
         program = self._topology.step(name, arguments, env)

@@ -35,6 +35,7 @@ class UserDatabase:
     reader_dsn: str = field(repr=False)
     sql_policy: Path
     caller_secret: str = field(repr=False)
+    examples_dsn: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ class Topology:
             "SIGNALBOX_DATABASE_DSN": database.reader_dsn,
             "SIGNALBOX_SQL_POLICY": str(database.sql_policy),
             "SIGNALBOX_CALLER_SECRET": database.caller_secret,
+            **_set_only({"SIGNALBOX_EXAMPLES_DSN": database.examples_dsn}),
         }
         return self._service(SQL_EXECUTOR, env)
 
@@ -160,7 +162,13 @@ def target(addresses: Sequence[str]) -> str:
 
 
 def _model_env(model: ModelEndpoint) -> dict[str, str]:
-    return {"SIGNALBOX_MODEL_BASE_URL": model.base_url, "SIGNALBOX_MODEL_API_KEY": model.api_key}
+    # The guard goes by the names that OpenAI's own clients use, the runtime by the platform's.
+    return {
+        "SIGNALBOX_MODEL_BASE_URL": model.base_url,
+        "SIGNALBOX_MODEL_API_KEY": model.api_key,
+        "OPENAI_BASE_URL": model.base_url,
+        "OPENAI_API_KEY": model.api_key,
+    }
 
 
 def _set_only(env: Mapping[str, str]) -> dict[str, str]:
