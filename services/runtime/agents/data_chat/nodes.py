@@ -135,9 +135,7 @@ class DataChatNodes:
 
     async def _system_message(self, state: DataChatState, context: NodeContext) -> SystemMessage:
         catalog = await self._sql.catalog(context)
-        given = {"question": state["question"]}
-        answer = await self._sql.call(context, GET_FEW_SHOT_EXAMPLES, given, "preload")
-        found = json_format.MessageToDict(answer.output.data)
+        found = await self._preload(state["question"], context) if GET_FEW_SHOT_EXAMPLES in catalog else {}
         examples = [
             f"Question: {example['question']}\nSQL: {example['sql']}"
             for example in found.get("examples", [])[: self._policy.preloaded_examples]
@@ -152,6 +150,10 @@ class DataChatNodes:
                 turns=_turns(state.get("turns") or ()),
             )
         )
+
+    async def _preload(self, question: str, context: NodeContext) -> dict[str, Any]:
+        answer = await self._sql.call(context, GET_FEW_SHOT_EXAMPLES, {"question": question}, "preload")
+        return json_format.MessageToDict(answer.output.data)
 
 
 def requested_calls(messages: Sequence[BaseMessage]) -> list[RequestedCall]:
