@@ -37,7 +37,9 @@ class Observed:
     def ended(self) -> None:
         """Closes the books of the call."""
         self.span.set_attribute(RPC_STATUS, self.code.value[0])
-        RPC_DURATION.labels(self.method, self.code.name).observe(time.perf_counter() - self._start, exemplar())
+        elapsed_s = time.perf_counter() - self._start
+        RPC_DURATION.labels(self.method, self.code.name).observe(elapsed_s, exemplar())
+        log.debug("call served", method=self.method, code=self.code.name, elapsed_ms=round(elapsed_s * 1000, 3))
         self.span.end()
 
     async def fail(self, servicer_context: grpc.aio.ServicerContext[Any, Any], error: Exception) -> NoReturn:

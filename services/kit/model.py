@@ -20,7 +20,7 @@ from services.kit.names import (
     GEN_AI_PROVIDER,
     GEN_AI_REQUEST_MODEL,
 )
-from services.kit.telemetry import tracer
+from services.kit.telemetry import trace_headers, tracer
 
 
 class ModelUnavailable(SignalboxError):
@@ -79,6 +79,7 @@ class ModelClient:
             max_tokens=max_tokens,
             temperature=0,
             timeout=deadline.remaining(self._timeout_s),
+            extra_headers=trace_headers(),
         )
         if not answer.choices:
             raise ModelUnavailable(f"the model {self._model!r} answered with no choice")

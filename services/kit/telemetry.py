@@ -60,3 +60,10 @@ def trace_ids(span: trace.Span) -> tuple[str, str]:
     """Returns trace id and span id in hexadecimal, or empty strings when the span is not real."""
     ids = span.get_span_context()
     return (f"{ids.trace_id:032x}", f"{ids.span_id:016x}") if ids.is_valid else ("", "")
+
+
+def trace_headers() -> dict[str, str]:
+    """Returns the current trace and baggage as headers of an HTTP request."""
+    headers: dict[str, str] = {}
+    propagate.inject(headers)
+    return headers

@@ -23,7 +23,7 @@ from services.kit.names import (
     GEN_AI_PROVIDER,
     GEN_AI_REQUEST_MODEL,
 )
-from services.kit.telemetry import tracer
+from services.kit.telemetry import trace_headers, tracer
 from services.runtime.errors import ModelFailed
 from services.runtime.routing.calls import noting
 
@@ -85,7 +85,7 @@ class ChatModel:
             noting("model", self._model) as call,
         ):
             try:
-                answer = await self._runnable(tools).ainvoke(list(messages))
+                answer = await self._runnable(tools).ainvoke(list(messages), extra_headers=trace_headers())
                 outcome = "ok"
             except (openai.OpenAIError, ValueError, TypeError, KeyError) as error:
                 # The client raises plain errors when an endpoint's answer is not of the API's form.
