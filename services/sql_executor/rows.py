@@ -117,23 +117,17 @@ class ResultTable:
         return table
 
     def to_text(self, most_rows: int) -> str:
-        """Return the table as text for the model: a header, a line per row, and what was left out."""
-        if not self.rows:
-            return f"No rows. Columns: {', '.join(name for name, _ in self.columns)}."
+        """Return the table as text for the model: how many rows, what cut them, a header, a line per row."""
         shown = self.rows[:most_rows]
-        lines = [" | ".join(name for name, _ in self.columns)]
-        lines += [" | ".join("NULL" if value is None else _on_one_line(value) for value in row) for row in shown]
-        lines.append(f"({len(self.rows)} row{'s' if len(self.rows) != 1 else ''})")
-        if len(shown) < len(self.rows):
-            lines.append(f"Only the first {len(shown)} rows are shown here.")
+        lines = [f"rows: {len(self.rows)}"]
         if self.truncated_by == ROW_CAP:
-            lines.append(
-                f"The result was cut at {self.limits.row_cap} rows; there are more. Aggregate or filter to see all."
-            )
+            lines.append(f"truncated: row_cap ({self.limits.row_cap} rows; aggregate or filter to see all)")
         elif self.truncated_by == BYTE_CAP:
-            lines.append(
-                f"The result was cut at {self.limits.byte_cap} bytes; there is more. Select fewer columns or rows."
-            )
+            lines.append(f"truncated: byte_cap ({self.limits.byte_cap} bytes; select fewer columns or rows)")
+        elif len(shown) < len(self.rows):
+            lines.append(f"truncated: text (only the first {len(shown)} rows are shown here)")
+        lines.append(" | ".join(name for name, _ in self.columns))
+        lines += [" | ".join("NULL" if value is None else _on_one_line(value) for value in row) for row in shown]
         return "\n".join(lines)
 
 

@@ -66,7 +66,7 @@ class QueryTool:
         limits = catalog.policy.limits
         self.description = (
             "Runs one read-only PostgreSQL SELECT (CTEs allowed) and returns its rows. The caller's own rows are "
-            f"selected by itself: never filter by user. At most {limits.row_cap} rows come back.\n{catalog.summary()}"
+            f"selected by itself: never filter by user. At most {limits.row_cap} rows come back.\n\n{catalog.summary()}"
         )
         self.input_schema = _object(
             query={"type": "string", "minLength": 1, "description": "One PostgreSQL SELECT statement."}
@@ -124,11 +124,10 @@ class ExamplesTool:
 
 
 def _examples_text(found: Retrieved) -> str:
-    lines = []
-    for each in found.examples:
-        lines += [f"Question: {each.question}", f"SQL: {each.sql}"]
-    lines += [f"Note: {each.text}" for each in found.notes]
-    return "\n".join(lines) or "There are no examples."
+    parts = [f"Question: {each.question}\nSQL: {each.sql}" for each in found.examples]
+    if found.notes:
+        parts.append("\n".join(f"- {each.text}" for each in found.notes))
+    return "\n\n".join(parts) or "There are no examples."
 
 
 def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
