@@ -1,7 +1,7 @@
 """Streams at the gateway: every event once, the last one always, whatever becomes of the runtime's replicas."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterable, Callable
 from typing import Any
 from urllib.request import urlopen
 
@@ -19,7 +19,7 @@ ENDED = "run_ended"
 class Reader:
     """A caller that reads a stream event by event, each in bounded time."""
 
-    def __init__(self, call: AsyncIterator[Any]) -> None:
+    def __init__(self, call: AsyncIterable[Any]) -> None:
         self.call: Any = call
         self._events = aiter(call)
         self.seen: list[runs_pb2.RunEvent] = []

@@ -1,0 +1,205 @@
+"""Errors say what happened and what to do, and leave with the right status."""
+
+import json
+import os
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_status import rpc_status
+from typer.testing import CliRunner
+
+from services.cli.app import app
+from services.cli.connection import Identity, connect_to
+from services.cli.endpoint import Endpoint, only_one, read_endpoint, write_endpoint
+from services.cli.errors import CliError, from_rpc
+from services.cli.exit_codes import ExitCode
+from services.cli.local.configured import stack_options
+from services.cli.settings import CliSettings
+from services.kit.errors import FieldViolation, SignalboxError, to_status
+
+ADDRESS = "127.0.0.1:4000"
+
+
+def rpc_error(code: grpc.StatusCode, reason: str = "", **details: object) -> grpc.aio.AioRpcError:
+    """An error as a servicer sends it, or as gRPC itself makes it when there is no reason."""
+    if not reason:
+        return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), "failed to connect")
+    leaf = type("Leaf", (SignalboxError,), {"reason": reason, "code": code})
+    status = rpc_status.to_status(to_status(leaf("what happened", **details)))
+    metadata = grpc.aio.Metadata(*status.trailing_metadata)
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, status.details)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message", "hint"),
+    [
+        (rpc_error(grpc.StatusCode.UNAVAILABLE), 5, f"no gateway answers at {ADDRESS}", "signalbox up"),
+        (rpc_error(grpc.StatusCode.UNAVAILABLE, "RUNTIME_UNAVAILABLE"), 5, "RUNTIME_UNAVAILABLE", "try again"),
+        (
+            rpc_error(grpc.StatusCode.UNAVAILABLE, "RUNTIME_UNAVAILABLE", metadata={"run_id": "r1"}),
+            5, "what happened", "signalbox show r1",
+        ),
+        (rpc_error(grpc.StatusCode.UNAUTHENTICATED, "TOKEN_EXPIRED"), 6, "TOKEN_EXPIRED", "SIGNALBOX_TOKEN"),
+        (rpc_error(grpc.StatusCode.PERMISSION_DENIED, "NO"), 6, "what happened", "rights"),
+        (rpc_error(grpc.StatusCode.NOT_FOUND, "RUN_NOT_FOUND"), 6, "RUN_NOT_FOUND", "signalbox runs"),
+        (rpc_error(grpc.StatusCode.DEADLINE_EXCEEDED), 9, "failed to connect", "--timeout"),
+        (rpc_error(grpc.StatusCode.INTERNAL, "INTERNAL"), 6, "INTERNAL", "log"),
+        (
+            rpc_error(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_REQUESTS", retry_after_s=3.2),
+            6, "TOO_MANY_REQUESTS", "try again in 3 s",
+        ),
+        (
+            rpc_error(grpc.StatusCode.FAILED_PRECONDITION, "THREAD_BUSY", metadata={"active_run_id": "r2"}),
+            6, "THREAD_BUSY", "signalbox show r2",
+        ),
+    ],
+)  # fmt: skip
+def test_a_failed_call_is_worded(error: grpc.aio.AioRpcError, code: int, message: str, hint: str) -> None:
+    worded = from_rpc(error, ADDRESS)
+    assert worded.code == code
+    assert message in worded.message
+    assert hint in worded.hint
+
+
+def test_every_wrong_field_is_named() -> None:
+    violations = [FieldViolation("input.data_chat.question", "must not be blank"), FieldViolation("thread_id", "bad")]
+    worded = from_rpc(rpc_error(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST", violations=violations), ADDRESS)
+    assert worded.code == ExitCode.USAGE
+    assert "input.data_chat.question: must not be blank" in worded.message
+    assert "thread_id: bad" in worded.message
+
+
+@pytest.fixture
+def runtime_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory for endpoint files, and an environment with nothing else of ours in it."""
+    for name in [name for name in os.environ if name.startswith(("SIGNALBOX_", "OPENAI_"))]:
+        monkeypatch.delenv(name)
+    directory = tmp_path / "run"
+    monkeypatch.setenv("SIGNALBOX_RUNTIME_DIR", str(directory))
+    return directory
+
+
+def endpoint(directory: Path, *, pid: int | None = None) -> Endpoint:
+    directory.mkdir(mode=0o700, exist_ok=True)
+    (directory / "callers.pem").write_text("")
+    given = Endpoint(ADDRESS, str(directory / "callers.pem"), "issuer", "audience", os.getpid() if pid is None else pid)
+    write_endpoint(directory, given)
+    return given
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, arguments)
+    return result.exit_code, " ".join(result.output.split())
+
+
+def test_ask_says_how_to_start_a_platform_when_none_runs(runtime_dir: Path) -> None:
+    assert not runtime_dir.exists()
+    status, output = invoke("ask", "hello")
+    assert status == ExitCode.UNREACHABLE
+    assert "no platform is running here" in output
+    assert "signalbox up" in output
+
+
+def test_the_endpoint_of_a_platform_that_died_does_not_count(runtime_dir: Path) -> None:
+    endpoint(runtime_dir, pid=2**22 + 1)  # beyond the largest process id
+    assert read_endpoint(runtime_dir) is None
+
+
+def test_a_damaged_endpoint_file_is_said_to_be_damaged(runtime_dir: Path) -> None:
+    endpoint(runtime_dir)
+    (runtime_dir / "endpoint.json").write_text(json.dumps({"gateway": ADDRESS}))
+    with pytest.raises(CliError, match="is damaged"):
+        read_endpoint(runtime_dir)
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o777, 0o770])
+def test_a_directory_that_others_may_enter_is_not_trusted(runtime_dir: Path, mode: int) -> None:
+    endpoint(runtime_dir)
+    runtime_dir.chmod(mode)
+    status, output = invoke("runs")
+    assert status == ExitCode.USAGE
+    assert "nobody else may enter" in output
+
+
+def test_a_link_in_place_of_the_directory_is_not_trusted(runtime_dir: Path, tmp_path: Path) -> None:
+    endpoint(tmp_path / "elsewhere")
+    runtime_dir.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(CliError, match="must be a directory of yours"):
+        read_endpoint(runtime_dir)
+
+
+def test_two_platforms_do_not_share_a_directory(runtime_dir: Path) -> None:
+    with only_one(runtime_dir) as files:
+        assert files.is_dir()
+        with pytest.raises(CliError, match="running already"), only_one(runtime_dir):
+            pytest.fail("the second one started")
+    assert not files.exists()
+    with only_one(runtime_dir):
+        pass
+
+
+def test_what_a_killed_platform_left_is_cleared_before_the_next(runtime_dir: Path) -> None:
+    endpoint(runtime_dir)
+    (runtime_dir / "up").mkdir()
+    (runtime_dir / "up" / "old.log").write_text("old")
+    with only_one(runtime_dir) as files:
+        assert list(files.iterdir()) == []
+        assert read_endpoint(runtime_dir) is None
+
+
+def test_a_gateway_elsewhere_wants_a_token(runtime_dir: Path) -> None:
+    assert not runtime_dir.exists()
+    status, output = invoke("--gateway", "signalbox.example:443", "ask", "hello", "--as", "27")
+    assert status == ExitCode.USAGE
+    assert "SIGNALBOX_TOKEN" in output
+
+
+def test_ones_own_token_and_another_name_contradict_each_other(
+    runtime_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint(runtime_dir)
+    monkeypatch.setenv("SIGNALBOX_TOKEN", "abc")
+    assert connect_to(CliSettings(), Identity()).token == "abc"
+    status, output = invoke("ask", "hello", "--as", "27")
+    assert status == ExitCode.USAGE
+    assert "already says who you are" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("runs", "--state", "done"), "'done' is no state"),
+        (("ask",), "Missing argument"),
+        (("ask", "x", "--timeout", "0"), "--timeout"),
+        (("sql-policy", "plan", "--policy", "/no/such/file"), "does not exist"),
+        (("sing",), "No such command"),
+        (("token", "--as", "27", "--ttl", "0"), "--ttl"),
+    ],
+)
+def test_wrong_usage_is_told_apart(runtime_dir: Path, arguments: tuple[str, ...], words: str) -> None:
+    endpoint(runtime_dir)
+    status, output = invoke(*arguments)
+    assert status == ExitCode.USAGE
+    assert words in output
+
+
+def test_an_endpoint_of_a_model_needs_a_model_name(runtime_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not runtime_dir.exists()
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    with pytest.raises(CliError) as caught:
+        stack_options(CliSettings())
+    assert "SIGNALBOX_AGENT_MODEL" in caught.value.hint
+    monkeypatch.setenv("SIGNALBOX_AGENT_MODEL", "big")
+    model = stack_options(CliSettings()).model
+    assert model is not None
+    assert (model.guard_model, model.agent_model, model.format_model) == ("big", "big", "big")
+
+
+def test_a_database_of_ones_own_needs_its_policy(runtime_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not runtime_dir.exists()
+    monkeypatch.setenv("SIGNALBOX_USER_DATABASE_DSN", "postgresql://reader:hidden@db/fleet")
+    with pytest.raises(CliError, match="not the policy") as caught:
+        stack_options(CliSettings())
+    assert "SIGNALBOX_SQL_POLICY" in caught.value.hint
+    assert "hidden" not in repr(CliSettings())

@@ -1,0 +1,53 @@
+"""`signalbox explain`: a run's decisions as a tree."""
+
+from services.cli.explain import explanation
+from services.cli.render import to_text
+from tests.unit.cli.runs import RUN_ID, decisions, run, struct
+
+EXPECTED = """\
+data_chat  0199a0c0-0000-7000-8000-000000000000  SUCCEEDED  1.25 s, 812 tokens (700 in, 112 out), policy 39527fab
+├── “Which devices are hot?” asked by 27
+├── 1. screen_question  35 ms, 147 tokens (146 in, 1 out)
+│   ├── guard screen ok  33 ms, 147 tokens (146 in, 1 out)
+│   └── data_chat.route_after_screen → agent
+│       ├── ✗ blocked  screening = "allowed"
+│       └── ✓ allowed  screening = "allowed"
+├── 2. agent  1.25 s, 540 tokens (500 in, 40 out)
+│   ├── model big ok  1.20 s, 540 tokens (500 in, 40 out)
+│   ├── tool execute_db_query restricted_table  0.4 ms
+│   └── data_chat.route_after_agent → tools
+│       ├── ✗ already_answered  already_answered = no
+│       ├── ✗ iteration_limit  iteration_count = 1, max_iterations = 3
+│       └── ✓ tool_calls  tool_count = 1
+└── 3. tools  8 ms
+    └── data_chat.route_after_tools → the end
+        └── ✓ iteration_limit  no facts
+"""
+
+
+def test_every_step_shows_its_calls_the_rules_that_did_not_hold_and_the_one_that_did() -> None:
+    shown = to_text(explanation(run(), decisions()), width=140)
+    assert "\n".join(line.rstrip() for line in shown.splitlines()) + "\n" == EXPECTED
+
+
+def test_a_run_without_decisions_says_so() -> None:
+    shown = to_text(explanation(run(), []))
+    assert RUN_ID in shown
+    assert "no decision yet" in shown
+
+
+def test_a_policy_that_changed_under_way_is_visible() -> None:
+    first, second, third = decisions()
+    second.policy_version = "deadbeef"
+    assert "policy 39527fab, deadbeef" in to_text(explanation(run(), [first, second, third]), width=200)
+
+
+def test_what_a_run_was_fed_cannot_speak_to_the_terminal() -> None:
+    hostile = decisions()[:1]
+    hostile[0].grounds.CopyFrom(struct(error="\x1b]0;owned\x07 [bold red]x[/] \u202eabc"))
+    given = run()
+    given.input.data_chat.question = "a\x1b[2Jb\r\n\x9b31mc"
+    shown = to_text(explanation(given, hostile), width=200)
+    assert not {"\x1b", "\x07", "\x9b", "\r", "\u202e"} & set(shown)
+    assert "[bold red]x[/]" in shown
+    assert "\\x1b]0;owned\\x07" in shown

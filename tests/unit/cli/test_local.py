@@ -1,0 +1,120 @@
+"""What each service of a local platform is told about the others; development keys and tokens."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from services.cli.local.database import libpq_environment, with_database, with_user
+from services.cli.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER, DevelopmentKeys, mint_caller_token
+from services.cli.local.topology import ModelEndpoint, StackOptions, Topology, UserDatabase, replica_name, target
+from services.cli.settings import CliSettings, inherited_environment
+from services.kit.identity import Caller, CallerTokenVerifier, JwksDocument, TokenInvalid
+
+MODEL = ModelEndpoint("http://127.0.0.1:1/v1", "key", "small", "big", "small")
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> DevelopmentKeys:
+    return DevelopmentKeys.create(tmp_path)
+
+
+def topology(keys: DevelopmentKeys, **options: object) -> Topology:
+    return Topology(StackOptions(**{"base_env": {"PATH": "/bin"}, **options}), keys)  # type: ignore[arg-type]
+
+
+def test_the_runtime_is_told_where_everything_is(keys: DevelopmentKeys) -> None:
+    program = topology(keys).runtime(2, MODEL, dsn="postgresql://x/y", guard="h:1", sql_executor="h:2")
+    assert program.name == "runtime-2"
+    assert program.arguments == ["-P", "-m", "services.runtime"]
+    expected = {
+        "SIGNALBOX_DATABASE_DSN": "postgresql://x/y",
+        "SIGNALBOX_GUARD_TARGET": "ipv4:h:1",
+        "SIGNALBOX_SQL_EXECUTOR_TARGET": "ipv4:h:2",
+        "SIGNALBOX_AGENT_MODEL": "big",
+        "SIGNALBOX_MODEL_BASE_URL": MODEL.base_url,
+        "PATH": "/bin",
+    }
+    assert expected.items() <= program.env.items()
+
+
+def test_every_private_key_goes_to_one_service_only(keys: DevelopmentKeys) -> None:
+    given = topology(keys)
+    database = UserDatabase("postgresql://r@h/d", Path("policy.yaml"), "s" * 32)
+    programs = [
+        given.offline_model(), given.guard(MODEL), given.sql_executor(database), given.gateway(["h:3"]),
+        given.runtime(1, MODEL, dsn="d", guard="h:1", sql_executor="h:2"),
+    ]  # fmt: skip
+    for key, owner in ((keys.gateway.private, "gateway"), (keys.runs.private, "runtime")):
+        assert [program.name for program in programs if str(key) in program.env.values()] == [owner]
+    assert not [program.name for program in programs if str(keys.signing_key) in program.env.values()]
+
+
+def test_settings_for_one_service_reach_that_one_and_win(keys: DevelopmentKeys) -> None:
+    given = topology(keys, service_env={"runtime": {"SIGNALBOX_LEASE_S": "2", "SIGNALBOX_LOG_LEVEL": "DEBUG"}})
+    for number in (1, 2):
+        env = given.runtime(number, MODEL, dsn="d", guard="h:1", sql_executor="h:2").env
+        assert env["SIGNALBOX_LEASE_S"] == "2"
+        assert env["SIGNALBOX_LOG_LEVEL"] == "DEBUG"
+    assert "SIGNALBOX_LEASE_S" not in given.gateway(["h:3"]).env
+
+
+def test_the_gateway_balances_over_all_replicas(keys: DevelopmentKeys) -> None:
+    assert topology(keys).gateway(["h:1", "h:2"]).env["SIGNALBOX_RUNTIME_TARGET"] == "ipv4:h:1,h:2"
+    assert target(["h:1"]) == "ipv4:h:1"
+    assert [replica_name(number) for number in (1, 2)] == ["runtime", "runtime-2"]
+
+
+def test_keys_are_new_each_time_and_readable_by_their_owner_only(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    first, second = DevelopmentKeys.create(tmp_path / "a"), DevelopmentKeys.create(tmp_path / "b")
+    assert first.signing_key.read_text() != second.signing_key.read_text()
+    for path in (first.signing_key, first.gateway.private, first.runs.private):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "d" not in json.loads(first.jwks.read_text())["keys"][0]  # the private half
+
+
+def test_a_development_token_is_good_for_its_platform_and_no_other(keys: DevelopmentKeys, tmp_path: Path) -> None:
+    token = mint_caller_token(
+        keys.signing_key, subject="27", roles=["admin"], issuer=DEVELOPMENT_ISSUER, audience=DEVELOPMENT_AUDIENCE
+    )
+    (tmp_path / "other").mkdir()
+    other = DevelopmentKeys.create(tmp_path / "other")
+
+    def verifier(jwks: Path) -> CallerTokenVerifier:
+        document = JwksDocument(jwks.read_text())
+        return CallerTokenVerifier(document, issuer=DEVELOPMENT_ISSUER, audience=DEVELOPMENT_AUDIENCE)
+
+    assert verifier(keys.jwks).verify(token) == Caller("27", frozenset({"admin"}))
+    with pytest.raises(TokenInvalid):
+        verifier(other.jwks).verify(token)
+
+
+def test_a_dsn_can_be_pointed_elsewhere_without_spelling_its_secret_out() -> None:
+    dsn = "postgresql://postgres:p%40ss@127.0.0.1:5555/postgres?sslmode=disable"
+    assert with_database(dsn, "har bour") == "postgresql://postgres:p%40ss@127.0.0.1:5555/har%20bour?sslmode=disable"
+    assert with_user(dsn, "reader", "a/b@c") == "postgresql://reader:a%2Fb%40c@127.0.0.1:5555/postgres?sslmode=disable"
+    assert libpq_environment(dsn) == {
+        "PGHOST": "127.0.0.1", "PGPORT": "5555", "PGUSER": "postgres", "PGPASSWORD": "p@ss", "PGDATABASE": "postgres",
+    }  # fmt: skip
+
+
+def test_secrets_do_not_show_in_what_a_log_could_print(keys: DevelopmentKeys) -> None:
+    shown = repr(
+        (MODEL, UserDatabase("postgresql://u:hidden@h/d", Path("p"), "hidden"), StackOptions("postgresql://hidden"))
+    )
+    assert "hidden" not in shown
+    assert "key" not in repr(MODEL).replace("api_key", "")
+    assert keys.signing_key.exists()
+
+
+def test_services_inherit_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "SIGNALBOX_TOKEN", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "x")
+    assert "x" not in inherited_environment().values()
+
+
+def test_every_setting_of_the_command_is_described() -> None:
+    assert [name for name, field in CliSettings.model_fields.items() if not field.description] == []

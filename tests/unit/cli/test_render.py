@@ -1,0 +1,114 @@
+"""Answers, tables and lists as a terminal shows them."""
+
+import pytest
+from signalbox.v1 import data_chat_pb2, runs_pb2
+
+from services.cli import render
+from services.cli.words import duration, fact, parse_state, state_name
+from tests.unit.cli.runs import RUN_ID, decisions, run, table, usage
+
+
+def test_an_answer_shows_words_sql_rows_tokens_and_where_to_ask_why() -> None:
+    shown = render.to_text(render.answer(run()))
+    assert "Two devices are hot." in shown
+    assert "SELECT name, temperature FROM devices" in shown
+    assert "engine-room-007" in shown
+    assert "45.25" in shown
+    assert "812 tokens (700 in, 112 out)" in shown
+    assert f"signalbox explain {RUN_ID}" in shown
+    assert "SUCCEEDED" in shown
+
+
+def test_a_null_is_told_from_an_empty_text() -> None:
+    lines = render.to_text(render.rows(table())).splitlines()
+    assert lines[2].split() == ["cabin-001", "NULL", "NULL"]
+
+
+def test_a_cut_result_says_so() -> None:
+    assert "there are more rows" in render.to_text(render.rows(table(truncated=True)))
+    assert "there are more rows" not in render.to_text(render.rows(table()))
+
+
+def test_a_failed_run_shows_its_error_and_no_empty_table() -> None:
+    failed = runs_pb2.Run(run_id=RUN_ID, state=runs_pb2.RUN_STATE_FAILED, error="the model did not answer")
+    shown = render.to_text(render.answer(failed))
+    assert "The run failed: the model did not answer" in shown
+    assert "FAILED" in shown
+    assert "NULL" not in shown
+
+
+def test_a_blocked_run_is_shown_as_blocked_though_it_succeeded() -> None:
+    assert render.state_text(run(stop_reason="blocked")).plain == "BLOCKED"
+
+
+def test_a_run_that_awaits_input_shows_its_question() -> None:
+    waiting = runs_pb2.Run(run_id=RUN_ID, state=runs_pb2.RUN_STATE_AWAITING_INPUT)
+    waiting.input_request.question = "Which ticket?"
+    assert "Which ticket?" in render.to_text(render.answer(waiting))
+
+
+def test_debug_shows_messages_and_model_calls() -> None:
+    record = data_chat_pb2.DataChatDebug(
+        iterations=2,
+        messages=[
+            data_chat_pb2.DebugMessage(role="human", content="Which devices are hot?"),
+            data_chat_pb2.DebugMessage(role="ai", tool_calls=["execute_db_query"]),
+        ],
+        model_calls=[
+            data_chat_pb2.ModelCallRecord(
+                purpose="security_guard", model="small", output="ALLOW", token_usage=usage(146, 1), elapsed_ms=33
+            )
+        ],
+    )
+    shown = render.to_text(render.debug(record), width=160)
+    for words in ("security_guard", "ALLOW", "33 ms", "human: Which devices", "ai: [calls execute_db_query]", "2 iter"):
+        assert words in shown
+
+
+def test_details_leave_out_what_is_empty_and_tell_of_a_takeover() -> None:
+    shown = render.to_text(render.run_details(run(epoch=2, thread_id="t-1")))
+    assert "2 (taken over)" in shown
+    assert "t-1" in shown
+    assert "correlation" not in shown
+
+
+def test_runs_and_decisions_are_a_line_each() -> None:
+    assert len(render.to_text(render.run_list([run(), run()]), width=160).splitlines()) == 3
+    shown = render.to_text(render.decision_list(decisions()), width=160)
+    assert [line.split()[0] for line in shown.splitlines()[1:]] == ["1", "2", "3"]
+
+
+def test_rows_from_a_database_cannot_speak_to_the_terminal() -> None:
+    hostile = table()
+    hostile.rows[0].values[0].text_value = "\x1b[31mred[/bold]"
+    hostile.columns[0].name = "n\x07"
+    shown = render.to_text(render.rows(hostile))
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert "\\x1b[31mred[/bold]" in shown
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "words"), [(0.04, "0.0 ms"), (0.5, "0.5 ms"), (35.4, "35 ms"), (999, "999 ms"), (1250, "1.25 s")]
+)
+def test_durations_suit_their_size(milliseconds: float, words: str) -> None:
+    assert duration(milliseconds) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (3.0, "3"), (0.7, "0.7"), (True, "yes"), (False, "no"), (None, "none"), ("x", '"x"'),
+        (["a", 1.0], '["a", 1]'), ({"k": False}, "{k: no}"),
+    ],
+)  # fmt: skip
+def test_facts_are_words(value: object, words: str) -> None:
+    assert fact(value) == words
+
+
+def test_states_have_short_names_and_unknown_ones_stay_numbers() -> None:
+    assert state_name(runs_pb2.RUN_STATE_NEEDS_REVIEW) == "NEEDS_REVIEW"
+    assert state_name(99) == "99"
+    assert parse_state("needs-review") == runs_pb2.RUN_STATE_NEEDS_REVIEW
+    with pytest.raises(ValueError, match=r"'done' is no state; there are: pending, running"):
+        parse_state("done")
