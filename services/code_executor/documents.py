@@ -1,0 +1,67 @@
+"""A file as text: lines as they were committed, and a word on what could not be shown as it is."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+
+from services.code_executor.errors import ContentRefused
+from services.code_executor.languages import Language, language_of
+from services.code_executor.manifest import Entry
+from services.code_executor.paths import show_path
+from services.code_executor.snapshots import Snapshot
+
+# git's own test: a NUL among the first bytes makes a file binary.
+_BINARY_BYTES = 8000
+_UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_LFS = "version https://git-lfs.github.com/spec/"
+_BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file's lines, without their line ends.
+
+    text: the whole, lines ended by a line feed. notes: what a reader should know, one sentence each.
+    """
+
+    entry: Entry
+    text: str
+    lines: tuple[str, ...]
+    language: Language | None
+    notes: tuple[str, ...]
+
+
+def open_document(snapshot: Snapshot, entry: Entry) -> Document:
+    """Reads a file as text; blocks. Raises ContentRefused."""
+    text, notes = decode(snapshot.read(entry), entry.path)
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if text.startswith(_LFS):
+        notes.append("this is a Git LFS pointer: the file's content is stored elsewhere and cannot be read here")
+    if not _BIDIRECTIONAL.isdisjoint(text):
+        notes.append("the file holds characters that reverse the direction of text; they are shown as <U+…>")
+    return Document(entry, text, tuple(line.rstrip("\r") for line in lines), language_of(entry.path), tuple(notes))
+
+
+def decode(content: bytes, path: str) -> tuple[str, list[str]]:
+    """Returns a file's text and notes on it. Raises ContentRefused for a binary file."""
+    for mark, encoding in _UTF16.items():
+        if content.startswith(mark):
+            return _clean(content[2:].decode(encoding, "replace")), ["the file is UTF-16, shown as text"]
+    if b"\0" in content[:_BINARY_BYTES]:
+        raise ContentRefused(
+            "binary_file", f"{show_path(path)} is a binary file of {len(content)} bytes; it has no lines"
+        )
+    try:
+        return _clean(content.decode("utf-8-sig")), []
+    except UnicodeDecodeError as error:
+        where = f"the file is not valid UTF-8 (first at byte {error.start})"
+        note = f"{where}; such bytes are shown as \N{REPLACEMENT CHARACTER}"
+        return _clean(content.decode("utf-8-sig", "replace")), [note]
+
+
+def _clean(text: str) -> str:
+    # Databases refuse a NUL in text, and it is no character of any source file.
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -1,0 +1,187 @@
+"""Real git, with everything off that a repository could use to run, fetch or change something.
+
+No configuration but ours is read: the system's is off, and the global one is a file in the cache. Every call says which
+transports it may use. Names never come as options: object ids are checked by pattern and given on standard input or
+behind `--end-of-options`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.code_executor.errors import SourceFailed
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+# git prints what went wrong last.
+_STDERR_BYTES = 64 * 1024
+
+_CONFIG = """\
+[core]
+\thooksPath = /dev/null
+\tfsmonitor = false
+\tattributesFile = /dev/null
+\texcludesFile = /dev/null
+\taskPass = true
+\tsshCommand = false
+[protocol]
+\tallow = never
+\tversion = 2
+[http]
+\tfollowRedirects = false
+\tlowSpeedLimit = 1000
+\tlowSpeedTime = 30
+[credential]
+\thelper =
+[fetch]
+\trecurseSubmodules = false
+\twriteCommitGraph = false
+[submodule]
+\trecurse = false
+[transfer]
+\tbundleURI = false
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+"""
+
+
+@dataclass(frozen=True)
+class GitOptions:
+    """What an operator may say about git: credentials file, trusted certificates and proxy."""
+
+    credentials: Path | None = None
+    ca: Path | None = None
+    proxy: str = ""
+
+
+@dataclass(frozen=True)
+class GitOutcome:
+    """How a git process ended."""
+
+    code: int
+    stdout: bytes
+    stderr: str
+
+
+class Git:
+    """Runs git with a hardened environment. `home` is a folder of its own, which nobody else writes to."""
+
+    def __init__(self, program: Path, home: Path, options: GitOptions | None = None) -> None:
+        self._program = program
+        self._home = home
+        self._options = options or GitOptions()
+
+    @property
+    def empty_repository(self) -> Path:
+        """A bare repository without objects, from which others' objects are read."""
+        return self._home / "empty.git"
+
+    async def prepare(self) -> None:
+        """Writes the configuration and makes the empty repository."""
+        self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial = self._home / f"gitconfig.{os.getpid()}"
+        partial.write_text(self._config())
+        partial.replace(self._home / "gitconfig")
+        if not (self.empty_repository / "HEAD").exists():
+            await self.make_repository(self.empty_repository)
+
+    async def make_repository(self, path: Path) -> None:
+        """Makes an empty bare repository; no template, so no hooks."""
+        outcome = await self.run(["init", "--quiet", "--bare", "--template=", "--", str(path)], timeout_s=30)
+        if outcome.code:
+            raise SourceFailed("repository_unavailable", "git could not make a repository in its cache", retryable=True)
+
+    def environment(self, *, transport: str = "none", objects: Path | None = None) -> dict[str, str]:
+        """Returns the whole environment of a git process.
+
+        transport: the one protocol it may speak, or "none". objects: another repository's object folder to read from.
+        """
+        environment = {
+            "PATH": f"{self._program.parent}:{os.defpath}",
+            "HOME": str(self._home),
+            "LC_ALL": "C",
+            "GIT_ALLOW_PROTOCOL": transport,
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_ASKPASS": "true",
+            "GIT_CONFIG_GLOBAL": str(self._home / "gitconfig"),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_LITERAL_PATHSPECS": "1",
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_PROTOCOL_FROM_USER": "0",
+            "GIT_SSH_COMMAND": "false",
+            "GIT_TERMINAL_PROMPT": "0",
+        }
+        if objects is not None:
+            environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = _quoted(str(objects))
+        return environment
+
+    def command(self, git_dir: Path | None, arguments: Sequence[str]) -> list[str]:
+        """Returns the argument vector of a git process."""
+        place = [f"--git-dir={git_dir}"] if git_dir else []
+        return [str(self._program), "--no-pager", *place, *arguments]
+
+    async def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        git_dir: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_s: float,
+    ) -> GitOutcome:
+        """Runs git to its end, and kills it when time is up or the caller goes away. Raises TimeoutError."""
+        process = await asyncio.create_subprocess_exec(
+            *self.command(git_dir, arguments),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environment or self.environment()),
+            cwd=str(self._home),
+            start_new_session=True,
+        )
+        try:
+            stdout, stderr = await asyncio.wait_for(process.communicate(stdin), timeout_s)
+        finally:
+            end(process)
+        return GitOutcome(process.returncode or 0, stdout, stderr[-_STDERR_BYTES:].decode(errors="replace"))
+
+    def _config(self) -> str:
+        parts = [_CONFIG]
+        if self._options.credentials:
+            helper = "store --file=" + shlex.quote(str(self._options.credentials))
+            parts.append(f"[credential]\n\thelper = {_config_value(helper)}\n")
+        if self._options.ca:
+            parts.append(f"[http]\n\tsslCAInfo = {_config_value(str(self._options.ca))}\n")
+        if self._options.proxy:
+            parts.append(f"[http]\n\tproxy = {_config_value(self._options.proxy)}\n")
+        return "".join(parts)
+
+
+def end(process: asyncio.subprocess.Process) -> None:
+    """Kills a process and all it started, when it still runs."""
+    if process.returncode is None:
+        try:
+            os.killpg(process.pid, 9)
+        except ProcessLookupError:
+            return
+
+
+def _quoted(path: str) -> str:
+    # git splits the variable at colons, unless an entry is in double quotes.
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _config_value(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

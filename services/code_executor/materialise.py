@@ -1,0 +1,182 @@
+"""Writes a commit's files into a folder, from git's objects.
+
+Neither `git checkout` nor `git archive`: both obey attributes that the repository itself sets (filters, line ends,
+keyword expansion, files left out). What is written here is byte for byte what was committed. Only regular files are
+written: no symbolic link, no submodule, no name that could lead out of the folder.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from services.code_executor.errors import RepositoryBroken, SourceFailed
+from services.code_executor.git import Git
+from services.code_executor.limits import Limits
+from services.code_executor.manifest import (
+    FILE,
+    SUBMODULE,
+    SYMLINK,
+    TOO_DEEP,
+    TOO_LARGE,
+    UNUSABLE_NAME,
+    Entry,
+    raw_path,
+    shown,
+)
+from services.code_executor.repositories import Objects
+
+_MODES = {b"100644": FILE, b"100755": FILE, b"100664": FILE, b"120000": SYMLINK, b"160000": SUBMODULE}
+_FORBIDDEN = frozenset({b"", b".", b"..", b".git"})
+# Deeper folders are listed but not kept: they exist to exhaust whoever walks them.
+_MAX_DEPTH = 200
+_MAX_LINK_BYTES = 4096
+_READ_BYTES = 256 * 1024
+# Object ids asked for at once; their length together stays below what a pipe holds, so neither side waits for ever.
+_AT_ONCE = 256
+
+
+def materialise(git: Git, objects: Objects, commit: str, target: Path, limits: Limits) -> list[Entry]:
+    """Writes the files of a commit below `target` and returns its entries; blocks. Raises SourceFailed."""
+    with _process(git, objects, ["ls-tree", "-r", "-z", "-l", "--full-tree", commit], limits) as process:
+        entries = _unique(_listed(_records(_out(process)), limits))
+    wanted = [entry for entry in entries if not entry.omitted and entry.kind != SUBMODULE]
+    if sum(entry.size_bytes for entry in wanted) > limits.repository_bytes:
+        raise SourceFailed("repository_too_large", f"the commit holds more than {limits.repository_bytes} bytes")
+    target.mkdir(mode=0o700)
+    written = {entry.raw: entry for entry in entries}
+    with _process(git, objects, ["cat-file", "--batch"], limits) as process:
+        writer = _Writer(target)
+        for start in range(0, len(wanted), _AT_ONCE):
+            for entry, content in _contents(process, wanted[start : start + _AT_ONCE]):
+                written[entry.raw] = writer.keep(entry, content)
+    return list(written.values())
+
+
+@contextmanager
+def _process(git: Git, objects: Objects, arguments: Sequence[str], limits: Limits) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(  # noqa: S603 - the arguments are ours and a checked commit id
+        git.command(objects.git_dir, arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=objects.environment,
+        start_new_session=True,
+    )
+    # A tree that refers to itself many times over takes git for ever to list.
+    timer = threading.Timer(limits.fetch_timeout_s, process.kill)
+    timer.start()
+    try:
+        yield process
+        _in(process).close()
+        if process.wait() != 0:
+            raise RepositoryBroken(
+                "repository_unreadable", "git could not read all of the commit: it is damaged, or too large to list"
+            )
+    finally:
+        timer.cancel()
+        process.kill()
+        process.wait()
+        _in(process).close()
+        _out(process).close()
+
+
+def _in(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    if process.stdin is None:
+        raise AssertionError("the process was started without an input pipe")
+    return process.stdin
+
+
+def _out(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    if process.stdout is None:
+        raise AssertionError("the process was started without an output pipe")
+    return process.stdout
+
+
+def _records(stream: IO[bytes]) -> Iterator[bytes]:
+    rest = b""
+    while block := stream.read(_READ_BYTES):
+        *records, rest = (rest + block).split(b"\0")
+        yield from records
+
+
+def _listed(records: Iterator[bytes], limits: Limits) -> Iterator[Entry]:
+    """Reads `git ls-tree -z -l`: mode, type, id and size, a tab, then the name."""
+    for count, record in enumerate(records):
+        if count >= limits.repository_files:
+            raise SourceFailed("repository_too_large", f"the commit holds more than {limits.repository_files} files")
+        facts, _, raw = record.partition(b"\t")
+        mode, _, blob, size = facts.split()
+        kind = _MODES.get(mode)
+        if kind is None or not _FORBIDDEN.isdisjoint(raw.lower().split(b"/")):
+            continue  # git itself makes no such entry
+        size_bytes = int(size) if size != b"-" else 0
+        entry = Entry(shown(raw), raw, kind, size_bytes, blob.decode())
+        yield replace(entry, omitted=_omitted(entry, limits))
+
+
+def _omitted(entry: Entry, limits: Limits) -> str:
+    if entry.raw.count(b"/") >= _MAX_DEPTH:
+        return TOO_DEEP
+    largest = _MAX_LINK_BYTES if entry.kind == SYMLINK else limits.file_bytes
+    return TOO_LARGE if entry.size_bytes > largest else ""
+
+
+def _unique(entries: Iterator[Entry]) -> list[Entry]:
+    """Drops entries whose path another has already: git allows no such tree, a forged one may hold it."""
+    return list({entry.path: entry for entry in reversed(list(entries))}.values())[::-1]
+
+
+def _contents(process: subprocess.Popen[bytes], entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes]]:
+    try:
+        _in(process).write(b"".join(entry.blob.encode() + b"\n" for entry in entries))
+        _in(process).flush()
+    except BrokenPipeError as error:
+        raise RepositoryBroken("repository_unreadable", "git stopped reading the commit") from error
+    for entry in entries:
+        header = _out(process).readline().split()
+        if len(header) != 3 or header[1] != b"blob":
+            raise RepositoryBroken("repository_unreadable", f"the repository lacks the content of {entry.path!r}")
+        content = _out(process).read(int(header[2]) + 1)
+        if len(content) != int(header[2]) + 1:
+            raise RepositoryBroken("repository_unreadable", "git stopped in the middle of a file")
+        yield entry, content[:-1]
+
+
+class _Writer:
+    """Writes files below a folder; nothing is ever written through a link or over another file."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._made: set[bytes] = {b""}
+
+    def keep(self, entry: Entry, content: bytes) -> Entry:
+        """Keeps an entry's content and returns the entry as it now stands."""
+        if entry.kind == SYMLINK:
+            return replace(entry, target=shown(content))
+        try:
+            self._make_folder(entry.raw.rpartition(b"/")[0])
+            path = raw_path(self._root, entry.raw)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o400)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError, ValueError):
+            return replace(entry, omitted=UNUSABLE_NAME)
+        except OSError as error:
+            if error.filename is not None and len(os.fsencode(error.filename)) > 255:
+                return replace(entry, omitted=UNUSABLE_NAME)
+            raise
+        with open(descriptor, "wb", closefd=True) as file:  # noqa: PTH123 - a descriptor, not a path
+            file.write(content)
+        return entry
+
+    def _make_folder(self, raw: bytes) -> None:
+        if raw in self._made:
+            return
+        self._make_folder(raw.rpartition(b"/")[0])
+        os.mkdir(raw_path(self._root, raw), 0o700)  # noqa: PTH102 - names need not be text
+        self._made.add(raw)

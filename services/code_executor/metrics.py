@@ -1,0 +1,27 @@
+"""Metrics of the code executor."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from services.kit.metrics import DURATION_BUCKETS
+from services.kit.names import METRIC_PREFIX
+
+_PREFIX = METRIC_PREFIX + "code_"
+
+CALLS = Counter(_PREFIX + "calls_total", "Tool calls, by tool and outcome (ok, or the reason).", ["tool", "outcome"])
+CUT_RESULTS = Counter(_PREFIX + "cut_results_total", "Results that a cap cut, by tool.", ["tool"])
+CALL_DURATION = Histogram(
+    _PREFIX + "call_duration_seconds", "Duration of tool calls, by tool.", ["tool"], buckets=DURATION_BUCKETS
+)
+SNAPSHOT_DURATION = Histogram(
+    _PREFIX + "snapshot_duration_seconds",
+    "Time to make the snapshot of a commit, fetch included, by kind of source.",
+    ["source"],
+    buckets=DURATION_BUCKETS,
+)
+CACHE_LOOKUPS = Counter(
+    _PREFIX + "cache_lookups_total", "Look-ups in the cache, by kind and result.", ["kind", "result"]
+)
+CACHE_EVICTIONS = Counter(_PREFIX + "cache_evictions_total", "Entries evicted from the cache, by kind.", ["kind"])
+CACHE_BYTES = Gauge(_PREFIX + "cache_bytes", "Bytes in the cache, as counted after the last build.")

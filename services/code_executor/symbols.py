@@ -1,0 +1,288 @@
+"""Definitions, calls and the function around a line, by tree-sitter."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tree_sitter import Node, Parser, Tree
+
+from services.code_executor.languages import (
+    BODIED,
+    CLASS,
+    DECLARATION,
+    DECLARATOR,
+    FUNCTION,
+    VALUE,
+    VARIABLE,
+    Language,
+    grammar_of,
+)
+
+_PARSE_S = 3.0
+_CHUNK_BYTES = 64 * 1024
+_MAX_NAME_BYTES = 256
+# Decorators and the like beside the one thing wrapped; counted once per thing, so few.
+_MAX_WRAPPED = 16
+# Kinds whose names qualify what is inside.
+_SCOPES = frozenset(
+    {"class", "struct", "union", "interface", "record", "enum", "namespace", "annotation", "type", FUNCTION}
+)
+# A definition reaches as far as these around it: decorators, `export`, `template <…>`, `const`.
+_WRAPPERS = frozenset(
+    {
+        "ambient_declaration",
+        "const_declaration",
+        "decorated_definition",
+        "export_statement",
+        "expression_statement",
+        "lexical_declaration",
+        "template_declaration",
+        "type_declaration",
+        "var_declaration",
+        "variable_declaration",
+    }
+)
+_NAME_FIELDS = ("name", "declarator", "left", "property", "key")
+_CALLEE_FIELDS = ("attribute", "field", "property", "name")
+_NAMES = frozenset({"qualified_identifier", "member_expression"})
+_FUNCTION_VALUES = frozenset({"arrow_function", "function_expression", "generator_function"})
+_SEPARATORS = re.compile(r"::|\.|#|->")
+_TEMPLATE_ARGUMENTS = re.compile(r"<[^<>]*>")
+_IDENTIFIER = re.compile(r"[~#@]?[\w$]+[?!]?")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A named thing of a file and the lines it takes, 1-based and inclusive."""
+
+    name: str
+    scope: tuple[str, ...]
+    kind: str
+    first_line: int
+    last_line: int
+
+    @property
+    def qualified_name(self) -> str:
+        """The name with what encloses it, joined by dots."""
+        return ".".join((*self.scope, self.name))
+
+    @property
+    def span(self) -> str:
+        """The lines, in words."""
+        return f"lines {self.first_line}-{self.last_line}"
+
+    def as_data(self) -> dict[str, Any]:
+        """Returns the definition for machines."""
+        return {
+            "name": self.qualified_name,
+            "kind": self.kind,
+            "first_line": self.first_line,
+            "last_line": self.last_line,
+        }
+
+    def matches(self, symbol: Sequence[str]) -> bool:
+        """Tells whether a name, perhaps partly qualified, names this: its parts are the last ones of the full name."""
+        full = (*self.scope, self.name)
+        return full[max(0, len(full) - len(symbol)) :] == tuple(symbol)
+
+
+@dataclass(frozen=True)
+class FileSymbols:
+    """What a file defines, in order, and the names it calls, with their lines."""
+
+    definitions: tuple[Definition, ...]
+    calls: tuple[tuple[str, int], ...]
+
+    def enclosing(self, line: int) -> Definition | None:
+        """Returns the innermost function around a line, else the innermost class or the like."""
+        around = [d for d in self.definitions if d.first_line <= line <= d.last_line and d.kind in _SCOPES]
+        functions = [d for d in around if d.kind == FUNCTION]
+        return min(functions or around, key=lambda d: d.last_line - d.first_line, default=None)
+
+    def callers(self, name: str) -> list[tuple[int, Definition | None]]:
+        """Returns the lines that call a name, each with the function it is in."""
+        return [
+            (line, self.enclosing(line)) for line in sorted({line for called, line in self.calls if called == name})
+        ]
+
+
+NO_SYMBOLS = FileSymbols((), ())
+
+
+def split_symbol(symbol: str) -> tuple[str, ...]:
+    """Splits a name into its parts: `a.b`, `A::b`, `A#b` and `A->b` alike; template arguments are dropped."""
+    head, operator, sign = symbol.strip().partition("operator")
+    if operator and not sign[:1].isalnum() and sign[:1] != "_":
+        return (*_parts(head), operator + sign.strip())
+    return tuple(_parts(symbol.strip().removesuffix("()")))
+
+
+def extract(text: str, language: Language, timeout_s: float = _PARSE_S) -> FileSymbols:
+    """Parses a file; blocks, for some seconds at most: what takes longer has no symbols."""
+    source = text.encode()
+    give_up_at = time.monotonic() + timeout_s
+    try:
+        tree = Parser(grammar_of(language.name)).parse(
+            lambda offset, _point: source[offset : offset + _CHUNK_BYTES],
+            progress_callback=lambda _offset, _has_error: time.monotonic() > give_up_at,
+        )
+    except ValueError:
+        return NO_SYMBOLS
+    return _Reader(language, source).read(tree)
+
+
+def _walk(tree: Tree) -> Iterator[tuple[Node, int]]:
+    """Yields every node with its depth, parents first; its own stack, since trees of hostile files are deep."""
+    cursor = tree.walk()
+    depth = 0
+    while True:
+        node = cursor.node
+        if node is not None and node.is_named:
+            yield node, depth
+        if cursor.goto_first_child():
+            depth += 1
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
+            depth -= 1
+
+
+class _Reader:
+    """Reads definitions and calls off a tree, keeping track of what is around."""
+
+    def __init__(self, language: Language, source: bytes) -> None:
+        self._language = language
+        self._source = source
+        # Depth, names so far and kind of each scope around; depth and node of each wrapper around.
+        self._scopes: list[tuple[int, tuple[str, ...], str]] = []
+        self._wrappers: list[tuple[int, Node]] = []
+        self._definitions: list[Definition] = []
+        self._calls: list[tuple[str, int]] = []
+
+    def read(self, tree: Tree) -> FileSymbols:
+        """Returns the symbols of a file."""
+        for node, depth in _walk(tree):
+            while self._scopes and self._scopes[-1][0] >= depth:
+                self._scopes.pop()
+            while self._wrappers and self._wrappers[-1][0] >= depth:
+                self._wrappers.pop()
+            kind = node.type
+            if kind in _WRAPPERS:
+                self._wrappers.append((depth, node))
+            if kind in self._language.calls:
+                self._add_call(node)
+            if kind in self._language.definitions:
+                self._add_definition(node, depth)
+        return FileSymbols(tuple(self._definitions), tuple(self._calls))
+
+    def _add_call(self, node: Node) -> None:
+        field = self._language.calls[node.type]
+        called = node.child_by_field_name(field) if field else node.named_child(max(0, node.named_child_count - 1))
+        while called is not None and (inner := _field(called, _CALLEE_FIELDS)) is not None:
+            called = inner
+        parts = _parts(self._text(called))
+        if parts and _IDENTIFIER.fullmatch(parts[-1]):
+            self._calls.append((parts[-1], node.start_point.row + 1))
+
+    def _add_definition(self, node: Node, depth: int) -> None:
+        in_function = any(kind == FUNCTION for _, _, kind in self._scopes[-8:])
+        kind = self._kind(node, self._language.definitions[node.type], in_function)
+        parts = self._name_parts(node) if kind else ()
+        if not parts or not kind:
+            return
+        outer = self._scopes[-1][1] if self._scopes else ()
+        scope = (*outer[-16:], *self._receiver(node), *parts[:-1])
+        whole = self._whole(node, depth)
+        self._definitions.append(Definition(parts[-1], scope, kind, whole.start_point.row + 1, _last_line(whole)))
+        if kind in _SCOPES:
+            self._scopes.append((depth, (*scope, parts[-1]), kind))
+
+    def _whole(self, node: Node, depth: int) -> Node:
+        """Returns the outermost wrapper that wraps this node alone."""
+        whole = node
+        for at, wrapper in reversed(self._wrappers):
+            if at != depth - 1 or wrapper.named_child_count > _MAX_WRAPPED:
+                break
+            if sum(child.type == whole.type for child in wrapper.named_children) != 1:
+                break
+            whole, depth = wrapper, at
+        return whole
+
+    def _kind(self, node: Node, kind: str, in_function: bool) -> str | None:
+        """Returns what a node defines, or None when it defines nothing that one would look up."""
+        if kind == VALUE:
+            return self._kind_of_value(node, in_function)
+        if kind == DECLARATOR:
+            return _kind_of_declarator(node, in_function)
+        if kind in BODIED and node.type.endswith("_specifier") and node.child_by_field_name("body") is None:
+            return None
+        return None if kind == VARIABLE and in_function else kind
+
+    def _kind_of_value(self, node: Node, in_function: bool) -> str | None:
+        value = _field(node, ("value", "right"))
+        if value is not None and value.type in _FUNCTION_VALUES:
+            return FUNCTION
+        if value is not None and value.type == "class":
+            return CLASS
+        target = _field(node, _NAME_FIELDS)
+        is_variable = node.type != "pair" and target is not None and target.type not in _NAMES and not in_function
+        return VARIABLE if is_variable and _IDENTIFIER.fullmatch(self._text(target)) else None
+
+    def _name_parts(self, node: Node) -> tuple[str, ...]:
+        """Returns a definition's name, with the scope that it spells out itself (`A::b`, `exports.b`)."""
+        named = node
+        for _ in range(16):
+            inner = None if named.type in _NAMES else _field(named, _NAME_FIELDS)
+            if inner is None and named.type in ("reference_declarator", "parenthesized_declarator"):
+                inner = named.named_child(0)
+            if inner is None:
+                break
+            named = inner
+        return () if named == node else split_symbol(self._text(named).strip("\"'`"))
+
+    def _receiver(self, node: Node) -> tuple[str, ...]:
+        """Returns the type that a Go method belongs to."""
+        receiver = node.child_by_field_name("receiver") if node.type == "method_declaration" else None
+        names = re.findall(r"\w+", self._text(receiver).partition("[")[0])
+        return tuple(names[-1:])
+
+    def _text(self, node: Node | None) -> str:
+        # Not `Node.text`: after a parse through a callback that takes half a millisecond a node.
+        if node is None or node.end_byte - node.start_byte > _MAX_NAME_BYTES:
+            return ""
+        return self._source[node.start_byte : node.end_byte].decode(errors="replace")
+
+
+def _kind_of_declarator(node: Node, in_function: bool) -> str | None:
+    declarator = node.child_by_field_name("declarator")
+    while declarator is not None and declarator.type in ("pointer_declarator", "reference_declarator"):
+        declarator = declarator.child_by_field_name("declarator") or declarator.named_child(0)
+    if declarator is None:
+        return None
+    if declarator.type == "function_declarator":
+        return DECLARATION
+    return VARIABLE if node.type == "declaration" and not in_function else None
+
+
+def _field(node: Node, names: Sequence[str]) -> Node | None:
+    for name in names:
+        if (child := node.child_by_field_name(name)) is not None:
+            return child
+    return None
+
+
+def _last_line(node: Node) -> int:
+    # A node that ends at the very start of a line, such as a macro with its line end, does not take that line.
+    row, column = node.end_point
+    return max(node.start_point.row + 1, row + 1 if column else row)
+
+
+def _parts(name: str) -> list[str]:
+    while (shorter := _TEMPLATE_ARGUMENTS.sub("", name)) != name:
+        name = shorter
+    return [stripped for part in _SEPARATORS.split(name.lstrip("#")) if (stripped := part.strip())]
