@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast, get_type_hints
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -104,12 +103,11 @@ class _Step:
         self._router_name = node.router.name if node.router else f"{agent}.route_after_{node.name}"
         self._policy_version = node.router.policy_version if node.router else ""
 
-    async def __call__(
-        self, state: dict[str, Any], config: RunnableConfig, runtime: Runtime[RunContext]
-    ) -> Command[Any]:
+    async def __call__(self, state: dict[str, Any], runtime: Runtime[RunContext]) -> Command[Any]:
         """Runs the node in the context of the decision that led to it, and routes on what it changed."""
         started = time.perf_counter()
-        checkpoint_id = str(config["configurable"].get("checkpoint_id") or "")
+        # The config's own `checkpoint_id` is unset inside nodes.
+        checkpoint_id = runtime.execution_info.checkpoint_id if runtime.execution_info else ""
         cause = _cause(state)
         token = context.attach(cause)
         try:
