@@ -48,7 +48,7 @@ SCENES: Final = (
     ),
     Scene(
         "A question that no example at hand is near to: the agent looks for examples first, then queries",
-        "What was the hottest reading of each of my devices in the last day?",
+        "Give me an overview: count my devices by status",
         "27",
         nodes=("screen_question", "agent", "tools", "agent", "tools"),
         explained=True,

@@ -12,6 +12,8 @@ from services.cli.render import state_text
 from services.cli.words import duration, elapsed, grounds, printable, tokens
 
 END = "__end__"
+# Of a call, and of a screening by the guard.
+GOOD_OUTCOMES = frozenset(("ok", "allowed"))
 
 
 def explanation(run: runs_pb2.Run, decisions: Sequence[runs_pb2.Decision]) -> Tree:
@@ -57,7 +59,7 @@ def _add_rules(step: Tree, decision: runs_pb2.Decision) -> None:
 
 
 def _call(call: runs_pb2.NodeCall) -> Text:
-    good = call.outcome == "ok"
+    good = call.outcome in GOOD_OUTCOMES
     text = Text.assemble((f"{printable(call.kind)} ", "dim"), printable(call.name), " ")
     text.append(printable(call.outcome), style="green" if good else "red")
     text.append(f"  {duration(call.elapsed_ms)}", style="dim")

@@ -54,6 +54,9 @@ class CliSettings(BaseSettings):
     caller_secret: SecretStr = Field(
         SecretStr(""), description="Secret that `sql-policy apply` was given; needed with user_database_dsn."
     )
+    examples_dsn: SecretStr = Field(
+        SecretStr(""), description="URL of its few-shot store, as a role that may read it; empty: no examples."
+    )
     otlp_endpoint: str = Field("", description="OTLP/gRPC endpoint that the services of `up` send traces to.")
     openai_base_url: str = Field(
         "", validation_alias="OPENAI_BASE_URL", description="OpenAI-compatible endpoint; empty: the offline model."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
@@ -53,4 +52,4 @@ def user_database(settings: CliSettings) -> UserDatabase | None:
             hint="set SIGNALBOX_SQL_POLICY to its file and SIGNALBOX_CALLER_SECRET to the secret it was applied with",
             code=ExitCode.USAGE,
         )
-    return UserDatabase(dsn, Path(settings.sql_policy), secret)
+    return UserDatabase(dsn, settings.sql_policy, secret, settings.examples_dsn.get_secret_value())

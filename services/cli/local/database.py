@@ -129,23 +129,31 @@ class _Steps:
         await self._run("migrate", ["services.runtime.migrate"], {"SIGNALBOX_DATABASE_DSN": dsn})
 
     async def prepare_world(self, dsn: str) -> UserDatabase:
-        """Load the demo world, open it to the reader by the policy, and load its examples."""
+        """Load the demo world and its examples, and open it to the reader by the policy."""
         await self._run("load-world", ["examples.harbour.load"], libpq_environment(dsn))
-        caller_secret, password = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
-        provisioning = ["services.sql_executor.provisioning", "apply", "--policy", str(WORLD_POLICY)]
-        env = {
-            DSN_VARIABLE: dsn,
-            "SIGNALBOX_CALLER_SECRET": caller_secret,
-            "SIGNALBOX_READER_PASSWORD": password,
-        }
-        await self._run("sql-policy", [*provisioning, "--dsn-env", DSN_VARIABLE], env)
-        examples = ["services.sql_executor.load_examples", "--file", str(WORLD_EXAMPLES), "--reader", EXAMPLES_ROLE]
-        env = {DSN_VARIABLE: dsn, "SIGNALBOX_READER_PASSWORD": password}
-        await self._run("load-examples", [*examples, "--dsn-env", DSN_VARIABLE], env)
-        return UserDatabase(
-            with_user(dsn, READER_ROLE, password), WORLD_POLICY, caller_secret, with_user(dsn, EXAMPLES_ROLE, password)
+        examples_dsn = await self._load_examples(dsn)
+        secret, password = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
+        # Last, because it also checks what is there by then.
+        await self._run(
+            "sql-policy",
+            ["services.sql_executor.provisioning", "apply", "--policy", str(WORLD_POLICY)],
+            {"SIGNALBOX_CALLER_SECRET": secret, "SIGNALBOX_READER_PASSWORD": password},
+            dsn=dsn,
         )
+        return UserDatabase(with_user(dsn, READER_ROLE, password), WORLD_POLICY, secret, examples_dsn)
 
-    async def _run(self, name: str, arguments: list[str], env: Mapping[str, str]) -> None:
+    async def _load_examples(self, dsn: str) -> str:
+        password = secrets.token_urlsafe(24)
+        await self._run(
+            "load-examples",
+            ["services.sql_executor.load_examples", "--file", str(WORLD_EXAMPLES), "--reader", EXAMPLES_ROLE],
+            {"SIGNALBOX_READER_PASSWORD": password},
+            dsn=dsn,
+        )
+        return with_user(dsn, EXAMPLES_ROLE, password)
+
+    async def _run(self, name: str, arguments: list[str], env: Mapping[str, str], *, dsn: str = "") -> None:
+        if dsn:
+            arguments, env = [*arguments, "--dsn-env", DSN_VARIABLE], {**env, DSN_VARIABLE: dsn}
         program = self._topology.step(name, arguments, env)
         await run_to_end(program, self._directory, timeout_s=STEP_TIMEOUT_S)

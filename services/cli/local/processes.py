@@ -20,11 +20,11 @@ class ProcessError(Exception):
     """A process did not do what was asked of it; the message holds the end of its log."""
 
 
-class StartFailed(ProcessError):  # noqa: N818 - named for what happened
+class StartFailed(ProcessError):
     """A process ended, or stayed silent, before it was ready."""
 
 
-class CommandFailed(ProcessError):  # noqa: N818 - named for what happened
+class CommandFailed(ProcessError):
     """A program that should have run to its end failed or took too long."""
 
 

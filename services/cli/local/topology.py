@@ -30,7 +30,7 @@ class ModelEndpoint:
 
 @dataclass(frozen=True)
 class UserDatabase:
-    """A database to ask questions of, prepared by `signalbox sql-policy apply`."""
+    """A database to ask questions of, prepared by `signalbox sql-policy apply`; its examples may be in another."""
 
     reader_dsn: str = field(repr=False)
     sql_policy: Path
@@ -45,9 +45,9 @@ class StackOptions:
     `postgres_dsn` is a superuser's URL of a cluster where the platform makes databases of its own and drops them at the
     end; empty: an embedded Postgres, kept in `data_dir` or gone at the end. `platform_dsn` and `user_database` name
     databases that exist: the first is only migrated, the second is taken as it is. `model` unset starts the offline
-    model. `service_env` adds settings to one service, by its name (`runtime` for all its replicas). `directory` is where
-    keys and logs go; unset: a temporary one that is removed at the end. `base_env` is all that services see of the
-    launcher's environment.
+    model. `service_env` adds settings to one service, by its name (`runtime` for all its replicas). `directory` is
+    where keys and logs go; unset: a temporary one that is removed at the end. `base_env` is all that services see of
+    the launcher's environment.
     """
 
     postgres_dsn: str = field(default="", repr=False)
