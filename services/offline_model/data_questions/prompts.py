@@ -5,9 +5,10 @@ A `## Examples` section (or the result of `get_few_shot_examples`) holds pairs
     Question: How many devices are there?
     SQL: SELECT count(*) FROM devices
 
-the SQL running to a blank line or the next label. Notes are lines that begin with `- `. A result of `execute_db_query`
-begins with `rows: N`, may say `truncated: row_cap`, and goes on with a table under a header line, its cells parted by
-pipes or commas; a failure begins with `error: <reason>: message`.
+the SQL running to a blank line or the next label. Notes are lines that begin with `- ` or `Note: `. A result of
+`execute_db_query` is a table under a header line, its cells parted by ` | ` (or by commas when it has no footer), with
+`(N rows)` below it, or `rows: N` above it; `No rows.` when it is empty, and a line that says so when it was cut
+(`truncated: …`, `The result was cut …`). A failure is `error: <reason>: message`.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ _PAIR = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _FENCE = re.compile(r"^```\w*\s*|\s*```$")
-_ROWS = re.compile(r"^\s*rows:\s*(\d+)\s*$", re.IGNORECASE)
-_TRUNCATED = re.compile(r"^\s*truncated:\s*(\S.*)$", re.IGNORECASE)
+_ROWS = re.compile(r"^\s*(?:rows:\s*(\d+)|\((\d+) rows?\))\s*$", re.IGNORECASE)
+_NO_ROWS = re.compile(r"^\s*no rows\b", re.IGNORECASE)
+_TRUNCATED = re.compile(r"^\s*(?:truncated:\s*(\S.*)|The result was (cut at .+?)(?:;.*)?)$", re.IGNORECASE)
+_SHOWN = re.compile(r"^\s*Only the first \d+ rows are shown", re.IGNORECASE)
 _ERROR = re.compile(r"^\s*error:\s*(?P<reason>[\w.-]+):\s*(?P<message>.*)", re.IGNORECASE | re.DOTALL)
 _RULER = re.compile(r"^[\s|+:=-]+$")
 
@@ -99,26 +102,30 @@ def read_result(text: str) -> QueryResult | QueryError:
     """Reads a result of `execute_db_query`."""
     if error := _ERROR.match(text):
         return QueryError(error["reason"], error["message"].strip())
+    if _NO_ROWS.match(text):
+        return QueryResult((), (), 0, "")
     count: int | None = None
     truncated = ""
     table: list[str] = []
     for line in text.splitlines():
-        if not table and (found := _ROWS.match(line)):
-            count = int(found[1])
+        if found := _ROWS.match(line):
+            count = int(found[1] or found[2])
         elif found := _TRUNCATED.match(line):
-            truncated = found[1].strip()
-        elif line.strip() and not _RULER.match(line):
+            truncated = (found[1] or found[2]).strip()
+        elif line.strip() and not _RULER.match(line) and not _SHOWN.match(line):
             table.append(line)
-    columns, rows = _read_table(table)
+    columns, rows = _read_table(table, commas=not re.search(r"^\(\d+ rows?\)$", text, re.MULTILINE))
     return QueryResult(columns, rows, len(rows) if count is None else count, truncated)
 
 
-def _read_table(lines: list[str]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def _read_table(lines: list[str], *, commas: bool) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     if not lines:
         return (), ()
     if "|" in lines[0]:
         cells = [tuple(cell.strip() for cell in line.strip().strip("|").split("|")) for line in lines]
-    else:
+    elif commas and "," in lines[0]:
         cells = [tuple(cell.strip() for cell in row) for row in csv.reader(lines)]
+    else:
+        cells = [(line.strip(),) for line in lines]
     width = len(cells[0])
     return cells[0], tuple(row for row in cells[1:] if len(row) == width)

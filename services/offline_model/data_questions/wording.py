@@ -7,6 +7,7 @@ import re
 from services.offline_model.data_questions.prompts import QueryError, QueryResult, read_result
 
 MAX_ROWS_TOLD = 10
+_ABSENT = frozenset(("", "null", "none"))
 _HOW_MANY = re.compile(r"^\s*how many\s+(?P<rest>.+?)\s*\?*\s*$", re.IGNORECASE | re.DOTALL)
 _COUNT = re.compile(
     r"^\s*(?:please\s+)?(?:count|(?:what(?:'s| is)|give me|tell me|show)?\s*(?:me\s+)?the (?:total )?number of)\s+"
@@ -38,7 +39,7 @@ def word_answer(question: str, sql: str, result_text: str) -> str:
 def _one_value(question: str, sql: str, result: QueryResult) -> str:
     value = result.rows[0][0]
     column = _spoken(result.columns[0])
-    if value.lower() in {"", "null", "none"}:
+    if value.lower() in _ABSENT:
         return f"There is no value for {column}: no rows match the question, or they have none."
     if value.isdecimal() and _COUNT_COLUMN.search(sql):
         return _counted(question, value) or f"The count is {value}."
@@ -82,11 +83,13 @@ def _row(columns: tuple[str, ...], row: tuple[str, ...]) -> str:
     if len(cells) == 1:
         return cells[0][1]
     leading = next((cell for cell in cells if not _IDENTIFIERS.search(cell[0].lower())), cells[0])
-    rest = ", ".join(f"{_spoken(column)} {value or 'unknown'}" for column, value in cells if (column, value) != leading)
+    rest = ", ".join(f"{_spoken(column)} {_known(value)}" for column, value in cells if (column, value) != leading)
     lead = leading[1] if leading[0].lower() in {"name", "ship", "device", "kind", "status"} else ""
-    return (
-        f"{lead} ({rest})" if lead else ", ".join(f"{_spoken(column)} {value or 'unknown'}" for column, value in cells)
-    )
+    return f"{lead} ({rest})" if lead else ", ".join(f"{_spoken(column)} {_known(value)}" for column, value in cells)
+
+
+def _known(value: str) -> str:
+    return "unknown" if value.lower() in _ABSENT else value
 
 
 def _cut_note(result: QueryResult) -> str:

@@ -22,9 +22,14 @@ RUN_QUERY: Final = "execute_db_query"
 # At least this near, an example at hand is used without asking for more.
 NEAR_ENOUGH: Final = 0.85
 # A refusal with one of these reasons is about what is asked, not about how the query is written.
-_FINAL_REASONS = frozenset(("restricted_table", "other_user", "caller_change", "write_refused", "writes"))
-_MISSING_COLUMN = re.compile(r"column \"?(?:\w+\.)?(?P<column>\w+)\"? does not exist", re.IGNORECASE)
-_HINT = re.compile(r"perhaps you meant to reference the column \"?(?:\w+\.)?(?P<column>\w+)", re.IGNORECASE)
+_FINAL_REASONS = frozenset(("restricted_table", "write_refused", "lock_refused", "system_catalog", "access_denied"))
+_MISSING_COLUMN = re.compile(
+    r"(?:column \"?(?:\w+\.)?(?P<column>\w+)\"? does not exist|there is no column ['\"]?(?:\w+\.)?(?P<named>\w+))",
+    re.IGNORECASE,
+)
+_HINT = re.compile(
+    r"(?:perhaps you meant to reference the column|did you mean) \"?(?:\w+\.)?(?P<column>\w+)", re.IGNORECASE
+)
 _NO_EXAMPLE = (
     "I can't answer this without a larger model: no example that I was shown is near enough to the question "
     "to adapt its SQL safely."
@@ -89,12 +94,13 @@ def _without_missing_column(query: str, error: QueryError) -> str:
     missing = _MISSING_COLUMN.search(error.message)
     if missing is None:
         return ""
+    column = (missing["column"] or missing["named"]).lower()
     try:
         tree = statement.parse(query)
         if hint := _HINT.search(error.message):
-            sql_edits.rename_column(tree, missing["column"].lower(), hint["column"].lower())
+            sql_edits.rename_column(tree, column, hint["column"].lower())
         else:
-            sql_edits.drop_projection(tree, missing["column"].lower())
+            sql_edits.drop_projection(tree, column)
     except CannotEdit:
         return ""
     return statement.render(tree)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.guard.screen import DeterministicScreen, Reason
@@ -288,11 +288,13 @@ def test_other_tables_may_be_restricted() -> None:
     assert screen.find("show the admin table", CALLER) is None
 
 
+@settings(deadline=None)
 @given(st.text(max_size=400))
 def test_any_text_is_screened(question: str) -> None:
     assert SCREEN.find(question, CALLER) in {None, *Reason}
 
 
+@settings(deadline=None)
 @given(
     st.integers(min_value=0, max_value=10**6),
     st.sampled_from(["user {}", "user_id = {}", "user no. {}", "#{}'s devices"]),

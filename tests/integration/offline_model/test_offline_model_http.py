@@ -1,0 +1,287 @@
+"""The offline model over HTTP, seen through the clients that the services use, and as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_openai import ChatOpenAI
+from opentelemetry.sdk.trace import TracerProvider
+from pydantic import SecretStr
+
+from services.offline_model.server import running
+from services.offline_model.settings import OfflineModelSettings
+
+AGENT = "signalbox-offline-agent"
+GUARD = "signalbox-offline-guard"
+FORMAT = "signalbox-offline-format"
+SYSTEM = (
+    "## Examples\nQuestion: Count devices with temperature > 10\nSQL: SELECT count(*) FROM d WHERE temperature > 10\n"
+)
+QUESTION = "How many devices are hotter than 12 degrees?"
+MESSAGES: list[Any] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION}]
+TOOLS: list[Any] = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": "A tool.",
+            "parameters": {"type": "object", "properties": {argument: {"type": "string"}}, "required": [argument]},
+        },
+    }
+    for name, argument in (("get_few_shot_examples", "question"), ("execute_db_query", "query"))
+]
+SQL = "SELECT COUNT(*) FROM d WHERE temperature > 12"
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    async with running(OfflineModelSettings(max_request_bytes=64 * 1024)) as server:
+        yield f"http://{server.address}"
+
+
+@pytest.fixture
+async def sdk(url: str) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        yield client
+
+
+async def test_tool_calls_with_usage(sdk: openai.AsyncOpenAI) -> None:
+    answer = await sdk.chat.completions.create(model=AGENT, messages=MESSAGES, tools=TOOLS)
+    [choice] = answer.choices
+    [call] = choice.message.tool_calls or []
+    assert call.type == "function"
+    assert (call.function.name, json.loads(call.function.arguments)) == ("execute_db_query", {"query": SQL})
+    assert (choice.finish_reason, choice.message.content) == ("tool_calls", None)
+    usage = answer.usage
+    assert usage is not None
+    assert usage.prompt_tokens > 60
+    assert usage.completion_tokens > 5
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+
+
+async def test_streaming_gives_the_same_answer(sdk: openai.AsyncOpenAI) -> None:
+    stream = await sdk.chat.completions.create(
+        model=AGENT, messages=MESSAGES, tools=TOOLS, stream=True, stream_options={"include_usage": True}
+    )
+    chunks = [chunk async for chunk in stream]
+    deltas = [choice.delta for chunk in chunks for choice in chunk.choices]
+    calls = [call for delta in deltas for call in delta.tool_calls or []]
+    assert calls[0].function is not None
+    assert calls[0].function.name == "execute_db_query"
+    arguments = "".join(call.function.arguments or "" for call in calls if call.function)
+    assert json.loads(arguments) == {"query": SQL}
+    assert [choice.finish_reason for chunk in chunks for choice in chunk.choices][-1] == "tool_calls"
+    whole = await sdk.chat.completions.create(model=AGENT, messages=MESSAGES, tools=TOOLS)
+    assert chunks[-1].usage == whole.usage
+    assert chunks[-1].choices == []
+    assert len({chunk.id for chunk in chunks}) == 1
+
+
+async def test_streaming_without_usage(sdk: openai.AsyncOpenAI) -> None:
+    stream = await sdk.chat.completions.create(model=GUARD, messages=MESSAGES, stream=True)
+    chunks = [chunk async for chunk in stream]
+    assert all(chunk.usage is None for chunk in chunks)
+    assert "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices) == "ALLOW"
+
+
+async def test_max_tokens_cut_the_answer(sdk: openai.AsyncOpenAI) -> None:
+    answer = await sdk.chat.completions.create(model=AGENT, messages=MESSAGES, max_tokens=3)
+    assert answer.choices[0].finish_reason == "length"
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 3
+
+
+async def test_tool_choice(sdk: openai.AsyncOpenAI) -> None:
+    none = await sdk.chat.completions.create(model=AGENT, messages=MESSAGES, tools=TOOLS, tool_choice="none")
+    assert none.choices[0].message.tool_calls is None
+    named = await sdk.chat.completions.create(
+        model=AGENT,
+        messages=[{"role": "user", "content": "Tell me"}],
+        tools=TOOLS,
+        tool_choice={"type": "function", "function": {"name": "get_few_shot_examples"}},
+    )
+    assert [call.function.name for call in named.choices[0].message.tool_calls or [] if call.type == "function"] == [
+        "get_few_shot_examples"
+    ]
+    with pytest.raises(openai.BadRequestError, match="has nothing to call a tool with") as caught:
+        await sdk.chat.completions.create(model=GUARD, messages=MESSAGES, tools=TOOLS, tool_choice="required")
+    assert caught.value.code == "tool_choice_not_met"
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_langchain_goes_through_a_whole_talk(url: str, streaming: bool) -> None:
+    def chat(model: str) -> ChatOpenAI:
+        return ChatOpenAI(
+            model=model, base_url=f"{url}/v1", api_key=SecretStr("any"), use_responses_api=False, stream_usage=True,
+            streaming=streaming, timeout=60, max_retries=0,
+        )  # fmt: skip
+
+    messages = [SystemMessage(SYSTEM), HumanMessage(QUESTION)]
+    asked = await chat(AGENT).bind_tools(TOOLS).ainvoke(messages)
+    assert isinstance(asked, AIMessage)
+    [call] = asked.tool_calls
+    assert (call["name"], call["args"]) == ("execute_db_query", {"query": SQL})
+    assert asked.usage_metadata is not None
+    assert asked.usage_metadata["total_tokens"] > 0
+    result = ToolMessage("devices\n4\n(1 row)", tool_call_id=call["id"])
+    told = await chat(AGENT).bind_tools(TOOLS).ainvoke([*messages, asked, result])
+    assert told.text == "4 devices are hotter than 12 degrees."
+    worded = await chat(FORMAT).ainvoke(f"Question: {QUESTION}\nSQL: {SQL}\n\nResult:\n{result.text}")
+    assert worded.text == told.text
+
+
+async def test_models_and_health(sdk: openai.AsyncOpenAI, http: httpx.AsyncClient) -> None:
+    assert [model.id async for model in sdk.models.list()] == [AGENT, FORMAT, GUARD]
+    assert (await sdk.models.retrieve(GUARD)).owned_by == "signalbox-offline"
+    with pytest.raises(openai.NotFoundError):
+        await sdk.models.retrieve("gpt-5")
+    assert (await http.get("/healthz")).json() == {"status": "ok"}
+
+
+async def test_an_unknown_model_is_refused(sdk: openai.AsyncOpenAI) -> None:
+    with pytest.raises(openai.NotFoundError, match="does not exist; there are: signalbox-offline-agent") as caught:
+        await sdk.chat.completions.create(model="gpt-5", messages=MESSAGES)
+    assert caught.value.code == "model_not_found"
+
+
+USER = {"role": "user", "content": "hi"}
+CALLING = {"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{"}}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "param", "told"),
+    [
+        ({"model": None}, "model", "valid string"),
+        ({"model": ""}, "model", "at least 1"),
+        ({"messages": None}, "messages", "valid list"),
+        ({"messages": []}, "messages", "at least 1"),
+        ({"messages": ["hi"]}, "messages.0", "valid dictionary"),
+        ({"messages": [{"role": "robot", "content": "hi"}]}, "messages.0.role", "'system'"),
+        ({"messages": [{"role": "user", "content": 7}]}, "messages.0.content", "valid string"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages.0.content", "type text"),
+        ({"messages": [USER, {"role": "tool", "content": "x"}]}, "messages.1", "needs tool_call_id"),
+        ({"messages": [USER, {"role": "tool", "tool_call_id": "a", "content": "x"}]}, "messages.1", "must follow"),
+        ({"messages": [USER, CALLING, USER]}, "messages.2", "without a tool message: a"),
+        ({"messages": [USER, CALLING]}, "messages", "without a tool message: a"),
+        ({"n": 2}, "n", "Only n=1"),
+        ({"temperature": 3}, "temperature", "less than or equal to 2"),
+        ({"max_tokens": 0}, "max_tokens", "greater than or equal to 1"),
+        ({"logprobs": True}, "logprobs", "not available"),
+        ({"response_format": {"type": "json_object"}}, "response_format", "Only response_format text"),
+        ({"stream_options": {"include_usage": True}}, "stream_options", "only allowed when stream"),
+        ({"tools": [{"type": "web"}]}, "tools.0.type", "'function'"),
+        ({"tools": [*TOOLS, *TOOLS]}, "tools", "same name"),
+        ({"tool_choice": "required"}, "tool_choice", "only allowed when tools"),
+        (
+            {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "x"}}},
+            "tool_choice",
+            "not in tools",
+        ),
+    ],
+)
+async def test_bad_requests_name_the_field(
+    http: httpx.AsyncClient, changes: dict[str, Any], param: str, told: str
+) -> None:
+    response = await http.post("/v1/chat/completions", json={"model": AGENT, "messages": [USER], **changes})
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert error["type"] == "invalid_request_error"
+    assert error["param"] == param
+    assert told in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b"[]", "must be a JSON object"),
+        (b"\xff\xfe", "not valid JSON"),
+    ],
+)
+async def test_bodies_that_are_no_request(http: httpx.AsyncClient, body: bytes, told: str) -> None:
+    response = await http.post("/v1/chat/completions", content=body)
+    assert response.status_code == 400
+    assert told in response.json()["error"]["message"]
+
+
+async def test_other_refusals(http: httpx.AsyncClient) -> None:
+    large = await http.post("/v1/chat/completions", content=b"x" * 70_000)
+    assert (large.status_code, large.json()["error"]["code"]) == (413, "request_too_large")
+    missing = await http.get("/v1/embeddings")
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "unknown_url")
+    method = await http.get("/v1/chat/completions")
+    assert (method.status_code, method.json()["error"]["code"]) == (405, "method_not_supported")
+
+
+async def test_content_parts_are_read(http: httpx.AsyncClient) -> None:
+    parts = [{"type": "text", "text": "devices of"}, {"type": "text", "text": "user 31"}]
+    body = {
+        "model": GUARD,
+        "messages": [{"role": "developer", "content": "Caller: 27"}, {"role": "user", "content": parts}],
+    }
+    answer = (await http.post("/v1/chat/completions", json=body)).json()
+    assert answer["choices"][0]["message"]["content"] == "BLOCK"
+
+
+def _wait_for(path: Path) -> dict[str, Any]:
+    """Polls for a ready file; called in a thread."""
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline, "the server did not get ready"
+        time.sleep(0.05)
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
+async def test_as_a_process_it_says_when_it_is_ready_and_ends_on_sigterm(tmp_path: Path) -> None:
+    ready = tmp_path / "ready.json"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "services.offline_model",
+        env={**os.environ, "SIGNALBOX_READY_FILE": str(ready)}, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    trace_id = f"{TracerProvider().id_generator.generate_trace_id():032x}"
+    headers = {"traceparent": f"00-{trace_id}-00f067aa0ba902b7-01", "baggage": "signalbox.run_id=run-7"}
+    try:
+        addresses = await asyncio.to_thread(_wait_for, ready)
+        assert addresses["pid"] == process.pid
+        async with httpx.AsyncClient(base_url=f"http://{addresses['listen']}", timeout=60, headers=headers) as http:
+            answer = await http.post("/v1/chat/completions", json={"model": GUARD, "messages": MESSAGES})
+            assert answer.json()["choices"][0]["message"]["content"] == "ALLOW"
+            metrics = (await http.get(f"http://{addresses['metrics']}/metrics")).text
+        assert f'signalbox_offline_model_completions_total{{model="{GUARD}",reason="stop"}} 1.0' in metrics
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, logged = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0
+    lines = [json.loads(line) for line in logged.decode().splitlines()]
+    [completed] = [line for line in lines if line["event"] == "completed"]
+    assert (completed["trace_id"], completed["run_id"], completed["service"]) == (trace_id, "run-7", "offline_model")
+
+
+async def test_wrong_settings_end_the_process() -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "services.offline_model",
+        env={**os.environ, "SIGNALBOX_LISTEN": "nowhere"}, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    _, told = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 2
+    assert told.decode().startswith("SIGNALBOX_LISTEN: ")
