@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from services.offline_model.data_questions import sql_edits, statement
 from services.offline_model.data_questions.prompts import Example
-from services.offline_model.data_questions.reading import Comparison, Reading, read_question
+from services.offline_model.data_questions.reading import Comparison, Number, Reading, read_question
 from services.offline_model.data_questions.schema import Schema, words_of_tables
 from services.offline_model.data_questions.statement import CannotEdit
 from services.offline_model.data_questions.words import AGGREGATES, plain_words
@@ -49,7 +49,8 @@ class _Adaptation:
 
     def __init__(self, example: Example, question: str, schema: Schema) -> None:
         self._tree = statement.parse(example.sql)
-        self._example = example
+        self._held = statement.columns_of(self._tree)
+        self._has_hidden_bound = _has_hidden_bound(self._tree, example.question)
         self._schema = schema
         self._edits = 0
         self._example_text = example.question
@@ -94,9 +95,7 @@ class _Adaptation:
 
     def _refuse_hidden_bound(self) -> None:
         """A bound that the example's question does not show was chosen for the very thing it is about."""
-        reading = read_question(self._example.question)
-        shown = [*reading.numbers, *(value for comparison in reading.comparisons for value in comparison.values)]
-        if statement.has_hidden_bound(self._tree, shown):
+        if self._has_hidden_bound:
             raise CannotEdit("the example's bound holds for the example only")
 
     def _match_names(self, asked: tuple[str, ...], shown: tuple[str, ...]) -> None:
@@ -171,14 +170,17 @@ class _Adaptation:
         else:
             sql_edits.replace_window(self._tree, shown.window, asked.window)
 
-    def _match_numbers(self, asked: tuple[str, ...], shown: tuple[str, ...]) -> None:
-        wanted, places = _unshared(asked, shown)
-        if len(wanted) > len(places):
-            raise CannotEdit(f"the example has no place for the number {wanted[len(places)]}")
-        for old, new in zip(places, wanted, strict=False):
-            sql_edits.replace_number(self._tree, old, new)
-        for old in places[len(wanted) :]:
-            sql_edits.drop_number(self._tree, old)
+    def _match_numbers(self, asked: tuple[Number, ...], shown: tuple[Number, ...]) -> None:
+        wanted = [number for number in asked if number not in shown]
+        places = [number for number in shown if number not in asked]
+        for number in wanted:
+            place = next((place for place in places if place.noun == number.noun), None)
+            if place is None:
+                raise CannotEdit(f"the example has no place for the number {number.value}")
+            places.remove(place)
+            sql_edits.replace_number(self._tree, place.value, number.value)
+        for place in places:
+            sql_edits.drop_number(self._tree, place.value)
             self._edits += 1
 
     def _match_words(self, asked: set[str], shown: set[str]) -> float:
@@ -215,19 +217,19 @@ class _Adaptation:
                     break
 
     def _exchange_columns(self, asked: set[str], shown: set[str]) -> None:
-        held = statement.columns_of(self._tree)
-        for new in sorted(asked & self._schema.columns.keys()):
-            if self._schema.columns[new] in held:
+        columns = self._schema.columns
+        for new in sorted(asked & columns.keys()):
+            if columns[new] in self._held:
                 asked.discard(new)
-        for new in sorted(asked & self._schema.columns.keys()):
-            for old in sorted(shown & self._schema.columns.keys()):
-                if self._schema.columns[old] in held:
-                    self._refuse_hidden_bound()
-                    sql_edits.rename_column(self._tree, self._schema.columns[old], self._schema.columns[new])
-                    asked.discard(new)
-                    shown.discard(old)
-                    self._edits += 1
-                    break
+                continue
+            old = next((word for word in sorted(shown & columns.keys()) if columns[word] in self._held), None)
+            if old is not None:
+                self._refuse_hidden_bound()
+                sql_edits.rename_column(self._tree, columns[old], columns[new])
+                shown.discard(old)
+                self._edits += 1
+            if old is not None or columns[new] in statement.columns_of(self._tree):
+                asked.discard(new)
 
     def _match_top(self, asked: Reading, shown: Reading) -> None:
         if asked.top == shown.top:
@@ -235,6 +237,15 @@ class _Adaptation:
         if asked.top is not None and self._tree.args.get("order") is None:
             raise CannotEdit(f"the example has no order to take the first {asked.top} of")
         sql_edits.set_limit(self._tree, asked.top)
+
+
+def _has_hidden_bound(tree: exp.Expr, question: str) -> bool:
+    reading = read_question(question)
+    shown = [
+        *(number.value for number in reading.numbers),
+        *(value for comparison in reading.comparisons for value in comparison.values),
+    ]
+    return statement.has_hidden_bound(tree, shown)
 
 
 def _best_place(places: list[Place], wanted: Comparison, column: str | None) -> Place | None:

@@ -53,7 +53,10 @@ _SUPERLATIVE = (
 _TOP = (
     re.compile(r"\b(?P<word>top|bottom|first|last)\s+(\d+)\b", re.IGNORECASE),
     re.compile(rf"\b(\d+)(?=\s+(?:most\s+|least\s+)?{_SUPERLATIVE}\b)", re.IGNORECASE),
-    re.compile(rf"\b(\d+)(?=\s+\w+\s+(?:with|having|by|that have)\s+(?:the\s+)?{_SUPERLATIVE}\b)", re.IGNORECASE),
+    re.compile(
+        rf"\b(\d+)(?=\s+\w+\s+(?:with|having|have|had|has|are|were|by|that have)\s+(?:the\s+)?{_SUPERLATIVE}\b)",
+        re.IGNORECASE,
+    ),
 )
 # "Which device has the lowest battery?", "the hottest ship": one is asked for.
 _ONE = re.compile(
@@ -66,6 +69,7 @@ _QUOTED = re.compile(r"(?<!\w)[\"'\u201c\u2018\u00ab]([^\"'\u201d\u2019\u00bb]{1
 _CODE = re.compile(r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*\b")
 _PROPER = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][a-z]+(?:\s+[A-Z][a-z]+)*\b")
 _LONE_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w])")
+_LAST_WORD = re.compile(r"([^\W\d_]+)(?:\s+(?:id|no|nr|number))?\W{0,3}$", re.IGNORECASE)
 _DIGITS = {
     word: str(number)
     for number, word in enumerate(
@@ -101,6 +105,14 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Number:
+    """A number that stands for something by its id, and the word before it: `device 36`."""
+
+    value: str
+    noun: str
+
+
+@dataclass(frozen=True)
 class Reading:
     """A question taken apart."""
 
@@ -108,7 +120,7 @@ class Reading:
     window: Window | None
     top: int | None
     names: tuple[str, ...]
-    numbers: tuple[str, ...]
+    numbers: tuple[Number, ...]
     words: frozenset[str]
 
 
@@ -147,7 +159,8 @@ def read_question(question: str) -> Reading:
     ]
     names += [(match.start(), match[0]) for match in text.take(_CODE)]
     names += [(match.start(), match[0]) for match in text.take(_PROPER, keep=_is_name)]
-    numbers = [match[0] for match in text.take(_LONE_NUMBER)]
+    whole = text.text
+    numbers = [Number(match[0], _noun_before(whole[: match.start()])) for match in text.take(_LONE_NUMBER)]
     return Reading(
         comparisons=tuple(comparison for _, comparison in sorted(comparisons, key=lambda found: found[0])),
         window=window,
@@ -185,6 +198,12 @@ def _comparison(operator: Operator, match: re.Match[str], text: str) -> Comparis
     ]
     before = content_words(text[: match.start()])[::-1]
     return Comparison(operator, match.groups(), (*own, *before, *content_words(text[match.end() :])[:2]))
+
+
+def _noun_before(text: str) -> str:
+    word = _LAST_WORD.search(text)
+    found = content_words(word[1]) if word else []
+    return found[-1] if found else ""
 
 
 def _words(rest: str, comparisons: list[tuple[int, Comparison]], superlative: str) -> frozenset[str]:

@@ -111,6 +111,16 @@ def test_an_example_answers_its_own_question_unchanged(example: Example) -> None
             "Which ships were built after 2015?",
             "SELECT name, kind, built_year FROM ships WHERE built_year > 2015 ORDER BY built_year",
         ),
+        (
+            "Which devices have a battery below 30 percent?",
+            "SELECT d.device_id, d.name, c.battery FROM devices AS d JOIN device_current_data AS c USING (device_id) "
+            "WHERE c.battery < 30 ORDER BY c.battery DESC",
+        ),
+        (
+            "Which 3 devices have the lowest battery?",
+            "SELECT d.device_id, d.name, c.battery FROM devices AS d JOIN device_current_data AS c USING (device_id) "
+            "ORDER BY c.battery, d.device_id LIMIT 3",
+        ),
         ("Count devices", "SELECT count(*) AS devices FROM devices"),
     ],
 )
@@ -158,6 +168,7 @@ def test_questions_without_a_near_example(question: str) -> None:
         ),
         ("Count devices with temperature > 10", "Which devices have a temperature > 10", "a count"),
         ("List my devices", "List my devices and device 7", "number 7"),
+        ("Show the current temperature of device 36", "Show the current temperature of 3 devices", "number 3"),
         ("How many readings are there?", "How many ships are there?", "something else"),
     ],
 )

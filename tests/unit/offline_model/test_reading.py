@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.offline_model.data_questions.reading import Window, read_question
+from services.offline_model.data_questions.reading import Number, Window, read_question
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,7 @@ def test_windows(question: str, window: Window | None) -> None:
         ("show the 3 coldest devices", 3),
         ("the 4 devices with the lowest battery", 4),
         ("the last 10 readings", 10),
+        ("Which 3 devices have the lowest battery?", 3),
         ("Which device has the lowest battery?", 1),
         ("Which is my oldest device?", 1),
         ("Which devices are hot?", None),
@@ -75,7 +76,7 @@ def test_top(question: str, top: int | None) -> None:
 def test_names_and_numbers() -> None:
     reading = read_question("Show device 12 and sensor TX-9 on the 'grey skerry' or the Dawn Plover")
     assert reading.names == ("TX-9", "grey skerry", "Dawn Plover")
-    assert reading.numbers == ("12",)
+    assert reading.numbers == (Number("12", "device"),)
 
 
 def test_two_ways_of_asking_have_the_same_words() -> None:
