@@ -10,7 +10,6 @@ from typing import Any, TypedDict
 import openai
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable
-from langchain_openai import ChatOpenAI
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from pydantic import SecretStr
 
@@ -25,6 +24,7 @@ from services.kit.names import (
 )
 from services.kit.telemetry import trace_headers, tracer
 from services.runtime.errors import ModelFailed
+from services.runtime.lenient_client import LenientChatOpenAI
 from services.runtime.routing.calls import noting
 
 INPUT_SUMMARY_LENGTH = 200
@@ -59,7 +59,7 @@ class ChatModel:
     def __init__(self, endpoint: ModelEndpoint, model: str) -> None:
         self._model = model
         # A self-hosted endpoint has no Responses API, and the client's default timeout is none.
-        self._client = ChatOpenAI(
+        self._client = LenientChatOpenAI(
             model=model,
             base_url=endpoint.base_url,
             api_key=SecretStr(endpoint.api_key.get_secret_value() or "none"),

@@ -157,7 +157,7 @@ class DataChatNodes:
 
 
 def requested_calls(messages: Sequence[BaseMessage]) -> list[RequestedCall]:
-    """Returns the tool calls of the last message, with ids of their own where the model gave none or the same twice."""
+    """Returns the tool calls of the last message."""
     last = messages[-1]
     if not isinstance(last, AIMessage):
         return []
