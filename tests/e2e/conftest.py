@@ -1,0 +1,46 @@
+"""Platforms that the end-to-end tests share; every test drives one through its public API only."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.fixtures.script import Script
+from tests.fixtures.scripted_model import ScriptedModel
+from tests.fixtures.stack import Platform, World, platform, world
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Runs these tests in the event loop of the platforms that they share."""
+    for item in items:
+        if item.path.is_relative_to(__file__.rpartition("/")[0]) and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def harbour() -> AsyncIterator[World]:
+    """The harbour world."""
+    async with world() as data:
+        yield data
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def model() -> AsyncIterator[ScriptedModel]:
+    """The model server of the shared platform."""
+    async with ScriptedModel() as server:
+        yield server
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def signalbox(harbour: World, model: ScriptedModel) -> AsyncIterator[Platform]:
+    """A platform over a scripted model, for tests that leave it as it is."""
+    async with platform(harbour, model=model) as running:
+        yield running
+
+
+@pytest.fixture
+def script(model: ScriptedModel) -> Script:
+    """What the models say in this test."""
+    return Script(model)

@@ -1,0 +1,208 @@
+"""A model that talks nonsense: every run ends where a user would want it, and the ledger says what was wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from signalbox.v1 import runs_pb2
+
+from tests.fixtures.client import Asked, RunClient
+from tests.fixtures.ledger import check_ledger, plain
+from tests.fixtures.script import ANSWER, Script, examples, query
+from tests.fixtures.scripted_model import Reply
+from tests.fixtures.stack import Platform
+
+COUNT = "SELECT count(*) AS devices FROM devices"
+QUESTION = "How many devices do I have?"
+ALLOWED = "screen_question: allowed -> agent"
+ASKED_TOOLS = "agent: tool_calls -> tools"
+QUERIED = "tools: query_executed -> format_answer"
+UNKNOWN = Reply.tool_call("drop_everything", {"now": True})
+
+
+@pytest.fixture
+def caller(signalbox: Platform) -> RunClient:
+    return signalbox.caller("27")
+
+
+def raw_calls(*calls: tuple[str | None, str, str]) -> Reply:
+    """Tool calls exactly as given: id, name, arguments."""
+    asked = [
+        {"id": key, "type": "function", "function": {"name": name, "arguments": text}} for key, name, text in calls
+    ]
+    return Reply(tool_calls=tuple(asked), finish_reason="tool_calls")
+
+
+def check_answered(asked: Asked) -> None:
+    """Checks that a run went on to its answer."""
+    assert (asked.state, asked.run.stop_reason, asked.run.error) == ("SUCCEEDED", "", "")
+    assert asked.output.answer == ANSWER
+    assert len(asked.values) == 1
+    check_ledger(asked)
+
+
+def check_unanswered(asked: Asked, stop_reason: str, *words: str) -> None:
+    """Checks that a run ended at a breaker and says what went wrong."""
+    assert (asked.state, asked.run.stop_reason) == ("NEEDS_REVIEW", stop_reason)
+    assert asked.output.answer.startswith("I could not find an answer")
+    for word in words:
+        assert word in asked.output.answer
+    assert not asked.output.HasField("rows")
+    check_ledger(asked)
+
+
+async def test_neither_text_nor_tool_call_is_an_error_attempt(caller: RunClient, script: Script) -> None:
+    script.agent(Reply.empty(), query(COUNT))
+    asked = await caller.ask(QUESTION)
+
+    assert asked.route == [ALLOWED, "agent: no_action -> agent", ASKED_TOOLS, QUERIED]
+    assert plain(asked.decision("tool_calls").facts)["error_attempts"] == 1
+    check_answered(asked)
+
+
+async def test_saying_nothing_for_ever_ends_at_the_iteration_limit(caller: RunClient, script: Script) -> None:
+    script.agent_always(Reply.empty())
+    asked = await caller.ask(QUESTION)
+
+    assert asked.route == [ALLOWED, *["agent: no_action -> agent"] * 2, "agent: iteration_limit -> format_answer"]
+    assert plain(asked.decision("iteration_limit").grounds) == {"iteration_count": 3, "max_iterations": 3}
+    assert script.asked == ["guard", "agent", "agent", "agent"]
+    check_unanswered(asked, "iteration_limit")
+
+
+async def test_asking_for_examples_for_ever_ends_at_the_iteration_limit(caller: RunClient, script: Script) -> None:
+    script.agent_always(examples("devices"))
+    asked = await caller.ask(QUESTION)
+
+    round_trip = [ASKED_TOOLS, "tools: examples_only -> agent"]
+    assert asked.route == [ALLOWED, *round_trip * 2, "agent: iteration_limit -> format_answer"]
+    check_unanswered(asked, "iteration_limit")
+
+
+async def test_a_query_refused_for_ever_ends_with_what_was_wrong(caller: RunClient, script: Script) -> None:
+    script.agent_always(query("DELETE FROM devices"))
+    asked = await caller.ask(QUESTION)
+
+    round_trip = [ASKED_TOOLS, "tools: query_failed -> agent"]
+    assert asked.route == [ALLOWED, *round_trip * 2, "agent: iteration_limit -> format_answer"]
+    check_unanswered(asked, "iteration_limit", "The last attempt failed")
+
+
+async def test_an_unknown_tool_is_told_to_the_model(caller: RunClient, script: Script) -> None:
+    script.agent(UNKNOWN, query(COUNT))
+    asked = await caller.ask(QUESTION)
+
+    assert "drop_everything" in plain(asked.decisions[2].facts)["error"]
+    assert plain(asked.decisions[3].facts)["error_attempts"] == 1
+    assert "unknown_tool" in script.agent_requests[1].last_text
+    assert asked.calls("tool")[-1] == ("execute_db_query", "ok")  # nothing was called for the unknown one
+    assert len(asked.calls("tool")) == 2
+    check_answered(asked)
+
+
+async def test_three_error_attempts_end_the_run(caller: RunClient, script: Script) -> None:
+    unknown = [("drop_everything", {"number": number}) for number in range(3)]
+    script.agent(Reply.all_tool_calls(unknown), Reply.empty())
+    asked = await caller.ask(QUESTION)
+
+    limit = asked.decisions[-1]
+    assert (limit.rule, limit.destination) == ("error_limit", "format_answer")
+    assert plain(limit.grounds) == {"error_attempts": 3, "max_error_attempts": 3}
+    check_unanswered(asked, "error_limit", "drop_everything")
+
+
+@pytest.mark.parametrize("arguments", ['{"query": "SELECT', "", "[1, 2]", '"SELECT 1"', "null", '{"sql": "SELECT 1"}'])
+async def test_broken_arguments_are_mended(caller: RunClient, script: Script, arguments: str) -> None:
+    script.agent(Reply.broken_tool_call("execute_db_query", arguments), query(COUNT))
+    asked = await caller.ask(QUESTION)
+
+    assert asked.route == [ALLOWED, ASKED_TOOLS, "tools: query_failed -> agent", ASKED_TOOLS, QUERIED]
+    assert "invalid_arguments" in plain(asked.decision("query_failed").facts)["error"]
+    check_answered(asked)
+
+
+async def test_several_calls_at_once_are_all_answered(caller: RunClient, script: Script) -> None:
+    calls = [("get_few_shot_examples", {"question": "hot"}), ("execute_db_query", {"query": "SELECT nonsense"})]
+    script.agent(Reply.all_tool_calls(calls), query(COUNT))
+    asked = await caller.ask(QUESTION)
+
+    told = script.agent_requests[1].messages
+    assert [message["role"] for message in told] == ["system", "user", "assistant", "tool", "tool"]
+    assert [message["tool_call_id"] for message in told[3:]] == [call["id"] for call in told[2]["tool_calls"]]
+    check_answered(asked)
+
+
+async def test_calls_without_ids_or_with_the_same_get_their_own(caller: RunClient, script: Script) -> None:
+    lookup = '{"question": "devices"}'
+    script.agent(
+        raw_calls(*((key, "get_few_shot_examples", lookup) for key in (None, "", "twin", "twin"))), query(COUNT)
+    )
+    asked = await caller.ask(QUESTION)
+
+    told = script.agent_requests[1].messages
+    ids = [message["tool_call_id"] for message in told if message["role"] == "tool"]
+    assert len(set(ids)) == len(ids) == 4
+    assert all(ids)
+    assert ids == [call["id"] for call in told[2]["tool_calls"]]
+    check_answered(asked)
+
+
+@pytest.mark.parametrize("text", ["with a NUL \x00 inside", "half of a pair \ud83d here", "\u202e backwards"])
+async def test_strange_characters_do_no_harm(caller: RunClient, script: Script, text: str) -> None:
+    arguments = json.dumps({"query": f"SELECT '{text}' AS words"})
+    script.agent(Reply.broken_tool_call("execute_db_query", arguments), query(COUNT))
+    asked = await caller.ask(QUESTION)
+    assert (asked.state, asked.output.answer) == ("SUCCEEDED", ANSWER)
+    check_ledger(asked)
+
+    message = {"role": "assistant", "content": text}
+    script.agent(Reply.raw(json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})))
+    asked = await caller.ask(QUESTION)
+    assert asked.state == "SUCCEEDED"
+    assert asked.output.answer.split()[-1] == text.split()[-1]
+    check_ledger(asked)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply.raw("<html>Bad gateway</html>"),
+        Reply.raw("{}"),
+        Reply.raw('{"choices": []}'),
+        Reply.raw('{"choices": [{"index": 0, "message": null}]}'),
+        Reply.raw("[]"),
+        Reply.http_error(400, "context length exceeded"),
+    ],
+    ids=["no JSON", "empty object", "no choice", "no message", "a list", "refused"],
+)
+async def test_an_answer_of_no_use_fails_the_run(caller: RunClient, script: Script, reply: Reply) -> None:
+    script.agent_always(reply)
+    asked = await caller.ask(QUESTION)
+
+    assert (asked.state, asked.run.stop_reason) == ("FAILED", "node_failed")
+    assert "the model 'scripted-agent' did not answer" in asked.run.error
+    assert asked.route == [ALLOWED, "agent: node_failed -> __end__"]
+    assert plain(asked.decisions[-1].facts) == {"error_reason": "MODEL_FAILED"}
+    assert asked.calls("model")[-1] == ("scripted-agent", "MODEL_FAILED")
+    check_ledger(asked)
+
+
+@pytest.mark.parametrize("broken", [Reply.http_error(500), Reply.http_error(429), Reply.drop(), query(COUNT).cut()])
+async def test_a_passing_failure_of_the_model_is_mended(caller: RunClient, script: Script, broken: Reply) -> None:
+    script.agent(broken, query(COUNT))
+    asked = await caller.ask(QUESTION)
+
+    assert asked.route == [ALLOWED, ASKED_TOOLS, QUERIED]
+    assert asked.calls("model")[1] == ("scripted-agent", "ok")
+    check_answered(asked)
+
+
+async def test_an_empty_wording_falls_back_to_the_result(caller: RunClient, script: Script) -> None:
+    script.agent(query(COUNT))
+    script.format(Reply.empty())
+    asked = await caller.ask(QUESTION)
+
+    assert asked.run.state == runs_pb2.RUN_STATE_SUCCEEDED
+    assert str(asked.values[0][0]) in asked.output.answer
+    check_ledger(asked)
