@@ -1,0 +1,1 @@
+"""Judges what agents found: mechanical checks first, then a model."""

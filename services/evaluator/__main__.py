@@ -1,0 +1,8 @@
+"""Starts the evaluator."""
+
+from services.evaluator.server import build
+from services.evaluator.settings import EvaluatorSettings
+from services.kit.server import main
+
+if __name__ == "__main__":
+    main("evaluator", EvaluatorSettings, build)

@@ -1,0 +1,75 @@
+"""What the model may answer; everything else is no answer."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from services.evaluator.draft import Verdict
+
+Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000)]
+# Models like to wrap JSON in one fence, and nothing is lost by taking it off.
+_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class InvestigationAnswer(_Answer):
+    """The model's word on an investigation."""
+
+    is_final: bool
+    verdict: Verdict
+    confidence: float = Field(ge=0, le=1, allow_inf_nan=False)
+    justification: Words
+    exploration_gaps: tuple[Words, ...] = Field(max_length=50)
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> Self:
+        if self.is_final == bool(self.exploration_gaps):
+            raise ValueError("exploration_gaps must be empty exactly when is_final is true")
+        return self
+
+
+class Outcome(StrEnum):
+    """The model's word on a verdict."""
+
+    APPROVED = "approved"
+    NEEDS_RESEARCH = "needs_research"
+    NEEDS_REANALYSIS = "needs_reanalysis"
+
+
+class CritiqueAnswer(_Answer):
+    """The model's word on a verdict, with what to do about it."""
+
+    outcome: Outcome
+    missing: tuple[Words, ...] = Field(max_length=50)
+    reason: Words
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> Self:
+        if (self.outcome is Outcome.APPROVED) == bool(self.missing):
+            raise ValueError("missing must be empty exactly when the outcome is approved")
+        return self
+
+
+AnswerT = TypeVar("AnswerT", InvestigationAnswer, CritiqueAnswer)
+
+
+class UnreadableAnswer(ValueError):
+    """The text is not the JSON that was asked for; the message says in a few words why."""
+
+
+def read_answer(kind: type[AnswerT], text: str) -> AnswerT:
+    """Reads an answer. Raises UnreadableAnswer."""
+    fenced = _FENCED.fullmatch(text)
+    try:
+        return kind.model_validate_json(fenced[1] if fenced else text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])[:100]
+        raise UnreadableAnswer(f"{place}: {first['msg']}" if place else first["msg"]) from error

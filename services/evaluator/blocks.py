@@ -1,0 +1,114 @@
+"""Functions and classes among the lines that were read, found without a parser: pieces of files rarely parse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from services.evaluator.bank import SourceFile
+from services.evaluator.code_lines import CodeLine
+from services.evaluator.languages import Family, language_of
+
+_NAME = r"([^\W\d][\w$]*|\$[\w$]*)"
+_KEYWORD = re.compile(
+    r"\b(?:def|class|function\*?|func|fn|fun|sub|interface|struct|trait|enum|module|object|record|impl|proc|macro)"
+    rf"\s+(?:\([^()]*\)\s*)?(?:self\.)?{_NAME}"
+)
+_ASSIGNED = re.compile(rf"{_NAME}\s*[:=]\s*(?:async\s*)?(?:function\b|\([^()]*\)\s*(?::[^=]{{1,80}})?=>|{_NAME}\s*=>)")
+_TYPED = re.compile(r"^\s*(?!return\b|else\b|throw\b|new\b|case\b)[\w:<>\[\],&*~@\s]*?([A-Za-z_~][\w:~]*)\s*\([^;]*$")
+_CONTROL = frozenset(
+    {"if", "for", "foreach", "while", "switch", "catch", "return", "sizeof", "until", "elif", "with", "using", "lock"}
+)
+_CLOSING = (")", "]", "}")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A definition: its name, its lines, and every name that they use."""
+
+    file: str
+    name: str
+    first_line: int
+    last_line: int
+    uses: frozenset[str]
+
+    def holds(self, first_line: int, last_line: int) -> bool:
+        """Whether it holds all lines of a range."""
+        return self.first_line <= first_line and last_line <= self.last_line
+
+
+def blocks_of(file: SourceFile) -> list[Block]:
+    """Returns the definitions among the lines of a file that were read."""
+    family = language_of(file.path).family
+    found = []
+    for number in sorted(file.lines):
+        name = file.starts.get(number, "").rpartition(".")[2] or defined_name(file.lines[number].structure, family)
+        if name:
+            run = _run_from(file, number)
+            length = _length(run, family)
+            uses = frozenset[str]().union(*(line.names for line in run[:length]))
+            found.append(Block(file.path, name, number, number + length - 1, uses))
+    return found
+
+
+def defined_name(structure: str, family: Family) -> str:
+    """Returns the name that a line defines, or an empty string."""
+    found = _KEYWORD.search(structure)
+    if found:
+        return found[1]
+    if family is not Family.BRACES:
+        return ""
+    found = _ASSIGNED.search(structure)
+    if found:
+        return found[1]
+    found = _TYPED.match(structure)
+    name = re.split("::|~", found[1])[-1] if found else ""
+    return "" if name in _CONTROL or not structure.rstrip().endswith(("{", ")", ",", "(")) else name
+
+
+def _run_from(file: SourceFile, number: int) -> list[CodeLine]:
+    run = []
+    while (line := file.lines.get(number)) is not None:
+        run.append(line)
+        number += 1
+    return run
+
+
+def _length(run: Sequence[CodeLine], family: Family) -> int:
+    """Returns how many lines a definition takes that starts with the first."""
+    if family is Family.BRACES:
+        return _braced(run)
+    return _indented(run)
+
+
+def _braced(run: Sequence[CodeLine]) -> int:
+    depth, opened = 0, False
+    for count, line in enumerate(run, 1):
+        for char in line.structure:
+            if char == "{":
+                depth, opened = depth + 1, True
+            elif char == "}":
+                depth -= 1
+            elif char == ";" and not opened:
+                return count
+            if opened and depth <= 0:
+                return count
+    return len(run)
+
+
+def _indented(run: Sequence[CodeLine]) -> int:
+    margin = _indent(run[0].code)
+    last = 1
+    for count, line in enumerate(run[1:], 2):
+        code = line.code.strip()
+        if not code:
+            continue
+        if _indent(line.code) <= margin and not code.startswith(_CLOSING):
+            return count if code == "end" else last
+        last = count
+    return last
+
+
+def _indent(code: str) -> int:
+    return len(code.expandtabs()) - len(code.expandtabs().lstrip())

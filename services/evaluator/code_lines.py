@@ -1,0 +1,207 @@
+"""Lines of code, with what a program does told from what its authors say about it.
+
+Comments and docstrings are inert: they run nowhere, so no verdict may rest on them, and no judge needs to read them.
+Telling them apart needs a lexer, not a parser, because what was read may be a piece of a file. A piece that starts in
+the middle of a file may start inside a comment; then a line counts as code only when it is code either way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, Punctuation, String, _TokenType
+
+from services.evaluator.languages import Family, MakeLexer, language_of
+
+# Longer lines are generated code; their rest counts as code without being looked at.
+MAX_LEXED_LINE = 1000
+_INERT, _STRING, _CODE = 0, 1, 2
+_LEADING_STAR = re.compile(r"\s*\*(?:\s|$)")
+_STRING_START = re.compile(r"\s*[bfru]{0,2}['\"]", re.IGNORECASE)
+_WORD = re.compile(r"\w")
+_TRIPLE_QUOTES = ('"""', "'''")
+_CODE_TOKENS = (Name, Keyword, Literal, Number, Operator, Punctuation)
+
+
+@dataclass(frozen=True)
+class CodeLine:
+    """One line. The views have its length: what they leave out stands as blanks.
+
+    code: code in at least one reading. certain: code in every reading. structure: `code` without strings. names: what
+    the code calls things.
+    """
+
+    text: str
+    code: str
+    certain: str
+    structure: str
+    names: frozenset[str]
+
+    @property
+    def carries(self) -> bool:
+        """Whether the line is surely more than comments, blanks and brackets."""
+        return _WORD.search(self.certain) is not None
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """One way to read a text: a class for each character, and the names in it by offset."""
+
+    classes: bytearray
+    names: tuple[tuple[int, str], ...]
+
+
+def read_region(path: str, lines: Sequence[str], *, anchored: bool) -> list[CodeLine]:
+    """Reads consecutive lines of a file; `anchored` when the first is known to start outside any comment."""
+    language = language_of(path)
+    clipped = [line[:MAX_LEXED_LINE] for line in lines]
+    text = "".join(line + "\n" for line in clipped)
+    readings = _readings(language.family, language.make_lexer, text, anchored=anchored)
+    found, offset = [], 0
+    for line, short in zip(lines, clipped, strict=True):
+        end = offset + len(short)
+        spans = [bytes(reading.classes[offset:end]) for reading in readings]
+        names = frozenset(name for reading in readings for at, name in reading.names if offset <= at < end)
+        found.append(_line(line, spans, names, prose=not anchored and _is_prose(language.family, short, names)))
+        offset = end + 1
+    return found
+
+
+def _line(line: str, spans: Sequence[bytes], names: frozenset[str], *, prose: bool) -> CodeLine:
+    rest = line[MAX_LEXED_LINE:]
+    best = [max(classes) for classes in zip(*spans, strict=True)]
+    worst = [min(classes) for classes in zip(*spans, strict=True)]
+    certain = "" if prose else _view(line, worst, _STRING) + rest
+    return CodeLine(line, _view(line, best, _STRING) + rest, certain, _view(line, best, _CODE) + rest, names)
+
+
+def _view(line: str, classes: Sequence[int], least: int) -> str:
+    return "".join(char if kind >= least or char.isspace() else " " for char, kind in zip(line, classes, strict=False))
+
+
+def _readings(family: Family, make_lexer: MakeLexer | None, text: str, *, anchored: bool) -> list[_Reading]:
+    if family is Family.PROSE:
+        return [_Reading(bytearray(len(text)), ())]
+    straight = _lex(family, make_lexer, text)
+    if anchored:
+        return [straight]
+    opened = _closed_without_opening(family, straight, text)
+    if opened:
+        rest = _lex(family, make_lexer, text[opened:])
+        names = tuple((at + opened, name) for at, name in rest.names)
+        return [_Reading(bytearray(opened) + rest.classes, names)]
+    if family is Family.PYTHON:
+        return [straight, *_inside_docstring(make_lexer, text)]
+    return [straight]
+
+
+def _closed_without_opening(family: Family, straight: _Reading, text: str) -> int:
+    """Returns the offset after a comment's end whose start was not read, or 0."""
+    if family is Family.MARKUP:
+        opened, separator, _ = text.partition("-->")
+        return len(opened) + len(separator) if separator and "<!--" not in opened else 0
+    if family is not Family.BRACES:
+        return 0
+    at = text.find("*/")
+    while at >= 0:
+        if straight.classes[at] == straight.classes[at + 1] == _CODE:
+            return at + 2
+        at = text.find("*/", at + 1)
+    stars = 0
+    for line in text.splitlines(keepends=True):
+        if not _LEADING_STAR.match(line):
+            break
+        stars += len(line)
+    return stars
+
+
+def _inside_docstring(make_lexer: MakeLexer | None, text: str) -> list[_Reading]:
+    """Reads a text with an odd number of triple quotes as if it began inside a docstring."""
+    readings = []
+    for quotes in _TRIPLE_QUOTES:
+        if text.count(quotes) % 2:
+            reading = _lex(Family.PYTHON, make_lexer, quotes + text)
+            names = tuple((at - len(quotes), name) for at, name in reading.names)
+            readings.append(_Reading(reading.classes[len(quotes) :], names))
+    return readings
+
+
+def _is_prose(family: Family, line: str, names: frozenset[str]) -> bool:
+    """Whether a line has more names in a row than the language allows, as sentences have."""
+    if family not in (Family.PYTHON, Family.BRACES):
+        return False
+    longest = run = 0
+    for word in re.split(r"(\W+)", line):
+        if word in names:
+            run += 1
+        elif not word.isspace():
+            run = 0
+        longest = max(longest, run)
+    return longest >= (2 if family is Family.PYTHON else 3)
+
+
+def _lex(family: Family, make_lexer: MakeLexer | None, text: str) -> _Reading:
+    if make_lexer is None:
+        return _lex_unknown(text)
+    classes = bytearray(len(text))
+    names: list[tuple[int, str]] = []
+    depth = 0
+    for start, kind, value in make_lexer().get_tokens_unprocessed(text):
+        if kind in Punctuation or kind in Operator:
+            depth = max(0, depth + sum(map(value.count, "([{")) - sum(map(value.count, ")]}")))
+        standing = _class_of(kind, depth)
+        if standing == _CODE and kind in Name and kind not in Name.Builtin:
+            names.append((start, value))
+        if standing:
+            classes[start : start + len(value)] = bytes([standing]) * len(value)
+    if family is Family.PYTHON:
+        _silence_bare_strings(text, classes)
+    return _Reading(classes, tuple(names))
+
+
+@lru_cache(maxsize=1024)
+def _standing(kind: _TokenType) -> int:
+    if kind in Comment:
+        return _CODE if kind in Comment.Preproc or kind in Comment.PreprocFile else _INERT
+    if kind in String:
+        return _STRING
+    return _CODE if any(kind in code for code in _CODE_TOKENS) else _INERT
+
+
+def _class_of(kind: _TokenType, depth: int) -> int:
+    # Within brackets, a triple-quoted string that starts a line is an argument and no docstring.
+    if kind in String.Doc and not depth:
+        return _INERT
+    return _standing(kind)
+
+
+def _silence_bare_strings(text: str, classes: bytearray) -> None:
+    """Makes statements inert that are a string and nothing else, also when the string's end was not read."""
+    depth, offset, continued, silenced = 0, 0, False, False
+    for line in text.splitlines(keepends=True):
+        span = range(offset, offset + len(line))
+        kinds = {classes[at] for at in span if not text[at].isspace()}
+        structure = "".join(text[at] for at in span if classes[at] == _CODE)
+        starts = not depth and not continued and _STRING_START.match(line) is not None
+        silenced = (starts or silenced) and kinds <= {_STRING}
+        if silenced:
+            classes[offset : offset + len(line)] = bytes(len(line))
+            silenced = any(line.count(quotes) % 2 for quotes in _TRIPLE_QUOTES) == starts
+        depth = max(0, depth + sum(map(structure.count, "([{")) - sum(map(structure.count, ")]}")))
+        continued = line.rstrip("\r\n").endswith("\\")
+        offset += len(line)
+
+
+def _lex_unknown(text: str) -> _Reading:
+    """Reads a language no lexer knows: lines that start as comments do in most languages are inert."""
+    classes = bytearray([_CODE]) * len(text)
+    offset = 0
+    for line in text.splitlines(keepends=True):
+        if re.match(r"\s*(#|//|/\*|\*|--|;|%|<!--|'|\"\"\"|REM\b)", line):
+            classes[offset : offset + len(line)] = bytes(len(line))
+        offset += len(line)
+    names = tuple((match.start(), match[0]) for match in re.finditer(r"[^\W\d]\w*", text) if classes[match.start()])
+    return _Reading(classes, names)

@@ -1,0 +1,104 @@
+"""Whether cited lines have to do with the flagged ones.
+
+Connected are: the flagged location and what the scanner names with it (trace, related locations), the definition
+around each of these, module-level lines of those files that share a name with them, and, a few calls away, what
+these definitions use or what uses them, as far as it has been read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from services.evaluator.bank import CodeBank, normal_path
+from services.evaluator.blocks import Block, blocks_of
+
+# From the flagged definition to its caller's caller, or into what it calls: further off, anything meets anything.
+MAX_CALLS_AWAY = 3
+
+
+@dataclass(frozen=True)
+class Span:
+    """Lines of a file."""
+
+    file: str
+    first_line: int
+    last_line: int
+
+    def meets(self, other: Span) -> bool:
+        """Whether the two share a line."""
+        same = normal_path(self.file) == normal_path(other.file)
+        return same and self.first_line <= other.last_line and other.first_line <= self.last_line
+
+
+class Connections:
+    """What is connected to the flagged location and the scanner's own places."""
+
+    def __init__(self, bank: CodeBank, anchors: Sequence[Span]) -> None:
+        self._bank = bank
+        self._anchors = anchors
+
+    def reach(self, span: Span) -> bool:
+        """Whether a span is connected."""
+        if any(span.meets(anchor) for anchor in self._anchors):
+            return True
+        block = self._around(span)
+        if block is not None and block in self._connected:
+            return True
+        if self._named_by_anchors(span):
+            return True
+        names = self._names(span)
+        # Lines of a module, or of a class around a connected method, count when they share a name with it.
+        loose = block is None or any(_encloses(block, connected) for connected in self._connected)
+        return loose and any(names & connected.uses for connected in self._connected)
+
+    def _named_by_anchors(self, span: Span) -> bool:
+        """Whether the span defines a name that the anchors' own lines use, or the other way round, in one file."""
+        names = self._names(span)
+        for anchor in self._anchors:
+            near = normal_path(anchor.file) == normal_path(span.file)
+            if near and self._around(anchor) is None and names & self._names(anchor):
+                return True
+        return False
+
+    @cached_property
+    def _blocks(self) -> list[Block]:
+        return [block for file in self._bank.files for block in blocks_of(file)]
+
+    @cached_property
+    def _connected(self) -> set[Block]:
+        starts = {block for anchor in self._anchors if (block := self._around(anchor)) is not None}
+        loose = frozenset[str]().union(*(self._names(anchor) for anchor in self._anchors))
+        found = starts | {block for block in self._blocks if block.name in loose}
+        newest = found
+        for _ in range(MAX_CALLS_AWAY):
+            named = {block.name for block in newest}
+            used = frozenset[str]().union(*(block.uses for block in newest))
+            met = {block for block in self._blocks if block.name in used or named & block.uses} - found
+            # What encloses a caller is no caller itself: else all methods of a class would be connected.
+            newest = {block for block in met if not any(_encloses(block, inner) for inner in met | found)}
+            if not newest:
+                break
+            found = found | newest
+        return found
+
+    def _around(self, span: Span) -> Block | None:
+        """Returns the smallest definition that holds the span's first line."""
+        path = normal_path(span.file)
+        holding = [
+            block for block in self._blocks if block.file == path and block.holds(span.first_line, span.first_line)
+        ]
+        return min(holding, key=lambda block: block.last_line - block.first_line, default=None)
+
+    def _names(self, span: Span) -> frozenset[str]:
+        file = self._bank.file(span.file)
+        if file is None:
+            return frozenset()
+        wanted = range(span.first_line, min(span.last_line, file.total_lines) + 1)
+        names = frozenset[str]().union(*(file.lines[number].names for number in wanted if number in file.lines))
+        return frozenset(name for name in names if len(name) > 1)
+
+
+def _encloses(outer: Block, inner: Block) -> bool:
+    return outer != inner and outer.file == inner.file and outer.holds(inner.first_line, inner.last_line)

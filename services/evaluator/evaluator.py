@@ -1,0 +1,192 @@
+"""A whole evaluation: the mechanical checks, then the model; nothing stands that did not pass both."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from enum import StrEnum
+
+from services.evaluator.answers import CritiqueAnswer, InvestigationAnswer, Outcome
+from services.evaluator.bank import CodeBank
+from services.evaluator.checks import check_draft
+from services.evaluator.citations import Problem, Reason
+from services.evaluator.draft import Draft, Finding, Verdict
+from services.evaluator.judge import Judge, Judgement, ModelCall
+from services.evaluator.metrics import EVALUATIONS
+from services.evaluator.prompt import case_document, critique_prompt, investigation_prompt
+from services.evaluator.results import record_result
+from services.kit.logs import get_logger
+
+INVESTIGATION = "comprehensive_evaluation"
+CRITIQUE = "critique"
+MECHANICAL = "evidence_checks"
+log = get_logger()
+# What is mended by reading more code, and not by thinking again about the code that is there.
+_READ_MORE = frozenset({Reason.UNKNOWN_FILE, Reason.NOT_IN_CODE_BANK})
+
+
+class Stage(StrEnum):
+    """The part of the evaluator that decided."""
+
+    MECHANICAL = "mechanical"
+    MODEL = "model"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is to be judged."""
+
+    finding: Finding
+    draft: Draft
+    bank: CodeBank
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The word on an investigation; `verdict` is NEEDS_REVIEW unless it is final."""
+
+    is_final: bool
+    verdict: Verdict
+    confidence: float
+    justification: str
+    gaps: tuple[str, ...]
+    problems: tuple[Problem, ...]
+    stage: Stage
+    call: ModelCall | None = None
+
+
+@dataclass(frozen=True)
+class Critique:
+    """The word on a drafted verdict."""
+
+    outcome: Outcome
+    missing: tuple[str, ...]
+    problems: tuple[Problem, ...]
+    reason: str
+    stage: Stage
+    call: ModelCall | None = None
+
+
+class Evaluator:
+    """Judges investigations and verdicts."""
+
+    def __init__(self, judge: Judge, *, prompt_code_characters: int) -> None:
+        self._judge = judge
+        self._code_characters = prompt_code_characters
+
+    async def evaluate(self, case: Case, *, last_word: bool) -> Evaluation:
+        """Says whether an investigation is complete. Raises ModelUnavailable."""
+        problems, document = await asyncio.to_thread(self._prepare, case)
+        if problems:
+            evaluation = _not_final("The draft's evidence does not hold.", _messages(problems), problems)
+        else:
+            system = investigation_prompt(last_word=last_word)
+            judgement = await self._judge.ask(INVESTIGATION, system, document, InvestigationAnswer)
+            evaluation = _weigh(case.draft, judgement)
+        _count(INVESTIGATION, "final" if evaluation.is_final else "not_final", evaluation.stage)
+        if evaluation.stage is Stage.MODEL:
+            record_result(
+                INVESTIGATION,
+                score=evaluation.confidence,
+                label=evaluation.verdict if evaluation.is_final else "not_final",
+                explanation=evaluation.justification,
+            )
+        return evaluation
+
+    async def critique(self, case: Case) -> Critique:
+        """Approves a verdict, or says what is wrong with it. Raises ModelUnavailable."""
+        problems, document = await asyncio.to_thread(self._prepare, case)
+        if problems:
+            critique = _rejected(problems)
+        else:
+            judgement = await self._judge.ask(CRITIQUE, critique_prompt(), document, CritiqueAnswer)
+            critique = _word(judgement)
+        _count(CRITIQUE, critique.outcome, critique.stage)
+        if critique.stage is Stage.MODEL:
+            approved = critique.outcome is Outcome.APPROVED
+            record_result(CRITIQUE, score=float(approved), label=critique.outcome, explanation=critique.reason)
+        return critique
+
+    def _prepare(self, case: Case) -> tuple[tuple[Problem, ...], str]:
+        """Checks a draft and, if it holds, writes the case down; busy for a while when much was read."""
+        problems = tuple(check_draft(case.draft, case.finding, case.bank))
+        claims = len(case.draft.claims)
+        failed = len({problem.index for problem in problems})
+        record_result(
+            MECHANICAL,
+            score=max(0.0, 1 - failed / max(claims, 1)),
+            label="fail" if problems else "pass",
+            explanation=" ".join(_messages(problems)) or f"{claims} claims checked against the code.",
+        )
+        if problems:
+            return problems, ""
+        return (), case_document(case.finding, case.draft, case.bank, code_characters=self._code_characters)
+
+
+def _weigh(draft: Draft, judgement: Judgement[InvestigationAnswer]) -> Evaluation:
+    answer, call = judgement.answer, judgement.call
+    if answer is None:
+        reason = f"The evaluator's model gave no readable answer ({judgement.problem})."
+        return _not_final(reason, (), (), call)
+    if not answer.is_final:
+        return _not_final(answer.justification, answer.exploration_gaps, (), call)
+    if answer.verdict is not draft.verdict:
+        # The claims that were checked are for the draft's verdict; another one has no evidence yet.
+        gap = f"The evaluator came to {answer.verdict}, the draft to {draft.verdict}: {answer.justification}"
+        return _not_final(answer.justification, (gap,), (), call)
+    return Evaluation(
+        is_final=True,
+        verdict=draft.verdict,
+        confidence=answer.confidence,
+        justification=answer.justification,
+        gaps=(),
+        problems=(),
+        stage=Stage.MODEL,
+        call=call,
+    )
+
+
+def _not_final(
+    justification: str, gaps: tuple[str, ...], problems: tuple[Problem, ...], call: ModelCall | None = None
+) -> Evaluation:
+    return Evaluation(
+        is_final=False,
+        verdict=Verdict.NEEDS_REVIEW,
+        confidence=0.0,
+        justification=justification,
+        gaps=gaps,
+        problems=problems,
+        stage=Stage.MODEL if call else Stage.MECHANICAL,
+        call=call,
+    )
+
+
+def _rejected(problems: tuple[Problem, ...]) -> Critique:
+    research = any(problem.reason in _READ_MORE for problem in problems)
+    return Critique(
+        outcome=Outcome.NEEDS_RESEARCH if research else Outcome.NEEDS_REANALYSIS,
+        missing=_messages(problems),
+        problems=problems,
+        reason="The draft's evidence does not hold.",
+        stage=Stage.MECHANICAL,
+    )
+
+
+def _word(judgement: Judgement[CritiqueAnswer]) -> Critique:
+    answer, call = judgement.answer, judgement.call
+    if answer is None:
+        reason = f"The evaluator's model gave no readable answer ({judgement.problem})."
+        return Critique(Outcome.NEEDS_REANALYSIS, (), (), reason, Stage.MODEL, call)
+    return Critique(answer.outcome, answer.missing, (), answer.reason, Stage.MODEL, call)
+
+
+def _messages(problems: tuple[Problem, ...]) -> tuple[str, ...]:
+    return tuple(
+        problem.message if problem.index < 0 else f"Claim {problem.index + 1}: {problem.message}"
+        for problem in problems
+    )
+
+
+def _count(kind: str, outcome: str, stage: Stage) -> None:
+    EVALUATIONS.labels(kind, outcome, stage).inc()
+    log.info("evaluated", kind=kind, outcome=outcome, stage=stage)

@@ -1,0 +1,75 @@
+"""Asking the model: one question, one more chance for an answer that cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, Protocol
+
+from services.evaluator.answers import AnswerT, UnreadableAnswer, read_answer
+from services.evaluator.metrics import UNREADABLE_ANSWERS
+from services.evaluator.prompt import again
+from services.kit.logs import get_logger
+from services.kit.model import Completion
+
+ATTEMPTS = 2
+log = get_logger()
+
+
+class Model(Protocol):
+    """What the judge needs of services.kit.model.ModelClient."""
+
+    async def complete(self, purpose: str, *, system: str, user: str, max_tokens: int = ...) -> Completion: ...
+
+
+@dataclass(frozen=True)
+class ModelCall:
+    """What asking the model took, over all attempts."""
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+    elapsed_ms: float
+
+
+@dataclass(frozen=True)
+class Judgement(Generic[AnswerT]):
+    """What the model said; no answer when none of its attempts could be read, `problem` says why."""
+
+    answer: AnswerT | None
+    problem: str
+    call: ModelCall
+
+
+class Judge:
+    """Puts cases to a model."""
+
+    def __init__(self, model: Model, *, max_tokens: int) -> None:
+        self._model = model
+        self._max_tokens = max_tokens
+
+    async def ask(self, purpose: str, system: str, case: str, kind: type[AnswerT]) -> Judgement[AnswerT]:
+        """Asks about a case. Raises ModelUnavailable."""
+        completions: list[Completion] = []
+        instructions, problem = system, ""
+        for _ in range(ATTEMPTS):
+            completion = await self._model.complete(
+                purpose, system=instructions, user=case, max_tokens=self._max_tokens
+            )
+            completions.append(completion)
+            try:
+                return Judgement(read_answer(kind, completion.text), "", _total(completions))
+            except UnreadableAnswer as error:
+                problem = str(error)
+                instructions = again(system, problem)
+                UNREADABLE_ANSWERS.labels(purpose).inc()
+                log.warning("unreadable answer", purpose=purpose, model=completion.model, problem=problem)
+        return Judgement(None, problem, _total(completions))
+
+
+def _total(completions: list[Completion]) -> ModelCall:
+    return ModelCall(
+        model=completions[-1].model,
+        input_tokens=sum(completion.input_tokens for completion in completions),
+        output_tokens=sum(completion.output_tokens for completion in completions),
+        elapsed_ms=sum(completion.elapsed_ms for completion in completions),
+    )

@@ -1,0 +1,25 @@
+"""What the evaluator counts and times."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Histogram
+
+from services.kit.metrics import DURATION_BUCKETS
+from services.kit.names import METRIC_PREFIX
+
+EVALUATIONS = Counter(
+    METRIC_PREFIX + "evaluator_evaluations_total",
+    "Drafts judged, by kind (investigation, critique), outcome and the stage that decided.",
+    ["kind", "outcome", "stage"],
+)
+PROBLEMS = Counter(
+    METRIC_PREFIX + "evaluator_evidence_problems_total", "Claims that failed a mechanical check, by reason.", ["reason"]
+)
+UNREADABLE_ANSWERS = Counter(
+    METRIC_PREFIX + "evaluator_unreadable_answers_total", "Model answers that were not the JSON asked for.", ["kind"]
+)
+CHECK_DURATION = Histogram(
+    METRIC_PREFIX + "evaluator_check_duration_seconds",
+    "Duration of the mechanical checks of a draft.",
+    buckets=DURATION_BUCKETS,
+)

@@ -1,0 +1,85 @@
+"""EvaluatorService: proto to domain and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import grpc
+from signalbox.v1 import caller_pb2, evaluator_pb2, evaluator_pb2_grpc
+
+from services.evaluator.answers import Outcome
+from services.evaluator.citations import Problem
+from services.evaluator.evaluator import Evaluator, Stage
+from services.evaluator.judge import ModelCall
+from services.evaluator.requests import VERDICT_NUMBERS, read_case
+from services.kit.identity import RunTokenVerifier, bearer_token
+
+_STAGES = {
+    Stage.MECHANICAL: evaluator_pb2.EVALUATION_STAGE_MECHANICAL,
+    Stage.MODEL: evaluator_pb2.EVALUATION_STAGE_MODEL,
+}
+_OUTCOMES = {
+    Outcome.APPROVED: evaluator_pb2.CRITIQUE_OUTCOME_APPROVED,
+    Outcome.NEEDS_RESEARCH: evaluator_pb2.CRITIQUE_OUTCOME_NEEDS_RESEARCH,
+    Outcome.NEEDS_REANALYSIS: evaluator_pb2.CRITIQUE_OUTCOME_NEEDS_REANALYSIS,
+}
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class EvaluatorServicer(evaluator_pb2_grpc.EvaluatorServiceServicer):
+    """Serves EvaluatorService to runs, which show their token."""
+
+    def __init__(self, verifier: RunTokenVerifier, evaluator: Evaluator) -> None:
+        self._verifier = verifier
+        self._evaluator = evaluator
+
+    async def EvaluateInvestigation(
+        self, request: evaluator_pb2.EvaluateInvestigationRequest, context: Context
+    ) -> evaluator_pb2.EvaluateInvestigationResponse:
+        """Judges an investigation. Raises Unauthenticated leaves, InvalidEvaluation and ModelUnavailable."""
+        self._verifier.verify(bearer_token(context.invocation_metadata()))
+        evaluation = await self._evaluator.evaluate(read_case(request), last_word=request.last_word)
+        return evaluator_pb2.EvaluateInvestigationResponse(
+            is_final=evaluation.is_final,
+            verdict=VERDICT_NUMBERS[evaluation.verdict],
+            confidence=evaluation.confidence,
+            justification=evaluation.justification,
+            exploration_gaps=evaluation.gaps,
+            problems=_problems(evaluation.problems),
+            stage=_STAGES[evaluation.stage],
+            model_call=_call(evaluation.call),
+        )
+
+    async def CritiqueVerdict(
+        self, request: evaluator_pb2.CritiqueVerdictRequest, context: Context
+    ) -> evaluator_pb2.CritiqueVerdictResponse:
+        """Judges a verdict. Raises Unauthenticated leaves, InvalidEvaluation and ModelUnavailable."""
+        self._verifier.verify(bearer_token(context.invocation_metadata()))
+        critique = await self._evaluator.critique(read_case(request))
+        return evaluator_pb2.CritiqueVerdictResponse(
+            outcome=_OUTCOMES[critique.outcome],
+            missing=critique.missing,
+            problems=_problems(critique.problems),
+            reason=critique.reason,
+            stage=_STAGES[critique.stage],
+            model_call=_call(critique.call),
+        )
+
+
+def _problems(problems: Iterable[Problem]) -> list[evaluator_pb2.EvidenceProblem]:
+    return [
+        evaluator_pb2.EvidenceProblem(index=problem.index, reason=problem.reason, message=problem.message)
+        for problem in problems
+    ]
+
+
+def _call(call: ModelCall | None) -> evaluator_pb2.EvaluationModelCall | None:
+    if call is None:
+        return None
+    usage = caller_pb2.TokenUsage(
+        input_tokens=call.input_tokens,
+        output_tokens=call.output_tokens,
+        total_tokens=call.input_tokens + call.output_tokens,
+    )
+    return evaluator_pb2.EvaluationModelCall(model=call.model, token_usage=usage, elapsed_ms=call.elapsed_ms)

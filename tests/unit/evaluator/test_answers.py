@@ -1,0 +1,64 @@
+"""Only the JSON that was asked for is an answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from services.evaluator.answers import CritiqueAnswer, InvestigationAnswer, Outcome, UnreadableAnswer, read_answer
+from services.evaluator.draft import Verdict
+
+FINAL = {
+    "is_final": True,
+    "verdict": "TRUE_POSITIVE",
+    "confidence": 1,
+    "justification": "Tainted.",
+    "exploration_gaps": [],
+}
+APPROVED = {"outcome": "approved", "missing": [], "reason": "It follows."}
+
+
+def test_investigation() -> None:
+    answer = read_answer(InvestigationAnswer, json.dumps(FINAL))
+    assert (answer.is_final, answer.verdict, answer.confidence) == (True, Verdict.TRUE_POSITIVE, 1.0)
+
+
+@pytest.mark.parametrize("text", ["```json\n{}\n```", "```\n{}\n```\n", "  {}\n"])
+def test_one_fence_is_taken_off(text: str) -> None:
+    assert read_answer(CritiqueAnswer, text.replace("{}", json.dumps(APPROVED))).outcome is Outcome.APPROVED
+
+
+BROKEN: list[dict[str, Any]] = [
+    {"is_final": "true"},
+    {"is_final": 1},
+    {"verdict": "true_positive"},
+    {"verdict": None},
+    {"confidence": 1.5},
+    {"confidence": -0.1},
+    {"confidence": "high"},
+    {"justification": " "},
+    {"exploration_gaps": ["x"]},
+    {"is_final": False},
+    {"exploration_gaps": "none"},
+    {"approved": True},
+]
+
+
+@pytest.mark.parametrize("changes", BROKEN)
+def test_wrong_investigation(changes: dict[str, Any]) -> None:
+    with pytest.raises(UnreadableAnswer):
+        read_answer(InvestigationAnswer, json.dumps({**FINAL, **changes}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "approved", "[]", "null", '{"outcome": "approved"', json.dumps(APPROVED) * 2, f"Sure! {json.dumps(APPROVED)}",
+     json.dumps({**APPROVED, "missing": ["x"]}), json.dumps({**APPROVED, "outcome": "needs_research"}),
+     json.dumps({**APPROVED, "outcome": "APPROVED"}), '{"outcome": NaN}', "[" * 100_000],
+)  # fmt: skip
+def test_wrong_critique(text: str) -> None:
+    with pytest.raises(UnreadableAnswer) as raised:
+        read_answer(CritiqueAnswer, text)
+    assert len(str(raised.value)) < 500
