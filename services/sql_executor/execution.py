@@ -124,14 +124,18 @@ class QueryRunner:
 
     async def _connect(self) -> Connection:
         start = time.perf_counter()
+        failures = self._connect_failures()
         try:
             return await self._pool.getconn(self._pool_wait_s)
         except PoolTimeout as error:
-            if self._pool.get_stats().get("pool_size", 0) == 0:
+            if self._connect_failures() > failures:
                 raise DatabaseDown("the user's database can't be reached", retry_after_s=1) from error
             raise DatabaseBusy(f"no database connection came free in {self._pool_wait_s} s", retry_after_s=1) from error
         finally:
             POOL_WAIT.observe(time.perf_counter() - start)
+
+    def _connect_failures(self) -> int:
+        return self._pool.get_stats().get("connections_errors", 0)
 
     async def _use(self, connection: Connection, statement: str, caller: SqlCaller, timeout_ms: int) -> ResultTable:
         """Run the statement and give the connection back, whatever happens in between."""
