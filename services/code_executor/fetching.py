@@ -12,7 +12,7 @@ from services.code_executor.fragments import Budget, Fragment, show_line
 from services.code_executor.limits import Limits
 from services.code_executor.lookup import Found, Symbols
 from services.code_executor.manifest import Entry
-from services.code_executor.paths import file_entry, resolve, show_path
+from services.code_executor.paths import file_entry, file_or_directory, show_path
 from services.code_executor.results import Result, make_result
 from services.code_executor.snapshots import Snapshot
 from services.code_executor.symbols import Definition, split_symbol
@@ -73,9 +73,7 @@ class Fetching:
         return first - context, last + context
 
     async def _by_symbol(self, snapshot: Snapshot, symbol: str, path: str) -> Result:
-        place = resolve(snapshot, path) if path else ""
-        if place in snapshot.entries:
-            file_entry(snapshot, place)
+        place = file_or_directory(snapshot, path)
         found = await self._symbols.find(snapshot, symbol, place)
         if not found.definitions:
             raise ContentRefused("symbol_not_found", _not_found(symbol, place, found))

@@ -116,8 +116,9 @@ def _listed(records: Iterator[bytes], limits: Limits) -> Iterator[Entry]:
         kind = _MODES.get(mode)
         if kind is None or not _FORBIDDEN.isdisjoint(raw.lower().split(b"/")):
             continue  # git itself makes no such entry
-        size_bytes = int(size) if size != b"-" else 0
-        entry = Entry(shown(raw), raw, kind, size_bytes, blob.decode())
+        if size == b"BAD":
+            raise RepositoryBroken("repository_unreadable", f"the repository lacks the content of {shown(raw)!r}")
+        entry = Entry(shown(raw), raw, kind, int(size) if size != b"-" else 0, blob.decode())
         yield replace(entry, omitted=_omitted(entry, limits))
 
 

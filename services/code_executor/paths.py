@@ -51,6 +51,12 @@ def directory(snapshot: Snapshot, path: str) -> str:
     raise _link(entry) if entry.kind == SYMLINK else _submodule(entry)
 
 
+def file_or_directory(snapshot: Snapshot, path: str) -> str:
+    """Returns the file or folder that a path names, "" for the repository itself. Raises PathRefused."""
+    found = resolve(snapshot, path)
+    return file_entry(snapshot, found).path if found in snapshot.entries else found
+
+
 def resolve(snapshot: Snapshot, path: str) -> str:
     """Returns the path of an entry or a folder of the commit, as the commit spells it. Raises PathRefused."""
     if len(path.encode()) > MAX_PATH_BYTES:

@@ -12,7 +12,7 @@ from services.code_executor.errors import ContentRefused
 from services.code_executor.fragments import Budget, Fragment, merge_ranges
 from services.code_executor.limits import Limits
 from services.code_executor.manifest import DIRECTORY
-from services.code_executor.paths import directory, resolve, show_path
+from services.code_executor.paths import directory, file_or_directory, show_path
 from services.code_executor.results import Result, make_result
 from services.code_executor.ripgrep import Hit, Outcome, Query, Ripgrep
 from services.code_executor.snapshots import Snapshot
@@ -28,14 +28,11 @@ class Searching:
 
     async def search_codebase(self, snapshot: Snapshot, arguments: SearchCodebase) -> Result:
         """Finds lines that hold a text or match a regular expression."""
-        place = resolve(snapshot, arguments.path) if arguments.path not in ("", ".", "./") else ""
-        if place and place not in snapshot.entries:
-            directory(snapshot, place)
         query = Query(
             arguments.pattern,
             is_regex=arguments.regex,
             ignore_case=arguments.ignore_case,
-            path=place,
+            path=file_or_directory(snapshot, arguments.path),
             globs=(arguments.glob,) if arguments.glob else (),
         )
         max_hits = min(arguments.max_results, self._limits.max_results)
@@ -44,7 +41,7 @@ class Searching:
 
     async def list_directory(self, snapshot: Snapshot, arguments: ListDirectory) -> Result:
         """Lists what a folder holds."""
-        path = directory(snapshot, "" if arguments.path in (".", "./") else arguments.path)
+        path = directory(snapshot, arguments.path)
         rows = list(islice(list_entries(snapshot, path, arguments.depth), self._limits.max_results + 1))
         cuts = _cut(rows, self._limits.max_results, "entries")
         entries = [
@@ -59,7 +56,7 @@ class Searching:
 
     async def find_file(self, snapshot: Snapshot, arguments: FindFile) -> Result:
         """Finds files by name."""
-        path = directory(snapshot, "" if arguments.path in (".", "./") else arguments.path)
+        path = directory(snapshot, arguments.path)
         found = await asyncio.to_thread(find_entries, snapshot, arguments.name, path)
         wanted = min(arguments.max_results, self._limits.max_results)
         total = len(found)
