@@ -8,6 +8,7 @@ SignalboxError
 ├── InvalidAnswer               the answer is none of the options
 ├── Draining                    this replica takes no new runs
 ├── ClaimLost                   another replica has claimed the run
+├── DatabaseAway                the platform database can't be reached
 ├── ModelFailed                 a model did not answer in a way that can be used
 └── ServiceFailed               guard, evaluator or executor did not answer
 """
@@ -67,6 +68,14 @@ class ClaimLost(SignalboxError):
 
     reason = "CLAIM_LOST"
     code = grpc.StatusCode.ABORTED
+    retryable = True
+
+
+class DatabaseAway(SignalboxError):
+    """The platform database can't be reached: nothing is wrong with the run, another replica or moment goes on."""
+
+    reason = "DATABASE_AWAY"
+    code = grpc.StatusCode.UNAVAILABLE
     retryable = True
 
 

@@ -43,6 +43,7 @@ class GuardClient:
                     guard_pb2.ScreenRequest(question=question),
                     timeout=self._timeout_s,
                     metadata=[bearer_metadata(run.token())],
+                    wait_for_ready=True,  # a guard that is being replaced is waited for
                 )
                 call["outcome"] = answer.reason or "unspecified"
         except grpc.aio.AioRpcError as error:

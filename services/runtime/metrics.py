@@ -24,6 +24,10 @@ CLAIMS_LOST = Counter(
     METRIC_PREFIX + "claims_lost_total", "Writes refused because another replica had claimed the run."
 )
 RUNS_TAKEN_OVER = Counter(METRIC_PREFIX + "runs_taken_over_total", "Runs of gone replicas made pending again.")
+RUNS_ORPHANED = Gauge(
+    METRIC_PREFIX + "runs_orphaned",
+    "Runs without a live owner, as this replica's last sweep found them; more than a moment above 0 is a fault.",
+)
 RUNS_GIVEN_BACK = Counter(
     METRIC_PREFIX + "runs_given_back_total", "Runs let go of for another replica, by reason.", ["reason"]
 )

@@ -59,6 +59,7 @@ class ToolClient:
                     tools_pb2.ListToolsRequest(),
                     timeout=self._timeout_s,
                     metadata=[bearer_metadata(context.run.token())],
+                    wait_for_ready=True,
                 )
             except grpc.aio.AioRpcError as error:
                 raise self._failed(error, "list its tools") from error
@@ -90,8 +91,9 @@ class ToolClient:
         ):
             start = time.perf_counter()
             try:
+                # An executor that is being replaced is waited for; the key makes the channel's own repeats harmless.
                 answer = await self._stub.CallTool(
-                    request, timeout=self._timeout_s, metadata=[bearer_metadata(run.token())]
+                    request, timeout=self._timeout_s, metadata=[bearer_metadata(run.token())], wait_for_ready=True
                 )
                 if answer.HasField("error"):
                     call["outcome"] = answer.error.reason

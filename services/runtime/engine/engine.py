@@ -8,13 +8,15 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import psycopg
+
 from services.kit.identity import Caller
 from services.kit.logs import get_logger
 from services.runtime.engine.events import Event
-from services.runtime.engine.execution import CANCELLED, DATABASE_AWAY, HANDED_OVER, Dependencies, Execution
+from services.runtime.engine.execution import CANCELLED, HANDED_OVER, Dependencies, Execution
 from services.runtime.engine.records import NewRun, RunRecord, RunState
-from services.runtime.errors import Draining
-from services.runtime.metrics import RUNS_ACTIVE, RUNS_STARTED, RUNS_TAKEN_OVER
+from services.runtime.errors import DatabaseAway, Draining
+from services.runtime.metrics import RUNS_ACTIVE, RUNS_ORPHANED, RUNS_STARTED, RUNS_TAKEN_OVER
 
 log = get_logger()
 
@@ -55,6 +57,10 @@ class Engine:
         """Creates a run and starts it here when there is room. Raises Draining, ThreadBusy."""
         if self._draining:
             raise Draining("this replica takes no new runs; ask another")
+        # Shielded: the caller may go away between the claim and its answer, and the run would have nobody.
+        return await asyncio.shield(asyncio.create_task(self._create(new)))
+
+    async def _create(self, new: NewRun) -> tuple[RunRecord, bool]:
         run, is_new = await self._shared.store.create(new, claim=self._room() > 0)
         if is_new and run.state is RunState.RUNNING:
             RUNS_STARTED.labels(run.agent, "created").inc()
@@ -99,6 +105,9 @@ class Engine:
         return 0 if self._draining else self._limits.max_concurrent_runs - len(self._executions)
 
     def _start(self, run: RunRecord) -> None:
+        if run.run_id in self._executions:
+            # It was taken from this replica and has come back; what goes on at the old epoch can write nothing more.
+            self._executions[run.run_id][1].cancel()
         execution = Execution(self._shared, run)
         task = asyncio.create_task(execution.go(), name=f"run {run.run_id}")
         self._executions[run.run_id] = (execution, task)
@@ -137,9 +146,11 @@ class Engine:
 
     async def _sweep(self) -> None:
         store = self._shared.store
-        if taken := await store.take_over():
-            RUNS_TAKEN_OVER.inc(len(taken))
-            log.warning("runs of gone replicas are pending again", runs=taken)
+        orphans = await store.take_over(self._executions)
+        RUNS_ORPHANED.set(orphans.found)
+        if orphans.freed:
+            RUNS_TAKEN_OVER.inc(len(orphans.freed))
+            log.warning("runs of gone replicas are pending again", runs=orphans.freed)
             self._wake.set()
         await store.expire_questions()
         for run_id in await store.cancel_requests() if self._executions else ():
@@ -150,10 +161,15 @@ class Engine:
         while True:
             await asyncio.sleep(self._limits.lease_s / 3)
             if self._executions:
-                await self._unless_away(self._shared.store.renew_leases())
+                await self._unless_away(self._shared.store.renew_leases(self._executions))
 
     async def _unless_away(self, work: Awaitable[None]) -> None:
+        # A loop that ended would leave a replica that looks well and does nothing.
         try:
             await work
-        except DATABASE_AWAY as error:
-            log.warning("database away; trying again", error=str(error))
+        except DatabaseAway as error:
+            log.warning("database away; trying again", error=str(error.__cause__))
+            # Each connection that broke would fail one statement more.
+            await self._shared.pool.check()
+        except psycopg.Error:
+            log.exception("a statement failed; trying again")

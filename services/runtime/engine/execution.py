@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psycopg
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.errors import GraphDrained, GraphRecursionError
@@ -17,7 +16,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import RunControl
 from langgraph.types import Command
 from opentelemetry import context, propagate
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool
 
 from services.kit.identity import RunClaims, RunTokenMinter
 from services.kit.logs import get_logger
@@ -29,7 +28,7 @@ from services.runtime.engine.events import Event, EventStream, events_of_step
 from services.runtime.engine.records import InputRequest, RunRecord, RunState
 from services.runtime.engine.saver import RunSaver
 from services.runtime.engine.store import Ending, RunStore
-from services.runtime.errors import ClaimLost
+from services.runtime.errors import ClaimLost, DatabaseAway
 from services.runtime.metrics import CLAIMS_LOST, RUN_DURATION, RUNS_ENDED, RUNS_GIVEN_BACK
 from services.runtime.routing.state import COMPLETED, FAILED, IN_PROGRESS
 from services.runtime.run_context import RunContext
@@ -41,8 +40,6 @@ CANCELLED = "cancelled"
 HANDED_OVER = "handed_over"
 QUESTION_LIFETIME = timedelta(days=7)
 _STATE_OF = {COMPLETED: RunState.SUCCEEDED, FAILED: RunState.FAILED}
-# The database is away: nothing is wrong with the run, another replica or a later moment goes on with it.
-DATABASE_AWAY = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ class Execution:
         except asyncio.CancelledError:
             await self._give_back("interrupted")
             raise
-        except DATABASE_AWAY as error:
+        except DatabaseAway as error:
             log.warning("database away; giving the run back", error=str(error))
             await self._give_back("database_away")
         except GraphRecursionError:
@@ -178,7 +175,7 @@ class Execution:
             CLAIMS_LOST.inc()
             log.warning("claim lost at the end; another replica goes on", epoch=self.run.epoch)
             return
-        except DATABASE_AWAY as error:
+        except DatabaseAway as error:
             log.warning("database away at the end; giving the run back", error=str(error))
             await self._give_back("database_away")
             return
@@ -208,12 +205,12 @@ class Execution:
         await self._give_back(HANDED_OVER)
 
     async def _give_back(self, reason: str) -> None:
-        """Lets go of the run; if even that fails, its lease or liveness lock will tell the others."""
+        """Lets go of the run; if even that fails, the sweep finds a run that nobody executes."""
         RUNS_GIVEN_BACK.labels(reason).inc()
         try:
             await self.shared.store.release(self.run)
-        except DATABASE_AWAY:
-            log.warning("could not give the run back; its lease will run out", trace=traceback.format_exc(limit=1))
+        except DatabaseAway:
+            log.warning("could not give the run back; the sweep will", trace=traceback.format_exc(limit=1))
 
     def _publish_step(self, step: StepWritten) -> None:
         if self.shared.events.has_watchers(self.run.run_id):

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from services.kit.logs import get_logger
-from services.runtime.engine.database import APPLICATION_NAME
+from services.runtime.engine.database import APPLICATION_NAME, NOTICE_LOSS
 
 log = get_logger()
 CHECK_INTERVAL_S = 1.0
@@ -40,7 +40,7 @@ class LivenessLock:
 
     async def _take(self) -> None:
         self._connection = await AsyncConnection.connect(
-            self._dsn, autocommit=True, application_name=f"{APPLICATION_NAME}-liveness"
+            self._dsn, autocommit=True, application_name=f"{APPLICATION_NAME}-liveness", **NOTICE_LOSS
         )
         await self._connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [self._owner])
 
@@ -52,7 +52,7 @@ class LivenessLock:
                     await self._take()
                 else:
                     await self._connection.execute("SELECT 1")
-            except psycopg.OperationalError as error:
+            except psycopg.Error as error:
                 log.warning("liveness lock lost; taking it again", error=str(error))
                 if self._connection is not None:
                     await self._connection.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +20,8 @@ from services.runtime.engine.records import ActiveRunPolicy, InputRequest, NewRu
 from services.runtime.errors import ClaimLost, InvalidAnswer, RunEnded, RunNotFound, StaleAnswer, ThreadBusy
 
 Parameters = Mapping[str, Any]
+# How long the answer to a claim may take before the run counts as one that its owner does not know of.
+STRAY_AFTER_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,14 @@ class Ending:
     output: bytes | None = None
     stop_reason: str = ""
     error: str = ""
+
+
+@dataclass(frozen=True)
+class Orphans:
+    """Runs without a live owner: how many there were, and which of them are pending again."""
+
+    found: int
+    freed: list[str]
 
 
 class RunStore:
@@ -133,14 +143,27 @@ class RunStore:
         """Claims pending runs for this replica, oldest first."""
         return await self._many("claim_runs", {"owner": self._owner, "lease_s": self._lease_s, "limit": limit})
 
-    async def renew_leases(self) -> None:
-        """Renews the leases of this replica's runs."""
-        async with self._pool.connection() as connection:
-            await connection.execute(query("renew_leases"), {"owner": self._owner, "lease_s": self._lease_s})
+    async def renew_leases(self, executing: Collection[str]) -> None:
+        """Renews the leases of the runs that this replica executes.
 
-    async def take_over(self) -> list[str]:
-        """Makes the runs of replicas that are gone pending again; returns their ids."""
-        return await self._ids("take_over", {})
+        Of no others: a claim whose answer was lost has an owner that does not know of it.
+        """
+        parameters = {"owner": self._owner, "lease_s": self._lease_s, "executing": list(executing)}
+        async with self._pool.connection() as connection:
+            await connection.execute(query("renew_leases"), parameters)
+
+    async def take_over(self, executing: Collection[str]) -> Orphans:
+        """Makes the runs that nobody executes pending again; `executing` are those that this replica does."""
+        parameters = {
+            "owner": self._owner,
+            "executing": list(executing),
+            "lease_s": self._lease_s,
+            "stray_after_s": min(STRAY_AFTER_S, self._lease_s / 2),
+        }
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(query("take_over"), parameters)
+            found = await cursor.fetchone()
+        return Orphans(*found) if found else Orphans(0, [])
 
     async def expire_questions(self) -> list[str]:
         """Ends the runs whose question was not answered in time; returns their ids."""

@@ -1,15 +1,24 @@
--- Frees the runs of replicas that are gone: their liveness lock is free, or they let their lease run out.
+-- Frees the runs of replicas that are gone: their liveness lock is free, or they let their lease run out. Also those of
+-- this replica that it does not execute, long after their claim: it never got the answer to the claim.
 WITH alive AS (
     SELECT (classid::bigint << 32) | objid::bigint AS key
     FROM pg_locks
     WHERE locktype = 'advisory' AND objsubid = 1 AND granted
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 ), orphans AS (
-    SELECT run_id FROM runs
+    SELECT run_id, epoch, lease_expires_at FROM runs
     WHERE state = 'RUNNING'
-        AND (lease_expires_at < now() OR hashtextextended(owner, 0) NOT IN (SELECT key FROM alive))
-    FOR UPDATE SKIP LOCKED
+        AND (lease_expires_at < now() OR hashtextextended(owner, 0) NOT IN (SELECT key FROM alive)
+            OR (owner = %(owner)s AND run_id <> ALL (%(executing)s::uuid[])
+                AND lease_expires_at < now() + make_interval(secs => %(lease_s)s - %(stray_after_s)s)))
+), free AS (
+    -- Unless it has been claimed anew, or its lease renewed, since it was looked at.
+    SELECT r.run_id FROM runs AS r JOIN orphans AS o USING (run_id)
+    WHERE r.state = 'RUNNING' AND r.epoch = o.epoch AND r.lease_expires_at = o.lease_expires_at
+    FOR UPDATE OF r SKIP LOCKED
+), taken AS (
+    UPDATE runs SET state = 'PENDING', owner = NULL, lease_expires_at = NULL
+    FROM free WHERE runs.run_id = free.run_id
+    RETURNING runs.run_id::text
 )
-UPDATE runs SET state = 'PENDING', owner = NULL, lease_expires_at = NULL
-FROM orphans WHERE runs.run_id = orphans.run_id
-RETURNING runs.run_id::text
+SELECT (SELECT count(*) FROM orphans), (SELECT coalesce(array_agg(run_id), '{}') FROM taken)
