@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ParseError, SqlglotError
 
 from services.sql_executor import grammar
 from services.sql_executor.catalog import Catalog
@@ -45,15 +45,13 @@ def check_statement(query: str, catalog: Catalog) -> CheckedStatement:
     limits = catalog.policy.limits
     text = read_text(query, limits)
     try:
-        tree = _one_select(sqlglot.parse(text, read=DIALECT))
+        tree = _one_select(_parse(text))
         _check_depth(tree, limits.depth * _TREE_LEVELS_PER_NESTING)
         for node in tree.walk():
             _check_node(node, catalog)
         tables = read_tables(tree, catalog)
         _check_columns(tree, tables, catalog)
         return CheckedStatement(tree, tables)
-    except SqlglotError as error:
-        raise Refusal("unparsable", f"The query is not valid PostgreSQL: {_first_line(error)}") from error
     except RecursionError as error:
         raise Refusal("too_deep", "The query nests too deep to be read. Use CTEs.") from error
 
@@ -63,9 +61,16 @@ def render(tree: exp.Query) -> str:
     return tree.sql(DIALECT, comments=False)
 
 
-def _first_line(error: SqlglotError) -> str:
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    return " ".join(text.split())[:300]
+def _parse(text: str) -> list[exp.Expr | None]:
+    try:
+        return sqlglot.parse(text, read=DIALECT)
+    except ParseError as error:
+        near = error.errors[0] if error.errors else {}
+        where = f" near {near['highlight'][:60]!r}, line {near['line']}" if near.get("highlight") else ""
+        raise Refusal("unparsable", f"The query is not valid PostgreSQL{where}; write one SELECT.") from error
+    except (SqlglotError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        # What sqlglot raises besides, on texts that its parser did not foresee.
+        raise Refusal("unparsable", "The query is not valid PostgreSQL; write one SELECT.") from error
 
 
 def _one_select(parsed: list[exp.Expr | None]) -> exp.Query:

@@ -1,0 +1,212 @@
+"""The check of one statement without a database: what it lets through, how it is shown, and that it is faithful."""
+# ruff: noqa: S608 - statements are what is compared here
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from pathlib import Path
+
+import pytest
+import sqlglot
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.kit.identity import Caller
+from services.sql_executor.callers import CallerSigner, SqlCaller, hmac_pads, sql_caller
+from services.sql_executor.catalog import Catalog, ColumnInfo
+from services.sql_executor.errors import CallerUnfit, Refusal
+from services.sql_executor.owner_filter import add_owner_filter
+from services.sql_executor.policy import Functions, Limits, SqlPolicy, TableName, load_policy
+from services.sql_executor.statement import check_statement, render
+from services.sql_executor.text import read_text
+from tests.integration.sql_executor.analyst_queries import ANALYST_QUERIES
+from tests.integration.sql_executor.hostile import Hostile, catalogs, functions, readers, reading, statements
+
+POLICY = load_policy(Path(__file__).resolve().parents[3] / "examples" / "harbour" / "sql_policy.yaml")
+COLUMNS = {
+    "devices": "device_id ship_id name kind status installed_at",
+    "device_current_data": "device_id temperature humidity pressure battery status updated_at",
+    "device_readings": "reading_id device_id recorded_at temperature humidity pressure battery",
+    "users": "user_id name email created_at",
+    "ships": "ship_id name kind home_port built_year",
+}
+MINE = "(SELECT device_id FROM signalbox.user_device_assignment WHERE user_id = 27)"
+NEEDS_DATABASE = {"query_failed", "timeout", "invalid_arguments", ""}
+
+
+def _catalog(policy: SqlPolicy = POLICY, partial: tuple[str, ...] = ()) -> Catalog:
+    columns = {
+        TableName("public", table): tuple(ColumnInfo(name, "text") for name in names.split())
+        for table, names in COLUMNS.items()
+    }
+    return Catalog(policy, columns, frozenset(TableName("public", table) for table in partial))
+
+
+def _shown(sql: str, *, admin: bool = False, catalog: Catalog | None = None) -> str:
+    catalog = catalog or _catalog()
+    return render(add_owner_filter(check_statement(sql, catalog), SqlCaller("27", admin), catalog))
+
+
+def _hostile() -> list[Hostile]:
+    themes = (reading, catalogs, statements, functions, readers)
+    tables = [value for theme in themes for name, value in vars(theme).items() if name.isupper()]
+    return [hostile for table in tables for hostile in table if hostile.reason not in NEEDS_DATABASE]
+
+
+@pytest.mark.parametrize(
+    "hostile", _hostile(), ids=lambda hostile: hostile.sql[:60].encode("ascii", "replace").decode()
+)
+def test_a_hostile_statement_is_refused_with_its_reason(hostile: Hostile) -> None:
+    with pytest.raises(Refusal) as refusal:
+        check_statement(hostile.sql.replace("{backend}", "1"), _catalog())
+    assert refusal.value.reason == hostile.reason
+    assert refusal.value.message.endswith((".", "?"))
+    assert len(refusal.value.message) < 500
+
+
+@pytest.mark.parametrize("sql", ANALYST_QUERIES)
+def test_what_is_generated_reads_back_as_what_was_checked(sql: str) -> None:
+    once = render(check_statement(sql, _catalog()).tree)
+    assert render(check_statement(once, _catalog()).tree) == once
+    assert sqlglot.parse_one(once, read="postgres") == sqlglot.parse_one(
+        render(check_statement(once, _catalog()).tree), read="postgres"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sql", "shown"),
+    [
+        ("SELECT 1", "SELECT 1"),
+        ("SELECT name FROM ships", "SELECT name FROM ships"),
+        ("SELECT name FROM devices", f"SELECT name FROM devices WHERE devices.device_id IN {MINE}"),
+        (
+            "SELECT name FROM devices d WHERE kind = 'a' OR kind = 'b'",
+            f"SELECT name FROM devices AS d WHERE (kind = 'a' OR kind = 'b') AND d.device_id IN {MINE}",
+        ),
+        ("SELECT name FROM users", "SELECT name FROM users WHERE users.user_id = 27"),
+        (
+            "SELECT s.name FROM ships s LEFT JOIN devices d ON d.ship_id = s.ship_id OR TRUE",
+            "SELECT s.name FROM ships AS s LEFT JOIN devices AS d ON (d.ship_id = s.ship_id OR TRUE) "
+            f"AND d.device_id IN {MINE}",
+        ),
+        (
+            "SELECT s.name FROM ships s LEFT JOIN devices d USING (ship_id)",
+            "SELECT s.name FROM ships AS s LEFT JOIN (SELECT * FROM devices WHERE devices.device_id IN "
+            f"{MINE}) AS d USING (ship_id)",
+        ),
+        (
+            "SELECT s.name FROM devices d RIGHT JOIN ships s ON TRUE",
+            f"SELECT s.name FROM (SELECT * FROM devices WHERE devices.device_id IN {MINE}) AS d "
+            "RIGHT JOIN ships AS s ON TRUE",
+        ),
+        (
+            "SELECT d.a FROM devices d(a)",
+            f"SELECT d.a FROM (SELECT * FROM devices WHERE devices.device_id IN {MINE}) AS d(a)",
+        ),
+        (
+            "SELECT 1 FROM devices UNION SELECT 2 FROM ships",
+            f"SELECT 1 FROM devices WHERE devices.device_id IN {MINE} UNION SELECT 2 FROM ships",
+        ),
+        (
+            "WITH c AS (SELECT name FROM devices) SELECT name FROM c",
+            f"WITH c AS (SELECT name FROM devices WHERE devices.device_id IN {MINE}) SELECT name FROM c",
+        ),
+    ],
+)
+def test_the_filter_is_shown_where_it_filters_before_joining(sql: str, shown: str) -> None:
+    assert _shown(sql) == shown
+    assert "signalbox." not in _shown(sql, admin=True)
+
+
+def test_a_table_with_hidden_columns_shows_only_the_others() -> None:
+    catalog = _catalog(partial=("users",))
+    listed = "user_id, name, email, created_at"
+    assert _shown("SELECT * FROM users u", catalog=catalog) == (
+        f"SELECT * FROM (SELECT {listed} FROM users WHERE users.user_id = 27) AS u"
+    )
+    assert (
+        _shown("SELECT * FROM users", admin=True, catalog=catalog)
+        == f"SELECT * FROM (SELECT {listed} FROM users) AS users"
+    )
+
+
+def test_the_policy_may_allow_more_functions() -> None:
+    with pytest.raises(Refusal, match="similarity may not be called"):
+        check_statement("SELECT similarity(name, 'x') FROM devices", _catalog())
+    policy = POLICY.model_copy(update={"functions": Functions(allow=["similarity"])})
+    check_statement("SELECT similarity(name, 'x') FROM devices", _catalog(policy))
+
+
+def test_a_refusal_says_how_to_mend_it() -> None:
+    for sql, words in (
+        ("SELECT * FROM device", "did you mean 'devices'?"),
+        ("SELECT temprature FROM device_current_data", "did you mean temperature?"),
+        ("SELECT name FROM devices WHERE name ~ 'x'", "use LIKE or ILIKE"),
+        ("SELECT d FROM devices d", "name the columns you need"),
+    ):
+        with pytest.raises(Refusal) as refusal:
+            check_statement(sql, _catalog())
+        assert words in refusal.value.message
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """Nothing but a refusal ever comes out of the check, whatever goes in."""
+    for sql in (text, f"SELECT {text}", f"SELECT name FROM devices WHERE {text}"):
+        try:
+            _shown(sql)
+        except Refusal as refusal:
+            if not refusal.reason:
+                raise AssertionError(sql) from refusal
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\x00\r"), max_size=50))
+def test_a_string_literal_survives_as_it_is(value: str) -> None:
+    literal = "'" + value.replace("'", "''") + "'"
+    tree = sqlglot.parse_one(render(check_statement(f"SELECT {literal} AS x", _catalog()).tree), read="postgres")
+    assert tree.expressions[0].this.this == value
+
+
+def test_line_ends_and_closing_semicolons_are_no_trouble() -> None:
+    assert read_text("SELECT 1\r\n  , 2;\r\n", Limits()) == "SELECT 1\n  , 2"
+    assert read_text("-- what\nSELECT 'ä ß\u200d' ; ", Limits()) == "SELECT 'ä ß\u200d'"
+
+
+def test_a_caller_must_be_able_to_own_rows() -> None:
+    assert sql_caller(Caller("27"), POLICY) == SqlCaller("27", is_admin=False)
+    assert sql_caller(Caller("ops", frozenset({"admin"})), POLICY) == SqlCaller("ops", is_admin=True)
+    for subject in ("ops", "27.0", "027", "+27", " 27", "27;", "2_7", "٢٧", "1" * 19, "-", "27\n"):
+        with pytest.raises(CallerUnfit):
+            sql_caller(Caller(subject), POLICY)
+    by_uuid = POLICY.model_copy(update={"owner": POLICY.owner.model_copy(update={"subject_type": "uuid"})})
+    good = "0b0fcd05-3f3e-4a58-8a4b-9b0d6a3b2f11"
+    assert sql_caller(Caller(good), by_uuid).literal("uuid").sql("postgres") == f"'{good}'"
+    for subject in ("27", good + "0", "{" + good + "}"):
+        with pytest.raises(CallerUnfit):
+            sql_caller(Caller(subject), by_uuid)
+
+
+def test_a_signature_depends_on_every_part() -> None:
+    signer = CallerSigner("s" * 40)
+    base = {"database": "harbour", "backend_pid": 7, "started_us": 1_000_000}
+    signed = signer.sign(SqlCaller("27", is_admin=False), **base)  # type: ignore[arg-type]
+    others = [
+        signer.sign(SqlCaller("31", is_admin=False), **base),  # type: ignore[arg-type]
+        signer.sign(SqlCaller("27", is_admin=True), **base),  # type: ignore[arg-type]
+        signer.sign(SqlCaller("27", is_admin=False), **{**base, "database": "other"}),  # type: ignore[arg-type]
+        signer.sign(SqlCaller("27", is_admin=False), **{**base, "backend_pid": 8}),  # type: ignore[arg-type]
+        signer.sign(SqlCaller("27", is_admin=False), **{**base, "started_us": 1_000_001}),  # type: ignore[arg-type]
+        CallerSigner("t" * 40).sign(SqlCaller("27", is_admin=False), **base),  # type: ignore[arg-type]
+    ]
+    assert len({value[:64] for value in [signed, *others]}) == 7
+    assert signed.endswith(":user:27")
+    with pytest.raises(ValueError, match="at least 32"):
+        CallerSigner("short")
+
+
+@given(st.text(min_size=1, max_size=100), st.binary(max_size=100))
+def test_the_pads_make_the_hmac(secret: str, message: bytes) -> None:
+    inner, outer = hmac_pads(secret)
+    nested = hashlib.sha256(outer + hashlib.sha256(inner + message).digest()).digest()
+    assert nested == hmac.digest(secret.encode(), message, "sha256")
