@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import openai
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable
-from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from pydantic import SecretStr
 
 from services.kit.metrics import MODEL_DURATION, MODEL_TOKENS, exemplar
@@ -26,6 +27,7 @@ from services.kit.telemetry import trace_headers, tracer
 from services.runtime.errors import ModelFailed
 from services.runtime.lenient_client import LenientChatOpenAI
 from services.runtime.routing.calls import noting
+from services.runtime.routing.recorder import CallRecord
 
 INPUT_SUMMARY_LENGTH = 200
 OUTPUT_LENGTH = 2000
@@ -53,13 +55,56 @@ class ModelEndpoint:
     retries: int
 
 
+class RecordedCall:
+    """A model call while it is made: told of the answer, it takes down what the answer cost."""
+
+    def __init__(self, call: CallRecord, span: Span) -> None:
+        self._call = call
+        self._span = span
+
+    def answered(self, answer: AIMessage) -> None:
+        """Takes the tokens from an answer."""
+        usage = answer.usage_metadata
+        self._call["input_tokens"] = usage["input_tokens"] if usage else 0
+        self._call["output_tokens"] = usage["output_tokens"] if usage else 0
+        self._span.set_attribute(GEN_AI_INPUT_TOKENS, self._call["input_tokens"])
+        self._span.set_attribute(GEN_AI_OUTPUT_TOKENS, self._call["output_tokens"])
+
+
+@contextmanager
+def recorded_call(purpose: str, model: str) -> Iterator[RecordedCall]:
+    """Records the model call made inside the context, whoever makes it. Raises ModelFailed for its errors."""
+    attributes = {GEN_AI_OPERATION: GEN_AI_CHAT, GEN_AI_PROVIDER: "openai", GEN_AI_REQUEST_MODEL: model}
+    start = time.perf_counter()
+    outcome = "error"
+    with (
+        tracer().start_as_current_span(
+            f"{GEN_AI_CHAT} {model}", kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
+        ) as span,
+        noting("model", model) as call,
+    ):
+        try:
+            yield RecordedCall(call, span)
+            outcome = "ok"
+        except (openai.OpenAIError, ValueError, TypeError, KeyError) as error:
+            # The client raises plain errors when an endpoint's answer is not of the API's form.
+            span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+            raise ModelFailed(
+                f"the model {model!r} did not answer ({type(error).__name__}); try again later"
+            ) from error
+        finally:
+            MODEL_DURATION.labels(purpose, outcome).observe(time.perf_counter() - start, exemplar())
+    MODEL_TOKENS.labels(purpose, "input").inc(call["input_tokens"])
+    MODEL_TOKENS.labels(purpose, "output").inc(call["output_tokens"])
+
+
 class ChatModel:
     """One model in one role."""
 
     def __init__(self, endpoint: ModelEndpoint, model: str) -> None:
-        self._model = model
+        self.name = model
         # A self-hosted endpoint has no Responses API, and the client's default timeout is none.
-        self._client = LenientChatOpenAI(
+        self.client = LenientChatOpenAI(
             model=model,
             base_url=endpoint.base_url,
             api_key=SecretStr(endpoint.api_key.get_secret_value() or "none"),
@@ -72,50 +117,37 @@ class ChatModel:
         self._bound: dict[str, Runnable[Any, AIMessage]] = {}
 
     async def ask(
-        self, purpose: str, messages: Sequence[BaseMessage], tools: Sequence[dict[str, Any]] = ()
+        self,
+        purpose: str,
+        messages: Sequence[BaseMessage],
+        tools: Sequence[dict[str, Any]] = (),
+        *,
+        tool_choice: str | None = None,
     ) -> tuple[AIMessage, ModelCall]:
-        """Sends messages and returns the answer with its record. Raises ModelFailed."""
-        attributes = {GEN_AI_OPERATION: GEN_AI_CHAT, GEN_AI_PROVIDER: "openai", GEN_AI_REQUEST_MODEL: self._model}
+        """Sends messages and returns the answer with its record; `tool_choice` names the tool that it must be.
+
+        Raises ModelFailed.
+        """
         start = time.perf_counter()
-        outcome = "error"
-        with (
-            tracer().start_as_current_span(
-                f"{GEN_AI_CHAT} {self._model}", kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
-            ) as span,
-            noting("model", self._model) as call,
-        ):
-            try:
-                answer = await self._runnable(tools).ainvoke(list(messages), extra_headers=trace_headers())
-                outcome = "ok"
-            except (openai.OpenAIError, ValueError, TypeError, KeyError) as error:
-                # The client raises plain errors when an endpoint's answer is not of the API's form.
-                span.set_status(Status(StatusCode.ERROR, type(error).__name__))
-                raise ModelFailed(
-                    f"the model {self._model!r} did not answer ({type(error).__name__}); try again later"
-                ) from error
-            finally:
-                MODEL_DURATION.labels(purpose, outcome).observe(time.perf_counter() - start, exemplar())
-            usage = answer.usage_metadata
-            call["input_tokens"] = usage["input_tokens"] if usage else 0
-            call["output_tokens"] = usage["output_tokens"] if usage else 0
-            span.set_attribute(GEN_AI_INPUT_TOKENS, call["input_tokens"])
-            span.set_attribute(GEN_AI_OUTPUT_TOKENS, call["output_tokens"])
-        MODEL_TOKENS.labels(purpose, "input").inc(call["input_tokens"])
-        MODEL_TOKENS.labels(purpose, "output").inc(call["output_tokens"])
+        with recorded_call(purpose, self.name) as call:
+            answer = await self._runnable(tools, tool_choice).ainvoke(list(messages), extra_headers=trace_headers())
+            call.answered(answer)
+        usage = answer.usage_metadata
         return answer, ModelCall(
             purpose=purpose,
-            model=self._model,
+            model=self.name,
             input_summary=messages[-1].text[:INPUT_SUMMARY_LENGTH],
             output=summary_of(answer),
-            input_tokens=call["input_tokens"],
-            output_tokens=call["output_tokens"],
+            input_tokens=usage["input_tokens"] if usage else 0,
+            output_tokens=usage["output_tokens"] if usage else 0,
             elapsed_ms=round((time.perf_counter() - start) * 1000, 3),
         )
 
-    def _runnable(self, tools: Sequence[dict[str, Any]]) -> Runnable[Any, AIMessage]:
-        key = repr(tools)
+    def _runnable(self, tools: Sequence[dict[str, Any]], tool_choice: str | None) -> Runnable[Any, AIMessage]:
+        key = repr((tools, tool_choice))
         if key not in self._bound:
-            self._bound = {key: self._client.bind_tools(tools) if tools else self._client}
+            bound = self.client.bind_tools(tools, tool_choice=tool_choice) if tools else self.client
+            self._bound = {key: bound}
         return self._bound[key]
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from services.runtime.agents.data_chat.graph import make_graph as make_data_chat
 from services.runtime.agents.data_chat.policy import DataChatPolicy
+from services.runtime.agents.sast_triage.graph import make_graph as make_sast_triage
+from services.runtime.agents.sast_triage.policy import SastTriagePolicy
 from services.runtime.routing.graph import NODE_FAILED, AgentGraph
 from services.runtime.routing.table import END, Router, as_dict
 
@@ -26,7 +28,8 @@ class Unwired:
 
 def agent_graphs() -> list[AgentGraph]:
     """Returns the graph of every agent, with its default policy."""
-    return [make_data_chat(Unwired(), DataChatPolicy())]  # type: ignore[arg-type]
+    unwired: Any = Unwired()
+    return [make_data_chat(unwired, DataChatPolicy()), make_sast_triage(unwired, SastTriagePolicy())]
 
 
 def mermaid(graph: AgentGraph) -> str:
@@ -41,7 +44,7 @@ def router_table(router: Router[Any, Any]) -> str:
         changes = ", ".join(
             f"`{name}` = {value!r}" for name, value in (rule.update(rule.name) if rule.update else {}).items()
         )
-        destination = "end" if rule.to == END else rule.to
+        destination = " or ".join("end" if to == END else to for to in rule.destinations)
         lines.append(f"| {number} | `{rule.name}` | {destination} | {changes} |")
     limits = ", ".join(f"`{name}` {value}" for name, value in as_dict(router.policy).items())
     lines += ["", f"Limits ({type(router.policy).__name__}, version `{router.policy_version}`): {limits}.", ""]

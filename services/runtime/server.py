@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from uuid import uuid4
 
 from signalbox.v1.runs_pb2_grpc import add_RunServiceServicer_to_server
 
-from services.kit.client import connect
 from services.kit.identity import GatewayTokenVerifier, RunTokenMinter
 from services.kit.server import Registration, Service
-from services.runtime.agents.agent import Agent
-from services.runtime.agents.data_chat.graph import DataChat
-from services.runtime.agents.data_chat.nodes import DataChatNodes
-from services.runtime.agents.data_chat.policy import DataChatPolicy
-from services.runtime.chat_model import ChatModel, ModelEndpoint
+from services.runtime.agents.registry import open_agents
 from services.runtime.engine.database import open_pool
 from services.runtime.engine.engine import Engine, EngineLimits
 from services.runtime.engine.events import EventStream
@@ -24,10 +18,8 @@ from services.runtime.engine.execution import Dependencies
 from services.runtime.engine.liveness import LivenessLock
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
-from services.runtime.guard_client import GuardClient
 from services.runtime.servicer import RunServicer
 from services.runtime.settings import RuntimeSettings
-from services.runtime.tool_client import ToolClient
 
 
 async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
@@ -39,7 +31,7 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     )
     liveness_dsn = settings.liveness_dsn.get_secret_value() if settings.liveness_dsn else dsn
     await stack.enter_async_context(LivenessLock(liveness_dsn, owner).held())
-    agents = await _agents(settings, stack)
+    agents = await open_agents(settings, stack)
     store = RunStore(pool, owner=owner, lease_s=settings.lease_s)
     shared = Dependencies(
         pool=pool,
@@ -58,20 +50,3 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     return Service(
         [Registration(add_RunServiceServicer_to_server, servicer, "signalbox.v1.RunService")], drain=engine.drain
     )
-
-
-async def _agents(settings: RuntimeSettings, stack: AsyncExitStack) -> Mapping[str, Agent]:
-    guard = await stack.enter_async_context(connect(settings.guard_target, settings))
-    sql = await stack.enter_async_context(connect(settings.sql_executor_target, settings))
-    endpoint = ModelEndpoint(
-        settings.model_base_url, settings.model_api_key, settings.model_timeout_s, settings.model_retries
-    )
-    policy = DataChatPolicy()
-    nodes = DataChatNodes(
-        guard=GuardClient(guard, timeout_s=settings.guard_timeout_s),
-        sql=ToolClient(sql, service="SQL executor", timeout_s=settings.tool_timeout_s),
-        agent_model=ChatModel(endpoint, settings.agent_model),
-        format_model=ChatModel(endpoint, settings.format_model),
-        policy=policy,
-    )
-    return {"data_chat": DataChat(nodes, policy)}

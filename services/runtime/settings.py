@@ -33,6 +33,13 @@ class RuntimeSettings(MigrationSettings):
     guard_target: str = Field(description="gRPC target of the guard.")
     sql_executor_target: str = Field(description="gRPC target of the SQL executor.")
     guard_timeout_s: float = Field(30, gt=0, le=300, description="Seconds that a screening may take.")
+    code_executor_target: str = Field(
+        "", description="gRPC target of the code executor; without it no agent that reads code is offered."
+    )
+    evaluator_target: str = Field(
+        "", description="gRPC target of the evaluator; without it no agent that needs a judge is offered."
+    )
+    evaluator_timeout_s: float = Field(120, gt=0, le=600, description="Seconds that an evaluation may take.")
     tool_timeout_s: float = Field(60, gt=0, le=600, description="Seconds that a tool call may take.")
     run_token_private_key_file: Path = Field(description="PEM Ed25519 key that signs run tokens.")
     caller_token_public_key_file: Path = Field(description="PEM Ed25519 key that verifies the gateway's word.")
@@ -42,3 +49,6 @@ class RuntimeSettings(MigrationSettings):
     model_retries: int = Field(2, ge=0, le=10, description="Repeats of a model call after 429, 5xx or a timeout.")
     agent_model: str = Field(description="Model that agents think with.")
     format_model: str = Field(description="Model that words answers.")
+    triage_model: str = Field("", description="Model that triages a finding; default: agent_model.")
+    research_model: str = Field("", description="Model that gathers code for a finding; default: agent_model.")
+    analysis_model: str = Field("", description="Model that drafts verdicts on findings; default: agent_model.")

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from signalbox.v1 import caller_pb2
+
 from services.kit.identity import Caller
 from services.runtime.routing.graph import AgentGraph
-from services.runtime.routing.state import Budget
+from services.runtime.routing.state import Budget, Spend
 
 
 @dataclass(frozen=True)
@@ -34,3 +36,9 @@ class Agent(Protocol):
 
     def output(self, state: Mapping[str, Any], assigned_input: bytes) -> bytes:
         """Returns the serialized `RunOutput` of a state."""
+
+
+def token_usage(spend: Spend) -> caller_pb2.TokenUsage:
+    """Returns the tokens of what was spent."""
+    given, made = spend["input_tokens"], spend["output_tokens"]
+    return caller_pb2.TokenUsage(input_tokens=given, output_tokens=made, total_tokens=given + made)

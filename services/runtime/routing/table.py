@@ -33,6 +33,14 @@ def always(_facts: object, _policy: object) -> bool:
 
 
 @dataclass(frozen=True)
+class Choice(Generic[FactsT]):
+    """Several destinations of one rule: `pick` names one of `among`, from the facts alone."""
+
+    among: tuple[str, ...]
+    pick: Callable[[FactsT], str]
+
+
+@dataclass(frozen=True)
 class Rule(Generic[FactsT, PolicyT]):
     """A named rule: where to go when its predicate holds, and what that changes in state.
 
@@ -41,9 +49,23 @@ class Rule(Generic[FactsT, PolicyT]):
     """
 
     name: str
-    to: str
+    to: str | Choice[FactsT]
     when: Callable[[FactsT, PolicyT], bool]
     update: Callable[[str], StateUpdate] | None = None
+
+    @property
+    def destinations(self) -> tuple[str, ...]:
+        """Where the rule can lead."""
+        return self.to.among if isinstance(self.to, Choice) else (self.to,)
+
+    def destination(self, facts: FactsT) -> str:
+        """Returns where the rule leads on these facts. Raises InvalidTableError when it picks none of its own."""
+        if not isinstance(self.to, Choice):
+            return self.to
+        picked = self.to.pick(facts)
+        if picked not in self.to.among:
+            raise InvalidTableError(f"{self.name}: {picked!r} is none of {', '.join(self.to.among)}")
+        return picked
 
 
 @dataclass(frozen=True)
@@ -67,7 +89,7 @@ class Verdict:
 
 
 class InvalidTableError(ValueError):
-    """A table that is not total, or names a rule twice."""
+    """A table that is not total, names a rule twice, or has a rule that leads where it does not say."""
 
 
 class Router(Generic[FactsT, PolicyT]):
@@ -97,7 +119,8 @@ class Router(Generic[FactsT, PolicyT]):
         """Rule names by the destination they lead to, in table order."""
         found: dict[str, list[str]] = {}
         for rule in self.rules:
-            found.setdefault(rule.to, []).append(rule.name)
+            for destination in rule.destinations:
+                found.setdefault(destination, []).append(rule.name)
         return found
 
     def decide(self, state: State) -> Verdict:
@@ -109,10 +132,11 @@ class Router(Generic[FactsT, PolicyT]):
         rejected: list[Tried] = []
         for rule in self.rules:
             witness = Witness()
-            held = rule.when(witness.watch(facts), witness.watch(policy or self.policy))
-            if held:
+            watched = witness.watch(facts)
+            if rule.when(watched, witness.watch(policy or self.policy)):
+                destination = rule.destination(watched)
                 update = rule.update(rule.name) if rule.update else {}
-                return Verdict(rule.name, rule.to, update, witness.read, tuple(rejected), as_dict(facts))
+                return Verdict(rule.name, destination, update, witness.read, tuple(rejected), as_dict(facts))
             rejected.append(Tried(rule.name, witness.read))
         raise AssertionError("a total table always decides")
 

@@ -4,7 +4,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from services.runtime.routing.table import END, InvalidTableError, Router, Rule, State, always, policy_version
+from services.runtime.routing.table import (
+    END,
+    Choice,
+    InvalidTableError,
+    Router,
+    Rule,
+    State,
+    always,
+    policy_version,
+)
 
 
 @dataclass(frozen=True)
@@ -77,3 +86,24 @@ def test_policy_versions_follow_the_limits() -> None:
 def test_a_table_that_is_not_total_or_not_clear_is_refused(rules: list[Rule[Facts, Policy]]) -> None:
     with pytest.raises(InvalidTableError, match=r"agent\.route_after_work"):
         Router("agent.route_after_work", facts=facts, policy=Policy(), rules=rules)
+
+
+def choosing(*among: str) -> Router[Facts, Policy]:
+    """A table whose first rule leads where the facts say."""
+    pick = Choice[Facts](among, lambda f: "few" if f.count < 2 else "many")
+    rules = [Rule[Facts, Policy]("sized", pick, lambda f, _: f.count > 0), Rule[Facts, Policy]("none", END, always)]
+    return Router("agent.route_by_size", facts=facts, policy=Policy(), rules=rules)
+
+
+@pytest.mark.parametrize(("count", "destination"), [(1, "few"), (2, "many"), (0, END)])
+def test_one_rule_can_choose_among_destinations(count: int, destination: str) -> None:
+    router = choosing("few", "many")
+    assert router.destinations == {"few": ["sized"], "many": ["sized"], END: ["none"]}
+    verdict = router.decide({"count": count, "done": False})
+    assert verdict.destination == destination
+    assert verdict.grounds == ({"count": count} if count else {})
+
+
+def test_a_rule_cannot_lead_where_it_does_not_say() -> None:
+    with pytest.raises(InvalidTableError, match="sized: 'many' is none of few"):
+        choosing("few").decide({"count": 2, "done": False})

@@ -2,7 +2,7 @@
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from services.runtime.agents.data_chat.messages import INTERNAL, prompt_messages
+from services.runtime.agents.prompt_messages import INTERNAL, prompt_messages
 
 SYSTEM, HUMAN = SystemMessage("be brief"), HumanMessage("how many?")
 

@@ -10,13 +10,13 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from signalbox.v1 import caller_pb2, data_chat_pb2, runs_pb2, table_pb2
 
-from services.runtime.agents.agent import Assignment
+from services.runtime.agents.agent import Assignment, token_usage
 from services.runtime.agents.data_chat.nodes import TOOLS, DataChatNodes
 from services.runtime.agents.data_chat.policy import DataChatPolicy
 from services.runtime.agents.data_chat.routing import make_routers
 from services.runtime.agents.data_chat.state import DataChatState, Turn
 from services.runtime.routing.graph import AgentGraph, RoutedNode
-from services.runtime.routing.state import Budget, Spend
+from services.runtime.routing.state import Budget
 
 NAME = "data_chat"
 VERSION = "1"
@@ -68,12 +68,6 @@ class DataChat:
             debug=_debug(state) if asked.want_debug else None,
         )
         return runs_pb2.RunOutput(data_chat=output).SerializeToString()
-
-
-def token_usage(spend: Spend) -> caller_pb2.TokenUsage:
-    """Returns the tokens of what was spent."""
-    given, made = spend["input_tokens"], spend["output_tokens"]
-    return caller_pb2.TokenUsage(input_tokens=given, output_tokens=made, total_tokens=given + made)
 
 
 def as_csv(table: table_pb2.Table) -> str:

@@ -11,11 +11,11 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from signalbox.v1 import tools_pb2
 
 from services.kit.names import ROLE_ADMIN
-from services.runtime.agents.data_chat.messages import INTERNAL, prompt_messages
 from services.runtime.agents.data_chat.policy import DataChatPolicy
 from services.runtime.agents.data_chat.prompts import prompt
 from services.runtime.agents.data_chat.routing import EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES
 from services.runtime.agents.data_chat.state import ADMIN_BYPASS, ALLOWED, BLOCKED, DataChatState, Turn
+from services.runtime.agents.prompt_messages import INTERNAL, prompt_messages
 from services.runtime.chat_model import ChatModel, ModelCall
 from services.runtime.guard_client import UNAVAILABLE, GuardClient, Screening
 from services.runtime.routing.state import COMPLETED, NEEDS_REVIEW
@@ -29,6 +29,11 @@ REFUSAL_UNSCREENED = (
     "Your question could not be checked just now, so I have not looked at any data. Please try again later."
 )
 NO_ANSWER = "I could not find an answer to that question."
+STOPPED = {
+    "iteration_limit": "It took more rounds than one question gets.",
+    "error_limit": "Too many attempts went wrong.",
+    "budget_exhausted": "What this run may spend was used up first.",
+}
 
 
 @dataclass(frozen=True)
@@ -120,8 +125,12 @@ class DataChatNodes:
         if last is not None and last.text.strip():
             return {"answer": last.text.strip(), "status": COMPLETED}
         wrong = state.get("last_error", "").removeprefix("error: ")
-        answer = f"{NO_ANSWER} The last attempt failed: {wrong}" if wrong else NO_ANSWER
-        return {"answer": answer, "status": NEEDS_REVIEW}
+        parts = [
+            NO_ANSWER,
+            STOPPED.get(state.get("stop_reason", ""), ""),
+            wrong and f"The last attempt failed: {wrong}",
+        ]
+        return {"answer": " ".join(filter(None, parts)), "status": NEEDS_REVIEW}
 
     async def _run_tool(self, asked: RequestedCall, context: NodeContext) -> tuple[str, tools_pb2.ToolOutput | None]:
         if asked.tool not in TOOLS:

@@ -1,0 +1,134 @@
+"""The code bank: every fragment that an investigation has read, in the order it was read; it only grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from signalbox.v1 import sast_pb2
+
+from services.runtime.agents.code_review.finding import last_line, quoted
+
+EMPTY = "(nothing has been read yet)"
+
+
+class Fragment(TypedDict):
+    """Lines of a file at a commit; `symbol` is the definition that starts where the fragment does."""
+
+    file: str
+    first_line: int
+    last_line: int
+    commit: str
+    content: str
+    total_lines: int
+    symbol: str
+
+
+@dataclass(frozen=True)
+class BankLimits:
+    """What a bank may hold: the evaluator takes no more fragments, and a message no more characters."""
+
+    fragments: int = 200
+    chars: int = 1_000_000
+
+
+def fragments_of(data: Mapping[str, Any]) -> list[Fragment]:
+    """Returns the fragments of a code tool's result."""
+    return [_fragment(item) for item in data.get("fragments") or () if item.get("lines")]
+
+
+def _fragment(item: Mapping[str, Any]) -> Fragment:
+    first = int(item["first_line"])
+    enclosing = item.get("enclosing") or {}
+    # Only where the definition starts is it certain that the fragment does not begin inside a comment.
+    symbol = str(enclosing.get("name", "")) if enclosing.get("first_line") == first else ""
+    return Fragment(
+        file=str(item["path"]),
+        first_line=first,
+        last_line=int(item["last_line"]),
+        commit=str(item["commit"]),
+        content="\n".join(item["lines"]),
+        total_lines=int(item["total_lines"]),
+        symbol=symbol,
+    )
+
+
+def new_code(known: Sequence[Fragment], found: Iterable[Fragment], limits: BankLimits) -> list[Fragment]:
+    """Returns the fragments that add lines to what is known and still fit in."""
+    bank = list(known)
+    chars = sum(len(fragment["content"]) for fragment in bank)
+    for fragment in found:
+        fits = len(bank) < limits.fragments and chars + len(fragment["content"]) <= limits.chars
+        if fits and not is_known(bank, fragment["file"], fragment["first_line"], fragment["last_line"]):
+            bank.append(fragment)
+            chars += len(fragment["content"])
+    return bank[len(known) :]
+
+
+def is_known(bank: Iterable[Fragment], file: str, first: int, last: int) -> bool:
+    """Tells whether all lines of a range are in the bank."""
+    missing = set(range(first, last + 1))
+    for fragment in bank:
+        if fragment["file"] == file:
+            missing.difference_update(range(fragment["first_line"], fragment["last_line"] + 1))
+    return not missing
+
+
+def files_of(fragments: Iterable[Fragment]) -> list[str]:
+    """Returns the files that fragments are of, each once."""
+    return list(dict.fromkeys(fragment["file"] for fragment in fragments))
+
+
+def listing(bank: Iterable[Fragment]) -> str:
+    """Returns what has been read, without the code."""
+    lines = [f"- {quoted(f['file'])}:{f['first_line']}-{f['last_line']}{_about(f)}" for f in bank]
+    return "\n".join(lines) or EMPTY
+
+
+def render(bank: Sequence[Fragment], finding: sast_pb2.Finding, max_chars: int) -> str:
+    """Returns the code as a section of a prompt, every line with its number.
+
+    A line of code always starts with a number, so that nothing in it can pass for the end of a fragment. When it is too
+    much, what the finding names and what was read last is kept, and the rest is named.
+    """
+    kept = _kept(bank, finding, max_chars)
+    blocks = [_block(fragment, shown=index in kept) for index, fragment in enumerate(bank)]
+    return "\n".join(["## Code bank", *(blocks or [EMPTY])])
+
+
+def as_protos(bank: Iterable[Fragment]) -> list[sast_pb2.CodeFragment]:
+    """Returns the fragments as the evaluator takes them."""
+    return [sast_pb2.CodeFragment(**fragment) for fragment in bank]
+
+
+def _kept(bank: Sequence[Fragment], finding: sast_pb2.Finding, max_chars: int) -> set[int]:
+    places = [finding.location, *finding.trace, *finding.related]
+    named = [index for index, fragment in enumerate(bank) if any(_holds(fragment, place) for place in places)]
+    newest = [index for index in reversed(range(len(bank))) if index not in set(named)]
+    kept: set[int] = set()
+    left = max_chars
+    for index in [*named, *newest]:
+        if len(bank[index]["content"]) <= left:
+            left -= len(bank[index]["content"])
+            kept.add(index)
+    return kept
+
+
+def _holds(fragment: Fragment, place: sast_pb2.CodeLocation) -> bool:
+    same_file = fragment["file"] == place.file
+    return same_file and fragment["first_line"] <= last_line(place) and place.first_line <= fragment["last_line"]
+
+
+def _about(fragment: Fragment) -> str:
+    return f" ({fragment['symbol']})" if fragment["symbol"] else ""
+
+
+def _block(fragment: Fragment, *, shown: bool) -> str:
+    span = f'lines="{fragment["first_line"]}-{fragment["last_line"]}" of="{fragment["total_lines"]}"'
+    head = f"<code file={quoted(fragment['file'])} {span}"
+    if not shown:
+        return f"{head} left_out/>"
+    lines = fragment["content"].split("\n")
+    numbered = [f"{number} | {line}" for number, line in enumerate(lines, fragment["first_line"])]
+    return "\n".join([f"{head}>", *numbered, "</code>"])

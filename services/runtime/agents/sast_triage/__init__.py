@@ -1,0 +1,1 @@
+"""`sast_triage`: one static-analysis finding, to a verdict with evidence."""

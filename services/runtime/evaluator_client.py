@@ -1,0 +1,86 @@
+"""Asking the evaluator. It is never taken for an approval that it did not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import grpc
+from signalbox.v1 import evaluator_pb2, evaluator_pb2_grpc, sast_pb2
+
+from services.kit.errors import error_detail
+from services.kit.identity import bearer_metadata
+from services.runtime.errors import ServiceFailed
+from services.runtime.routing.calls import noting
+from services.runtime.run_context import RunContext
+
+ResponseT = TypeVar("ResponseT")
+
+
+class EvaluatorClient:
+    """Asks the evaluator service."""
+
+    def __init__(self, channel: grpc.aio.Channel, *, timeout_s: float) -> None:
+        self._stub = evaluator_pb2_grpc.EvaluatorServiceStub(channel)
+        self._timeout_s = timeout_s
+
+    async def evaluate_investigation(
+        self,
+        run: RunContext,
+        finding: sast_pb2.Finding,
+        source: sast_pb2.CodeSource,
+        draft: evaluator_pb2.DraftVerdict,
+        code_bank: Sequence[sast_pb2.CodeFragment],
+        *,
+        last_word: bool,
+    ) -> evaluator_pb2.EvaluateInvestigationResponse:
+        """Returns whether a verdict stands, and what is missing when not. Raises ServiceFailed."""
+        request = evaluator_pb2.EvaluateInvestigationRequest(
+            finding=finding, source=source, draft=draft, code_bank=code_bank, last_word=last_word
+        )
+        with noting("evaluator", "evaluate_investigation") as call:
+            answer = await self._asked(run, self._stub.EvaluateInvestigation, request)
+            call["outcome"] = "final" if answer.is_final else "not_final"
+        _note_model_call(answer.model_call)
+        return answer
+
+    async def critique_verdict(
+        self,
+        run: RunContext,
+        finding: sast_pb2.Finding,
+        source: sast_pb2.CodeSource,
+        draft: evaluator_pb2.DraftVerdict,
+        code_bank: Sequence[sast_pb2.CodeFragment],
+    ) -> evaluator_pb2.CritiqueVerdictResponse:
+        """Returns whether a verdict is approved, or what it lacks. Raises ServiceFailed."""
+        request = evaluator_pb2.CritiqueVerdictRequest(finding=finding, source=source, draft=draft, code_bank=code_bank)
+        with noting("evaluator", "critique_verdict") as call:
+            answer = await self._asked(run, self._stub.CritiqueVerdict, request)
+            call["outcome"] = outcome_word(answer.outcome)
+        _note_model_call(answer.model_call)
+        return answer
+
+    async def _asked(self, run: RunContext, method: Callable[..., Awaitable[ResponseT]], request: object) -> ResponseT:
+        try:
+            return await method(request, timeout=self._timeout_s, metadata=[bearer_metadata(run.token())])
+        except grpc.aio.AioRpcError as error:
+            cause = error_detail(error).reason
+            raise ServiceFailed(
+                f"the evaluator did not judge the verdict ({cause}); try again later",
+                metadata={"service": "evaluator", "cause": cause},
+            ) from error
+
+
+def outcome_word(number: int) -> str:
+    """Returns `approved`, `needs_research` or `needs_reanalysis`, which an unspecified outcome counts as."""
+    name = evaluator_pb2.CritiqueOutcome.Name(number)
+    word = name.removeprefix("CRITIQUE_OUTCOME_").lower()
+    return "needs_reanalysis" if word == "unspecified" else word
+
+
+def _note_model_call(made: evaluator_pb2.EvaluationModelCall) -> None:
+    if not made.model:
+        return
+    with noting("model", made.model) as call:
+        call["input_tokens"] = made.token_usage.input_tokens
+        call["output_tokens"] = made.token_usage.output_tokens
