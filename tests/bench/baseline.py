@@ -1,0 +1,156 @@
+"""The baseline: the same graph in one process, with stock parts and nothing around them.
+
+It reads `{"runs": N, "concurrency": C}` lines and answers each with `{"wall_s": …}`; its CPU is measured from outside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import uuid
+from typing import Annotated, Any, TypedDict
+
+import psycopg
+import uvloop
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
+from pydantic import SecretStr
+
+from services.sql_executor.examples import ExampleStore
+from tests.bench.model_script import AGENT_MODEL, FORMAT_MODEL, GUARD_MODEL, QUESTION
+
+POOL_SIZE = 16
+OBJECT = {"type": "object", "additionalProperties": False}
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": name.replace("_", " "),
+            "parameters": {**OBJECT, "properties": {argument: {"type": "string"}}, "required": [argument]},
+        },
+    }
+    for name, argument in (("get_few_shot_examples", "question"), ("execute_db_query", "query"))
+]
+
+
+class State(TypedDict, total=False):
+    """What the bare graph keeps."""
+
+    question: str
+    allowed: bool
+    messages: Annotated[list[AnyMessage], add_messages]
+    result: str
+    answer: str
+
+
+class Bare:
+    """The nodes."""
+
+    def __init__(self, base_url: str, store: ExampleStore, pool: AsyncConnectionPool[Any]) -> None:
+        def model(name: str) -> ChatOpenAI:
+            return ChatOpenAI(
+                model=name, base_url=base_url, api_key=SecretStr("none"), temperature=0, use_responses_api=False
+            )
+
+        self._guard, self._format = model(GUARD_MODEL), model(FORMAT_MODEL)
+        self._agent = model(AGENT_MODEL).bind_tools(TOOLS)
+        self._store, self._pool = store, pool
+
+    async def screen(self, state: State) -> State:
+        """Asks the guard's model."""
+        answer = await self._guard.ainvoke([SystemMessage("Answer ALLOW or BLOCK."), HumanMessage(state["question"])])
+        return {"allowed": answer.text == "ALLOW"}
+
+    async def agent(self, state: State) -> State:
+        """Asks the agent's model."""
+        added: list[AnyMessage] = []
+        if not state.get("messages"):
+            found = await self._store.nearest(state["question"])
+            examples = "\n\n".join(f"Question: {e.question}\nSQL: {e.sql}" for e in found.examples[:2])
+            added = [
+                SystemMessage(f"You answer questions about a database.\n{examples}"),
+                HumanMessage(state["question"]),
+            ]
+        return {"messages": [*added, await self._agent.ainvoke([*state.get("messages", []), *added])]}
+
+    async def tools(self, state: State) -> State:
+        """Runs the tool that the model asked for."""
+        last = state["messages"][-1]
+        assert isinstance(last, AIMessage)
+        call = last.tool_calls[0]
+        if call["name"] == "get_few_shot_examples":
+            found = await self._store.nearest(call["args"]["question"])
+            text = "\n\n".join(f"Question: {e.question}\nSQL: {e.sql}" for e in found.examples)
+            return {"messages": [ToolMessage(text, tool_call_id=call["id"])]}
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(call["args"]["query"])
+            text = str(await cursor.fetchall())
+        return {"messages": [ToolMessage(text, tool_call_id=call["id"])], "result": text}
+
+    async def format(self, state: State) -> State:
+        """Words the answer."""
+        answer = await self._format.ainvoke([HumanMessage(f"{state['question']}\n{state['result']}")])
+        return {"answer": answer.text}
+
+
+def compile_graph(bare: Bare, saver: AsyncPostgresSaver) -> Any:
+    """Builds the graph with conditional edges."""
+    builder = StateGraph(State)
+    for name, node in (("screen", bare.screen), ("agent", bare.agent), ("tools", bare.tools), ("format", bare.format)):
+        builder.add_node(name, node)
+    builder.add_edge(START, "screen")
+    builder.add_conditional_edges("screen", lambda s: "agent" if s["allowed"] else END, ["agent", END])
+    builder.add_conditional_edges(
+        "agent", lambda s: "tools" if s["messages"][-1].tool_calls else "format", ["tools", "format"]
+    )
+    builder.add_conditional_edges("tools", lambda s: "format" if s.get("result") else "agent", ["format", "agent"])
+    builder.add_edge("format", END)
+    return builder.compile(checkpointer=saver)
+
+
+async def one_run(graph: Any, slots: asyncio.Semaphore) -> None:
+    """One question, start to answer."""
+    async with slots:
+        config = {"configurable": {"thread_id": uuid.uuid4().hex}}
+        state = await graph.ainvoke({"question": QUESTION}, config, durability="sync")
+        assert state["answer"], state
+
+
+async def serve(base_url: str, platform_dsn: str, world_dsn: str) -> None:
+    """Does the batches that standard input asks for."""
+    options = {"autocommit": True, "row_factory": dict_row, "prepare_threshold": 0}
+    async with (
+        AsyncConnectionPool(platform_dsn, min_size=2, max_size=POOL_SIZE, kwargs=options) as checkpoints,
+        AsyncConnectionPool(world_dsn, min_size=2, max_size=8, kwargs={"autocommit": True}) as world,
+        AsyncConnectionPool(world_dsn, min_size=2, max_size=8) as examples,
+    ):
+        saver = AsyncPostgresSaver(checkpoints)  # type: ignore[arg-type]
+        graph = compile_graph(Bare(base_url, ExampleStore(examples), world), saver)
+        loop = asyncio.get_running_loop()
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            asked = json.loads(line)
+            slots = asyncio.Semaphore(asked["concurrency"])
+            start = loop.time()
+            await asyncio.gather(*(one_run(graph, slots) for _ in range(asked["runs"])))
+            sys.stdout.write(json.dumps({"wall_s": loop.time() - start}) + "\n")
+            sys.stdout.flush()
+
+
+def prepare(platform_dsn: str) -> None:
+    """Makes the stock saver's tables."""
+    from langgraph.checkpoint.postgres import PostgresSaver
+
+    with psycopg.connect(platform_dsn, autocommit=True, row_factory=dict_row) as connection:
+        PostgresSaver(connection).setup()
+
+
+if __name__ == "__main__":
+    prepare(sys.argv[2])
+    uvloop.run(serve(*sys.argv[1:4]))
