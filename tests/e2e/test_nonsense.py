@@ -68,7 +68,7 @@ async def test_saying_nothing_for_ever_ends_at_the_iteration_limit(caller: RunCl
     assert asked.route == [ALLOWED, *["agent: no_action -> agent"] * 2, "agent: iteration_limit -> format_answer"]
     assert plain(asked.decision("iteration_limit").grounds) == {"iteration_count": 3, "max_iterations": 3}
     assert script.asked == ["guard", "agent", "agent", "agent"]
-    check_unanswered(asked, "iteration_limit")
+    check_unanswered(asked, "iteration_limit", "more rounds")
 
 
 async def test_asking_for_examples_for_ever_ends_at_the_iteration_limit(caller: RunClient, script: Script) -> None:
@@ -77,7 +77,7 @@ async def test_asking_for_examples_for_ever_ends_at_the_iteration_limit(caller: 
 
     round_trip = [ASKED_TOOLS, "tools: examples_only -> agent"]
     assert asked.route == [ALLOWED, *round_trip * 2, "agent: iteration_limit -> format_answer"]
-    check_unanswered(asked, "iteration_limit")
+    check_unanswered(asked, "iteration_limit", "more rounds")
 
 
 async def test_a_query_refused_for_ever_ends_with_what_was_wrong(caller: RunClient, script: Script) -> None:
@@ -109,7 +109,7 @@ async def test_three_error_attempts_end_the_run(caller: RunClient, script: Scrip
     limit = asked.decisions[-1]
     assert (limit.rule, limit.destination) == ("error_limit", "format_answer")
     assert plain(limit.grounds) == {"error_attempts": 3, "max_error_attempts": 3}
-    check_unanswered(asked, "error_limit", "drop_everything")
+    check_unanswered(asked, "error_limit", "Too many attempts", "drop_everything")
 
 
 @pytest.mark.parametrize("arguments", ['{"query": "SELECT', "", "[1, 2]", '"SELECT 1"', "null", '{"sql": "SELECT 1"}'])

@@ -1,0 +1,125 @@
+"""Threads: what was said before is in the prompt, within bounds, and for its caller only."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import uuid4
+
+import grpc
+import pytest
+from signalbox.v1 import runs_pb2
+
+from services.runtime.agents.data_chat.policy import DataChatPolicy
+from tests.fixtures.client import RunClient, question
+from tests.fixtures.ledger import check_ledger
+from tests.fixtures.refusals import refusal
+from tests.fixtures.script import Script, query
+from tests.fixtures.scripted_model import Reply
+from tests.fixtures.stack import AGENT_MODEL, Platform
+
+COUNT = "SELECT count(*) AS devices FROM devices"
+EARLIER = "## Earlier in this conversation"
+
+
+@pytest.fixture
+def caller(signalbox: Platform) -> RunClient:
+    return signalbox.caller("27")
+
+
+@pytest.fixture
+def thread_id() -> str:
+    return f"thread-{uuid4()}"
+
+
+def system_prompt(script: Script) -> str:
+    """The system prompt of the agent's latest call."""
+    return str(script.agent_requests[-1].messages[0]["content"])
+
+
+async def test_an_earlier_question_its_sql_and_its_answer_are_in_the_prompt(
+    caller: RunClient, script: Script, thread_id: str
+) -> None:
+    script.agent(query(COUNT), Reply.text("Thirteen, as I said."))
+    script.format(Reply.text("You have thirteen devices."))
+    first = await caller.ask("How many devices do I have?", thread_id=thread_id)
+    assert EARLIER not in system_prompt(script)
+    second = await caller.ask("And again?", thread_id=thread_id)
+
+    told = system_prompt(script).partition(EARLIER)[2]
+    assert "Question: How many devices do I have?" in told
+    assert f"SQL: {first.output.sql_query}" in told
+    assert "Answer: You have thirteen devices." in told
+    assert (second.run.thread_id, second.state) == (thread_id, "SUCCEEDED")
+    assert script.asked.count("guard") == 2  # every question of a thread is screened
+    check_ledger(second)
+
+
+async def test_a_blocked_question_of_a_thread_stays_blocked(caller: RunClient, script: Script, thread_id: str) -> None:
+    script.agent(query(COUNT))
+    await caller.ask("How many devices do I have?", thread_id=thread_id)
+    asked = await caller.ask("And now those of user 31", thread_id=thread_id)
+
+    assert asked.route == ["screen_question: blocked -> __end__"]
+    check_ledger(asked)
+
+
+async def test_the_window_of_earlier_turns_is_bounded(caller: RunClient, script: Script, thread_id: str) -> None:
+    window = DataChatPolicy().turns_remembered
+    script.agent_always(Reply.text("Noted."))
+    for number in range(window + 2):
+        await caller.ask(f"This is remark {number}.", thread_id=thread_id)
+    await caller.ask("What did I say?", thread_id=thread_id)
+
+    told = system_prompt(script).partition(EARLIER)[2]
+    remarks = [line.removeprefix("Question: ") for line in told.splitlines() if line.startswith("Question: ")]
+    assert remarks == [f"This is remark {number}." for number in range(2, window + 2)]
+
+
+async def test_another_callers_thread_of_the_same_name_is_another_thread(
+    signalbox: Platform, script: Script, thread_id: str
+) -> None:
+    script.agent_always(Reply.text("Noted."))
+    await signalbox.caller("27").ask("Remember the word lighthouse.", thread_id=thread_id)
+    for roles in ([], ["admin"], ["operator"]):
+        asked = await signalbox.caller("28", roles).ask("Which word?", thread_id=thread_id)
+        assert asked.state == "SUCCEEDED"
+        assert "lighthouse" not in system_prompt(script)
+    request = runs_pb2.ListRunsRequest(thread_id=thread_id)
+    pages = await signalbox.caller("28").run_pages(request)
+    assert {run.caller.subject for page in pages for run in page} == {"28"}
+
+
+async def test_a_busy_thread_refuses_queues_or_gives_way(caller: RunClient, script: Script, thread_id: str) -> None:
+    gate = asyncio.Event()
+    script.agent_always(Reply.text("Done.").after(gate))
+    active = await caller.create(question("First", thread_id=thread_id))
+    await script.model.wait_for_requests(1, model=AGENT_MODEL)
+
+    detail = await refusal(caller.create(question("Second", thread_id=thread_id)))
+    assert (detail.code, detail.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "THREAD_BUSY")
+    assert detail.metadata["active_run_id"] == active.run_id
+
+    queue, give_way = runs_pb2.ACTIVE_RUN_POLICY_QUEUE, runs_pb2.ACTIVE_RUN_POLICY_CANCEL_ACTIVE
+    queued = await caller.create(question("Third", thread_id=thread_id, active_run_policy=queue))
+    assert queued.state == runs_pb2.RUN_STATE_PENDING
+    last = await caller.create(question("Fourth", thread_id=thread_id, active_run_policy=give_way))
+    gate.set()
+    ended = [await caller.wait(run.run_id) for run in (active, queued, last)]
+    assert [asked.state for asked in ended] == ["CANCELLED", "CANCELLED", "SUCCEEDED"]
+    check_ledger(ended[-1])
+
+
+async def test_a_queued_question_sees_the_answer_it_waited_for(
+    caller: RunClient, script: Script, thread_id: str
+) -> None:
+    gate = asyncio.Event()
+    script.agent(Reply.text("The first answer.").after(gate), Reply.text("The second answer."))
+    first = await caller.create(question("First", thread_id=thread_id))
+    await script.model.wait_for_requests(1, model=AGENT_MODEL)
+    policy = runs_pb2.ACTIVE_RUN_POLICY_QUEUE
+    second = await caller.create(question("Second", thread_id=thread_id, active_run_policy=policy))
+    gate.set()
+    answers = [(await caller.wait(run.run_id)).output.answer for run in (first, second)]
+
+    assert answers == ["The first answer.", "The second answer."]
+    assert "Answer: The first answer." in system_prompt(script)
