@@ -33,7 +33,8 @@ class Special:
     commit: str = ""
 
 
-Files = Mapping[str | bytes, bytes | str | Special]
+Content = bytes | str | Special
+Files = Mapping[str, Content] | Mapping[str, str] | Mapping[str | bytes, Content]
 
 
 class GitRepository:
@@ -50,6 +51,12 @@ class GitRepository:
             ["git", *arguments], cwd=self.path, env=_ENVIRONMENT, check=True, capture_output=True, text=True, timeout=60
         )
         return done.stdout.strip()
+
+    def content(self, name: str) -> bytes:
+        """Returns what git holds under a name such as `commit:path`."""
+        blob = self.git("rev-parse", name)
+        whole = zlib.decompress((self.path / ".git" / "objects" / blob[:2] / blob[2:]).read_bytes())
+        return whole.partition(b"\0")[2]
 
     def commit(self, files: Files, branch: str = "main") -> str:
         """Commits exactly these files, points a branch at the commit and returns its id."""

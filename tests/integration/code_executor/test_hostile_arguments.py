@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.integration.code_executor.conftest import Executor
-from tests.integration.code_executor.git_repository import LINK, GitRepository, Special
+from tests.integration.code_executor.git_repository import LINK, Content, GitRepository, Special
 
 HOSTILE_PATHS = [
     ("../../../../etc/passwd", "path_traversal"),
@@ -154,8 +154,9 @@ OTHER: list[tuple[str, dict[str, Any], str]] = [
 AS_TEXT: list[tuple[str, dict[str, Any]]] = [
     ("search_codebase", {"pattern": pattern, **more})
     for pattern in (
-        "--files", "--pre=sh", "-e", "--", "-f/etc/passwd", "--hostname-bin=sh", "--no-ignore-vcs", "--follow", "-uuu",
-        "--search-zip", "--type-add=x:include:all", "$(touch pwned)", "`id`", "; id", "%s%n", "{{7*7}}", "\u202e", "../",
+        "--files", "--pre=sh", "-e", "--", "-f/etc/passwd", "--hostname-bin=sh", "--no-ignore-vcs", "--follow",
+        "-uuu", "--search-zip", "--type-add=x:include:all", "$(touch pwned)", "`id`", "; id", "%s%n", "{{7*7}}",
+        "\u202e", "../",
     )
     for more in ({}, {"regex": False, "ignore_case": True})
 ]  # fmt: skip
@@ -195,9 +196,12 @@ AS_TEXT += [
 
 @pytest.fixture
 def commit(repository: GitRepository) -> str:
-    return repository.commit(
-        {"src/app.py": "def run():\n    return 1\n", "link": Special(LINK, b"/etc"), "lines.txt": "a" * 20_000 + "\n"}
-    )
+    files: dict[str, Content] = {
+        "src/app.py": "def run():\n    return 1\n",
+        "link": Special(LINK, b"/etc"),
+        "lines.txt": "a" * 20_000 + "\n",
+    }
+    return repository.commit(files)
 
 
 def test_there_are_enough_hostile_calls() -> None:

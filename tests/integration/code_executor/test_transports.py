@@ -165,9 +165,7 @@ async def test_redirects_are_not_followed(make_executor: MakeExecutor, repositor
     assert (answer.reason, answer.retryable) == ("repository_unavailable", True)
 
 
-async def test_a_server_that_is_away_may_be_asked_again(
-    make_executor: MakeExecutor, repository: GitRepository, root: Path
-) -> None:
+async def test_a_server_that_is_away_may_be_asked_again(make_executor: MakeExecutor, repository: GitRepository) -> None:
     commit = repository.commit({"a.py": "x = 1\n"})
     url = f"http://127.0.0.1:{free_port()}/"
     async with make_executor(code_url_prefixes=(url,)) as executor:

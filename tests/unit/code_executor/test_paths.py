@@ -196,10 +196,9 @@ PIECES = [*"abc./\\~%:-\0\n ", "..", ".git", "src", "app.py", "docs", "\uff0e", 
 def test_whatever_is_asked_only_the_commits_own_paths_come_back(path: str) -> None:
     try:
         found = resolve(SNAPSHOT, path)
-    except PathRefused as refused:
-        assert refused.reason.startswith("path_")
-    else:
-        assert found in SNAPSHOT.entries or found in SNAPSHOT.directories
+    except PathRefused:
+        return
+    assert found in SNAPSHOT.entries or found in SNAPSHOT.directories
 
 
 @pytest.mark.parametrize(

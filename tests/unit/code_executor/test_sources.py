@@ -174,7 +174,7 @@ async def test_alternates_that_go_round_are_refused(root: Path) -> None:
 @pytest.mark.parametrize(
     "commit",
     ["", "main", "HEAD", "HEAD~1", "a" * 39, "a" * 41, "A" * 40, "g" * 40, "a" * 40 + "\n", "-" + "a" * 39, "a" * 64,
-     "refs/heads/main", "a" * 40 + "^{tree}", "a" * 40 + ":x", "@{-1}", "０" * 40],
+     "refs/heads/main", "a" * 40 + "^{tree}", "a" * 40 + ":x", "@{-1}", "\uff10" * 40],
 )  # fmt: skip
 def test_a_commit_must_be_a_full_id(commit: str) -> None:
     with pytest.raises(SourceRefused) as refused:

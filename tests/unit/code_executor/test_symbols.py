@@ -144,8 +144,9 @@ DEFINITIONS = [
         ("Reader.Read", "declaration", 7, 7), ("Max", "variable", 8, 8), ("Default", "variable", 10, 10),
     ]),
     ("javascript", JAVASCRIPT, [
-        ("handler", "function", 1, 1), ("arrow", "function", 2, 2), ("Api", "class", 3, 7), ("Api.get", "function", 4, 4),
-        ("Api.load", "function", 5, 5), ("Api.handle", "function", 6, 6), ("exports.helper", "function", 8, 8),
+        ("handler", "function", 1, 1), ("arrow", "function", 2, 2), ("Api", "class", 3, 7),
+        ("Api.get", "function", 4, 4), ("Api.load", "function", 5, 5),
+        ("Api.handle", "function", 6, 6), ("exports.helper", "function", 8, 8),
         ("table", "variable", 9, 9), ("entry", "function", 9, 9), ("other", "function", 9, 9),
         ("LIMIT", "variable", 10, 10), ("outer", "function", 11, 14),
     ]),
@@ -261,7 +262,8 @@ def test_a_partly_qualified_name_matches(asked: str, matches: bool) -> None:
     ("path", "language"),
     [
         ("a/b.py", "python"), ("x.C", "c"), ("x.hpp", "cpp"), ("x.h", "cpp"), ("X.java", "java"), ("x.go", "go"),
-        ("x.mjs", "javascript"), ("x.ts", "typescript"), ("x.tsx", "tsx"), ("x.rb", None), ("py", None), (".py", "python"),
+        ("x.mjs", "javascript"), ("x.ts", "typescript"), ("x.tsx", "tsx"), ("x.rb", None), ("py", None),
+        (".py", "python"),
     ],
 )  # fmt: skip
 def test_languages_by_name(path: str, language: str | None) -> None:

@@ -1,0 +1,18 @@
+"""The code executor keeps the contract of every executor."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.executor_conformance import ReadingExecutorContract, Sample, Subject
+from tests.integration.code_executor.conftest import Executor
+from tests.integration.code_executor.git_repository import GitRepository
+
+
+class TestCodeExecutor(ReadingExecutorContract):
+    @pytest.fixture
+    def subject(self, executor: Executor, repository: GitRepository) -> Subject:
+        commit = repository.commit({"main.py": "print('one')\n"})
+        source = {"repository": str(repository.path), "commit": commit}
+        reading = Sample("read_file", {"source": source, "path": "main.py"})
+        return Subject(executor.stub, executor.keys, reading)
