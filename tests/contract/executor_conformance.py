@@ -1,0 +1,272 @@
+"""The contract of `ToolExecutorService` as a suite that any executor can be put through.
+
+    class TestMyExecutor(WritingExecutorContract):          # ReadingExecutorContract when no tool writes
+        @pytest.fixture
+        async def subject(self) -> AsyncIterator[Subject]:
+            async with running(...) as service, grpc.aio.insecure_channel(service.address) as channel:
+                stub = ToolExecutorServiceStub(channel)
+                yield Subject(stub, keys, reading=Sample("read_counter", {"name": "a"}),
+                              writing=Sample("increment_counter", {...}, {...}, effects=count))
+
+A sample is a call that succeeds. `others` are valid arguments that differ; `failing` ones make the tool refuse, with a
+`ToolError`; `effects` counts how often a write has been applied.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import grpc
+import pytest
+from google.protobuf import json_format
+from jsonschema import Draft202012Validator
+from signalbox.v1 import tools_pb2
+
+from services.kit.errors import error_detail
+from services.kit.identity import Caller, KeyPair, RunClaims, RunTokenMinter, bearer_metadata, generate_keypair
+
+if TYPE_CHECKING:
+    from signalbox.v1.tools_pb2_grpc import ToolExecutorServiceAsyncStub
+
+TIMEOUT_S = 60.0
+DENIED = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.FAILED_PRECONDITION)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A tool call that succeeds, and its variants."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    others: Mapping[str, Any] | None = None
+    failing: Mapping[str, Any] | None = None
+    effects: Callable[[], Awaitable[int]] | None = None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An executor under test: how to reach it, the keys it trusts, and calls to make."""
+
+    stub: ToolExecutorServiceAsyncStub
+    keys: KeyPair
+    reading: Sample
+    writing: Sample | None = None
+    caller: Caller = field(default_factory=lambda: Caller("27"))
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """The tools that the samples call."""
+        return frozenset(sample.tool for sample in (self.reading, self.writing) if sample)
+
+
+@dataclass(frozen=True)
+class RunOf:
+    """A run that calls the executor, at an epoch and from a checkpoint."""
+
+    subject: Subject
+    run_id: str = field(default_factory=lambda: str(uuid4()))
+    epoch: int = 1
+    checkpoint_id: str = "checkpoint-1"
+
+    def token(self, *, keys: KeyPair | None = None, ttl_s: int = 600, **claims: Any) -> str:
+        """A run token; `claims` replace those of the run."""
+        said = {
+            "caller": self.subject.caller,
+            "run_id": self.run_id,
+            "agent": "conformance",
+            "tools": self.subject.tools,
+            "epoch": self.epoch,
+        }
+        return RunTokenMinter((keys or self.subject.keys).private_pem, ttl_s=ttl_s).mint(
+            RunClaims(**{**said, **claims})
+        )
+
+    async def call(
+        self,
+        sample: Sample,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        tool_call_id: str = "call-1",
+        token: str | None = None,
+        metadata: tuple[tuple[str, str], ...] | None = None,
+        **request: Any,
+    ) -> tools_pb2.CallToolResponse:
+        """Makes a call; `request` replaces fields of the request."""
+        key = tools_pb2.IdempotencyKey(run_id=self.run_id, checkpoint_id=self.checkpoint_id, tool_call_id=tool_call_id)
+        fields = {"tool": sample.tool, "idempotency_key": key, "epoch": self.epoch, **request}
+        message = tools_pb2.CallToolRequest(**fields)
+        message.arguments.update(sample.arguments if arguments is None else arguments)
+        sent = (bearer_metadata(token or self.token()),) if metadata is None else metadata
+        return await self.subject.stub.CallTool(message, metadata=sent, timeout=TIMEOUT_S)
+
+    async def refused(self, sample: Sample, *others: Any, **more: Any) -> tuple[grpc.StatusCode, str]:
+        """Makes a call that is refused, and returns code and reason."""
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await self.call(sample, *others, **more)
+        detail = error_detail(raised.value)
+        return detail.code, detail.reason
+
+
+class ReadingExecutorContract:
+    """What every executor keeps: who may call, for which run, and what its tools say of themselves."""
+
+    async def test_tools_describe_themselves(self, subject: Subject) -> None:
+        metadata = (bearer_metadata(RunOf(subject).token()),)
+        listed = (
+            await subject.stub.ListTools(tools_pb2.ListToolsRequest(), metadata=metadata, timeout=TIMEOUT_S)
+        ).tools
+        names = [tool.name for tool in listed]
+        assert names == sorted(set(names))
+        assert subject.tools <= set(names)
+        for tool in listed:
+            assert tool.description
+            schema = json_format.MessageToDict(tool.input_schema)
+            Draft202012Validator.check_schema(schema)
+            assert schema["type"] == "object"
+        read_only = {tool.name: tool.read_only for tool in listed}
+        assert read_only[subject.reading.tool]
+        assert subject.writing is None or not read_only[subject.writing.tool]
+
+    async def test_listing_needs_a_token(self, subject: Subject) -> None:
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await subject.stub.ListTools(tools_pb2.ListToolsRequest(), timeout=TIMEOUT_S)
+        assert raised.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+    async def test_a_call_needs_a_token_of_the_runtime(self, subject: Subject) -> None:
+        run = RunOf(subject)
+        bad = [
+            (),
+            (("authorization", "Bearer nonsense"),),
+            (bearer_metadata(run.token(keys=generate_keypair())),),
+            (bearer_metadata(run.token(ttl_s=-600)),),
+        ]
+        for metadata in bad:
+            code, _ = await run.refused(subject.reading, metadata=metadata)
+            assert code is grpc.StatusCode.UNAUTHENTICATED, metadata
+
+    async def test_a_tool_that_the_token_does_not_name_is_refused(self, subject: Subject) -> None:
+        run = RunOf(subject)
+        code, reason = await run.refused(subject.reading, token=run.token(tools=frozenset({"another"})))
+        assert (code, reason) == (grpc.StatusCode.PERMISSION_DENIED, "TOOL_NOT_ALLOWED")
+
+    async def test_an_unknown_tool_is_not_found(self, subject: Subject) -> None:
+        run = RunOf(subject)
+        token = run.token(tools=frozenset({"no_such_tool"}))
+        code, reason = await run.refused(subject.reading, token=token, tool="no_such_tool")
+        assert (code, reason) == (grpc.StatusCode.NOT_FOUND, "UNKNOWN_TOOL")
+
+    async def test_the_run_is_the_tokens(self, subject: Subject) -> None:
+        run = RunOf(subject)
+        code, _ = await run.refused(subject.reading, token=run.token(run_id=str(uuid4())))
+        assert code in DENIED
+
+    async def test_the_epoch_is_the_tokens(self, subject: Subject) -> None:
+        run = RunOf(subject)
+        code, _ = await run.refused(subject.reading, token=run.token(epoch=2))
+        assert code in DENIED
+
+    async def test_arguments_that_do_not_fit_are_told_to_the_model(self, subject: Subject) -> None:
+        answer = await RunOf(subject).call(subject.reading, {"no_such_argument": True})
+        assert answer.WhichOneof("outcome") == "error"
+        assert answer.error.reason
+        assert answer.error.message
+
+    async def test_a_repeated_read_is_answered_the_same(self, subject: Subject) -> None:
+        run = RunOf(subject)
+        first, again = await run.call(subject.reading), await run.call(subject.reading)
+        assert first.WhichOneof("outcome") == "output", first
+        assert first == again
+
+
+class WritingExecutorContract(ReadingExecutorContract):
+    """What an executor with writing tools keeps besides: each call takes effect once, and no epoch goes back."""
+
+    async def test_a_repeat_takes_no_effect_and_gets_the_first_result(self, subject: Subject) -> None:
+        write, run = _writing(subject), RunOf(subject)
+        before = await _effects(write)
+        first, again = await run.call(write), await run.call(write)
+        assert first.WhichOneof("outcome") == "output", first
+        assert first == again
+        assert await _effects(write) == before + 1
+
+    async def test_repeats_at_the_same_time_take_effect_once(self, subject: Subject) -> None:
+        write, run = _writing(subject), RunOf(subject)
+        before = await _effects(write)
+        answers = await asyncio.gather(*(run.call(write) for _ in range(8)))
+        assert all(answer == answers[0] for answer in answers)
+        assert await _effects(write) == before + 1
+
+    async def test_a_repeat_after_a_takeover_gets_the_first_result(self, subject: Subject) -> None:
+        write, run = _writing(subject), RunOf(subject)
+        before = await _effects(write)
+        first = await run.call(write)
+        assert await RunOf(subject, run.run_id, epoch=2).call(write) == first
+        assert await _effects(write) == before + 1
+
+    async def test_each_part_of_the_key_tells_calls_apart(self, subject: Subject) -> None:
+        write, run = _writing(subject), RunOf(subject)
+        before = await _effects(write)
+        await run.call(write)
+        await run.call(write, tool_call_id="call-2")
+        await RunOf(subject, run.run_id, checkpoint_id="checkpoint-2").call(write)
+        await RunOf(subject).call(write)
+        assert await _effects(write) == before + 4
+
+    async def test_a_key_is_not_used_for_other_arguments(self, subject: Subject) -> None:
+        write, run = _writing(subject), RunOf(subject)
+        before = await _effects(write)
+        first = await run.call(write)
+        assert write.others is not None
+        code, reason = await run.refused(write, write.others)
+        assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "KEY_REUSED")
+        assert await run.call(write) == first
+        assert await _effects(write) == before + 1
+
+    async def test_a_lower_epoch_is_refused(self, subject: Subject) -> None:
+        write, run = _writing(subject), RunOf(subject)
+        before = await _effects(write)
+        await RunOf(subject, run.run_id, epoch=3).call(write)
+        for stale in (1, 2):
+            late = RunOf(subject, run.run_id, epoch=stale)
+            for tool_call_id in ("call-1", "call-new"):
+                code, reason = await late.refused(write, tool_call_id=tool_call_id)
+                assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "STALE_EPOCH")
+        await RunOf(subject, run.run_id, epoch=3).call(write, tool_call_id="call-2")
+        await RunOf(subject, epoch=1).call(write)  # another run's epochs are its own
+        assert await _effects(write) == before + 3
+
+    async def test_a_refusal_is_kept_as_the_result(self, subject: Subject) -> None:
+        write, run = _writing(subject), RunOf(subject)
+        if write.failing is None:
+            pytest.skip("no arguments make this tool refuse")
+        before = await _effects(write)
+        first, again = await run.call(write, write.failing), await run.call(write, write.failing)
+        assert first.WhichOneof("outcome") == "error", first
+        assert first == again
+        assert await _effects(write) == before
+
+    async def test_a_call_without_a_whole_key_is_refused(self, subject: Subject) -> None:
+        write, run = _writing(subject), RunOf(subject)
+        before = await _effects(write)
+        for key in (
+            tools_pb2.IdempotencyKey(run_id=run.run_id, tool_call_id="call-1"),
+            tools_pb2.IdempotencyKey(run_id=run.run_id, checkpoint_id="checkpoint-1"),
+            tools_pb2.IdempotencyKey(run_id=run.run_id, checkpoint_id="checkpoint-1", tool_call_id="x" * 257),
+        ):
+            code, _ = await run.refused(write, idempotency_key=key)
+            assert code is grpc.StatusCode.INVALID_ARGUMENT
+        assert await _effects(write) == before
+
+
+def _writing(subject: Subject) -> Sample:
+    assert subject.writing is not None, "this suite needs a sample that writes"
+    return subject.writing
+
+
+async def _effects(sample: Sample) -> int:
+    assert sample.effects is not None, "this suite needs to count effects"
+    return await sample.effects()
