@@ -6,10 +6,9 @@ import time
 from dataclasses import dataclass
 
 import grpc
-import openai
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from services.kit import deadline
+from services.kit.completions import CompletionError, Completions, Endpoint
 from services.kit.errors import SignalboxError
 from services.kit.metrics import MODEL_DURATION, MODEL_TOKENS, exemplar
 from services.kit.names import (
@@ -20,7 +19,7 @@ from services.kit.names import (
     GEN_AI_PROVIDER,
     GEN_AI_REQUEST_MODEL,
 )
-from services.kit.telemetry import trace_headers, tracer
+from services.kit.telemetry import tracer
 
 
 class ModelUnavailable(SignalboxError):
@@ -43,12 +42,11 @@ class Completion:
 
 
 class ModelClient:
-    """Asks one model. The caller closes it."""
+    """Asks one model. Whoever makes it closes it."""
 
     def __init__(self, *, base_url: str, api_key: str, model: str, timeout_s: float, retries: int = 1) -> None:
         self._model = model
-        self._timeout_s = timeout_s
-        self._client = openai.AsyncOpenAI(base_url=base_url, api_key=api_key or "none", max_retries=retries)
+        self._completions = Completions(Endpoint(base_url, api_key, timeout_s, retries))
 
     async def complete(self, purpose: str, *, system: str, user: str, max_tokens: int = 256) -> Completion:
         """Sends a system and a user message and returns the answer. Raises ModelUnavailable."""
@@ -61,9 +59,9 @@ class ModelClient:
             try:
                 completion = await self._ask(system, user, max_tokens, start)
                 outcome = "ok"
-            except openai.OpenAIError as error:
-                span.set_status(Status(StatusCode.ERROR, type(error).__name__))
-                raise ModelUnavailable(f"the model {self._model!r} did not answer: {type(error).__name__}") from error
+            except CompletionError as error:
+                span.set_status(Status(StatusCode.ERROR, error.kind))
+                raise ModelUnavailable(f"the model {self._model!r} did not answer ({error.kind})") from error
             finally:
                 MODEL_DURATION.labels(purpose, outcome).observe(time.perf_counter() - start, exemplar())
             span.set_attribute(GEN_AI_INPUT_TOKENS, completion.input_tokens)
@@ -73,25 +71,23 @@ class ModelClient:
         return completion
 
     async def _ask(self, system: str, user: str, max_tokens: int, start: float) -> Completion:
-        answer = await self._client.chat.completions.create(
-            model=self._model,
-            messages=[{"role": "system", "content": system}, {"role": "user", "content": user}],
-            max_tokens=max_tokens,
-            temperature=0,
-            timeout=deadline.remaining(self._timeout_s),
-            extra_headers=trace_headers(),
+        answer = await self._completions.create(
+            {
+                "model": self._model,
+                "messages": [{"role": "system", "content": system}, {"role": "user", "content": user}],
+                "max_tokens": max_tokens,
+                "temperature": 0,
+            }
         )
-        if not answer.choices:
-            raise ModelUnavailable(f"the model {self._model!r} answered with no choice")
-        usage = answer.usage
+        usage = answer.get("usage") or {}
         return Completion(
-            text=answer.choices[0].message.content or "",
-            model=answer.model,
-            input_tokens=usage.prompt_tokens if usage else 0,
-            output_tokens=usage.completion_tokens if usage else 0,
+            text=(answer["choices"][0].get("message") or {}).get("content") or "",
+            model=answer.get("model") or self._model,
+            input_tokens=usage.get("prompt_tokens") or 0,
+            output_tokens=usage.get("completion_tokens") or 0,
             elapsed_ms=(time.perf_counter() - start) * 1000,
         )
 
     async def close(self) -> None:
         """Closes the connections."""
-        await self._client.close()
+        await self._completions.close()

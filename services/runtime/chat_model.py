@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypedDict
 
-import openai
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
-from pydantic import SecretStr
 
+from services.kit.completions import CompletionError, Completions
 from services.kit.metrics import MODEL_DURATION, MODEL_TOKENS, exemplar
 from services.kit.names import (
     GEN_AI_CHAT,
@@ -23,9 +21,9 @@ from services.kit.names import (
     GEN_AI_PROVIDER,
     GEN_AI_REQUEST_MODEL,
 )
-from services.kit.telemetry import trace_headers, tracer
+from services.kit.telemetry import tracer
 from services.runtime.errors import ModelFailed
-from services.runtime.lenient_client import LenientChatOpenAI
+from services.runtime.lenient_client import make_client
 from services.runtime.routing.calls import noting
 from services.runtime.routing.recorder import CallRecord
 
@@ -45,14 +43,10 @@ class ModelCall(TypedDict):
     elapsed_ms: float
 
 
-@dataclass(frozen=True)
-class ModelEndpoint:
-    """Where models are, and how patient to be with them."""
-
-    base_url: str
-    api_key: SecretStr
-    timeout_s: float
-    retries: int
+def is_transient(error: Exception) -> bool:
+    """Tells whether a failed model call may succeed when made again: 429, 5xx, no connection, no answer in time."""
+    cause = error.__cause__ if isinstance(error, ModelFailed) else error
+    return isinstance(cause, CompletionError) and cause.retryable
 
 
 class RecordedCall:
@@ -86,12 +80,9 @@ def recorded_call(purpose: str, model: str) -> Iterator[RecordedCall]:
         try:
             yield RecordedCall(call, span)
             outcome = "ok"
-        except (openai.OpenAIError, ValueError, TypeError, KeyError) as error:
-            # The client raises plain errors when an endpoint's answer is not of the API's form.
-            span.set_status(Status(StatusCode.ERROR, type(error).__name__))
-            raise ModelFailed(
-                f"the model {model!r} did not answer ({type(error).__name__}); try again later"
-            ) from error
+        except CompletionError as error:
+            span.set_status(Status(StatusCode.ERROR, error.kind))
+            raise ModelFailed(f"the model {model!r} did not answer ({error.kind}); try again later") from error
         finally:
             MODEL_DURATION.labels(purpose, outcome).observe(time.perf_counter() - start, exemplar())
     MODEL_TOKENS.labels(purpose, "input").inc(call["input_tokens"])
@@ -101,19 +92,9 @@ def recorded_call(purpose: str, model: str) -> Iterator[RecordedCall]:
 class ChatModel:
     """One model in one role."""
 
-    def __init__(self, endpoint: ModelEndpoint, model: str) -> None:
+    def __init__(self, completions: Completions, model: str) -> None:
         self.name = model
-        # A self-hosted endpoint has no Responses API, and the client's default timeout is none.
-        self.client = LenientChatOpenAI(
-            model=model,
-            base_url=endpoint.base_url,
-            api_key=SecretStr(endpoint.api_key.get_secret_value() or "none"),
-            timeout=endpoint.timeout_s,
-            max_retries=endpoint.retries,
-            temperature=0,
-            use_responses_api=False,
-            stream_usage=True,
-        )
+        self.client = make_client(completions, model)
         self._bound: dict[str, Runnable[Any, AIMessage]] = {}
 
     async def ask(
@@ -130,7 +111,7 @@ class ChatModel:
         """
         start = time.perf_counter()
         with recorded_call(purpose, self.name) as call:
-            answer = await self._runnable(tools, tool_choice).ainvoke(list(messages), extra_headers=trace_headers())
+            answer = await self._runnable(tools, tool_choice).ainvoke(list(messages))
             call.answered(answer)
         usage = answer.usage_metadata
         return answer, ModelCall(

@@ -1,8 +1,9 @@
-"""A chat client that makes something of every answer that a model may give.
+"""A chat client over the kit's completions that makes something of every answer that a model may give.
 
-Models say things that the API does not foresee: arguments that are JSON but no object, tool calls without an id or with
-one id for two calls, half of a surrogate pair. langchain-openai raises on the first, and neither a checkpoint nor a
-message can hold the last.
+What it sends and understands is ChatOpenAI's; the request itself goes without the SDK, whose share of a run's CPU is
+the largest (docs/adr/0008-lean-model-calls.md). Models say things that the API does not foresee: arguments that are
+JSON but no object, tool calls without an id or with one id for two calls, half of a surrogate pair. langchain-openai
+raises on the first, and neither a checkpoint nor a message can hold the last.
 """
 
 from __future__ import annotations
@@ -11,43 +12,70 @@ import json
 from typing import Any
 from uuid import uuid4
 
-import openai
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
+from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatResult
 from langchain_openai import ChatOpenAI
-from openai.types.chat import ChatCompletion
+from pydantic import ConfigDict, SecretStr
+
+from services.kit.completions import CompletionError, Completions
+
+NOT_THE_APIS_FORM = "not_the_apis_form"
 
 
 class LenientChatOpenAI(ChatOpenAI):
-    """ChatOpenAI whose answers have been mended; raises ValueError for those that are not of the API's form."""
+    """ChatOpenAI whose requests go over `completions` and whose answers have been mended. Raises CompletionError."""
 
-    def _create_chat_result(
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    completions: Completions
+
+    async def _agenerate(
         self,
-        response: dict[str, Any] | openai.BaseModel,
-        generation_info: dict[str, Any] | None = None,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
     ) -> ChatResult:
-        if isinstance(response, ChatCompletion):
-            try:
-                mend(response)
-            except (AttributeError, TypeError) as error:
-                raise ValueError("the answer is not of the API's form") from error
-        return super()._create_chat_result(response, generation_info)
+        del run_manager
+        answer = await self.completions.create(self._get_request_payload(messages, stop=stop, **kwargs))
+        try:
+            mend(answer)
+            return self._create_chat_result(answer)
+        except (AttributeError, TypeError, KeyError, ValueError) as error:
+            raise CompletionError(
+                NOT_THE_APIS_FORM, f"the model's answer is not of the API's form: {error}", retryable=False
+            ) from error
 
 
-def mend(completion: ChatCompletion) -> None:
-    """Mends an answer in place. Raises ValueError when it holds no choice."""
-    if not getattr(completion, "choices", None):
-        raise ValueError("the answer holds no choice")
-    message = completion.choices[0].message
-    message.content = well_formed(message.content or "")
+def make_client(completions: Completions, model: str) -> LenientChatOpenAI:
+    """Returns a client of one model; a self-hosted endpoint has no Responses API, so that is never used."""
+    return LenientChatOpenAI(
+        model=model,
+        completions=completions,
+        # The completions have the key; ChatOpenAI insists on one of its own.
+        api_key=SecretStr("none"),
+        temperature=0,
+        use_responses_api=False,
+        stream_usage=True,
+    )
+
+
+def mend(answer: dict[str, Any]) -> None:
+    """Mends an answer in place. Raises ValueError and the like for one that is not of the API's form."""
+    message = answer["choices"][0]["message"]
+    message["content"] = well_formed(message.get("content") or "")
     taken: set[str] = set()
-    for call in message.tool_calls or ():
-        if call.type != "function":
-            raise ValueError(f"the answer holds a tool call of the type {call.type!r}")
-        call.function.name = well_formed(call.function.name or "")
-        call.function.arguments = mended_arguments(call.function.arguments or "")
-        if not call.id or call.id in taken:
-            call.id = f"call_{uuid4().hex}"
-        taken.add(call.id)
+    for call in message.get("tool_calls") or ():
+        if call.get("type", "function") != "function":
+            raise ValueError(f"a tool call of the type {call['type']!r}")
+        call["type"] = "function"
+        function = call["function"]
+        function["name"] = well_formed(function.get("name") or "")
+        function["arguments"] = mended_arguments(function.get("arguments") or "")
+        if not call.get("id") or call["id"] in taken:
+            call["id"] = f"call_{uuid4().hex}"
+        taken.add(call["id"])
 
 
 def mended_arguments(text: str) -> str:

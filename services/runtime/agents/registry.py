@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 from services.kit.client import connect
+from services.kit.completions import Completions, Endpoint
 from services.runtime.agents.agent import Agent
 from services.runtime.agents.code_review.code_tools import CodeTools
 from services.runtime.agents.data_chat.graph import DataChat
@@ -14,7 +15,7 @@ from services.runtime.agents.data_chat.policy import DataChatPolicy
 from services.runtime.agents.sast_triage.graph import SastTriage
 from services.runtime.agents.sast_triage.nodes import SastTriageNodes
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
-from services.runtime.chat_model import ChatModel, ModelEndpoint
+from services.runtime.chat_model import ChatModel
 from services.runtime.evaluator_client import EvaluatorClient
 from services.runtime.guard_client import GuardClient
 from services.runtime.settings import RuntimeSettings
@@ -32,13 +33,13 @@ async def open_agents(settings: RuntimeSettings, stack: AsyncExitStack) -> Mappi
 async def _data_chat(settings: RuntimeSettings, stack: AsyncExitStack) -> DataChat:
     guard = await stack.enter_async_context(connect(settings.guard_target, settings))
     sql = await stack.enter_async_context(connect(settings.sql_executor_target, settings))
-    endpoint = _endpoint(settings)
+    completions = _completions(settings, stack)
     policy = DataChatPolicy()
     nodes = DataChatNodes(
         guard=GuardClient(guard, timeout_s=settings.guard_timeout_s),
         sql=ToolClient(sql, service="SQL executor", timeout_s=settings.tool_timeout_s),
-        agent_model=ChatModel(endpoint, settings.agent_model),
-        format_model=ChatModel(endpoint, settings.format_model),
+        agent_model=ChatModel(completions, settings.agent_model),
+        format_model=ChatModel(completions, settings.format_model),
         policy=policy,
     )
     return DataChat(nodes, policy)
@@ -50,15 +51,18 @@ async def _code_agents(settings: RuntimeSettings, stack: AsyncExitStack) -> dict
     code = CodeTools(ToolClient(executor, service="code executor", timeout_s=settings.tool_timeout_s))
     evaluator = EvaluatorClient(judge, timeout_s=settings.evaluator_timeout_s)
     triage_policy = SastTriagePolicy()
-    triage_model = ChatModel(_endpoint(settings), settings.triage_model or settings.agent_model)
+    triage_model = ChatModel(_completions(settings, stack), settings.triage_model or settings.agent_model)
     triage = SastTriageNodes(code=code, evaluator=evaluator, model=triage_model, policy=triage_policy)
     return {"sast_triage": SastTriage(triage, triage_policy)}
 
 
-def _endpoint(settings: RuntimeSettings, *, retries: int | None = None) -> ModelEndpoint:
-    return ModelEndpoint(
+def _completions(settings: RuntimeSettings, stack: AsyncExitStack, *, retries: int | None = None) -> Completions:
+    endpoint = Endpoint(
         settings.model_base_url,
-        settings.model_api_key,
+        settings.model_api_key.get_secret_value(),
         settings.model_timeout_s,
         settings.model_retries if retries is None else retries,
     )
+    completions = Completions(endpoint)
+    stack.push_async_callback(completions.close)
+    return completions
