@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHMARKS = ("platform",)
+BENCHMARKS = (
+    "platform",
+    "fetch_code",
+)
 
 
 def main() -> None:
