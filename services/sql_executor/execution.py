@@ -168,13 +168,18 @@ class QueryRunner:
     async def _fetch(self, connection: Connection, statement: str) -> ResultTable:
         # DECLARE takes one query and nothing else, goes by the extended protocol, and is read in portions: a huge
         # result is never made whole, on either side.
-        async with connection.cursor(name="signalbox") as cursor:
+        cursor = connection.cursor(name="signalbox")
+        try:
             await cursor.execute(statement)
             table = ResultTable.of(cursor.description or (), self._limits)
-            while portion := await cursor.fetchmany(_PORTION):
-                if not all(table.add(row) for row in portion):
-                    break
+            portion = await cursor.fetchmany(_PORTION)
+            while all(table.add(row) for row in portion) and len(portion) == _PORTION:
+                portion = await cursor.fetchmany(_PORTION)
             return table
+        finally:
+            if not connection.closed:
+                await connection.rollback()  # takes the cursor with it: closing it then needs no round trip
+            await cursor.close()
 
     def _end_later(self, connection: Connection, job: asyncio.Task[ResultTable]) -> None:
         task = asyncio.create_task(_end(connection, job))

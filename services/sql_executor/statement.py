@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import sqlglot
-from sqlglot import exp
+from sqlglot import Dialect, Token, exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from services.sql_executor import grammar
@@ -43,9 +42,9 @@ class CheckedStatement:
 def check_statement(query: str, catalog: Catalog) -> CheckedStatement:
     """Check a query. Raises Refusal, with a reason code and words that help to mend it."""
     limits = catalog.policy.limits
-    text = read_text(query, limits)
+    text, tokens = read_text(query, limits)
     try:
-        tree = _one_select(_parse(text))
+        tree = _one_select(_parse(text, tokens))
         _check_depth(tree, limits.depth * _TREE_LEVELS_PER_NESTING)
         for node in tree.walk():
             _check_node(node, catalog)
@@ -57,13 +56,13 @@ def check_statement(query: str, catalog: Catalog) -> CheckedStatement:
 
 
 def render(tree: exp.Query) -> str:
-    """Return the SQL of a checked tree, as it is run and shown."""
-    return tree.sql(DIALECT, comments=False)
+    """Return the SQL of a checked tree, as it is run and shown; the tree is used up."""
+    return tree.sql(DIALECT, comments=False, copy=False)
 
 
-def _parse(text: str) -> list[exp.Expr | None]:
+def _parse(text: str, tokens: list[Token]) -> list[exp.Expr | None]:
     try:
-        return sqlglot.parse(text, read=DIALECT)
+        return Dialect.get_or_raise(DIALECT).parser().parse(tokens, text)
     except ParseError as error:
         near = error.errors[0] if error.errors else {}
         where = f" near {near['highlight'][:60]!r}, line {near['line']}" if near.get("highlight") else ""
@@ -150,14 +149,13 @@ def _check_columns(tree: exp.Query, tables: Mapping[int, TableName], catalog: Ca
                  for table in tree.find_all(exp.Table) if not isinstance(table.this, exp.Func)}  # fmt: skip
     relations |= {folded(node.args["alias"].this) for node in tree.find_all(exp.Subquery) if node.args.get("alias")}
     of_tables = {column.name for table in set(tables.values()) for column in catalog.columns[table]}
-    known = of_tables | set(_made_names(tree))
-    for column in tree.find_all(exp.Column):
-        if not isinstance(column.this, exp.Identifier):
-            continue
+    columns = [column for column in tree.find_all(exp.Column) if isinstance(column.this, exp.Identifier)]
+    unknown = [column for column in columns if folded(column.this) not in of_tables]
+    made = set(_made_names(tree)) if unknown else set()
+    for column in unknown:
         name = folded(column.this)
-        if name in known:
-            continue
-        _refuse_column(column, name, relations, of_tables)
+        if name not in made:
+            _refuse_column(column, name, relations, of_tables)
 
 
 def _made_names(tree: exp.Query) -> Iterator[str]:

@@ -25,8 +25,8 @@ _ODD_LITERALS = frozenset(
 _LETTERS_AND_MARKS = ("L", "M", "N")
 
 
-def read_text(query: str, limits: Limits) -> str:
-    """Return the text of one statement, without a closing semicolon and with plain line ends. Raises Refusal."""
+def read_text(query: str, limits: Limits) -> tuple[str, list[Token]]:
+    """Return a text with plain line ends, and the tokens of the one statement in it. Raises Refusal."""
     if len(query) > limits.query_length:
         raise Refusal("too_long", f"The query has {len(query)} characters; at most {limits.query_length} are read.")
     text = query.replace("\r\n", "\n")
@@ -35,11 +35,11 @@ def read_text(query: str, limits: Limits) -> str:
         if character in text:
             raise Refusal("odd_character", f"The query has a {name} character; write it without.")
     tokens = _tokenize(text)
-    statement = _one_statement(text, tokens)
+    statement = _one_statement(tokens)
     _check_literals(tokens)
     _check_characters(text, tokens)
     _check_nesting(tokens, limits.depth)
-    return statement
+    return text, statement
 
 
 def _tokenize(text: str) -> Sequence[Token]:
@@ -52,14 +52,14 @@ def _tokenize(text: str) -> Sequence[Token]:
     return tokens
 
 
-def _one_statement(text: str, tokens: Sequence[Token]) -> str:
+def _one_statement(tokens: Sequence[Token]) -> list[Token]:
     meant = [token for token in tokens if token.token_type is not TokenType.SEMICOLON]
     if not meant:
         raise Refusal("empty", "The query is empty; write one SELECT statement.")
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON and meant[0].start < token.start < meant[-1].start:
             raise Refusal("multiple_statements", "Write exactly one statement; this has more than one.")
-    return text[meant[0].start : meant[-1].end + 1]
+    return meant
 
 
 def _check_literals(tokens: Sequence[Token]) -> None:

@@ -169,8 +169,9 @@ def test_a_string_literal_survives_as_it_is(value: str) -> None:
 
 
 def test_line_ends_and_closing_semicolons_are_no_trouble() -> None:
-    assert read_text("SELECT 1\r\n  , 2;\r\n", Limits()) == "SELECT 1\n  , 2"
-    assert read_text("-- what\nSELECT 'ä ß\u200d' ; ", Limits()) == "SELECT 'ä ß\u200d'"
+    text, tokens = read_text("SELECT 1\r\n  , 2;\r\n", Limits())
+    assert (text, [token.text for token in tokens]) == ("SELECT 1\n  , 2;\n", ["SELECT", "1", ",", "2"])
+    assert _shown("-- what\r\nSELECT 'ä ß\u200d\u2013' AS x ; ;") == "SELECT 'ä ß\u200d\u2013' AS x"
 
 
 def test_a_caller_must_be_able_to_own_rows() -> None:
