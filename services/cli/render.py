@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from google.protobuf.json_format import MessageToJson
 from rich.console import Console, Group, RenderableType
 from rich.syntax import Syntax
 from rich.table import Table
@@ -42,7 +43,7 @@ def answer(run: runs_pb2.Run) -> Group:
     if output.HasField("debug"):
         parts += [Text(), debug(output.debug)]
     footer = Text.assemble(
-        "\n", state_text(run), (f"  {tokens(run.output.data_chat.token_usage)}  {elapsed(run)}\n", "dim"),
+        "\n", state_text(run), (f"  {tokens(run.spend.token_usage)}  {elapsed(run)}\n", "dim"),
         ("why: ", "dim"), f"signalbox explain {printable(run.run_id)}",
     )  # fmt: skip
     return Group(*parts, footer)
@@ -51,6 +52,8 @@ def answer(run: runs_pb2.Run) -> Group:
 def _answer_text(run: runs_pb2.Run) -> str:
     if run.output.data_chat.answer:
         return printable(run.output.data_chat.answer)
+    if run.output.WhichOneof("agent") not in (None, "data_chat"):
+        return printable(MessageToJson(run.output, preserving_proto_field_name=True, ensure_ascii=False))
     if run.error:
         return f"The run failed: {printable(run.error)}"
     if run.HasField("input_request"):

@@ -78,9 +78,9 @@ def tokens(usage: caller_pb2.TokenUsage) -> str:
 
 
 def grounds(struct: Struct) -> str:
-    """Facts and limits as `iteration_count = 3, max_iterations = 3`; `no facts` when a rule read none."""
+    """Facts and limits as `iteration_count = 3, max_iterations = 3`, by name; `no facts` when a rule read none."""
     values: Mapping[str, object] = MessageToDict(struct)
-    return ", ".join(f"{printable(name)} = {fact(value)}" for name, value in values.items()) or "no facts"
+    return ", ".join(f"{printable(name)} = {fact(value)}" for name, value in sorted(values.items())) or "no facts"
 
 
 def fact(value: object) -> str:
