@@ -57,6 +57,7 @@ class EmbeddedPostgres:
     the cluster is made on the first start and kept. When this process is root, the server runs as `run_as`, which must
     be able to enter `data_dir`; binaries that it can't reach are copied to a temporary directory for the time it runs.
     `durable=False` trades crash safety for speed. `settings` are Postgres settings that go before the defaults here.
+    A repeated start listens where the first one did, so that clients find it again.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class EmbeddedPostgres:
             "password": self._password,
             "sync": self._durable,
             "settings": self._settings,
+            "port": self._port,
             "start_timeout_s": self._start_timeout_s,
         }
 

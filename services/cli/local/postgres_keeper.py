@@ -76,7 +76,9 @@ class Cluster:
             self._initialise()
 
     def start(self) -> tuple[int, int]:
-        """Start the server; returns its port and process id."""
+        """Start the server, on the port of the order when it names one; returns its port and process id."""
+        if port := int(self._order["port"]):
+            return port, self._start_on(port)
         for _ in range(PORT_ATTEMPTS):
             port = free_port()
             try:

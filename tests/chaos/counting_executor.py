@@ -1,0 +1,94 @@
+"""An executor as a process of its own whose query *writes*: `python -m tests.chaos.counting_executor`.
+
+It serves the tools of `data_chat`. `execute_db_query` adds one to the counter that the query names and answers with its
+value, so a query that took effect twice gives a wrong answer. Effects are kept in a file, beside their results.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+from signalbox.v1 import table_pb2, tools_pb2, tools_pb2_grpc
+
+from services.kit.identity import RunClaims, RunTokenVerifier
+from services.kit.server import Registration, Service, main
+from services.kit.settings import ServiceSettings
+from tests.contract.reference_executor import Call, Effects, ReferenceExecutor, ReferenceTool
+
+SLOWEST_S = 0.03
+
+
+class CountingSettings(ServiceSettings):
+    """What the executor needs."""
+
+    run_token_public_key_file: Path = Field(description="PEM Ed25519 key that verifies run tokens; read when needed.")
+    effects_file: Path = Field(description="Where effects and results are kept.")
+
+
+class LateVerifier(RunTokenVerifier):
+    """Reads its key with the first token: the platform that makes the key starts after the executor."""
+
+    def __init__(self, key_file: Path) -> None:
+        self._file = key_file
+        self._read = False
+
+    def verify(self, token: str) -> RunClaims:
+        """Returns what a token says."""
+        if not self._read:
+            super().__init__(self._file.read_text(encoding="ascii"))
+            self._read = True
+        return super().verify(token)
+
+
+def _arguments(name: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {name: {"type": "string"}},
+        "required": [name],
+        "additionalProperties": False,
+    }
+
+
+def _query(arguments: dict[str, Any], call: Call) -> tools_pb2.CallToolResponse:
+    name = arguments["query"]
+    value = call.count(name, 1)
+    table = table_pb2.Table(columns=[table_pb2.Column(name="value", type=table_pb2.COLUMN_TYPE_INT)])
+    table.rows.add(values=[table_pb2.Cell(int_value=value)])
+    return tools_pb2.CallToolResponse(
+        output=tools_pb2.ToolOutput(text=f"{name} is {value}", sql_query=name, table=table)
+    )
+
+
+def _examples(arguments: dict[str, Any], call: Call) -> tools_pb2.CallToolResponse:
+    del arguments, call
+    output = tools_pb2.ToolOutput(text="no examples")
+    output.data.update({"examples": [], "notes": []})
+    return tools_pb2.CallToolResponse(output=output)
+
+
+TOOLS = (
+    ReferenceTool("execute_db_query", "Counts.", _arguments("query"), _query),
+    ReferenceTool("get_few_shot_examples", "Gives examples.", _arguments("question"), _examples, read_only=True),
+)
+
+
+async def build(settings: CountingSettings, _stack: AsyncExitStack) -> Service:
+    """Wires the executor; each call takes a while, so that a kill can fall before and after its effect."""
+
+    async def while_passes() -> None:
+        await asyncio.sleep(random.uniform(0, SLOWEST_S))  # noqa: S311 - spreads the moments
+
+    servicer = ReferenceExecutor(
+        LateVerifier(settings.run_token_public_key_file), TOOLS, Effects(settings.effects_file), before=while_passes
+    )
+    add = tools_pb2_grpc.add_ToolExecutorServiceServicer_to_server
+    return Service([Registration(add, servicer, "signalbox.v1.ToolExecutorService")])
+
+
+if __name__ == "__main__":
+    main("counting_executor", CountingSettings, build)

@@ -1,0 +1,109 @@
+"""Load: callers who ask, lose their connection, come back where they were, and keep book of what they were told."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import grpc
+from signalbox.v1 import runs_pb2
+
+from tests.chaos.arena import Arena
+from tests.chaos.script import question_for
+from tests.fixtures.client import RunClient, question
+
+SUBJECTS = ("27", "28", "31", "40")
+RUN_TIMEOUT_S = 120.0
+RECONNECT_PAUSE_S = 0.05
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Told:
+    """One run as its caller saw it."""
+
+    name: str
+    events: list[runs_pb2.RunEvent] = field(default_factory=list)
+    reconnects: int = 0
+
+    @property
+    def run(self) -> runs_pb2.Run:
+        """The run at its end."""
+        return self.events[-1].run_ended.run
+
+    @property
+    def ended(self) -> bool:
+        """Whether the caller was told of the end."""
+        return bool(self.events) and self.events[-1].HasField("run_ended")
+
+
+class Load:
+    """Keeps a number of runs going. `callers_reconnect`: a broken connection is the caller's to mend, not a failure."""
+
+    def __init__(self, arena: Arena, *, concurrency: int, callers_reconnect: bool = False) -> None:
+        self._arena = arena
+        self._concurrency = concurrency
+        self._reconnect = callers_reconnect
+        self._stopping = asyncio.Event()
+        self._finished = asyncio.Condition()
+        self.told: list[Told] = []
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Asks inside the context; at its end lets every run come to its own end. Raises what any caller met."""
+        async with (
+            grpc.aio.insecure_channel(self._arena.stack.gateway_address, options=_OPTIONS) as channel,
+            asyncio.TaskGroup() as callers,
+        ):
+            for number in range(self._concurrency):
+                client = RunClient(channel, self._arena.stack.token(SUBJECTS[number % len(SUBJECTS)]))
+                callers.create_task(self._ask_on(client))
+            try:
+                yield
+            finally:
+                self._stopping.set()
+
+    async def finished(self, count: int, *, timeout_s: float = 120.0) -> None:
+        """Waits until so many runs have ended. Raises TimeoutError."""
+        async with asyncio.timeout(timeout_s), self._finished:
+            await self._finished.wait_for(lambda: len(self.told) >= count)
+
+    async def more(self, count: int, *, timeout_s: float = 120.0) -> None:
+        """Waits until so many more runs have ended. Raises TimeoutError."""
+        await self.finished(len(self.told) + count, timeout_s=timeout_s)
+
+    async def _ask_on(self, client: RunClient) -> None:
+        while not self._stopping.is_set():
+            told = await self._ask(client)
+            async with self._finished:
+                self.told.append(told)
+                self._finished.notify_all()
+
+    async def _ask(self, client: RunClient) -> Told:
+        told = Told(f"visit-{next(_numbers)}")
+        create = question(question_for(told.name), request_id=str(uuid4()))
+        async with asyncio.timeout(RUN_TIMEOUT_S):
+            while not told.ended:
+                try:
+                    async for event in self._events(client, create, told):
+                        told.events.append(event)
+                except grpc.aio.AioRpcError as error:
+                    if not self._reconnect or error.code() is not grpc.StatusCode.UNAVAILABLE:
+                        raise
+                    told.reconnects += 1
+                    await asyncio.sleep(RECONNECT_PAUSE_S)
+        return told
+
+    def _events(
+        self, client: RunClient, create: runs_pb2.CreateRunRequest, told: Told
+    ) -> AsyncIterator[runs_pb2.RunEvent]:
+        if not told.events:
+            return client.execute(create)
+        return client.watch(told.events[-1].run_id, told.events[-1].sequence)
+
+
+_OPTIONS = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 500)]

@@ -1,0 +1,48 @@
+"""What the models say in every run of the chaos tests: the same for the same conversation, however often asked."""
+
+from __future__ import annotations
+
+import random
+
+from tests.fixtures.script import ALLOW
+from tests.fixtures.scripted_model import ModelRequest, Reply, ScriptedModel
+from tests.fixtures.stack import AGENT_MODEL, FORMAT_MODEL, GUARD_MODEL
+
+SLOWEST_S = 0.05
+# The decisions of a run that nothing disturbed; a disturbed one has the same.
+ROUTE = [
+    "screen_question: allowed -> agent",
+    "agent: tool_calls -> tools",
+    "tools: examples_only -> agent",
+    "agent: tool_calls -> tools",
+    "tools: query_executed -> format_answer",
+]
+
+
+def question_for(name: str) -> str:
+    """The question that counts a name."""
+    return f"Count {name}"
+
+
+def answer_for(name: str) -> str:
+    """The answer when the name was counted once."""
+    return f"{name} is 1"
+
+
+def script(model: ScriptedModel) -> None:
+    """Has the models answer by what they are asked."""
+    model.respond(GUARD_MODEL, lambda _: _soon(ALLOW))
+    model.respond(AGENT_MODEL, _agent)
+    model.respond(FORMAT_MODEL, lambda request: _soon(Reply.text(request.last_text.strip().splitlines()[-1])))
+
+
+def _agent(request: ModelRequest) -> Reply:
+    asked = next(message["content"] for message in request.messages if message["role"] == "user")
+    name = asked.removeprefix("Count ")
+    if request.tool_messages == 0:
+        return _soon(Reply.tool_call("get_few_shot_examples", {"question": asked}))
+    return _soon(Reply.tool_call("execute_db_query", {"query": name}))
+
+
+def _soon(reply: Reply) -> Reply:
+    return reply.delayed(random.uniform(0, SLOWEST_S))  # noqa: S311 - spreads the moments
