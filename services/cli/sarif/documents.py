@@ -1,0 +1,66 @@
+"""Logs as files: SARIF, or plain lists of findings, which become SARIF when they are read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pydantic import ValidationError
+
+from services.cli.sarif.errors import BadLog, read_text
+from services.cli.sarif.finding_list import as_sarif
+from services.cli.sarif.log import Log
+from services.cli.sarif.schema import violations
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Returns a SARIF document, valid by its schema. Raises BadFile."""
+    document = read_json(path)
+    if isinstance(document, dict) and "runs" in document:
+        _check(document, path)
+        return document
+    try:
+        return as_sarif(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise BadLog(
+            f"{path} is neither a SARIF log nor a list of findings: {place}: {first['msg']}",
+            hint="give a SARIF 2.1.0 log, Bandit's JSON, or findings with rule_id, file and line",
+        ) from error
+
+
+def read_json(path: Path) -> Any:
+    """Returns what a JSON file holds. Raises BadFile."""
+    try:
+        return json.loads(read_text(path), parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise BadLog(f"{path} is no JSON: {str(error)[:200]}") from error
+
+
+def parse_log(document: dict[str, Any]) -> Log:
+    """Returns the parts of a document that are read."""
+    return Log.model_validate(document)
+
+
+def write_json(document: Any) -> str:
+    """Returns a document as a JSON file's text."""
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can carry and UTF-8 can't
+        return json.dumps(document, indent=2, allow_nan=False) + "\n"
+    return text
+
+
+def _check(document: dict[str, Any], path: Path) -> None:
+    if document.get("version") != "2.1.0":
+        raise BadLog(f"{path} is SARIF {document.get('version')!r}, not 2.1.0", hint="let the tool write SARIF 2.1.0")
+    wrong = violations(document)
+    if wrong:
+        raise BadLog(f"{path} breaks the SARIF 2.1.0 schema:\n  " + "\n  ".join(wrong), hint="tell the tool's makers")
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

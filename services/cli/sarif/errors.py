@@ -1,0 +1,63 @@
+"""What is wrong with a file that was to be read or written.
+
+CliError
+└── BadFile
+    ├── BadLog             the log is no SARIF 2.1.0, or points at something it does not have
+    └── UnmatchedResults   verdicts and results do not pair up
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from services.cli.errors import CliError
+from services.cli.exit_codes import ExitCode
+
+SHOWN = 5
+
+
+class BadFile(CliError):
+    """A file cannot be used as it is."""
+
+    def __init__(self, message: str, *, hint: str = "correct the file and try again") -> None:
+        super().__init__(message, hint=hint, code=ExitCode.USAGE)
+
+
+class BadLog(BadFile):
+    """A log of findings cannot be read."""
+
+
+class UnmatchedResults(BadFile):
+    """Verdicts without a result, or results without a verdict; nothing is written."""
+
+    def __init__(self, *, without_result: Collection[str], without_verdict: Collection[str]) -> None:
+        parts = []
+        if without_result:
+            parts.append(f"{len(without_result)} verdicts match no result of the log: {_few(without_result)}")
+        if without_verdict:
+            parts.append(f"{len(without_verdict)} results have no verdict: {_few(without_verdict)}")
+        super().__init__("; ".join(parts), hint="use the very log that was investigated; nothing was written")
+
+
+def read_text(path: Path) -> str:
+    """Returns a file's text, without a byte order mark. Raises BadFile."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise BadFile(f"can't read {path}: {error.strerror}", hint="name a file that can be read") from error
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{path} is not UTF-8: byte {error.start} is wrong") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a file. Raises BadFile."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadFile(f"can't write {path}: {error.strerror}", hint="name a file that can be written") from error
+
+
+def _few(names: Collection[str]) -> str:
+    shown = sorted(names)[:SHOWN]
+    return ", ".join(shown) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

@@ -1,0 +1,239 @@
+"""Logs of many shapes become the findings they are about."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.cli.sarif.documents import read_document
+from services.cli.sarif.errors import BadFile, BadLog
+from services.cli.sarif.findings import LogResult, read_results
+from services.cli.sarif.paths import RepositoryPaths
+from services.cli.sarif.schema import violations
+from tests.unit.sarif.logs import CODEQL, SEMGREP, log_of, result
+
+ANYWHERE = RepositoryPaths()
+
+
+def read(document: dict[str, Any], paths: RepositoryPaths = ANYWHERE) -> list[LogResult]:
+    assert violations(document) == []
+    return read_results(document, paths)
+
+
+def test_semgrep() -> None:
+    first, second = read(SEMGREP)
+    assert first.fingerprint != second.fingerprint
+    finding = first.finding
+    assert (finding.rule_id, finding.cwe, finding.message) == ("python.lang.security.eval", "CWE-95", "Detected eval.")
+    assert (finding.location.file, finding.location.first_line, finding.location.last_line) == ("src/app.py", 4, 4)
+    assert finding.snippet == "    eval(name)"
+
+
+def test_codeql() -> None:
+    files = {"src/web/a b.py", "src/web/run.py", "x.py", "y.py"}
+    for paths in (RepositoryPaths(root="/home/ci/build"), RepositoryPaths(files=files)):
+        finding = read(CODEQL, paths)[0].finding
+        assert (finding.rule_id, finding.cwe) == ("py/command-line-injection", "CWE-78")
+        assert finding.message == "This command depends on [user input](1)."
+        assert (finding.location.file, finding.location.first_line) == ("src/web/run.py", 20)
+        assert [(step.file, step.first_line, step.message) for step in finding.trace] == [
+            ("src/web/a b.py", 3, "request"),
+            ("src/web/a b.py", 7, "passed on"),
+            ("src/web/run.py", 20, "command"),
+        ]
+        assert [(place.file, place.first_line) for place in finding.related] == [("src/web/a b.py", 3)]
+
+
+def test_several_runs_and_what_they_lack() -> None:
+    results = read(CODEQL, RepositoryPaths(files={"y.py"}))[1:]
+    assert [entry.skipped for entry in results] == [
+        "",
+        "",
+        "",
+        "kind pass",
+        "no longer there",
+        "suppressed already",
+        "",
+    ]
+    assert [entry.located for entry in results][:3] == [True, True, False]
+    findings = [entry.finding for entry in results]
+    assert [(f.rule_id, f.cwe, f.message) for f in findings[:3]] == [
+        ("X1", "CWE-327", "Something is off."),
+        ("X1/case", "CWE-611", "In words."),
+        ("X2", "", "No place at all."),
+    ]
+    assert [(f.location.file, f.location.first_line) for f in findings[:2]] == [("x.py", 1), ("y.py", 1)]
+
+
+CWES: list[tuple[dict[str, Any], str]] = [
+    ({"tags": ["security", "external/cwe/cwe-078"]}, "CWE-78"),
+    ({"cwe": "CWE-89"}, "CWE-89"),
+    ({"cwe": ["CWE-89: SQL", "CWE-1"]}, "CWE-89"),
+    ({"cwe": 22}, "CWE-22"),
+    ({"issue_cwe": {"id": 502, "link": "https://cwe.mitre.org/data/definitions/502.html"}}, "CWE-502"),
+    ({"tags": ["2021", "owasp-a03"]}, ""),
+    ({"cwe": None}, ""),
+    ({}, ""),
+]
+
+
+@pytest.mark.parametrize(("properties", "cwe"), CWES)
+@pytest.mark.parametrize("on_rule", [True, False])
+def test_weakness(properties: dict[str, Any], cwe: str, on_rule: bool) -> None:
+    fields: dict[str, Any] = {} if on_rule else {"properties": properties}
+    log = log_of(result(1, **fields))
+    if on_rule:
+        log["runs"][0]["tool"]["driver"]["rules"] = [{"id": "R1", "properties": properties}]
+    assert read(log)[0].finding.cwe == cwe
+
+
+URIS: list[tuple[str, str]] = [
+    ("app.py", "app.py"),
+    ("./app.py", "app.py"),
+    ("src/../app.py", "app.py"),
+    ("../../app.py", "app.py"),
+    ("file:///srv/repo/src/app.py", "src/app.py"),
+    ("/srv/repo/src/app.py", "src/app.py"),
+    ("file:///elsewhere/build/src/app.py", "src/app.py"),
+    ("src%2Fapp.py", "src/app.py"),
+    ("src\\app.py", "src/app.py"),
+    ("C:\\build\\src\\app.py", "src/app.py"),
+    ("gr%C3%BC%C3%9Fe.py", "grüße.py"),
+    ("not/there.py", "not/there.py"),
+]
+
+
+@pytest.mark.parametrize(("uri", "path"), URIS)
+def test_paths(uri: str, path: str) -> None:
+    paths = RepositoryPaths(root="/srv/repo", files={"app.py", "src/app.py", "grüße.py"})
+    assert read_results(log_of(result(1, uri=uri)), paths)[0].finding.location.file == path
+
+
+def test_a_base_that_is_its_own_base() -> None:
+    log = log_of(result(1))
+    location = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
+    location["uriBaseId"] = "A"
+    log["runs"][0]["originalUriBaseIds"] = {"A": {"uri": "a/", "uriBaseId": "B"}, "B": {"uri": "b/", "uriBaseId": "A"}}
+    assert read(log)[0].finding.location.file.endswith("app.py")
+
+
+def test_fingerprints_do_not_depend_on_order_or_on_lines() -> None:
+    results = [result(line, snippet=f"run({line % 7})", rule=f"R{line % 3}") for line in range(1, 60)]
+    before = {entry.finding.location.first_line: entry.fingerprint for entry in read(log_of(*results))}
+    assert len(set(before.values())) == len(results)
+    shuffled = random.Random(1).sample(results, len(results))  # noqa: S311
+    assert {entry.finding.location.first_line: entry.fingerprint for entry in read(log_of(*shuffled))} == before
+    moved = copy.deepcopy(results)
+    for entry in moved:
+        entry["locations"][0]["physicalLocation"]["region"]["startLine"] += 100
+    assert {entry.finding.location.first_line - 100: entry.fingerprint for entry in read(log_of(*moved))} == before
+
+
+def test_the_same_result_twice_is_two_findings() -> None:
+    fingerprints = [entry.fingerprint for entry in read(log_of(result(1), result(1)))]
+    assert len(set(fingerprints)) == 2
+
+
+@pytest.mark.parametrize(
+    "change", [{"rule": "R2"}, {"uri": "b.py"}, {"snippet": "run(y)"}, {"partialFingerprints": {"hash": "2"}}]
+)
+def test_what_parts_fingerprints(change: dict[str, Any]) -> None:
+    (one,), (other,) = read(log_of(result(1))), read(log_of(result(1, **change)))
+    assert one.fingerprint != other.fingerprint
+
+
+def test_blanks_do_not_part_fingerprints() -> None:
+    (one,), (other,) = read(log_of(result(1))), read(log_of(result(1, snippet="\trun(x)\n")))
+    assert one.fingerprint == other.fingerprint
+
+
+def test_text_that_no_proto_carries() -> None:
+    log = log_of(result(1, message={"text": "a\0b\ud800c"}, snippet="x\0" * 9000))
+    finding = read(log)[0].finding
+    assert finding.message == "ab?c"
+    assert len(finding.snippet) == 8000
+
+
+def test_a_long_trace_keeps_its_ends() -> None:
+    places = [{"artifactLocation": {"uri": "a.py"}, "region": {"startLine": number}} for number in range(1, 301)]
+    steps = [{"location": {"physicalLocation": place}} for place in places]
+    log = log_of(result(1, codeFlows=[{"threadFlows": [{"locations": steps}]}]))
+    trace = read(log)[0].finding.trace
+    assert (len(trace), trace[0].first_line, trace[-1].first_line) == (100, 1, 300)
+
+
+def test_thousands_of_results_are_fast(tmp_path: Path) -> None:
+    path = tmp_path / "log.sarif"
+    path.write_text(json.dumps(log_of(*(result(line, snippet=f"run({line})") for line in range(1, 5001)))))
+    start = time.process_time()
+    assert len(read_results(read_document(path), ANYWHERE)) == 5000
+    assert time.process_time() - start < 30
+
+
+BAD_FILES: list[tuple[str, bytes, str]] = [
+    ("nothing", b"", "no JSON"),
+    ("half", b'{"version": "2.1.0", "runs": [', "no JSON"),
+    ("not a number", b'{"version": "2.1.0", "runs": [], "x": NaN}', "NaN"),
+    ("deep", b"[" * 100_000, "no JSON"),
+    ("not text", b"\xff\xfe\x00", "not UTF-8"),
+    ("old", b'{"version": "2.0.0", "runs": []}', "2.0.0"),
+    ("runs are no list", b'{"version": "2.1.0", "runs": {}}', "$.runs"),
+    ("a result without message", json.dumps(log_of({"ruleId": "X"})).encode(), "$.runs[0].results[0]"),
+    ("line zero", json.dumps(log_of(result(0))).encode(), "startLine"),
+    ("a finding without a line", b'[{"rule_id": "X", "file": "a.py"}]', "0.first_line"),
+    ("a number", b"7", "neither"),
+]
+
+
+@pytest.mark.parametrize(("content", "said"), [case[1:] for case in BAD_FILES], ids=[case[0] for case in BAD_FILES])
+def test_bad_files(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "log.sarif"
+    path.write_bytes(content)
+    with pytest.raises(BadFile) as raised:
+        read_document(path)
+    assert said in raised.value.message
+    assert raised.value.hint
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="can't read"):
+        read_document(tmp_path / "none.sarif")
+
+
+def test_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "log.sarif"
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(SEMGREP).encode())
+    assert len(read_results(read_document(path), ANYWHERE)) == 2
+
+
+def test_finding_lists(tmp_path: Path) -> None:
+    path = tmp_path / "findings.json"
+    items = [
+        {
+            "rule": "R1",
+            "file": "a.py",
+            "line": 3,
+            "cwe": "CWE-78",
+            "message": "m",
+            "trace": [{"file": "b.py", "line": 1}],
+        },
+        {"rule_id": "R2", "location": {"file": "b.py", "first_line": 4, "last_line": 6}, "fingerprint": "mine"},
+    ]
+    for document in (items, {"findings": items}):
+        path.write_text(json.dumps(document))
+        one, two = [entry.finding for entry in read(read_document(path))]
+        assert (one.rule_id, one.location.first_line, one.cwe, one.trace[0].file) == ("R1", 3, "CWE-78", "b.py")
+        assert (two.fingerprint, two.location.first_line, two.location.last_line) == ("mine", 4, 6)
+    path.write_text(json.dumps(items[0]))
+    assert len(read(read_document(path))) == 1
+
+
+def test_a_fingerprint_given_twice() -> None:
+    with pytest.raises(BadLog, match="two results"):
+        read(log_of(*(result(line, fingerprints={"signalbox/v1": "mine"}) for line in (1, 2))))
