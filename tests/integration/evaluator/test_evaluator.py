@@ -251,15 +251,12 @@ def spans(bench: Bench) -> Iterator[InMemorySpanExporter]:
     exporter.shutdown()
 
 
-def results(spans: InMemorySpanExporter) -> list[tuple[Any, Any, Any]]:
+def results(spans: InMemorySpanExporter) -> list[list[Any]]:
     finished: tuple[ReadableSpan, ...] = spans.get_finished_spans()
-    found = [
-        event.attributes or {} for span in finished for event in span.events if event.name == "gen_ai.evaluation.result"
-    ]
+    events = [event for span in finished for event in span.events if event.name == "gen_ai.evaluation.result"]
+    found = [dict(event.attributes or {}) for event in events]
     assert all(attributes["gen_ai.evaluation.explanation"] for attributes in found)
-    return [
-        tuple(event["gen_ai.evaluation." + key] for key in ("name", "score.value", "score.label")) for event in found
-    ]  # type: ignore[misc]
+    return [[event["gen_ai.evaluation." + key] for key in ("name", "score.value", "score.label")] for event in found]
 
 
 async def test_results_are_span_events(bench: Bench, spans: InMemorySpanExporter) -> None:
@@ -268,11 +265,11 @@ async def test_results_are_span_events(bench: Bench, spans: InMemorySpanExporter
     await bench.stub.EvaluateInvestigation(investigation(claim()), metadata=bench.auth)
     await bench.stub.EvaluateInvestigation(investigation(claim(), claim(6)), metadata=bench.auth)
     assert results(spans) == [
-        ("evidence_checks", 1.0, "pass"),
-        ("critique", 1.0, "approved"),
-        ("evidence_checks", 1.0, "pass"),
-        ("comprehensive_evaluation", 0.7, "TRUE_POSITIVE"),
-        ("evidence_checks", 0.5, "fail"),
+        ["evidence_checks", 1.0, "pass"],
+        ["critique", 1.0, "approved"],
+        ["evidence_checks", 1.0, "pass"],
+        ["comprehensive_evaluation", 0.7, "TRUE_POSITIVE"],
+        ["evidence_checks", 0.5, "fail"],
     ]
 
 

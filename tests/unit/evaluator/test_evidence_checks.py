@@ -160,7 +160,8 @@ def test_sibling_methods_are_connected_only_by_use() -> None:
     text = (
         "class Store:\n    path = '/tmp'\n    colour = 'red'\n\n"
         "    def save(self, name):\n        open(self.path + name)\n\n"
-        "    def paint(self, brush):\n        brush.dip()\n\n    def upload(self, form):\n        self.save(form.name)\n"
+        "    def paint(self, brush):\n        brush.dip()\n\n"
+        "    def upload(self, form):\n        self.save(form.name)\n"
     )
     given, flagged = bank(fragment("app.py", text)), finding(Span("app.py", 6, 6))
     reasons = {
