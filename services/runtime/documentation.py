@@ -10,6 +10,8 @@ from typing import Any
 
 from services.runtime.agents.data_chat.graph import make_graph as make_data_chat
 from services.runtime.agents.data_chat.policy import DataChatPolicy
+from services.runtime.agents.sast_investigation.graph import make_graph as make_sast_investigation
+from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.agents.sast_triage.graph import make_graph as make_sast_triage
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
 from services.runtime.routing.graph import NODE_FAILED, AgentGraph
@@ -29,7 +31,11 @@ class Unwired:
 def agent_graphs() -> list[AgentGraph]:
     """Returns the graph of every agent, with its default policy."""
     unwired: Any = Unwired()
-    return [make_data_chat(unwired, DataChatPolicy()), make_sast_triage(unwired, SastTriagePolicy())]
+    return [
+        make_data_chat(unwired, DataChatPolicy()),
+        make_sast_triage(unwired, SastTriagePolicy()),
+        make_sast_investigation(unwired, SastInvestigationPolicy()),
+    ]
 
 
 def mermaid(graph: AgentGraph) -> str:

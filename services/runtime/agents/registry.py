@@ -12,6 +12,11 @@ from services.runtime.agents.code_review.code_tools import CodeTools
 from services.runtime.agents.data_chat.graph import DataChat
 from services.runtime.agents.data_chat.nodes import DataChatNodes
 from services.runtime.agents.data_chat.policy import DataChatPolicy
+from services.runtime.agents.sast_investigation.checklist import load_checklists
+from services.runtime.agents.sast_investigation.graph import SastInvestigation
+from services.runtime.agents.sast_investigation.nodes import SastInvestigationNodes
+from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
+from services.runtime.agents.sast_investigation.research import Research
 from services.runtime.agents.sast_triage.graph import SastTriage
 from services.runtime.agents.sast_triage.nodes import SastTriageNodes
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
@@ -53,7 +58,27 @@ async def _code_agents(settings: RuntimeSettings, stack: AsyncExitStack) -> dict
     triage_policy = SastTriagePolicy()
     triage_model = ChatModel(_completions(settings, stack), settings.triage_model or settings.agent_model)
     triage = SastTriageNodes(code=code, evaluator=evaluator, model=triage_model, policy=triage_policy)
-    return {"sast_triage": SastTriage(triage, triage_policy)}
+    investigation = _investigation(settings, stack, code, evaluator)
+    return {"sast_triage": SastTriage(triage, triage_policy), "sast_investigation": investigation}
+
+
+def _investigation(
+    settings: RuntimeSettings, stack: AsyncExitStack, code: CodeTools, evaluator: EvaluatorClient
+) -> SastInvestigation:
+    policy = SastInvestigationPolicy()
+    # Research retries in its own middleware, and each attempt is a call of its own.
+    research_model = ChatModel(
+        _completions(settings, stack, retries=0), settings.research_model or settings.agent_model
+    )
+    analysis_model = ChatModel(_completions(settings, stack), settings.analysis_model or settings.agent_model)
+    nodes = SastInvestigationNodes(
+        research=Research(code=code, model=research_model, policy=policy, retries=settings.model_retries),
+        analysis_model=analysis_model,
+        evaluator=evaluator,
+        checklists=load_checklists(),
+        policy=policy,
+    )
+    return SastInvestigation(nodes, policy)
 
 
 def _completions(settings: RuntimeSettings, stack: AsyncExitStack, *, retries: int | None = None) -> Completions:

@@ -34,8 +34,6 @@ from services.runtime.routing.state import COMPLETED, FAILED, IN_PROGRESS
 from services.runtime.run_context import RunContext
 
 log = get_logger()
-# Each agent bounds its own loops by rules; this only stops a graph whose rules do not.
-RECURSION_LIMIT = 400
 CANCELLED = "cancelled"
 HANDED_OVER = "handed_over"
 QUESTION_LIFETIME = timedelta(days=7)
@@ -114,7 +112,7 @@ class Execution:
         graph = shared.graphs[run.agent].copy({"checkpointer": saver})
         config: RunnableConfig = {
             "configurable": {"thread_id": run.run_id},
-            "recursion_limit": RECURSION_LIMIT,
+            "recursion_limit": shared.agents[run.agent].graph.max_steps,
             "metadata": {"run_id": run.run_id},
         }
         given = await self._input(graph, config)

@@ -63,6 +63,8 @@ class AgentGraph:
     entry: str
     nodes: tuple[RoutedNode, ...]
     tools: frozenset[str] = field(default_factory=frozenset)
+    # The routers bound an agent's loops by rules; this only stops a graph whose rules do not.
+    max_steps: int = 400
 
     @property
     def routers(self) -> tuple[Router[Any, Any], ...]:

@@ -1,0 +1,146 @@
+"""Middleware of research.
+
+All of it wraps: a hook before or after the model would be a node of the graph, and cost a checkpoint at every call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from langchain.agents.middleware import AgentMiddleware, ExtendedModelResponse, ModelRequest, ModelResponse
+from langchain.tools.tool_node import ToolCallRequest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langgraph.types import Command
+
+from services.runtime.agents.code_review.answers import with_own_ids
+from services.runtime.agents.code_review.code_bank import BankLimits, files_of, new_code, render
+from services.runtime.agents.code_review.code_tools import CodeTools, own_arguments
+from services.runtime.agents.code_review.finding import describe, quoted
+from services.runtime.agents.code_review.templates import template
+from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
+from services.runtime.agents.sast_investigation.state import ToolUse
+from services.runtime.agents.sast_investigation.task import MODEL_CALL_LIMIT, TOOLS, ResearchState, ResearchTask
+from services.runtime.chat_model import recorded_call
+
+Request = ModelRequest[ResearchTask]
+Handler = Callable[[Request], Awaitable[ModelResponse[Any]]]
+ARGUMENTS_LENGTH = 300
+HISTORY_SHOWN = 100
+
+
+class ModelCallLimit(AgentMiddleware[ResearchState, ResearchTask]):
+    """Ends research in good order once it has made so many model calls."""
+
+    state_schema = ResearchState
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+
+    async def awrap_model_call(
+        self, request: Request, handler: Handler
+    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
+        """Makes the call, or says in the model's place that there are no more."""
+        if _calls_made(request) < self._limit:
+            return await handler(request)
+        said = AIMessage(f"The limit of {self._limit} model calls is reached.")
+        return ExtendedModelResponse(ModelResponse(result=[said]), Command(update={"ended": MODEL_CALL_LIMIT}))
+
+
+class StatelessPrompt(AgentMiddleware[ResearchState, ResearchTask]):
+    """Builds every prompt anew from what is known; the raw history is never sent."""
+
+    state_schema = ResearchState
+
+    def __init__(self, code: CodeTools, model: str, policy: SastInvestigationPolicy) -> None:
+        super().__init__()
+        self._limits = BankLimits(policy.bank_fragments, policy.bank_chars)
+        self._code = code
+        self._model = model
+        self._policy = policy
+
+    async def awrap_model_call(self, request: Request, handler: Handler) -> ModelResponse[Any]:
+        """Makes the call with the prompt of this moment, and records it."""
+        task, made = request.runtime.context, _calls_made(request)
+        prepared = request.override(
+            system_message=None,
+            messages=self._messages(request, task, made),
+            tools=[*await self._code.functions(task.node, TOOLS)],
+        )
+        with recorded_call("research", self._model) as call:
+            response = await handler(prepared)
+            answer = response.result[-1]
+            if not isinstance(answer, AIMessage):
+                raise TypeError(f"a model answers with an assistant message, not {type(answer).__name__}")
+            call.answered(answer)
+        kept = with_own_ids(answer, f"research-{task.iteration}-{made}")
+        return ModelResponse(result=[_trimmed(kept, self._policy.research_calls_per_turn)])
+
+    def _messages(self, request: Request, task: ResearchTask, made: int) -> list[AnyMessage]:
+        gathered: Any = request.state
+        bank = [*task.code_bank, *new_code(task.code_bank, gathered.get("code_bank") or (), self._limits)]
+        history = [*task.tool_call_history, *(gathered.get("tool_call_history") or ())]
+        progress = template(__package__, "progress").substitute(
+            calls_left=self._policy.research_model_calls - made,
+            files=", ".join(quoted(file) for file in files_of(bank)) or "none",
+            history="\n".join(_line(use) for use in history[-HISTORY_SHOWN:]) or "(none)",
+        )
+        instructions = template(__package__, "research").substitute(checklist=task.checklist)
+        ask = template(__package__, "ask").substitute(finding=describe(task.finding))
+        code = render(bank, task.finding, self._policy.prompt_code_chars)
+        system = [text for text in (instructions, progress, task.feedback, code) if text]
+        return [*(SystemMessage(text) for text in system), HumanMessage(ask)]
+
+
+class CodeGathering(AgentMiddleware[ResearchState, ResearchTask]):
+    """Runs the code tools and turns what they give into state."""
+
+    state_schema = ResearchState
+
+    def __init__(self, code: CodeTools, limits: BankLimits) -> None:
+        super().__init__()
+        self._code = code
+        self._limits = limits
+
+    async def awrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
+    ) -> ToolMessage | Command[Any]:
+        """Runs the call at the run's own source; the tools live in the code executor, none is registered here."""
+        del handler
+        asked = request.tool_call
+        tool, arguments, call_id = asked["name"], own_arguments(asked["args"]), asked["id"] or ""
+        if tool not in TOOLS:
+            told = f"error: unknown_tool: there is no tool {quoted(tool, 64)}; there are {', '.join(TOOLS)}"
+            use = ToolUse(tool=tool[:64], arguments=arguments, outcome=told, new_lines=0)
+            return _update(told, tool, call_id, {"tool_call_history": [use]})
+        task = cast(ResearchTask, request.runtime.context)
+        found = await self._code.call(task.node, task.source, tool, arguments, call_id)
+        known = [*task.code_bank, *(request.state.get("code_bank") or ())]
+        added = new_code(known, found.fragments, self._limits)
+        lines = sum(fragment["last_line"] - fragment["first_line"] + 1 for fragment in added)
+        use = ToolUse(tool=tool, arguments=arguments, outcome=found.error, new_lines=lines)
+        files = files_of(found.fragments)
+        gathered = {"code_bank": added, "fetched_files": files, "tool_call_history": [use]}
+        return _update(found.text, tool, call_id, gathered)
+
+
+def _update(text: str, tool: str, call_id: str, gathered: dict[str, Any]) -> Command[Any]:
+    return Command(update={"messages": [ToolMessage(text, tool_call_id=call_id, name=tool)], **gathered})
+
+
+def _calls_made(request: Request) -> int:
+    return sum(isinstance(message, AIMessage) for message in request.state["messages"])
+
+
+def _trimmed(answer: AIMessage, limit: int) -> AIMessage:
+    return answer.model_copy(update={"tool_calls": answer.tool_calls[:limit]})
+
+
+def _line(use: ToolUse) -> str:
+    arguments = json.dumps(use["arguments"], ensure_ascii=False, sort_keys=True, default=str)[:ARGUMENTS_LENGTH]
+    outcome = f"failed: {quoted(use['outcome'], 300)}" if use["outcome"] else f"ok, {use['new_lines']} new lines"
+    return f"- {quoted(use['tool'], 64)} {arguments}: {outcome}"

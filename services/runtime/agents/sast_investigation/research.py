@@ -1,0 +1,81 @@
+"""Research: a ReAct agent that gathers code, bounded, and never empty-handed when it is cut short."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import ModelRetryMiddleware
+from langchain_core.messages import HumanMessage
+from langgraph.errors import GraphRecursionError
+
+from services.kit.logs import get_logger
+from services.runtime.agents.code_review.code_bank import BankLimits, new_code
+from services.runtime.agents.code_review.code_tools import CodeTools
+from services.runtime.agents.code_review.finding import describe
+from services.runtime.agents.sast_investigation.middleware import CodeGathering, ModelCallLimit, StatelessPrompt
+from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
+from services.runtime.agents.sast_investigation.task import DONE, STEP_LIMIT, Gathered, ResearchState, ResearchTask
+from services.runtime.chat_model import ChatModel, is_transient
+
+log = get_logger()
+MAX_RETRY_DELAY_S = 10.0
+
+
+class Research:
+    """The agent, built once; each task goes through it on its own.
+
+    Its steps are checkpointed under the node that runs it, so that a crash costs one of them, and a cancelled or
+    drained run stops between two.
+    """
+
+    def __init__(
+        self,
+        *,
+        code: CodeTools,
+        model: ChatModel,
+        policy: SastInvestigationPolicy,
+        retries: int,
+        retry_delay_s: float = 0.5,
+    ) -> None:
+        self._policy = policy
+        self._limits = BankLimits(policy.bank_fragments, policy.bank_chars)
+        retry: Any = ModelRetryMiddleware(
+            max_retries=retries,
+            retry_on=is_transient,
+            on_failure="error",
+            initial_delay=retry_delay_s,
+            max_delay=MAX_RETRY_DELAY_S,
+        )
+        middleware: list[Any] = [
+            retry,
+            ModelCallLimit(policy.research_model_calls),
+            StatelessPrompt(code, model.name, policy),
+            CodeGathering(code, self._limits),
+        ]
+        self._graph = create_agent(
+            model.client,
+            middleware=middleware,
+            state_schema=ResearchState,
+            context_schema=ResearchTask,
+            name="research",
+        )
+
+    async def gather(self, task: ResearchTask) -> Gathered:
+        """Gathers code; at the step limit, returns what there is by then. Raises ModelFailed, ServiceFailed."""
+        reached: dict[str, Any] = {}
+        ended = ""
+        config: Any = {"recursion_limit": self._policy.research_steps}
+        begin: Any = {"messages": [HumanMessage(describe(task.finding))]}
+        try:
+            async for values in self._graph.astream(begin, config, context=task, stream_mode="values"):
+                reached = cast("dict[str, Any]", values)
+        except GraphRecursionError:
+            ended = STEP_LIMIT
+            log.warning("research cut at its step limit", steps=self._policy.research_steps)
+        return Gathered(
+            code_bank=new_code(task.code_bank, reached.get("code_bank") or (), self._limits),
+            fetched_files=list(dict.fromkeys(reached.get("fetched_files") or ())),
+            tool_call_history=list(reached.get("tool_call_history") or ()),
+            ended=ended or reached.get("ended") or DONE,
+        )

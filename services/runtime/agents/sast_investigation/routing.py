@@ -1,0 +1,91 @@
+"""Routers of `sast_investigation`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
+from services.runtime.routing.state import NEEDS_REVIEW, budget_spent
+from services.runtime.routing.table import END, Router, Rule, State, StateUpdate, always
+
+APPROVED = "approved"
+NEEDS_RESEARCH = "needs_research"
+NEEDS_REANALYSIS = "needs_reanalysis"
+
+
+@dataclass(frozen=True)
+class EvaluationFacts:
+    """What is known once the evaluator has spoken; `iteration` counts from 1."""
+
+    outcome: str
+    rejection_streak: int
+    no_progress_streak: int
+    iteration: int
+    budget_spent: str
+    fragments: int
+
+
+@dataclass(frozen=True)
+class IncrementFacts:
+    """What is known when another round begins."""
+
+    outcome: str
+    iteration: int
+
+
+def evaluation_facts(state: State) -> EvaluationFacts:
+    """Takes the facts of `route_after_evaluation` from state."""
+    return EvaluationFacts(
+        outcome=_outcome(state),
+        rejection_streak=state.get("rejection_streak", 0),
+        no_progress_streak=state.get("no_progress_streak", 0),
+        iteration=state.get("iteration_count", 0) + 1,
+        budget_spent=budget_spent(state.get("spend"), state.get("budget")),
+        fragments=len(state.get("code_bank") or ()),
+    )
+
+
+def increment_facts(state: State) -> IncrementFacts:
+    """Takes the facts of `route_after_increment` from state."""
+    return IncrementFacts(outcome=_outcome(state), iteration=state.get("iteration_count", 0) + 1)
+
+
+def _outcome(state: State) -> str:
+    critique = state.get("critique")
+    return critique["outcome"] if critique else NEEDS_REANALYSIS
+
+
+def stop(rule: str) -> StateUpdate:
+    """Notes which breaker ended the run."""
+    return {"stop_reason": rule, "status": NEEDS_REVIEW}
+
+
+def make_routers(
+    policy: SastInvestigationPolicy,
+) -> tuple[Router[EvaluationFacts, SastInvestigationPolicy], Router[IncrementFacts, SastInvestigationPolicy]]:
+    """Returns the routers after `evaluation` and `increment`."""
+    breaker = "circuit_breaker"
+    after_evaluation = Router[EvaluationFacts, SastInvestigationPolicy](
+        "sast_investigation.route_after_evaluation",
+        facts=evaluation_facts,
+        policy=policy,
+        rules=[
+            Rule("approved", END, lambda f, _: f.outcome == APPROVED),
+            Rule("rejection_streak", breaker, lambda f, p: f.rejection_streak >= p.max_rejection_streak, stop),
+            Rule("no_progress", breaker, lambda f, p: f.no_progress_streak >= p.max_no_progress_streak, stop),
+            Rule("iteration_limit", breaker, lambda f, p: f.iteration >= p.max_iterations, stop),
+            Rule("budget_exhausted", breaker, lambda f, _: f.budget_spent != "", stop),
+            Rule("needs_reanalysis", "increment", lambda f, _: f.outcome != NEEDS_RESEARCH),
+            Rule("needs_research", "increment", always),
+        ],
+    )
+    after_increment = Router[IncrementFacts, SastInvestigationPolicy](
+        "sast_investigation.route_after_increment",
+        facts=increment_facts,
+        policy=policy,
+        rules=[
+            Rule("reanalyze", "analysis", lambda f, _: f.outcome != NEEDS_RESEARCH),
+            Rule("research_more", "research", always),
+        ],
+    )
+    return after_evaluation, after_increment

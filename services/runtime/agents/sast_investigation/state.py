@@ -1,0 +1,47 @@
+"""State of `sast_investigation`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict
+
+from services.runtime.agents.code_review.code_bank import Fragment
+from services.runtime.agents.code_review.code_tools import Source
+from services.runtime.routing.state import AgentState, append
+
+
+class ToolUse(TypedDict):
+    """A tool call that research made; `outcome` is empty when it went well."""
+
+    tool: str
+    arguments: dict[str, Any]
+    outcome: str
+    new_lines: int
+
+
+class Critique(TypedDict):
+    """The evaluator's word on a draft."""
+
+    outcome: str
+    missing: list[str]
+    reason: str
+
+
+class SastInvestigationState(AgentState, total=False):
+    """What a finding has come to so far. `finding` is a serialized `signalbox.v1.Finding`.
+
+    `iteration_count` counts completed rounds; `code_seen` is the size of the code bank at the last evaluation.
+    """
+
+    finding: bytes
+    source: Source
+    code_bank: Annotated[list[Fragment], append]
+    fetched_files: Annotated[list[str], append]
+    tool_call_history: Annotated[list[ToolUse], append]
+    research_ended: str
+    draft: dict[str, Any] | None
+    draft_problem: str
+    critique: Critique
+    rejection_streak: int
+    no_progress_streak: int
+    code_seen: int
+    verdict: str
