@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+import grpc
+
+from services.kit.errors import SignalboxError, error_detail
 from services.runtime.routing.recorder import CallRecord
 
 _calls: ContextVar[list[CallRecord] | None] = ContextVar("calls", default=None)
@@ -33,14 +36,21 @@ def note(call: CallRecord) -> None:
 
 @contextmanager
 def noting(kind: str, name: str) -> Iterator[CallRecord]:
-    """Notes the call made inside the context; the caller fills in tokens and the outcome, an exception is its own."""
+    """Notes the call made inside the context; its caller fills in tokens and the outcome, else an exception does."""
     start = time.perf_counter()
     call = CallRecord(kind=kind, name=name, outcome=OK, elapsed_ms=0.0, input_tokens=0, output_tokens=0)
     try:
         yield call
     except BaseException as error:
-        call["outcome"] = getattr(error, "reason", type(error).__name__)
+        if call["outcome"] == OK:
+            call["outcome"] = _reason_of(error)
         raise
     finally:
         call["elapsed_ms"] = round((time.perf_counter() - start) * 1000, 3)
         note(call)
+
+
+def _reason_of(error: BaseException) -> str:
+    if isinstance(error, grpc.aio.AioRpcError):
+        return error_detail(error).reason
+    return error.reason if isinstance(error, SignalboxError) else type(error).__name__
