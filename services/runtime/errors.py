@@ -4,6 +4,7 @@ SignalboxError
 ├── RunNotFound                 no such run, or another caller's
 ├── RunEnded                    the run has ended and can't be changed
 ├── ThreadBusy                  the thread has an active run
+├── RunQuotaExceeded: TooManyRunsAtOnce, TooManyRunsStarted
 ├── StaleAnswer                 the answer is not for the question that the run asks now
 ├── InvalidAnswer               the answer is none of the options
 ├── Draining                    this replica takes no new runs
@@ -39,6 +40,26 @@ class ThreadBusy(SignalboxError):
 
     reason = "THREAD_BUSY"
     code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class RunQuotaExceeded(SignalboxError):
+    """A caller asked for more runs than its share."""
+
+    reason = "RUN_QUOTA_EXCEEDED"
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+    retryable = True
+
+
+class TooManyRunsAtOnce(RunQuotaExceeded):
+    """A caller has too many runs under way."""
+
+    reason = "TOO_MANY_RUNS_AT_ONCE"
+
+
+class TooManyRunsStarted(RunQuotaExceeded):
+    """A caller has started too many runs within a minute."""
+
+    reason = "TOO_MANY_RUNS_STARTED"
 
 
 class StaleAnswer(SignalboxError):

@@ -8,6 +8,9 @@ from services.kit.metrics import DURATION_BUCKETS
 from services.kit.names import METRIC_PREFIX
 
 RUNS_STARTED = Counter(METRIC_PREFIX + "runs_claimed_total", "Claims of runs, by agent and kind.", ["agent", "kind"])
+RUNS_REFUSED = Counter(
+    METRIC_PREFIX + "runs_refused_total", "Runs refused because their caller's quota was used up, by quota.", ["quota"]
+)
 RUNS_ENDED = Counter(
     METRIC_PREFIX + "runs_ended_total",
     "Runs that ended, by agent, state and stop reason.",

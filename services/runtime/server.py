@@ -16,6 +16,7 @@ from services.runtime.engine.engine import Engine, EngineLimits
 from services.runtime.engine.events import EventStream
 from services.runtime.engine.execution import Dependencies
 from services.runtime.engine.liveness import LivenessLock
+from services.runtime.engine.quota import CallerQuota
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
 from services.runtime.servicer import RunServicer
@@ -32,7 +33,8 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     liveness_dsn = settings.liveness_dsn.get_secret_value() if settings.liveness_dsn else dsn
     await stack.enter_async_context(LivenessLock(liveness_dsn, owner).held())
     agents = await open_agents(settings, stack)
-    store = RunStore(pool, owner=owner, lease_s=settings.lease_s)
+    quota = CallerQuota(settings.caller_runs_at_once, settings.caller_runs_per_minute)
+    store = RunStore(pool, owner=owner, lease_s=settings.lease_s, quota=quota)
     shared = Dependencies(
         pool=pool,
         serde=make_serde(),

@@ -27,6 +27,15 @@ class RuntimeSettings(MigrationSettings):
         description="Connection for the liveness lock, past any pooler; default: database_dsn.",
     )
     max_concurrent_runs: int = Field(64, ge=1, le=10_000, description="Runs that this replica executes at once.")
+    caller_runs_at_once: int = Field(
+        500, ge=0, le=1_000_000, description="Runs that one caller may have under way on all replicas; 0: no limit."
+    )
+    caller_runs_per_minute: int = Field(
+        3000,
+        ge=0,
+        le=1_000_000,
+        description="Runs that one caller may start a minute on all replicas; 0: no limit.",
+    )
     lease_s: float = Field(15, ge=1, le=600, description="Seconds after which a silent replica loses its runs.")
     sweep_interval_s: float = Field(0.5, gt=0, le=60, description="Seconds between looks for runs to take over.")
     drain_s: float = Field(10, gt=0, le=300, description="Seconds that nodes in flight get to end on SIGTERM.")

@@ -16,6 +16,7 @@ from psycopg_pool import AsyncConnectionPool
 from services.kit.identity import Caller
 from services.kit.names import ROLE_OPERATOR
 from services.runtime.engine.queries import query
+from services.runtime.engine.quota import CallerQuota
 from services.runtime.engine.records import ActiveRunPolicy, InputRequest, NewRun, RunRecord, RunState
 from services.runtime.errors import ClaimLost, InvalidAnswer, RunEnded, RunNotFound, StaleAnswer, ThreadBusy
 
@@ -45,20 +46,24 @@ class Orphans:
 class RunStore:
     """The table `runs` and the moves between its states."""
 
-    def __init__(self, pool: AsyncConnectionPool[Any], *, owner: str, lease_s: float) -> None:
+    def __init__(
+        self, pool: AsyncConnectionPool[Any], *, owner: str, lease_s: float, quota: CallerQuota | None = None
+    ) -> None:
         self._pool = pool
         self._owner = owner
         self._lease_s = lease_s
+        self._quota = quota or CallerQuota()
 
     async def create(self, new: NewRun, *, claim: bool) -> tuple[RunRecord, bool]:
         """Creates a run, claimed by this replica if asked and possible; returns it, and whether it is new.
 
-        Raises ThreadBusy when the thread has an active run and the policy is to refuse.
+        Raises ThreadBusy when the thread has an active run and the policy is to refuse, TooManyRunsAtOnce,
+        TooManyRunsStarted.
         """
         parameters = self._parameters_of(new, claim=claim)
         async with self._pool.connection() as connection:
             if new.thread_id is None:
-                created = await _one(connection, "create_run", parameters)
+                created = await self._insert(connection, parameters)
             else:
                 async with connection.transaction():
                     created = await self._create_in_thread(connection, new, parameters)
@@ -81,7 +86,20 @@ class RunStore:
             "traceparent": new.traceparent,
             "owner": self._owner if claim else None,
             "lease_s": self._lease_s,
+            "most_at_once": self._quota.runs_at_once,
+            "most_per_minute": self._quota.runs_per_minute,
         }
+
+    async def _insert(self, connection: AsyncConnection[Any], parameters: Parameters) -> RunRecord | None:
+        """Inserts a run; returns None when its request is known. A repeat of a request breaks no quota."""
+        cursor = connection.cursor(row_factory=dict_row)
+        await cursor.execute(query("create_run"), parameters)
+        row = await cursor.fetchone()
+        if row is None or row["quota"] is None:
+            return RunRecord.of(row) if row else None
+        if parameters["request_id"] and await _one(connection, "find_request", parameters):
+            return None
+        raise self._quota.refusal(row["quota"], row["retry_after_s"])
 
     async def _create_in_thread(
         self, connection: AsyncConnection[Any], new: NewRun, parameters: dict[str, Any]
@@ -99,7 +117,7 @@ class RunStore:
         if active and new.active_run_policy is ActiveRunPolicy.CANCEL_ACTIVE:
             for run_id in active:
                 await connection.execute(query("cancel_run"), {"run_id": run_id})
-        return await _one(connection, "create_run", {**parameters, "owner": None if active else parameters["owner"]})
+        return await self._insert(connection, {**parameters, "owner": None if active else parameters["owner"]})
 
     async def _found(self, connection: AsyncConnection[Any], new: NewRun) -> RunRecord:
         parameters = {"subject": new.caller.subject, "request_id": new.request_id}
