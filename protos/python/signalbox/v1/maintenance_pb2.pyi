@@ -1,0 +1,111 @@
+import datetime
+
+from buf.validate import validate_pb2 as _validate_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from signalbox.v1 import runs_pb2 as _runs_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class RetainedKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RETAINED_KIND_UNSPECIFIED: _ClassVar[RetainedKind]
+    RETAINED_KIND_HISTORY: _ClassVar[RetainedKind]
+    RETAINED_KIND_CHECKPOINTS: _ClassVar[RetainedKind]
+    RETAINED_KIND_EVENTS: _ClassVar[RetainedKind]
+    RETAINED_KIND_RUNS: _ClassVar[RetainedKind]
+    RETAINED_KIND_DECISIONS: _ClassVar[RetainedKind]
+RETAINED_KIND_UNSPECIFIED: RetainedKind
+RETAINED_KIND_HISTORY: RetainedKind
+RETAINED_KIND_CHECKPOINTS: RetainedKind
+RETAINED_KIND_EVENTS: RetainedKind
+RETAINED_KIND_RUNS: RetainedKind
+RETAINED_KIND_DECISIONS: RetainedKind
+
+class PrunedData(_message.Message):
+    __slots__ = ("kind", "agent", "row_count", "size_bytes")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    kind: RetainedKind
+    agent: str
+    row_count: int
+    size_bytes: int
+    def __init__(self, kind: _Optional[_Union[RetainedKind, str]] = ..., agent: _Optional[str] = ..., row_count: _Optional[int] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+
+class PruneRequest(_message.Message):
+    __slots__ = ("dry_run",)
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    dry_run: bool
+    def __init__(self, dry_run: _Optional[bool] = ...) -> None: ...
+
+class PruneResponse(_message.Message):
+    __slots__ = ("pruned", "more")
+    PRUNED_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    pruned: _containers.RepeatedCompositeFieldContainer[PrunedData]
+    more: bool
+    def __init__(self, pruned: _Optional[_Iterable[_Union[PrunedData, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
+
+class ReplayDecisionsRequest(_message.Message):
+    __slots__ = ("router", "limits", "since_time", "max_divergences")
+    class LimitsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ROUTER_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
+    MAX_DIVERGENCES_FIELD_NUMBER: _ClassVar[int]
+    router: str
+    limits: _containers.ScalarMap[str, str]
+    since_time: _timestamp_pb2.Timestamp
+    max_divergences: int
+    def __init__(self, router: _Optional[str] = ..., limits: _Optional[_Mapping[str, str]] = ..., since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_divergences: _Optional[int] = ...) -> None: ...
+
+class Divergence(_message.Message):
+    __slots__ = ("run_id", "sequence", "decide_time", "rule", "destination", "other_rule", "other_destination", "spent_after")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    DECIDE_TIME_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_FIELD_NUMBER: _ClassVar[int]
+    OTHER_RULE_FIELD_NUMBER: _ClassVar[int]
+    OTHER_DESTINATION_FIELD_NUMBER: _ClassVar[int]
+    SPENT_AFTER_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    sequence: int
+    decide_time: _timestamp_pb2.Timestamp
+    rule: str
+    destination: str
+    other_rule: str
+    other_destination: str
+    spent_after: _runs_pb2.Spend
+    def __init__(self, run_id: _Optional[str] = ..., sequence: _Optional[int] = ..., decide_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., rule: _Optional[str] = ..., destination: _Optional[str] = ..., other_rule: _Optional[str] = ..., other_destination: _Optional[str] = ..., spent_after: _Optional[_Union[_runs_pb2.Spend, _Mapping]] = ...) -> None: ...
+
+class ReplayDecisionsResponse(_message.Message):
+    __slots__ = ("policy_version", "run_count", "decision_count", "skipped_count", "diverged_count", "divergences", "spent_after")
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    RUN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DECISION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DIVERGED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DIVERGENCES_FIELD_NUMBER: _ClassVar[int]
+    SPENT_AFTER_FIELD_NUMBER: _ClassVar[int]
+    policy_version: str
+    run_count: int
+    decision_count: int
+    skipped_count: int
+    diverged_count: int
+    divergences: _containers.RepeatedCompositeFieldContainer[Divergence]
+    spent_after: _runs_pb2.Spend
+    def __init__(self, policy_version: _Optional[str] = ..., run_count: _Optional[int] = ..., decision_count: _Optional[int] = ..., skipped_count: _Optional[int] = ..., diverged_count: _Optional[int] = ..., divergences: _Optional[_Iterable[_Union[Divergence, _Mapping]]] = ..., spent_after: _Optional[_Union[_runs_pb2.Spend, _Mapping]] = ...) -> None: ...

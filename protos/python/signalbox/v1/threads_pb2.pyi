@@ -1,0 +1,131 @@
+import datetime
+
+from buf.validate import validate_pb2 as _validate_pb2
+from google.protobuf import struct_pb2 as _struct_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from signalbox.v1 import runs_pb2 as _runs_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Thread(_message.Message):
+    __slots__ = ("thread_id", "create_time", "latest_run_time", "run_count", "active_run_id")
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    LATEST_RUN_TIME_FIELD_NUMBER: _ClassVar[int]
+    RUN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    thread_id: str
+    create_time: _timestamp_pb2.Timestamp
+    latest_run_time: _timestamp_pb2.Timestamp
+    run_count: int
+    active_run_id: str
+    def __init__(self, thread_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., latest_run_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., run_count: _Optional[int] = ..., active_run_id: _Optional[str] = ...) -> None: ...
+
+class Checkpoint(_message.Message):
+    __slots__ = ("checkpoint_id", "step", "create_time")
+    CHECKPOINT_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    checkpoint_id: str
+    step: int
+    create_time: _timestamp_pb2.Timestamp
+    def __init__(self, checkpoint_id: _Optional[str] = ..., step: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ThreadState(_message.Message):
+    __slots__ = ("run_id", "checkpoint", "next_nodes", "values")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    NEXT_NODES_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    checkpoint: Checkpoint
+    next_nodes: _containers.RepeatedScalarFieldContainer[str]
+    values: _struct_pb2.Struct
+    def __init__(self, run_id: _Optional[str] = ..., checkpoint: _Optional[_Union[Checkpoint, _Mapping]] = ..., next_nodes: _Optional[_Iterable[str]] = ..., values: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+
+class ListThreadsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListThreadsResponse(_message.Message):
+    __slots__ = ("threads", "next_page_token")
+    THREADS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    threads: _containers.RepeatedCompositeFieldContainer[Thread]
+    next_page_token: str
+    def __init__(self, threads: _Optional[_Iterable[_Union[Thread, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class GetThreadRequest(_message.Message):
+    __slots__ = ("thread_id",)
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    thread_id: str
+    def __init__(self, thread_id: _Optional[str] = ...) -> None: ...
+
+class GetThreadResponse(_message.Message):
+    __slots__ = ("thread", "runs")
+    THREAD_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    thread: Thread
+    runs: _containers.RepeatedCompositeFieldContainer[_runs_pb2.Run]
+    def __init__(self, thread: _Optional[_Union[Thread, _Mapping]] = ..., runs: _Optional[_Iterable[_Union[_runs_pb2.Run, _Mapping]]] = ...) -> None: ...
+
+class GetThreadStateRequest(_message.Message):
+    __slots__ = ("thread_id", "run_id", "checkpoint_id")
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_ID_FIELD_NUMBER: _ClassVar[int]
+    thread_id: str
+    run_id: str
+    checkpoint_id: str
+    def __init__(self, thread_id: _Optional[str] = ..., run_id: _Optional[str] = ..., checkpoint_id: _Optional[str] = ...) -> None: ...
+
+class GetThreadStateResponse(_message.Message):
+    __slots__ = ("state", "checkpoints")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    state: ThreadState
+    checkpoints: _containers.RepeatedCompositeFieldContainer[Checkpoint]
+    def __init__(self, state: _Optional[_Union[ThreadState, _Mapping]] = ..., checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ...) -> None: ...
+
+class ForkThreadRequest(_message.Message):
+    __slots__ = ("thread_id", "run_id", "checkpoint_id", "new_thread_id")
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_ID_FIELD_NUMBER: _ClassVar[int]
+    NEW_THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    thread_id: str
+    run_id: str
+    checkpoint_id: str
+    new_thread_id: str
+    def __init__(self, thread_id: _Optional[str] = ..., run_id: _Optional[str] = ..., checkpoint_id: _Optional[str] = ..., new_thread_id: _Optional[str] = ...) -> None: ...
+
+class ForkThreadResponse(_message.Message):
+    __slots__ = ("thread", "run")
+    THREAD_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    thread: Thread
+    run: _runs_pb2.Run
+    def __init__(self, thread: _Optional[_Union[Thread, _Mapping]] = ..., run: _Optional[_Union[_runs_pb2.Run, _Mapping]] = ...) -> None: ...
+
+class DeleteThreadRequest(_message.Message):
+    __slots__ = ("thread_id",)
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    thread_id: str
+    def __init__(self, thread_id: _Optional[str] = ...) -> None: ...
+
+class DeleteThreadResponse(_message.Message):
+    __slots__ = ("run_count", "decision_count")
+    RUN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DECISION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    run_count: int
+    decision_count: int
+    def __init__(self, run_count: _Optional[int] = ..., decision_count: _Optional[int] = ...) -> None: ...
