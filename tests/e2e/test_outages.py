@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from time import monotonic
 
 import pytest
@@ -26,15 +26,16 @@ QUESTION = "How many devices do I have?"
 ALLOWED = "screen_question: allowed -> agent"
 ASKED_TOOLS = "agent: tool_calls -> tools"
 QUERIED = "tools: query_executed -> format_answer"
+Away = Callable[[ServiceProcess], AbstractAsyncContextManager[None]]
 MODEL_TIMEOUT_S = 2.0
-TOOL_TIMEOUT_S = 3.0
+CALL_TIMEOUT_S = 3.0
 IMPATIENT = {
     "guard": {"SIGNALBOX_MODEL_TIMEOUT_S": f"{MODEL_TIMEOUT_S}"},
     "runtime": {
         "SIGNALBOX_MODEL_TIMEOUT_S": f"{MODEL_TIMEOUT_S}",
         "SIGNALBOX_MODEL_RETRIES": "1",
-        "SIGNALBOX_TOOL_TIMEOUT_S": f"{TOOL_TIMEOUT_S}",
-        "SIGNALBOX_GUARD_TIMEOUT_S": "5",
+        "SIGNALBOX_TOOL_TIMEOUT_S": f"{CALL_TIMEOUT_S}",
+        "SIGNALBOX_GUARD_TIMEOUT_S": f"{CALL_TIMEOUT_S}",
     },
 }
 
@@ -123,7 +124,7 @@ async def test_an_agents_model_that_is_down(impatient: Platform, model: Scripted
 
     assert asked.route == ["screen_question: admin_bypass -> agent", "agent: node_failed -> __end__"]
     assert asked.calls("model") == [(AGENT_MODEL, "MODEL_FAILED")]
-    check_failed(asked, "agent", "MODEL_FAILED", AGENT_MODEL, "APIConnectionError")
+    check_failed(asked, "agent", "MODEL_FAILED", AGENT_MODEL, "did not answer")
     await check_works(admin, script)
 
 
@@ -133,7 +134,7 @@ async def test_an_agents_model_that_fails_for_ever(caller: RunClient, script: Sc
 
     assert script.asked == ["guard", "agent", "agent"]  # one repeat, then it is a failure
     assert asked.route == [ALLOWED, "agent: node_failed -> __end__"]
-    check_failed(asked, "agent", "MODEL_FAILED", AGENT_MODEL, "InternalServerError")
+    check_failed(asked, "agent", "MODEL_FAILED", AGENT_MODEL, "did not answer")
 
 
 async def test_an_agents_model_that_is_too_slow(caller: RunClient, script: Script) -> None:
@@ -143,7 +144,7 @@ async def test_an_agents_model_that_is_too_slow(caller: RunClient, script: Scrip
 
     assert MODEL_TIMEOUT_S * 2 <= monotonic() - started < 30
     assert asked.route == [ALLOWED, "agent: node_failed -> __end__"]
-    check_failed(asked, "agent", "MODEL_FAILED", AGENT_MODEL, "APITimeoutError")
+    check_failed(asked, "agent", "MODEL_FAILED", AGENT_MODEL, "did not answer")
 
 
 async def test_a_wording_model_that_is_down_does_not_hide_the_rows(caller: RunClient, script: Script) -> None:
@@ -169,21 +170,13 @@ async def test_a_guards_model_that_is_of_no_use_blocks(caller: RunClient, script
     await check_works(caller, script)
 
 
-async def test_a_guard_that_is_down_blocks(impatient: Platform, caller: RunClient, script: Script) -> None:
-    async with killed(impatient.stack.service("guard")):
+@pytest.mark.parametrize("away", [killed, frozen])
+async def test_a_guard_that_is_away_blocks(impatient: Platform, caller: RunClient, script: Script, away: Away) -> None:
+    async with away(impatient.stack.service("guard")):
         asked = await caller.ask(QUESTION)
 
     check_unscreened(asked, script)
-    assert asked.calls("guard") == [("screen", "UNAVAILABLE")]
-    await check_works(caller, script)
-
-
-async def test_a_guard_that_hangs_blocks(impatient: Platform, caller: RunClient, script: Script) -> None:
-    async with frozen(impatient.stack.service("guard")):
-        asked = await caller.ask(QUESTION)
-
-    check_unscreened(asked, script)
-    assert asked.calls("guard") == [("screen", "DEADLINE_EXCEEDED")]
+    assert asked.calls("guard") == [("screen", "DEADLINE_EXCEEDED")]  # it was waited for, in vain
     await check_works(caller, script)
 
 
@@ -205,35 +198,23 @@ async def test_an_executor_that_is_down(impatient: Platform, caller: RunClient, 
 
     assert script.asked == ["guard"]
     assert asked.route == [ALLOWED, "agent: node_failed -> __end__"]
-    check_failed(asked, "agent", "SERVICE_FAILED", "SQL executor", "UNAVAILABLE")
+    check_failed(asked, "agent", "SERVICE_FAILED", "SQL executor", "DEADLINE_EXCEEDED")
     await check_works(caller, script)
 
 
-async def test_an_executor_that_dies_between_two_calls(impatient: Platform, caller: RunClient, script: Script) -> None:
+@pytest.mark.parametrize("away", [killed, frozen])
+async def test_an_executor_that_goes_away_between_two_calls(
+    impatient: Platform, caller: RunClient, script: Script, away: Away
+) -> None:
     gate = asyncio.Event()
     script.agent(query(COUNT).after(gate))
     run = await caller.create(question(QUESTION))
     await script.model.wait_for_requests(1, model=AGENT_MODEL)
-    async with killed(impatient.stack.service("sql_executor")):
+    async with away(impatient.stack.service("sql_executor")):
         gate.set()
         asked = await caller.wait(run.run_id)
 
     assert asked.route == [ALLOWED, ASKED_TOOLS, "tools: node_failed -> __end__"]
-    assert asked.calls("tool")[-1] == ("execute_db_query", "UNAVAILABLE")
+    assert asked.calls("tool") == [("get_few_shot_examples", "ok"), ("execute_db_query", "DEADLINE_EXCEEDED")]
     check_failed(asked, "tools", "SERVICE_FAILED", "SQL executor", "execute_db_query")
-    await check_works(caller, script)
-
-
-async def test_an_executor_that_hangs(impatient: Platform, caller: RunClient, script: Script) -> None:
-    await check_works(caller, script)
-    gate = asyncio.Event()
-    script.agent(query(COUNT).after(gate))
-    run = await caller.create(question(QUESTION))
-    await script.model.wait_for_requests(2, model=AGENT_MODEL)
-    async with frozen(impatient.stack.service("sql_executor")):
-        gate.set()
-        asked = await caller.wait(run.run_id)
-
-    assert asked.calls("tool")[-1] == ("execute_db_query", "DEADLINE_EXCEEDED")
-    check_failed(asked, "tools", "SERVICE_FAILED", "SQL executor", "DEADLINE_EXCEEDED")
     await check_works(caller, script)
