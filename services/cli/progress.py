@@ -124,5 +124,6 @@ def what_happened(event: runs_pb2.RunEvent) -> str:
         return f"{printable(node.node)} took {duration(node.elapsed_ms)}"
     if kind == "decision":
         destination = "the end" if event.decision.destination == END else printable(event.decision.destination)
-        return f"  {printable(event.decision.rule)} → {destination}"
+        took = f"{printable(event.decision.node)} took {duration(event.decision.node_elapsed_ms)}"
+        return f"{took}: {printable(event.decision.rule)} → {destination}"
     return ""

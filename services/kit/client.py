@@ -17,7 +17,7 @@ from services.kit.settings import ServiceSettings
 from services.kit.telemetry import tracer
 
 KEEPALIVE_MS = 20_000
-# Methods that only read, and those the server makes idempotent by a key: a repeat after UNAVAILABLE is safe.
+# Methods that only read, and those the server makes idempotent by a key: a repeat is safe when the server went away.
 SAFE_TO_RETRY: tuple[tuple[str, str], ...] = (
     ("signalbox.v1.RunService", "GetRun"),
     ("signalbox.v1.RunService", "ListRuns"),
@@ -38,7 +38,8 @@ SERVICE_CONFIG = json.dumps(
                     "initialBackoff": "0.1s",
                     "maxBackoff": "1s",
                     "backoffMultiplier": 2,
-                    "retryableStatusCodes": ["UNAVAILABLE"],
+                    # CANCELLED is what a server that has begun to stop says to calls that still arrive.
+                    "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
                 },
             }
         ],

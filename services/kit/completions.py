@@ -5,6 +5,7 @@ The openai SDK takes 2.2 ms of CPU for a call, aiohttp with orjson 0.2 (docs/adr
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from services.kit.telemetry import trace_headers
 RETRYABLE_STATUS = frozenset({408, 409, 429, *range(500, 600)})
 LONGEST_WAIT_S = 8.0
 ERROR_LENGTH = 300
+# The timeout is around all attempts, not in each.
+NO_TIMEOUT = aiohttp.ClientTimeout(total=None)
 _BACKOFF = wait_exponential_jitter(multiplier=0.2, max=LONGEST_WAIT_S, jitter=0.2)
 # What a client library says to itself, and no endpoint needs to hear.
 _NOT_SENT = frozenset({"extra_headers", "extra_query", "extra_body", "timeout"})
@@ -37,7 +40,7 @@ class CompletionError(Exception):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An OpenAI-compatible endpoint, and how patient to be with it."""
+    """An OpenAI-compatible endpoint, and how patient to be with it; the timeout is for all attempts together."""
 
     base_url: str
     api_key: str
@@ -56,8 +59,8 @@ class Completions:
     async def create(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Sends a request in the API's form and returns the answer in the API's form. Raises CompletionError.
 
-        A request that failed in passing (no connection, 408, 409, 429, 5xx, timeout) is repeated, after the time that
-        the endpoint asks for or a growing one, while the deadline of the call being served lasts.
+        A request that failed in passing (no connection, 408, 409, 429, 5xx) is repeated, after the time that the
+        endpoint asks for or a growing one, all within one timeout and the deadline of the call being served.
         """
         body = orjson.dumps({name: value for name, value in payload.items() if name not in _NOT_SENT})
         attempts = AsyncRetrying(
@@ -66,15 +69,16 @@ class Completions:
             retry=retry_if_exception(lambda error: isinstance(error, CompletionError) and error.retryable),
             reraise=True,
         )
-        return await attempts(self._post, body)
-
-    async def _post(self, body: bytes) -> dict[str, Any]:
-        timeout = aiohttp.ClientTimeout(total=deadline.remaining(self._endpoint.timeout_s) or 0.001)
         try:
-            async with self._open().post(self._url, data=body, headers=trace_headers(), timeout=timeout) as response:
-                return _read(response, await response.read())
+            async with asyncio.timeout(deadline.remaining(self._endpoint.timeout_s)):
+                return await attempts(self._post, body)
         except TimeoutError as error:
             raise CompletionError("timeout", "the model took too long", retryable=True) from error
+
+    async def _post(self, body: bytes) -> dict[str, Any]:
+        try:
+            async with self._open().post(self._url, data=body, headers=trace_headers()) as response:
+                return _read(response, await response.read())
         except (aiohttp.ClientError, OSError) as error:
             raise CompletionError("connection", f"no answer from the model: {error}", retryable=True) from error
 
@@ -84,7 +88,9 @@ class Completions:
                 "Content-Type": "application/json",
                 "Authorization": f"Bearer {self._endpoint.api_key or 'none'}",
             }
-            self._session = aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(limit=0))
+            self._session = aiohttp.ClientSession(
+                headers=headers, connector=aiohttp.TCPConnector(limit=0), timeout=NO_TIMEOUT
+            )
         return self._session
 
     async def close(self) -> None:

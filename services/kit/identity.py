@@ -8,7 +8,8 @@ SignalboxError
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -33,6 +34,9 @@ EDDSA: Final = "EdDSA"
 CALLER_ALGORITHMS: Final = ("EdDSA", "ES256", "RS256")
 MAX_TOKEN_LENGTH: Final = 8192
 CLOCK_SKEW_S: Final = 5
+# Long enough for the calls of a run, short enough for a key that is taken back.
+VERIFIED_FOR_S: Final = 30
+VERIFIED_MOST: Final = 2048
 
 
 class Unauthenticated(SignalboxError):
@@ -152,6 +156,27 @@ class JwksEndpoint:
         return self._client.get_signing_key_from_jwt(token)
 
 
+class _VerifiedTokens:
+    """Claims of tokens whose signature has just been checked: a run's calls, or a caller's, carry the same token."""
+
+    def __init__(self) -> None:
+        self._claims: OrderedDict[str, tuple[float, dict[str, Any]]] = OrderedDict()
+
+    def claims(self, token: str, verify: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Returns a token's claims, verified now or less than VERIFIED_FOR_S ago, and not expired since."""
+        _bound(token)
+        verified_at, claims = self._claims.get(token, (0.0, None))
+        now = time.time()
+        if claims is not None and now - verified_at < VERIFIED_FOR_S and now < claims["exp"]:
+            return claims
+        self._claims.pop(token, None)
+        claims = verify()
+        self._claims[token] = (now, claims)
+        if len(self._claims) > VERIFIED_MOST:
+            self._claims.popitem(last=False)
+        return claims
+
+
 class CallerTokenVerifier:
     """Verifies the tokens that callers bring to the gateway."""
 
@@ -160,18 +185,20 @@ class CallerTokenVerifier:
         self._issuer = issuer
         self._audience = audience
         self._roles_claim = roles_claim
+        self._verified = _VerifiedTokens()
 
     def verify(self, token: str) -> Caller:
         """Returns the caller a token names; blocks while new keys are fetched. Raises TokenInvalid, TokenExpired."""
-        _bound(token)
+        return _caller(self._verified.claims(token, lambda: self._verify(token)), self._roles_claim)
+
+    def _verify(self, token: str) -> dict[str, Any]:
         try:
             key = self._jwks.signing_key(token)
         except jwt.PyJWTError as error:
             raise TokenInvalid("the token is not signed by a key of this platform's issuer") from error
         if key.algorithm_name not in CALLER_ALGORITHMS:
             raise TokenInvalid("the token's key uses an algorithm that is not accepted")
-        claims = _decode(token, key.key, key.algorithm_name, issuer=self._issuer, audience=self._audience)
-        return _caller(claims, self._roles_claim)
+        return _decode(token, key.key, key.algorithm_name, issuer=self._issuer, audience=self._audience)
 
 
 class _Minter:
@@ -206,11 +233,14 @@ class GatewayTokenVerifier:
 
     def __init__(self, public_pem: str) -> None:
         self._key = serialization.load_pem_public_key(public_pem.encode())
+        self._verified = _VerifiedTokens()
 
     def verify(self, token: str) -> Caller:
         """Returns the caller a token names. Raises TokenInvalid, TokenExpired."""
-        _bound(token)
-        return _caller(_decode(token, self._key, EDDSA, issuer=ISSUER_GATEWAY, audience=AUDIENCE_RUNTIME), "roles")
+        claims = self._verified.claims(
+            token, lambda: _decode(token, self._key, EDDSA, issuer=ISSUER_GATEWAY, audience=AUDIENCE_RUNTIME)
+        )
+        return _caller(claims, "roles")
 
 
 class RunTokenMinter(_Minter):
@@ -226,16 +256,31 @@ class RunTokenMinter(_Minter):
         )
 
 
+def renewed(mint: Callable[[], str], *, every_s: float = 300) -> Callable[[], str]:
+    """Returns a function that mints a token when the last one is old, and else returns that one."""
+    last, minted_at = "", 0.0
+
+    def token() -> str:
+        nonlocal last, minted_at
+        if not last or time.monotonic() - minted_at > every_s:
+            last, minted_at = mint(), time.monotonic()
+        return last
+
+    return token
+
+
 class RunTokenVerifier:
     """Verifies run tokens."""
 
     def __init__(self, public_pem: str) -> None:
         self._key = serialization.load_pem_public_key(public_pem.encode())
+        self._verified = _VerifiedTokens()
 
     def verify(self, token: str) -> RunClaims:
         """Returns what a token says. Raises TokenInvalid, TokenExpired."""
-        _bound(token)
-        claims = _decode(token, self._key, EDDSA, issuer=ISSUER_RUNTIME, audience=AUDIENCE_EXECUTOR)
+        claims = self._verified.claims(
+            token, lambda: _decode(token, self._key, EDDSA, issuer=ISSUER_RUNTIME, audience=AUDIENCE_EXECUTOR)
+        )
         run_id, agent, tools, epoch = (claims.get(name) for name in ("run_id", "agent", "tools", "epoch"))
         well_formed = (
             isinstance(run_id, str) and isinstance(agent, str) and isinstance(epoch, int) and _is_strings(tools)

@@ -137,7 +137,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
             )
             after = run.event_count
         async for event in self._engine.watch(run, after, fresh=fresh):
-            ended = await self._store.get(run.run_id, caller) if event.is_last else None
+            ended = event.run or await self._store.get(run.run_id, caller) if event.is_last else None
             yield event_proto(event, ended)
 
     def _caller(self, context: Context) -> Caller:

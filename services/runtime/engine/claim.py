@@ -44,15 +44,20 @@ class StepRows:
 
 
 def step_rows(steps: list[StepRecord]) -> StepRows:
-    """Returns the rows of a superstep's records: for each node its completion, then its decision."""
+    """Returns the rows of a superstep's records: for each node its decision, or else its completion.
+
+    A decision says all that a completion would; two events where one will do cost every step twice.
+    """
     decisions: list[dict[str, Any]] = []
     events: list[dict[str, Any]] = []
     for step in steps:
-        completion = {"node": step["node"], "elapsed_ms": step["elapsed_ms"], "calls": step["calls"]}
-        events.append({"n": len(events) + 1, "kind": "node_completed", "decision": None, "payload": completion})
+        event: dict[str, Any] = {"n": len(events) + 1, "kind": "node_completed", "decision": None, "payload": None}
         if decision := step["decision"]:
             number = len(decisions) + 1
             row = {"n": number, **decision, "node": step["node"], "node_elapsed_ms": step["elapsed_ms"]}
             decisions.append({**row, "calls": step["calls"]})
-            events.append({"n": len(events) + 1, "kind": "decision", "decision": number, "payload": None})
+            event |= {"kind": "decision", "decision": number}
+        else:
+            event["payload"] = {"node": step["node"], "elapsed_ms": step["elapsed_ms"], "calls": step["calls"]}
+        events.append(event)
     return StepRows(decisions, events)

@@ -14,6 +14,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from services.runtime.engine.claim import StepWritten, step_rows
 from services.runtime.engine.queries import query
+from services.runtime.engine.records import RunRecord
 from services.runtime.errors import Draining
 
 PAGE = 500
@@ -25,7 +26,10 @@ POLL_MOST_S = 0.5
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a run; `payload` by kind, as in the tables `run_events` and `decisions`."""
+    """Something that happened to a run; `payload` by kind, as in the tables `run_events` and `decisions`.
+
+    `run` is the run after its last event, where the replica that wrote the event hands it over.
+    """
 
     run_id: str
     sequence: int
@@ -33,6 +37,7 @@ class Event:
     payload: dict[str, Any] | None
     decision: dict[str, Any] | None
     created_at: datetime
+    run: RunRecord | None = None
 
     @property
     def is_last(self) -> bool:

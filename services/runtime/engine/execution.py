@@ -18,7 +18,7 @@ from langgraph.types import Command
 from opentelemetry import context, propagate
 from psycopg_pool import AsyncConnectionPool
 
-from services.kit.identity import RunClaims, RunTokenMinter
+from services.kit.identity import RunClaims, RunTokenMinter, renewed
 from services.kit.logs import get_logger
 from services.kit.names import AGENT, CORRELATION_ID, GEN_AI_INVOKE_AGENT, GEN_AI_OPERATION, RUN_ID
 from services.kit.telemetry import carrying, tracer
@@ -154,9 +154,8 @@ class Execution:
     def _run_context(self) -> RunContext:
         run = self.run
         claims = RunClaims(run.caller, run.run_id, run.agent, self.shared.agents[run.agent].graph.tools, run.epoch)
-        return RunContext(
-            run.run_id, run.correlation_id, run.caller, run.epoch, lambda: self.shared.tokens.mint(claims)
-        )
+        token = renewed(lambda: self.shared.tokens.mint(claims))
+        return RunContext(run.run_id, run.correlation_id, run.caller, run.epoch, token)
 
     def _ending(self, state: Mapping[str, Any]) -> Ending:
         return Ending(
@@ -216,5 +215,5 @@ class Execution:
 
     def _publish(self, run: RunRecord, kind: str, payload: dict[str, Any] | None) -> None:
         self.run = replace(run, epoch=self.run.epoch)
-        event = Event(run.run_id, run.event_count, kind, payload, None, run.ended_at or datetime.now(UTC))
+        event = Event(run.run_id, run.event_count, kind, payload, None, run.ended_at or datetime.now(UTC), run)
         self.shared.events.publish([event])

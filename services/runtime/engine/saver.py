@@ -51,6 +51,9 @@ class WriteRow(NamedTuple):
     writes: bytes
 
 
+NO_WRITES: Mapping[str, None] = dict.fromkeys(WriteRow._fields)
+
+
 class RunSaver(BaseCheckpointSaver[str]):
     """Saves checkpoints; with a claim, those of one run, and only while the claim holds."""
 
@@ -107,6 +110,9 @@ class RunSaver(BaseCheckpointSaver[str]):
             if waiting:
                 await self._write_ahead(row["thread_id"], row["checkpoint_ns"], row["parent_checkpoint_id"], waiting)
             return
+        if waiting[1:]:
+            # A superstep of several tasks; that of one, by far the most common, is one statement.
+            await self._write_ahead(row["thread_id"], row["checkpoint_ns"], row["parent_checkpoint_id"], waiting[1:])
         steps = values.get(STEPS) or []
         rows = step_rows(steps)
         spend = values.get(SPEND) or dict.fromkeys(
@@ -115,7 +121,7 @@ class RunSaver(BaseCheckpointSaver[str]):
         parameters = {
             **row,
             **spend,
-            **_write_columns(waiting),
+            **(waiting[0]._asdict() if waiting else NO_WRITES),
             "run_id": self._claim.run_id,
             "epoch": self._claim.epoch,
             "event_count": len(rows.events),
@@ -145,12 +151,15 @@ class RunSaver(BaseCheckpointSaver[str]):
             await self._write_ahead(thread_id, namespace, checkpoint_id, rows)
             return
         self._waiting.setdefault((thread_id, namespace, checkpoint_id), []).extend(rows)
-        flush = asyncio.create_task(self._flush_later(thread_id, namespace, checkpoint_id))
-        self._flushes.add(flush)
-        flush.add_done_callback(self._flushes.discard)
+        asyncio.get_running_loop().call_later(WRITES_WAIT_S, self._begin_flush, thread_id, namespace, checkpoint_id)
 
-    async def _flush_later(self, thread_id: str, namespace: str, checkpoint_id: str) -> None:
-        await asyncio.sleep(WRITES_WAIT_S)
+    def _begin_flush(self, thread_id: str, namespace: str, checkpoint_id: str) -> None:
+        if (thread_id, namespace, checkpoint_id) in self._waiting:
+            flush = asyncio.create_task(self._flush(thread_id, namespace, checkpoint_id))
+            self._flushes.add(flush)
+            flush.add_done_callback(self._flushes.discard)
+
+    async def _flush(self, thread_id: str, namespace: str, checkpoint_id: str) -> None:
         if rows := self._waiting.pop((thread_id, namespace, checkpoint_id), []):
             await self._write_ahead(thread_id, namespace, checkpoint_id, rows)
 

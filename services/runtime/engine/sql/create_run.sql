@@ -18,7 +18,7 @@ WITH refused AS MATERIALIZED (
     ON CONFLICT (subject, request_id) WHERE request_id IS NOT NULL DO NOTHING
     RETURNING *
 ), happened AS (
-    INSERT INTO run_events (run_id, sequence, kind, payload)
-    SELECT run_id, 1, 'state_changed', '{"state": "RUNNING"}' FROM created WHERE owner IS NOT NULL
+    INSERT INTO run_events (run_id, sequence, kind, payload, created_at)
+    SELECT run_id, 1, 'state_changed', '{"state": "RUNNING"}', created_at FROM created WHERE owner IS NOT NULL
 )
 SELECT refused.quota, refused.retry_after_s, created.* FROM created FULL JOIN refused ON false

@@ -21,9 +21,10 @@ WITH fence AS (
     DO UPDATE SET body = excluded.body, changes = excluded.changes, metadata = excluded.metadata
 ), written AS (
     INSERT INTO checkpoint_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, idx, task_path, writes)
-    SELECT %(thread_id)s, %(checkpoint_ns)s, %(parent_checkpoint_id)s, w.task_id, w.idx, w.task_path, w.writes
-    FROM fence, unnest(%(task_ids)s::text[], %(idxs)s::int[], %(task_paths)s::text[], %(writes)b::bytea[])
-        AS w (task_id, idx, task_path, writes)
+    SELECT %(thread_id)s, %(checkpoint_ns)s, %(parent_checkpoint_id)s, %(task_id)s, %(idx)s, %(task_path)s,
+        %(writes)b::bytea
+    FROM fence
+    WHERE %(task_id)s::text IS NOT NULL
     ON CONFLICT DO NOTHING
 ), decided AS (
     INSERT INTO decisions (run_id, sequence, decision_id, agent, router, rule, destination, rejected_rules, grounds,
