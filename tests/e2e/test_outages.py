@@ -142,7 +142,7 @@ async def test_an_agents_model_that_is_too_slow(caller: RunClient, script: Scrip
     started = monotonic()
     asked = await caller.ask(QUESTION)
 
-    assert MODEL_TIMEOUT_S * 2 <= monotonic() - started < 30
+    assert MODEL_TIMEOUT_S <= monotonic() - started < 30
     assert asked.route == [ALLOWED, "agent: node_failed -> __end__"]
     check_failed(asked, "agent", "MODEL_FAILED", AGENT_MODEL, "did not answer")
 
