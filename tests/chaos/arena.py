@@ -87,7 +87,9 @@ async def arena(*, replicas: int = REPLICAS, runtime_env: dict[str, str] | None 
     """Starts all of it; Postgres keeps its data over a restart, and its port."""
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(_work_directory())
-        postgres = EmbeddedPostgres(data_dir=directory / "postgres" / "data", durable=False)
+        # What is committed must be there after a crash of the server, if not of the machine.
+        settings = {"synchronous_commit": "on"}
+        postgres = EmbeddedPostgres(data_dir=directory / "postgres" / "data", durable=False, settings=settings)
         await asyncio.to_thread(postgres.start)
         stack.callback(postgres.stop)
         model = await stack.enter_async_context(ScriptedModel(record=False))

@@ -23,7 +23,7 @@ _DECISIONS = """
     GROUP BY d.run_id
 """
 _RUNS = "SELECT run_id::text, state, owner, event_count, decision_count, model_calls, tool_calls FROM runs"
-_UNFINISHED = "SELECT run_id::text, state, owner FROM runs WHERE state NOT IN ('SUCCEEDED', 'CANCELLED')"
+_UNFINISHED = "SELECT run_id::text, state, owner FROM runs WHERE state IN ('PENDING', 'RUNNING')"
 
 
 async def check(arena: Arena, told: Sequence[Told]) -> None:

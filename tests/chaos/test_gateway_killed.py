@@ -1,0 +1,24 @@
+"""kill -9 of the gateway under load: callers come back to where they were and are told everything once."""
+
+from __future__ import annotations
+
+from tests.chaos.arena import Arena
+from tests.chaos.book import check
+from tests.chaos.load import Load
+
+KILLS = 3
+
+
+async def test_callers_go_on_where_they_were(ring: Arena) -> None:
+    load = Load(ring, concurrency=10, callers_reconnect=True)
+    gateway = ring.stack.service("gateway")
+    async with load.running():
+        for _ in range(KILLS):
+            await load.more(10)
+            await gateway.kill()
+            await gateway.start()
+        await load.more(10)
+    await check(ring, load.told)
+    assert sum(one.reconnects for one in load.told) >= KILLS
+    continued = [one for one in load.told if one.reconnects and one.run.epoch == 1]
+    assert continued, "the runs went on while their callers were away"
