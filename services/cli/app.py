@@ -18,8 +18,14 @@ from services.cli.console import Terminal, run_command
 from services.cli.endpoint import read_endpoint
 from services.cli.errors import CliError, not_running
 from services.cli.exit_codes import ExitCode, as_help
+from services.cli.investigate import Investigation
+from services.cli.investigate import investigate as investigate_command
+from services.cli.investigation.batch import BatchPolicy
+from services.cli.sarif.outcome import Verdict
 from services.cli.settings import DSN_VARIABLE, CliSettings
 from services.cli.sql_policy import sql_policy as sql_policy_command
+from services.cli.triage import Triage
+from services.cli.triage import triage as triage_command
 from services.cli.words import parse_state
 
 app = typer.Typer(
@@ -37,6 +43,13 @@ Roles = Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help=
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
 Timeout = Annotated[float | None, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Wait no longer.")]
+Repository = Annotated[str, typer.Option("--repo", metavar="PATH", help="Git repository of the code: path or URL.")]
+Commit = Annotated[str, typer.Option(metavar="COMMIT", help="Commit that was analysed; HEAD when left out.")]
+RerunFailed = Annotated[bool, typer.Option("--rerun-failed", help="Run what failed before once more.")]
+FailOn = Annotated[
+    list[Verdict] | None,
+    typer.Option(case_sensitive=False, help="Exit with status 10 when a finding has this verdict; repeatable."),
+]
 Gateway = Annotated[
     str,
     typer.Option("--gateway", metavar="HOST:PORT", help="Gateway to talk to, instead of the one of `signalbox up`."),
@@ -187,6 +200,53 @@ def resume(
     """Answer the question of a run that awaits input, and follow it to its end."""
     connection = context.obj.connection(subject, roles=roles)
     run_command(run_commands.resume(connection, run, answer, terminal, timeout_s=timeout), terminal)
+
+
+@app.command()
+def triage(
+    context: typer.Context,
+    finding: Annotated[Path, typer.Option(metavar="FILE", dir_okay=False, help="The finding: JSON, or a SARIF log.")],
+    repo: Repository,
+    commit: Commit = "",
+    fingerprint: Annotated[str, typer.Option(metavar="ID", help="Which finding, when the file has several.")] = "",
+    fail_on: FailOn = None,
+    again: RerunFailed = False,
+    subject: As = None,
+    roles: Roles = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring one finding of a static analyser to a verdict, with evidence."""
+    policy = BatchPolicy(concurrency=1, rerun_failed=again)
+    wanted = Triage(finding, repo, commit, fingerprint, as_json, tuple(fail_on or ()), policy)
+    run_command(triage_command(context.obj.connection(subject, roles=roles), wanted, terminal), terminal)
+
+
+@app.command()
+def investigate(
+    context: typer.Context,
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="SARIF 2.1.0 log, Bandit's JSON, or a list of findings.")],
+    repo: Repository,
+    commit: Commit = "",
+    known_fp: Annotated[Path | None, typer.Option(metavar="FILE", help="Known false positives (YAML).")] = None,
+    truth: Annotated[Path | None, typer.Option(metavar="FILE", help="Ground truth (CSV or YAML).")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the log here, with verdicts.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report here.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, max=256, help="Findings at once.")] = 8,
+    batch: Annotated[str, typer.Option(metavar="NAME", help="Start over under a new name.")] = "",
+    fail_on: FailOn = None,
+    again: RerunFailed = False,
+    subject: As = None,
+    roles: Roles = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring every finding of a static analyser's log to a verdict, with evidence.
+
+    Each finding is a run of its own. Given again within a day, the same command finds the runs that there are, follows
+    those under way and starts what is missing.
+    """
+    policy = BatchPolicy(concurrency=concurrency, rerun_failed=again, label=batch)
+    wanted = Investigation(log, repo, commit, known_fp, truth, out, html, as_json, tuple(fail_on or ()), policy)
+    run_command(investigate_command(context.obj.connection(subject, roles=roles), wanted, terminal), terminal)
 
 
 @app.command("sql-policy")

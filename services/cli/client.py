@@ -53,6 +53,12 @@ class GatewayClient:
             async for response in self._stub.ExecuteRun(request, metadata=self._metadata, timeout=timeout_s):
                 yield response.event
 
+    async def create(self, request: runs_pb2.CreateRunRequest) -> runs_pb2.Run:
+        """Create a run, or find the one that was created by the same request id."""
+        with self._worded():
+            response = await self._stub.CreateRun(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
+        return response.run
+
     async def watch(
         self, run_id: str, after_sequence: int, *, timeout_s: float | None
     ) -> AsyncIterator[runs_pb2.RunEvent]:

@@ -21,6 +21,7 @@ class ExitCode(IntEnum):
     CANCELLED = 7
     AWAITING_INPUT = 8
     TIMED_OUT = 9
+    FOUND = 10
     INTERRUPTED = 130
 
 
@@ -35,7 +36,8 @@ MEANINGS: Final = {
     ExitCode.CANCELLED: "the run was cancelled",
     ExitCode.AWAITING_INPUT: "the run asks a question; `signalbox resume` answers it",
     ExitCode.TIMED_OUT: "the time given by --timeout is over; the run goes on",
-    ExitCode.INTERRUPTED: "Ctrl-C; the run goes on",
+    ExitCode.FOUND: "a finding has a verdict that --fail-on names",
+    ExitCode.INTERRUPTED: "Ctrl-C; the run goes on, but `investigate` and `triage` cancel theirs",
 }
 
 RULE_BLOCKED: Final = "blocked"

@@ -1,0 +1,166 @@
+"""`signalbox investigate`: all findings of a scanner's log, to verdicts."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+from signalbox.v1 import runs_pb2, sast_pb2
+
+from services.cli.client import Connection, open_gateway
+from services.cli.console import Terminal
+from services.cli.errors import CliError
+from services.cli.exit_codes import ExitCode
+from services.cli.investigation.batch import Batch, BatchPolicy, MakeInput
+from services.cli.investigation.batch_progress import view_on
+from services.cli.investigation.known import KnownFalsePositive, known_outcomes, read_known
+from services.cli.investigation.outcomes import unlocated
+from services.cli.investigation.repository import SourceCode, open_source
+from services.cli.investigation.scores import score
+from services.cli.investigation.summary import Judged, Summary, as_data, as_tables
+from services.cli.investigation.truth import TruthEntry, match_truth, read_truth
+from services.cli.sarif.annotate import annotate
+from services.cli.sarif.documents import read_document, write_json
+from services.cli.sarif.errors import write_text
+from services.cli.sarif.findings import LogResult, read_results
+from services.cli.sarif.outcome import Outcome, Verdict
+from services.cli.sarif.paths import RepositoryPaths
+
+
+@dataclass(frozen=True)
+class Investigation:
+    """What to investigate, and what to bring back."""
+
+    log: Path
+    repository: str
+    commit: str = ""
+    known_file: Path | None = None
+    truth_file: Path | None = None
+    out: Path | None = None
+    html: Path | None = None
+    as_json: bool = False
+    fail_on: tuple[Verdict, ...] = ()
+    policy: BatchPolicy = field(default_factory=BatchPolicy)
+
+
+@dataclass(frozen=True)
+class _Material:
+    """What an investigation starts from, read and checked before anything is spent."""
+
+    document: dict[str, Any]
+    results: list[LogResult]
+    source: SourceCode
+    paths: RepositoryPaths
+    known: tuple[KnownFalsePositive, ...]
+    truth: tuple[TruthEntry, ...] | None
+
+    @property
+    def findings(self) -> list[LogResult]:
+        """The results that are findings."""
+        return [result for result in self.results if not result.skipped]
+
+
+async def investigate(connection: Connection, wanted: Investigation, terminal: Terminal) -> ExitCode:
+    """Investigates every finding of a log, and shows what came of them. Raises CliError."""
+    material = await _read(wanted)
+    outcomes = await _judge(connection, wanted, material, terminal)
+    summary = _sum_up(material, outcomes)
+    await _write(wanted, material, summary, terminal)
+    if summary.has(wanted.fail_on):
+        return ExitCode.FOUND
+    return ExitCode.RUN_FAILED if summary.failed else ExitCode.OK
+
+
+async def _read(wanted: Investigation) -> _Material:
+    for path in (wanted.out, wanted.html):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise CliError(f"can't write {path}: no such directory", hint="make it first", code=ExitCode.USAGE)
+    document = read_document(wanted.log)
+    known = read_known(wanted.known_file) if wanted.known_file else ()
+    truth = read_truth(wanted.truth_file) if wanted.truth_file else None
+    source = await open_source(wanted.repository, wanted.commit)
+    paths = RepositoryPaths(root=source.repository if source.is_local else "", files=source.files)
+    return _Material(document, read_results(document, paths), source, paths, known, truth)
+
+
+async def _judge(
+    connection: Connection, wanted: Investigation, material: _Material, terminal: Terminal
+) -> dict[str, Outcome]:
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    located = [result.finding for result in material.findings if result.located]
+    outcomes = {result.fingerprint: unlocated(result) for result in material.findings if not result.located}
+    outcomes |= known_outcomes(located, material.known, today)
+    missing = [finding for finding in located if finding.fingerprint not in outcomes]
+    source = sast_pb2.CodeSource(repository=material.source.repository, commit=material.source.commit)
+    return outcomes | await run_findings(
+        connection, missing, source, wanted.policy, terminal, make_input=investigation_input
+    )
+
+
+async def run_findings(
+    connection: Connection,
+    findings: Sequence[sast_pb2.Finding],
+    source: sast_pb2.CodeSource,
+    policy: BatchPolicy,
+    terminal: Terminal,
+    *,
+    make_input: MakeInput,
+) -> dict[str, Outcome]:
+    """Investigates findings on the platform; Ctrl-C cancels what runs. Raises CliError."""
+    if not findings:
+        return {}
+    async with open_gateway(connection) as gateway:
+        with view_on(terminal.err, len(findings)) as view:
+            batch = Batch(gateway, source, policy, view, make_input)
+            try:
+                return await batch.run(findings)
+            except asyncio.CancelledError:
+                with suppress(TimeoutError):
+                    view.say(
+                        f"{await batch.cancel_active()} runs cancelled; given again, the command goes on from here"
+                    )
+                raise
+
+
+def investigation_input(finding: sast_pb2.Finding, source: sast_pb2.CodeSource) -> runs_pb2.RunInput:
+    """The input of a run of `sast_investigation`."""
+    return runs_pb2.RunInput(sast_investigation=sast_pb2.SastInvestigationInput(finding=finding, source=source))
+
+
+def _sum_up(material: _Material, outcomes: dict[str, Outcome]) -> Summary:
+    judged = tuple(Judged(result.finding, outcomes[result.fingerprint]) for result in material.findings)
+    scores = None
+    if material.truth is not None:
+        truth = match_truth(material.truth, [each.finding for each in judged])
+        scores = score([each.outcome for each in judged], truth)
+    return Summary(
+        repository=material.source.repository,
+        commit=material.source.commit,
+        judged=judged,
+        skipped=dict(Counter(result.skipped for result in material.results if result.skipped)),
+        scores=scores,
+    )
+
+
+async def _write(wanted: Investigation, material: _Material, summary: Summary, terminal: Terminal) -> None:
+    if wanted.out:
+        write_text(wanted.out, write_json(annotate(material.document, summary.outcomes, material.paths)))
+    if wanted.html:
+        from services.cli.investigation.report import render_report  # the template engine is for this alone
+
+        write_text(wanted.html, await render_report(summary, material.source))
+    if wanted.as_json:
+        terminal.raw(json.dumps(as_data(summary), ensure_ascii=False, indent=2) + "\n")
+    else:
+        terminal.out.print(as_tables(summary))
+    for path in (wanted.out, wanted.html):
+        if path:
+            terminal.err.print(Text(f"written: {path}"))

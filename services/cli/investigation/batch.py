@@ -1,0 +1,267 @@
+"""Many findings through the platform: each its own run, a bounded number at once, each result exactly once.
+
+What runs is asked for by a request id made of the repository, the commit and the finding. So the same command, given
+again, finds the runs that there are, follows those under way, and starts only what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import grpc
+from signalbox.v1 import runs_pb2, sast_pb2
+
+from services.cli.errors import CliError
+from services.cli.exit_codes import ExitCode
+from services.cli.investigation.outcomes import outcome_of, refused
+from services.cli.sarif.outcome import Outcome
+from services.kit.errors import ErrorDetail, error_detail
+
+MAX_ATTEMPTS = 100
+_ENDED = frozenset(
+    {
+        runs_pb2.RUN_STATE_SUCCEEDED,
+        runs_pb2.RUN_STATE_FAILED,
+        runs_pb2.RUN_STATE_CANCELLED,
+        runs_pb2.RUN_STATE_NEEDS_REVIEW,
+    }
+)
+# A stream that a proxy or a dying server cut can end with any of these.
+_CUT = frozenset({grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL, grpc.StatusCode.CANCELLED})
+# What is wrong with one finding and not with the whole batch.
+_ONE_FINDING = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.OUT_OF_RANGE})
+
+
+MakeInput = Callable[[sast_pb2.Finding, sast_pb2.CodeSource], runs_pb2.RunInput]
+Call = Callable[[], Awaitable[runs_pb2.Run]]
+
+
+class Gateway(Protocol):
+    """What a batch needs of services.cli.client.GatewayClient."""
+
+    async def create(self, request: runs_pb2.CreateRunRequest) -> runs_pb2.Run: ...
+
+    def watch(
+        self, run_id: str, after_sequence: int, *, timeout_s: float | None
+    ) -> AsyncIterator[runs_pb2.RunEvent]: ...
+
+    async def cancel(self, run_id: str) -> runs_pb2.Run: ...
+
+
+class BatchProgress(Protocol):
+    """Is told how a batch goes."""
+
+    def started(self, finding: sast_pb2.Finding) -> None: ...
+
+    def done(self, finding: sast_pb2.Finding, outcome: Outcome) -> None: ...
+
+    def say(self, message: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class BatchPolicy:
+    """How a batch is run. A call is tried again after backoff until so many failed in a row without news of its run."""
+
+    concurrency: int = 8
+    rerun_failed: bool = False
+    label: str = ""
+    max_failures: int = 10
+    first_backoff_s: float = 0.2
+    max_backoff_s: float = 10.0
+    cancel_timeout_s: float = 10.0
+
+
+class Batch:
+    """Runs findings of one source."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        source: sast_pb2.CodeSource,
+        policy: BatchPolicy,
+        progress: BatchProgress,
+        make_input: MakeInput,
+    ) -> None:
+        self._gateway = gateway
+        self._source = source
+        self._policy = policy
+        self._progress = progress
+        self._make_input = make_input
+        self._active: set[str] = set()
+        self._creating: set[asyncio.Task[runs_pb2.Run]] = set()
+
+    async def run(self, findings: Sequence[sast_pb2.Finding]) -> dict[str, Outcome]:
+        """Returns the outcome of each finding by fingerprint.
+
+        Raises CliError when the platform is gone or refuses the caller; its runs go on. Cancelled, it cancels the runs
+        under way first.
+        """
+        outcomes: dict[str, Outcome] = {}
+        waiting = iter(findings)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(self._policy.concurrency, len(findings))):
+                    group.create_task(self._work(waiting, outcomes))
+        except BaseExceptionGroup as errors:
+            for creating in self._creating:
+                creating.cancel()
+            raise _first(errors.exceptions) from errors
+        return outcomes
+
+    async def _work(self, waiting: Iterable[sast_pb2.Finding], outcomes: dict[str, Outcome]) -> None:
+        for finding in waiting:
+            self._progress.started(finding)
+            outcome = await self._one(finding)
+            outcomes[finding.fingerprint] = outcome
+            self._progress.done(finding, outcome)
+
+    async def cancel_active(self) -> int:
+        """Cancels the runs under way and returns how many; those the platform does not stop in time go on."""
+        async with asyncio.timeout(self._policy.cancel_timeout_s):
+            created = await asyncio.gather(*self._creating, return_exceptions=True)
+            self._active |= {run.run_id for run in created if isinstance(run, runs_pb2.Run)}
+            stopped = await asyncio.gather(*map(self._gateway.cancel, self._active), return_exceptions=True)
+        return sum(isinstance(run, runs_pb2.Run) for run in stopped)
+
+    async def _one(self, finding: sast_pb2.Finding) -> Outcome:
+        for attempt in range(MAX_ATTEMPTS):
+            try:
+                run = await self._retrying(partial(self._create, finding, attempt))
+            except CliError as error:
+                if _code(error) not in _ONE_FINDING:
+                    raise
+                return refused(finding.fingerprint, error.message)
+            if run.state in _ENDED:
+                # It ended before it was asked for: it is one of an earlier command.
+                if self._counts_as_missing(run):
+                    continue
+                return outcome_of(finding.fingerprint, run)
+            return await self._follow(finding.fingerprint, run)
+        return refused(finding.fingerprint, f"the finding failed {MAX_ATTEMPTS} times")
+
+    def _counts_as_missing(self, run: runs_pb2.Run) -> bool:
+        if run.state == runs_pb2.RUN_STATE_CANCELLED:
+            return True
+        return run.state == runs_pb2.RUN_STATE_FAILED and self._policy.rerun_failed
+
+    async def _create(self, finding: sast_pb2.Finding, attempt: int) -> runs_pb2.Run:
+        request = runs_pb2.CreateRunRequest(
+            input=self._make_input(finding, self._source),
+            request_id=request_id(self._source, finding, label=self._policy.label, attempt=attempt),
+        )
+        creating = asyncio.ensure_future(self._gateway.create(request))
+        self._creating.add(creating)
+        try:
+            # Cancelled half-way, it would leave a run behind whose id nobody knows.
+            run = await asyncio.shield(creating)
+        except CliError:
+            self._creating.discard(creating)
+            raise
+        self._creating.discard(creating)
+        return run
+
+    async def _follow(self, fingerprint: str, run: runs_pb2.Run) -> Outcome:
+        self._active.add(run.run_id)
+        seen = _Cursor()
+        try:
+            ended = await self._retrying(lambda: self._watch(run.run_id, seen), seen)
+        except CliError as error:
+            if _code(error) not in _ONE_FINDING:
+                raise
+            self._active.discard(run.run_id)
+            return refused(fingerprint, error.message, run.run_id)
+        self._active.discard(run.run_id)
+        return outcome_of(fingerprint, ended)
+
+    async def _watch(self, run_id: str, seen: _Cursor) -> runs_pb2.Run:
+        async for event in self._gateway.watch(run_id, seen.sequence, timeout_s=None):
+            seen.sequence = max(seen.sequence, event.sequence)
+            kind = event.WhichOneof("event")
+            if kind == "run_ended":
+                return event.run_ended.run
+            if kind == "state_changed" and event.state_changed.state == runs_pb2.RUN_STATE_AWAITING_INPUT:
+                break
+        raise _StreamEnded(run_id)
+
+    async def _retrying(self, call: Call, seen: _Cursor | None = None) -> runs_pb2.Run:
+        """Calls until it works; news of the run in between makes the count of failures start again."""
+        failures, known = 0, seen.sequence if seen else 0
+        while True:
+            try:
+                return await call()
+            except CliError as error:
+                if seen and seen.sequence > known:
+                    failures, known = 0, seen.sequence
+                failures += 1
+                if failures >= self._policy.max_failures or not _may_work_later(error):
+                    raise
+                await asyncio.sleep(self._backoff_s(error, failures))
+
+    def _backoff_s(self, error: CliError, failures: int) -> float:
+        told = _detail(error).retry_after_s if isinstance(error.__cause__, grpc.aio.AioRpcError) else None
+        longest = min(self._policy.first_backoff_s * 2.0**failures, self._policy.max_backoff_s)
+        return told if told is not None else random.uniform(longest / 2, longest)  # noqa: S311 - spreads load
+
+
+@dataclass
+class _Cursor:
+    """The last event of a run that was seen."""
+
+    sequence: int = 0
+
+
+class _StreamEnded(CliError):
+    """The stream of a run ended without its end."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"the stream of run {run_id} ended before the run did",
+            hint="run the same command again: it goes on where it was",
+            code=ExitCode.UNREACHABLE,
+        )
+
+
+def request_id(source: sast_pb2.CodeSource, finding: sast_pb2.Finding, *, label: str, attempt: int) -> str:
+    """Returns the id under which a finding's run is asked for, the same each time."""
+    digest = hashlib.sha256()
+    for part in (source.repository, source.commit, label):
+        digest.update(part.encode() + b"\0")
+    digest.update(finding.SerializeToString(deterministic=True))
+    return f"sast-{digest.hexdigest()[:48]}-{attempt}"
+
+
+def _may_work_later(error: CliError) -> bool:
+    if isinstance(error, _StreamEnded):
+        return True
+    if not isinstance(error.__cause__, grpc.aio.AioRpcError):
+        return False
+    detail = _detail(error)
+    return detail.retryable or detail.code in _CUT
+
+
+def _code(error: CliError) -> grpc.StatusCode | None:
+    return _detail(error).code if isinstance(error.__cause__, grpc.aio.AioRpcError) else None
+
+
+def _detail(error: CliError) -> ErrorDetail:
+    if not isinstance(error.__cause__, grpc.aio.AioRpcError):
+        raise TypeError("not the error of a call")
+    return error_detail(error.__cause__)
+
+
+def _first(errors: Sequence[BaseException]) -> CliError:
+    """Returns one of the errors of a group, the groups in it unpacked."""
+    found: BaseException = errors[0]
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    if not isinstance(found, CliError):
+        raise found
+    return CliError(
+        found.message, hint=f"{found.hint}; given again, the same command goes on where it was", code=found.code
+    )

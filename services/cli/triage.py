@@ -1,0 +1,100 @@
+"""`signalbox triage`: one finding, to a verdict with evidence."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rich.console import Group
+from rich.text import Text
+from signalbox.v1 import runs_pb2, sast_pb2
+
+from services.cli.client import Connection
+from services.cli.console import Terminal
+from services.cli.errors import CliError
+from services.cli.exit_codes import ExitCode
+from services.cli.investigate import run_findings
+from services.cli.investigation.batch import BatchPolicy
+from services.cli.investigation.batch_progress import COLOURS
+from services.cli.investigation.repository import open_source
+from services.cli.sarif.documents import read_document
+from services.cli.sarif.findings import LogResult, read_results
+from services.cli.sarif.outcome import Outcome, Verdict
+from services.cli.sarif.paths import RepositoryPaths
+from services.cli.words import printable
+
+
+@dataclass(frozen=True)
+class Triage:
+    """What to look at: the only finding of a file, or the one of a fingerprint."""
+
+    finding_file: Path
+    repository: str
+    commit: str = ""
+    fingerprint: str = ""
+    as_json: bool = False
+    fail_on: tuple[Verdict, ...] = ()
+    policy: BatchPolicy = field(default_factory=BatchPolicy)
+
+
+async def triage(connection: Connection, wanted: Triage, terminal: Terminal) -> ExitCode:
+    """Brings one finding to a verdict and shows it. Raises CliError."""
+    document = read_document(wanted.finding_file)
+    source = await open_source(wanted.repository, wanted.commit)
+    paths = RepositoryPaths(root=source.repository if source.is_local else "", files=source.files)
+    finding = _pick(read_results(document, paths), wanted).finding
+    code = sast_pb2.CodeSource(repository=source.repository, commit=source.commit)
+    outcomes = await run_findings(connection, [finding], code, wanted.policy, terminal, make_input=triage_input)
+    outcome = outcomes[finding.fingerprint]
+    if wanted.as_json:
+        terminal.raw(json.dumps(asdict(outcome), ensure_ascii=False, indent=2) + "\n")
+    else:
+        terminal.out.print(_shown(outcome))
+    return _exit_code(outcome, wanted)
+
+
+def triage_input(finding: sast_pb2.Finding, source: sast_pb2.CodeSource) -> runs_pb2.RunInput:
+    """The input of a run of `sast_triage`."""
+    return runs_pb2.RunInput(sast_triage=sast_pb2.SastTriageInput(finding=finding, source=source))
+
+
+def _pick(results: list[LogResult], wanted: Triage) -> LogResult:
+    located = [result for result in results if result.located]
+    if wanted.fingerprint:
+        located = [result for result in located if result.fingerprint == wanted.fingerprint]
+    if len(located) == 1:
+        return located[0]
+    known = "".join(
+        f"\n  {result.fingerprint}  {result.finding.rule_id} "
+        f"{result.finding.location.file}:{result.finding.location.first_line}"
+        for result in results[:20]
+    )
+    raise CliError(
+        f"{wanted.finding_file} has {len(located)} such findings with a place, not one{known}",
+        hint="name one with --fingerprint; `signalbox investigate` takes all",
+        code=ExitCode.USAGE,
+    )
+
+
+def _exit_code(outcome: Outcome, wanted: Triage) -> ExitCode:
+    if outcome.error:
+        return ExitCode.RUN_FAILED
+    if outcome.verdict in wanted.fail_on:
+        return ExitCode.FOUND
+    return ExitCode.NEEDS_REVIEW if outcome.verdict is Verdict.NEEDS_REVIEW else ExitCode.OK
+
+
+def _shown(outcome: Outcome) -> Group:
+    head = Text.assemble(
+        (outcome.verdict, f"bold {COLOURS[outcome.verdict]}"), f"  confidence {outcome.confidence:.2f}"
+    )
+    lines = [Text(printable(outcome.error or outcome.justification))]
+    for proof in outcome.evidence:
+        lines.append(Text(f"  {printable(proof.file)}:{proof.first_line}-{proof.last_line}  {printable(proof.claim)}"))
+        if proof.quote:
+            lines.append(Text(f"    {printable(proof.quote)}", style="dim"))
+    if outcome.stop_reason:
+        lines.append(Text(f"stopped by {outcome.stop_reason}"))
+    lines.append(Text(f"run {outcome.run_id}; `signalbox explain {outcome.run_id}` says how it came about"))
+    return Group(head, *lines)
