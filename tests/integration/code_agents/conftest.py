@@ -180,6 +180,10 @@ class Bench:
         )
         return Ended(ended, list(listed.decisions), nodes)
 
+    async def cancel(self, run_id: str) -> None:
+        """Asks a run to stop."""
+        await self.stub.CancelRun(runs_pb2.CancelRunRequest(run_id=run_id), metadata=self.auth, timeout=GIVEN_UP)
+
     async def triage(self, **budget: int) -> Ended:
         """Triages the finding."""
         return await self.watch(await self.create("sast_triage", **budget))
