@@ -8,6 +8,7 @@ SignalboxError
 ├── StaleAnswer                 the answer is not for the question that the run asks now
 ├── InvalidAnswer               the answer is none of the options
 ├── Draining                    this replica takes no new runs
+├── ClockOff                    this replica's clock is not the platform's
 ├── ClaimLost                   another replica has claimed the run
 ├── DatabaseAway                the platform database can't be reached
 ├── ModelFailed                 a model did not answer in a way that can be used
@@ -80,6 +81,14 @@ class Draining(SignalboxError):
     """This replica takes no new runs and has let go of its streams; another one goes on."""
 
     reason = "DRAINING"
+    code = grpc.StatusCode.UNAVAILABLE
+    retryable = True
+
+
+class ClockOff(SignalboxError):
+    """This replica's clock is off, so that it can judge no token; another one can."""
+
+    reason = "CLOCK_OFF"
     code = grpc.StatusCode.UNAVAILABLE
     retryable = True
 

@@ -31,6 +31,9 @@ RUNS_ORPHANED = Gauge(
     METRIC_PREFIX + "runs_orphaned",
     "Runs without a live owner, as this replica's last sweep found them; more than a moment above 0 is a fault.",
 )
+CLOCK_SKEW = Gauge(
+    METRIC_PREFIX + "clock_skew_seconds", "How far this replica's clock is ahead of the platform database's."
+)
 RUNS_GIVEN_BACK = Counter(
     METRIC_PREFIX + "runs_given_back_total", "Runs let go of for another replica, by reason.", ["reason"]
 )

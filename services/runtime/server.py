@@ -11,12 +11,15 @@ from signalbox.v1.runs_pb2_grpc import add_RunServiceServicer_to_server
 from services.kit.identity import GatewayTokenVerifier, RunTokenMinter
 from services.kit.server import Registration, Service
 from services.runtime.agents.registry import open_agents
+from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.database import open_pool
 from services.runtime.engine.engine import Engine, EngineLimits
 from services.runtime.engine.events import EventStream
 from services.runtime.engine.execution import Dependencies
+from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.liveness import LivenessLock
 from services.runtime.engine.quota import CallerQuota
+from services.runtime.engine.retention import Pruner, pruning
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
 from services.runtime.servicer import RunServicer
@@ -31,7 +34,8 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
         open_pool(dsn, size=settings.database_pool_size, prepare=settings.database_prepare)
     )
     liveness_dsn = settings.liveness_dsn.get_secret_value() if settings.liveness_dsn else dsn
-    await stack.enter_async_context(LivenessLock(liveness_dsn, owner).held())
+    clock = ClockWatch(settings.clock_tolerance_s)
+    await stack.enter_async_context(LivenessLock(liveness_dsn, owner, clock).held())
     agents = await open_agents(settings, stack)
     quota = CallerQuota(settings.caller_runs_at_once, settings.caller_runs_per_minute)
     store = RunStore(pool, owner=owner, lease_s=settings.lease_s, quota=quota)
@@ -45,10 +49,10 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
         graphs={name: agent.graph.compile() for name, agent in agents.items()},
     )
     limits = EngineLimits(settings.max_concurrent_runs, settings.lease_s, settings.sweep_interval_s, settings.drain_s)
-    engine = Engine(shared, limits)
+    engine = Engine(shared, limits, clock)
     await stack.enter_async_context(engine.working())
     callers = GatewayTokenVerifier(settings.caller_token_public_key_file.read_text())
-    servicer = RunServicer(engine, store, pool, agents, callers)
+    servicer = RunServicer(engine, store, pool, agents, callers, clock)
     return Service(
         [Registration(add_RunServiceServicer_to_server, servicer, "signalbox.v1.RunService")], drain=engine.drain
     )

@@ -17,6 +17,7 @@ from signalbox.v1 import caller_pb2, runs_pb2, runs_pb2_grpc
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.identity import Caller, GatewayTokenVerifier, bearer_token
 from services.runtime.agents.agent import Agent
+from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.engine import Engine
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import ActiveRunPolicy, NewRun, RunRecord
@@ -43,12 +44,14 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         pool: AsyncConnectionPool[Any],
         agents: Mapping[str, Agent],
         callers: GatewayTokenVerifier,
+        clock: ClockWatch,
     ) -> None:
         self._engine = engine
         self._store = store
         self._pool = pool
         self._agents = agents
         self._callers = callers
+        self._clock = clock
 
     async def CreateRun(self, request: runs_pb2.CreateRunRequest, context: Context) -> runs_pb2.CreateRunResponse:
         """Creates a run and returns at once."""
@@ -141,6 +144,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
             yield event_proto(event, ended)
 
     def _caller(self, context: Context) -> Caller:
+        self._clock.check()
         return self._callers.verify(bearer_token(context.invocation_metadata()))
 
     def _new_run(self, request: runs_pb2.CreateRunRequest, caller: Caller) -> NewRun:

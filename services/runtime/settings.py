@@ -39,6 +39,12 @@ class RuntimeSettings(MigrationSettings):
     lease_s: float = Field(15, ge=1, le=600, description="Seconds after which a silent replica loses its runs.")
     sweep_interval_s: float = Field(0.5, gt=0, le=60, description="Seconds between looks for runs to take over.")
     drain_s: float = Field(10, gt=0, le=300, description="Seconds that nodes in flight get to end on SIGTERM.")
+    clock_tolerance_s: float = Field(
+        5,
+        ge=0,
+        le=3600,
+        description="Seconds that this replica's clock may differ from the database's before it takes no runs; 0: any.",
+    )
     guard_target: str = Field(description="gRPC target of the guard.")
     sql_executor_target: str = Field(description="gRPC target of the SQL executor.")
     guard_timeout_s: float = Field(30, gt=0, le=300, description="Seconds that a screening may take.")

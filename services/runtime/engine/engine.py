@@ -12,6 +12,7 @@ import psycopg
 
 from services.kit.identity import Caller
 from services.kit.logs import get_logger
+from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.events import Event
 from services.runtime.engine.execution import CANCELLED, HANDED_OVER, Dependencies, Execution
 from services.runtime.engine.records import NewRun, RunRecord, RunState
@@ -34,8 +35,9 @@ class EngineLimits:
 class Engine:
     """Creates, claims and executes runs until it is drained."""
 
-    def __init__(self, shared: Dependencies, limits: EngineLimits) -> None:
+    def __init__(self, shared: Dependencies, limits: EngineLimits, clock: ClockWatch | None = None) -> None:
         self._shared = shared
+        self._clock = clock or ClockWatch(0)
         self._limits = limits
         self._executions: dict[str, tuple[Execution, asyncio.Task[None]]] = {}
         self._draining = False
@@ -102,7 +104,7 @@ class Engine:
         self._shared.events.close()
 
     def _room(self) -> int:
-        return 0 if self._draining else self._limits.max_concurrent_runs - len(self._executions)
+        return 0 if self._draining or self._clock.off else self._limits.max_concurrent_runs - len(self._executions)
 
     def _start(self, run: RunRecord) -> None:
         if run.run_id in self._executions:
@@ -146,6 +148,9 @@ class Engine:
 
     async def _sweep(self) -> None:
         store = self._shared.store
+        if self._clock.off:
+            for execution, _ in self._executions.values():
+                execution.stop(HANDED_OVER)
         orphans = await store.take_over(self._executions)
         RUNS_ORPHANED.set(orphans.found)
         if orphans.freed:

@@ -11,6 +11,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from services.kit.logs import get_logger
+from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.database import APPLICATION_NAME, NOTICE_LOSS
 
 log = get_logger()
@@ -18,11 +19,12 @@ CHECK_INTERVAL_S = 1.0
 
 
 class LivenessLock:
-    """Holds a session-level advisory lock on the replica's name, on a connection of its own."""
+    """Holds a session-level advisory lock on the replica's name, on a connection that also tells the time."""
 
-    def __init__(self, dsn: str, owner: str) -> None:
+    def __init__(self, dsn: str, owner: str, clock: ClockWatch | None = None) -> None:
         self._dsn = dsn
         self._owner = owner
+        self._clock = clock or ClockWatch(0)
         self._connection: AsyncConnection[Any] | None = None
 
     @asynccontextmanager
@@ -43,6 +45,7 @@ class LivenessLock:
             self._dsn, autocommit=True, application_name=f"{APPLICATION_NAME}-liveness", **NOTICE_LOSS
         )
         await self._connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [self._owner])
+        await self._clock.compare(self._connection)
 
     async def _keep(self) -> None:
         while True:
@@ -51,7 +54,7 @@ class LivenessLock:
                 if self._connection is None or self._connection.closed:
                     await self._take()
                 else:
-                    await self._connection.execute("SELECT 1")
+                    await self._clock.compare(self._connection)
             except psycopg.Error as error:
                 log.warning("liveness lock lost; taking it again", error=str(error))
                 if self._connection is not None:
