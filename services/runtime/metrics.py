@@ -43,3 +43,15 @@ TOOL_DURATION = Histogram(
     ["tool", "outcome"],
     buckets=DURATION_BUCKETS,
 )
+ROWS_REMOVED = Counter(
+    METRIC_PREFIX + "retention_rows_removed_total", "Rows that retention removed, by kind and agent.", ["kind", "agent"]
+)
+BYTES_REMOVED = Counter(
+    METRIC_PREFIX + "retention_bytes_removed_total",
+    "Bytes, as stored, that retention removed, by kind and agent.",
+    ["kind", "agent"],
+)
+ROWS_STORED = Gauge(METRIC_PREFIX + "stored_rows", "Rows in the platform database, as Postgres estimates.", ["table"])
+BYTES_STORED = Gauge(
+    METRIC_PREFIX + "stored_bytes", "Bytes in the platform database with indexes, by table.", ["table"]
+)

@@ -16,10 +16,8 @@ from services.runtime.engine.database import open_pool
 from services.runtime.engine.engine import Engine, EngineLimits
 from services.runtime.engine.events import EventStream
 from services.runtime.engine.execution import Dependencies
-from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.liveness import LivenessLock
 from services.runtime.engine.quota import CallerQuota
-from services.runtime.engine.retention import Pruner, pruning
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
 from services.runtime.servicer import RunServicer

@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import Field, SecretStr
 
 from services.kit.settings import ServiceSettings
+from services.runtime.engine.retention import RetentionPolicy
 
 
 class MigrationSettings(ServiceSettings):
@@ -38,13 +39,21 @@ class RuntimeSettings(MigrationSettings):
     )
     lease_s: float = Field(15, ge=1, le=600, description="Seconds after which a silent replica loses its runs.")
     sweep_interval_s: float = Field(0.5, gt=0, le=60, description="Seconds between looks for runs to take over.")
-    drain_s: float = Field(10, gt=0, le=300, description="Seconds that nodes in flight get to end on SIGTERM.")
     clock_tolerance_s: float = Field(
         5,
         ge=0,
         le=3600,
         description="Seconds that this replica's clock may differ from the database's before it takes no runs; 0: any.",
     )
+    drain_s: float = Field(10, gt=0, le=300, description="Seconds that nodes in flight get to end on SIGTERM.")
+    retention: dict[str, RetentionPolicy] = Field(
+        {},
+        description="JSON: how long ended runs are kept, by agent and `default`, such as "
+        '{"default": {"history_minutes": 10, "checkpoint_days": 30, "event_days": 30, "run_days": 365, '
+        '"decision_days": 365}}; 0 is for ever.',
+    )
+    retention_interval_s: float = Field(60, gt=0, le=86_400, description="Seconds between looks for what to prune.")
+    retention_batch: int = Field(100, ge=1, le=10_000, description="Runs that one transaction of the pruner handles.")
     guard_target: str = Field(description="gRPC target of the guard.")
     sql_executor_target: str = Field(description="gRPC target of the SQL executor.")
     guard_timeout_s: float = Field(30, gt=0, le=300, description="Seconds that a screening may take.")

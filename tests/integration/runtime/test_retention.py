@@ -1,0 +1,192 @@
+"""Retention removes what is due, in stages, beside live runs, and keeps what the policy keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from psycopg_pool import AsyncConnectionPool
+
+from services.runtime.engine.history import CheckpointHistory
+from services.runtime.engine.records import RunRecord, RunState
+from services.runtime.engine.retention import Kind, Pruner, Removal, RetentionPolicy
+from services.runtime.engine.serde import make_serde
+from tests.fixtures.replica import Replica, answer_of
+from tests.integration.runtime.conftest import StartReplica, ended, new_run
+
+POLICY = RetentionPolicy(history_minutes=10, checkpoint_days=10, event_days=20, run_days=30, decision_days=40)
+TABLES = ("checkpoints", "checkpoint_writes", "run_events", "runs", "decisions", "threads")
+Pool = AsyncConnectionPool[Any]
+
+
+@pytest.fixture
+async def replica(start_replica: StartReplica) -> Replica:
+    return await start_replica()
+
+
+@pytest.fixture
+def pruner(platform_pool: Pool) -> Pruner:
+    return Pruner(platform_pool, CheckpointHistory(platform_pool, make_serde()), {"default": POLICY})
+
+
+async def finished(replica: Replica, **changes: Any) -> RunRecord:
+    """A run that has counted to the end."""
+    run, _ = await replica.engine.create(new_run(**changes))
+    return await asyncio.wait_for(ended(replica, run), 30)
+
+
+async def rows(pool: Pool) -> dict[str, int]:
+    """Rows by table."""
+    async with pool.connection() as connection:
+        counted = {}
+        for table in TABLES:
+            cursor = await connection.execute(f"SELECT count(*) FROM {table}")  # type: ignore[arg-type]  # noqa: S608
+            counted[table] = (await cursor.fetchone() or (0,))[0]
+        return counted
+
+
+async def age(pool: Pool, run: RunRecord, interval: str) -> None:
+    """Moves the end of a run into the past."""
+    async with pool.connection() as connection:
+        await connection.execute(
+            "UPDATE runs SET ended_at = now() - %s::interval WHERE run_id = %s", [interval, run.run_id]
+        )
+
+
+def sums(removals: list[Removal]) -> dict[Kind, int]:
+    """Rows by kind."""
+    return {removal.kind: removal.row_count for removal in removals}
+
+
+async def everything(pruner: Pruner) -> list[Removal]:
+    """Prunes batch by batch until nothing is due."""
+    removals: list[Removal] = []
+    while batch := await pruner.prune():
+        removals += batch.removals
+        if not batch.more:
+            break
+    return removals
+
+
+async def test_stage_by_stage_an_ended_run_loses_what_the_policy_says(
+    replica: Replica, pruner: Pruner, platform_pool: Pool
+) -> None:
+    run = await finished(replica, thread_id="talk")
+    whole = await rows(platform_pool)
+    assert whole["checkpoints"] > 3
+    assert await everything(pruner) == []
+    assert await pruner.due() == []
+
+    await age(platform_pool, run, "11 minutes")
+    due = sums(await pruner.due())
+    removed = sums(await everything(pruner))
+    assert due == removed == {Kind.HISTORY: whole["checkpoints"] - 1 + whole["checkpoint_writes"]}
+    left = await rows(platform_pool)
+    assert (left["checkpoints"], left["run_events"]) == (1, whole["run_events"])
+    last = await CheckpointHistory(platform_pool, make_serde()).load(run.run_id, "", None)
+    assert last is not None
+    assert last.checkpoint["channel_values"]["counts"] == [1, 2, 3]
+    assert await everything(pruner) == []
+
+    await age(platform_pool, run, "11 days")
+    assert sums(await everything(pruner)) == {Kind.CHECKPOINTS: 1}
+    found = await replica.store.get(run.run_id, run.caller)
+    assert (answer_of(found.output), (await rows(platform_pool))["decisions"]) == ("1 2 3", whole["decisions"])
+
+    await age(platform_pool, run, "21 days")
+    assert sums(await everything(pruner)) == {Kind.EVENTS: whole["run_events"] - 1}
+    events = [event async for event in replica.engine.watch(run, 0)]
+    assert [event.kind for event in events] == ["run_ended"]
+
+    await age(platform_pool, run, "31 days")
+    assert sums(await everything(pruner)) == {Kind.EVENTS: 1, Kind.RUNS: 1}
+    empty = dict.fromkeys(TABLES, 0)
+    assert await rows(platform_pool) == {**empty, "decisions": whole["decisions"]}
+
+
+async def test_a_run_that_is_due_for_everything_goes_at_once(
+    replica: Replica, pruner: Pruner, platform_pool: Pool
+) -> None:
+    run = await finished(replica)
+    whole = await rows(platform_pool)
+    await age(platform_pool, run, "400 days")
+    due, removed = await pruner.due(), await everything(pruner)
+    assert due == removed
+    checkpoints = whole["checkpoints"] + whole["checkpoint_writes"]
+    assert sums(removed) == {Kind.CHECKPOINTS: checkpoints, Kind.EVENTS: whole["run_events"], Kind.RUNS: 1}
+    assert all(removal.size_bytes > 0 and removal.agent == "counting" for removal in removed)
+
+
+async def test_decisions_go_by_their_own_age_but_never_those_of_a_run_under_way(
+    replica: Replica, pruner: Pruner, platform_pool: Pool
+) -> None:
+    old = "00000000-0000-7000-8000-000000000001"
+    run = await finished(replica)
+    async with platform_pool.connection() as connection:
+        await connection.execute("UPDATE decisions SET run_id = %s WHERE run_id = %s", [old, run.run_id])
+        await connection.execute("DELETE FROM run_events")
+        await connection.execute(
+            "UPDATE runs SET run_id = %s, state = 'PENDING', ended_at = NULL WHERE run_id = %s", [old, run.run_id]
+        )
+        assert await everything(pruner) == await pruner.due() == []
+        await connection.execute("UPDATE runs SET state = 'SUCCEEDED', ended_at = now() WHERE run_id = %s", [old])
+    due = sums(await pruner.due())
+    assert due == sums(await everything(pruner)) == {Kind.DECISIONS: 3}
+
+
+async def test_each_agent_has_its_own_policy(replica: Replica, platform_pool: Pool) -> None:
+    run = await finished(replica)
+    await age(platform_pool, run, "5 days")
+    history = CheckpointHistory(platform_pool, make_serde())
+    short = RetentionPolicy(checkpoint_days=1, event_days=1, run_days=1, decision_days=1)
+    others_only = Pruner(platform_pool, history, {"default": short, "counting": POLICY})
+    assert set(sums(await others_only.due())) == set(sums(await everything(others_only))) == {Kind.HISTORY}
+    mine = Pruner(platform_pool, history, {"counting": short})
+    assert set(sums(await everything(mine))) == {Kind.CHECKPOINTS, Kind.EVENTS, Kind.RUNS}
+
+
+async def test_batches_are_small_and_the_next_goes_on(replica: Replica, platform_pool: Pool) -> None:
+    runs = [await finished(replica) for _ in range(5)]
+    for run in runs:
+        await age(platform_pool, run, "1 hour")
+    pruner = Pruner(platform_pool, CheckpointHistory(platform_pool, make_serde()), {}, batch=2)
+    batches = []
+    while True:
+        batch = await pruner.prune()
+        assert batch is not None
+        batches.append(batch)
+        if not batch.more:
+            break
+    assert [bool(batch.removals) for batch in batches] == [True, True, True]
+    assert (await rows(platform_pool))["checkpoints"] == 5
+
+
+async def test_live_runs_and_rows_that_others_hold_are_left_alone(
+    replica: Replica, pruner: Pruner, platform_pool: Pool
+) -> None:
+    gate = replica.counting.hold(5)
+    live, _ = await replica.engine.create(new_run(until=6))
+    await asyncio.wait_for(replica.counting.reached.wait(), 20)
+    held, due = await finished(replica), await finished(replica)
+    for run in (held, due):
+        await age(platform_pool, run, "1 hour")
+    async with platform_pool.connection() as connection, connection.transaction():
+        await connection.execute("SELECT 1 FROM runs WHERE run_id = %s FOR UPDATE", [held.run_id])
+        assert Kind.HISTORY in sums(await everything(pruner))
+    kept = sums(await pruner.due())
+    assert kept[Kind.HISTORY] > 0
+    assert sums(await everything(pruner)) == kept
+    gate.set()
+    after = await asyncio.wait_for(ended(replica, live), 30)
+    assert (after.state, answer_of(after.output)) == (RunState.SUCCEEDED, "1 2 3 4 5 6")
+
+
+async def test_one_replica_prunes_at_a_time(pruner: Pruner, platform_pool: Pool) -> None:
+    async with platform_pool.connection() as connection, connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('signalbox retention', 2))")
+        assert await pruner.prune() is None
+        waiting = asyncio.create_task(pruner.prune(wait=True))
+        done, _ = await asyncio.wait({waiting}, timeout=0.2)
+        assert not done
+    assert await asyncio.wait_for(waiting, 10) is not None
