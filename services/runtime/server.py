@@ -16,8 +16,10 @@ from services.runtime.engine.database import open_pool
 from services.runtime.engine.engine import Engine, EngineLimits
 from services.runtime.engine.events import EventStream
 from services.runtime.engine.execution import Dependencies
+from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.liveness import LivenessLock
 from services.runtime.engine.quota import CallerQuota
+from services.runtime.engine.retention import Pruner, pruning
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
 from services.runtime.servicer import RunServicer
@@ -49,6 +51,8 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     limits = EngineLimits(settings.max_concurrent_runs, settings.lease_s, settings.sweep_interval_s, settings.drain_s)
     engine = Engine(shared, limits, clock)
     await stack.enter_async_context(engine.working())
+    pruner = Pruner(pool, CheckpointHistory(pool, shared.serde), settings.retention, batch=settings.retention_batch)
+    await stack.enter_async_context(pruning(pruner, interval_s=settings.retention_interval_s))
     callers = GatewayTokenVerifier(settings.caller_token_public_key_file.read_text())
     servicer = RunServicer(engine, store, pool, agents, callers, clock)
     return Service(
