@@ -4,6 +4,8 @@ UV := .uv/bin/uv
 UV_VERSION := 0.13.9
 BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
+# The machine decides whom to trust, as it does for pip; some sit behind an authority of their own.
+export UV_SYSTEM_CERTS := 1
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
