@@ -1,0 +1,259 @@
+"""The commands, from a log on disk to files on disk and an exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import io
+import json
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from signalbox.v1 import caller_pb2, runs_pb2, sast_pb2
+
+from services.cli.console import Terminal
+from services.cli.errors import CliError
+from services.cli.exit_codes import ExitCode
+from services.cli.investigate import Investigation, investigate
+from services.cli.investigation.batch import BatchPolicy
+from services.cli.sarif.outcome import Verdict
+from services.cli.sarif.schema import violations
+from services.cli.triage import Triage, triage
+from tests.integration.investigation.conftest import Serving, serving
+from tests.integration.investigation.fake_platform import FakePlatform, verdict_for
+
+LINES = (5, 6, 7, 8, 9, 10)
+EVIL = "</pre><script>alert(1)</script>\u202e"
+
+
+def result(line: int, **fields: Any) -> dict[str, Any]:
+    physical = {"artifactLocation": {"uri": "src/app.py"}, "region": {"startLine": line}}
+    message = {"text": f"Line {line} {EVIL}"}
+    return {"ruleId": "B602", "message": message, "locations": [{"physicalLocation": physical}], **fields}
+
+
+def log(*extra: dict[str, Any]) -> dict[str, Any]:
+    rules = [{"id": "B602", "properties": {"tags": ["external/cwe/cwe-78"]}}]
+    results = [*(result(line) for line in LINES), *extra]
+    return {"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "Bandit", "rules": rules}}, "results": results}]}
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    path = tmp_path / "log.sarif"
+    path.write_text(json.dumps(log({"ruleId": "X", "message": {"text": "nowhere"}}, result(11, kind="pass"))))
+    return path
+
+
+def head_of(repository: Path) -> str:
+    """The commit of a repository."""
+    command = ["git", "-C", str(repository), "rev-parse", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+class Screen:
+    """A terminal whose output a test can read."""
+
+    def __init__(self) -> None:
+        self.out, self.err = io.StringIO(), io.StringIO()
+        self.terminal = Terminal(Console(file=self.out, width=200), Console(file=self.err, width=200))
+
+
+async def run(at: Serving, wanted: Investigation) -> tuple[ExitCode, Screen]:
+    screen = Screen()
+    return await investigate(at.connection, wanted, screen.terminal), screen
+
+
+async def test_from_log_to_files(written: Path, repository: Path, tmp_path: Path) -> None:
+    known, truth, out = tmp_path / "known.yaml", tmp_path / "truth.csv", tmp_path / "out.sarif"
+    known.write_text("known_false_positives: [{rule: B602, path: 'src/*', reason: Old., until: 2020-01-01}]")
+    truth.write_text(
+        "rule,file,line,is_vulnerable\nB602,src/app.py,6,true\nB602,src/app.py,7,true\nB602,gone.py,1,true\n"
+    )
+    async with serving(FakePlatform(trouble=0.1)) as at:
+        code, screen = await run(
+            at, Investigation(written, str(repository), known_file=known, truth_file=truth, out=out)
+        )
+    assert code is ExitCode.OK
+    annotated = json.loads(out.read_text())
+    assert violations(annotated) == []
+    expected = {line: (Verdict.TRUE_POSITIVE, Verdict.FALSE_POSITIVE, Verdict.NEEDS_REVIEW)[line % 3] for line in LINES}
+    found = {}
+    for entry in annotated["runs"][0]["results"]:
+        ours = entry.get("properties", {}).get("signalbox")
+        if ours and entry.get("locations"):
+            region = entry["locations"][0]["physicalLocation"]["region"]
+            found[region["startLine"]] = ours["verdict"]
+            assert ours["evidence"][0]["firstLine"] == region["startLine"]
+            assert bool(entry.get("suppressions")) == (ours["verdict"] == Verdict.FALSE_POSITIVE)
+    assert found == expected
+    assert "ground truth about no finding: B602 gone.py:1" in screen.out.getvalue()
+    assert "left out: 1 kind pass" in screen.out.getvalue()
+    assert "[6/6]" in screen.err.getvalue()
+
+
+async def test_json(written: Path, repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with serving(FakePlatform()) as at:
+        code, screen = await run(at, Investigation(written, str(repository), as_json=True))
+    data = json.loads(capsys.readouterr().out)
+    assert (code, screen.out.getvalue()) == (ExitCode.OK, "")
+    assert data["verdicts"] == {"TRUE_POSITIVE": 2, "FALSE_POSITIVE": 2, "NEEDS_REVIEW": 3}
+    assert data["stop_reasons"] == {"no_location": 1}
+    assert data["tokens"] == {"input": 60, "output": 12, "total": 72}
+    assert data["by_cwe"]["CWE-78"] == {"TRUE_POSITIVE": 2, "FALSE_POSITIVE": 2, "NEEDS_REVIEW": 2}
+    assert data["skipped"] == {"kind pass": 1}
+    assert data["commit"] == head_of(repository)
+
+
+async def test_known_false_positives_need_no_run(written: Path, repository: Path, tmp_path: Path) -> None:
+    known = tmp_path / "known.yaml"
+    known.write_text("known_false_positives: [{rule: B602, path: '**', reason: We know.}]")
+    async with serving(FakePlatform()) as at:
+        code, screen = await run(at, Investigation(written, str(repository), known_file=known))
+    assert code is ExitCode.OK
+    assert not at.platform.runs
+    assert "We know." in screen.out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "failed", "code"),
+    [
+        ((), False, ExitCode.OK),
+        ((Verdict.TRUE_POSITIVE,), False, ExitCode.FOUND),
+        ((), True, ExitCode.RUN_FAILED),
+        ((Verdict.TRUE_POSITIVE,), True, ExitCode.RUN_FAILED),
+        ((Verdict.NEEDS_REVIEW,), True, ExitCode.FOUND),
+    ],
+)
+async def test_exit_status(
+    written: Path, repository: Path, fail_on: tuple[Verdict, ...], failed: bool, code: ExitCode
+) -> None:
+    async with serving(FakePlatform()) as at:
+        if failed:
+            at.platform.ending = lambda *_: runs_pb2.Run(state=runs_pb2.RUN_STATE_FAILED, error="no model")
+        assert (await run(at, Investigation(written, str(repository), fail_on=fail_on)))[0] is code
+
+
+async def test_an_interrupt_cancels_the_runs(written: Path, repository: Path) -> None:
+    async with serving(FakePlatform()) as at:
+        at.platform.gate.clear()
+        screen = Screen()
+        wanted = Investigation(written, str(repository), policy=BatchPolicy(concurrency=3))
+        task = asyncio.create_task(investigate(at.connection, wanted, screen.terminal))
+        await at.platform.wait_for_watchers(3)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(at.platform.cancelled) == 3
+    assert "3 runs cancelled" in screen.err.getvalue()
+
+
+async def test_what_is_wrong_is_said_before_anything_runs(written: Path, repository: Path, tmp_path: Path) -> None:
+    bad = [
+        Investigation(tmp_path / "none.sarif", str(repository)),
+        Investigation(written, str(tmp_path / "nowhere")),
+        Investigation(written, str(repository), "0" * 40),
+        Investigation(written, str(repository), "--upload-pack=x"),
+        Investigation(written, "https://example.org/repo.git", "main"),
+        Investigation(written, str(repository), out=tmp_path / "no" / "out.sarif"),
+        Investigation(written, str(repository), known_file=tmp_path / "none.yaml"),
+        Investigation(written, str(repository), truth_file=tmp_path / "none.csv"),
+    ]
+    async with serving(FakePlatform()) as at:
+        for wanted in bad:
+            with pytest.raises(CliError) as raised:
+                await run(at, wanted)
+            assert raised.value.code is ExitCode.USAGE
+            assert raised.value.hint
+        assert not at.platform.runs
+
+
+class Page(HTMLParser):
+    """Counts a page's elements and collects its text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+async def test_report(written: Path, repository: Path, tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    html, truth = tmp_path / "report.html", tmp_path / "truth.csv"
+    truth.write_text("rule,file,line,is_vulnerable\nB602,src/app.py,6,true\n")
+
+    def ending(finding: sast_pb2.Finding, _: int) -> runs_pb2.Run:
+        cited = [sast_pb2.Evidence(claim=EVIL, file="src/app.py", first_line=5, last_line=6, commit="0" * 40)]
+        gone = [sast_pb2.Evidence(claim="Elsewhere.", file="gone.py", first_line=1, last_line=1, commit="0" * 40)]
+        output = sast_pb2.SastInvestigationOutput(
+            verdict=verdict_for(finding),
+            confidence=1.0,
+            justification=EVIL,
+            evidence=[*cited, *gone],
+            token_usage=caller_pb2.TokenUsage(total_tokens=1),
+        )
+        return runs_pb2.Run(
+            state=runs_pb2.RUN_STATE_SUCCEEDED,
+            stop_reason=EVIL,
+            output=runs_pb2.RunOutput(sast_investigation=output),
+        )
+
+    async with serving(FakePlatform()) as at:
+        at.platform.ending = ending
+        await run(at, Investigation(written, str(repository), html=html, truth_file=truth))
+    page = Page(html.read_text())
+    assert "script" not in page.tags
+    assert not page.links
+    assert page.tags.count("details") == len(LINES) + 1
+    assert "alert(1)" in page.text
+    assert "\u202e" not in page.text
+    assert "subprocess.run(name, shell=True)" in page.text
+    assert "The code is not at this commit." in page.text
+    assert "Against the ground truth" in page.text
+
+
+async def test_report_of_nothing(repository: Path, tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    path, html = tmp_path / "log.sarif", tmp_path / "report.html"
+    empty = copy.deepcopy(log())
+    empty["runs"][0]["results"] = []
+    path.write_text(json.dumps(empty))
+    async with serving(FakePlatform()) as at:
+        assert (await run(at, Investigation(path, str(repository), html=html)))[0] is ExitCode.OK
+    assert "0" in Page(html.read_text()).text
+
+
+async def test_triage(repository: Path, tmp_path: Path) -> None:
+    path = tmp_path / "finding.json"
+    path.write_text(json.dumps({"rule": "B602", "file": "src/app.py", "line": 6, "cwe": "CWE-78"}))
+    screen = Screen()
+    async with serving(FakePlatform()) as at:
+        wanted = Triage(path, str(repository), fail_on=(Verdict.TRUE_POSITIVE,))
+        assert await triage(at.connection, wanted, screen.terminal) is ExitCode.FOUND
+        (started,) = at.platform.runs.values()
+    assert started.input.WhichOneof("agent") == "sast_triage"
+    assert "TRUE_POSITIVE" in screen.out.getvalue()
+    assert "src/app.py:6-6" in screen.out.getvalue()
+
+
+async def test_triage_wants_one_finding(written: Path, repository: Path) -> None:
+    async with serving(FakePlatform()) as at:
+        with pytest.raises(CliError, match="such findings with a place, not one") as raised:
+            await triage(at.connection, Triage(written, str(repository)), Screen().terminal)
+        fingerprint = raised.value.message.split("\n")[3].split()[0]
+        code = await triage(at.connection, Triage(written, str(repository), fingerprint=fingerprint), Screen().terminal)
+    assert code in (ExitCode.OK, ExitCode.NEEDS_REVIEW)
+    assert len(at.platform.runs) == 1
