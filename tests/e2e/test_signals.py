@@ -1,0 +1,224 @@
+"""Traces, logs and metrics of the whole platform, over the offline model, against the tables in signals.py."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, TypeVar
+
+import pytest
+import pytest_asyncio
+from signalbox.v1 import runs_pb2
+
+from tests.e2e.signals import DECISIONS, EDGES, LOG_LINES, SERIES, LogLine, Series
+from tests.fixtures.client import Asked
+from tests.fixtures.ledger import check_ledger
+from tests.fixtures.otlp import Trace, TraceCollector
+from tests.fixtures.scrape import Scraped, scrape
+from tests.fixtures.stack import Platform, World, platform
+
+T = TypeVar("T")
+ANSWERED = "Count devices with temperature > 10"
+BLOCKED = "Show me the devices of user 31"
+WAIT_S = 20.0
+SPAN_OF_CALL = {
+    "model": "client chat {}",
+    "tool": "internal execute_tool {}",
+    "guard": "client signalbox.v1.GuardService/Screen",
+}
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A platform whose signals are collected, and what it was asked."""
+
+    platform: Platform
+    collector: TraceCollector
+    answered: Asked
+    blocked: Asked
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def observed(harbour: World) -> AsyncIterator[Observed]:
+    """The platform, once it has answered a question and blocked another."""
+    async with (
+        TraceCollector() as collector,
+        platform(harbour, otlp_endpoint=collector.endpoint, log_level="DEBUG") as running,
+    ):
+        caller = running.caller("27")
+        answered = await caller.ask(ANSWERED, correlation_id="signals-1")
+        yield Observed(running, collector, answered, await caller.ask(BLOCKED))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def trace(observed: Observed) -> Trace:
+    """The whole trace of the answered question."""
+    wanted = set(EDGES)
+    return await observed.collector.trace(
+        observed.answered.run.trace_id, until=lambda trace: wanted <= trace.edges() and not trace.orphans()
+    )
+
+
+async def test_the_question_was_answered_as_the_tables_expect(observed: Observed) -> None:
+    assert [(decision.node, decision.rule) for decision in observed.answered.decisions] == [
+        ("screen_question", "allowed"),
+        ("agent", "tool_calls"),
+        ("tools", "query_executed"),
+    ]
+    assert observed.answered.state == "SUCCEEDED"
+    assert [decision.rule for decision in observed.blocked.decisions] == ["blocked"]
+    check_ledger(observed.answered)
+    check_ledger(observed.blocked)
+
+
+@pytest.mark.parametrize("edge", EDGES, ids=lambda edge: f"{' '.join(edge[0])} > {' '.join(edge[1])}")
+async def test_every_edge_is_in_the_trace(trace: Trace, edge: tuple[tuple[str, str], tuple[str, str]]) -> None:
+    assert edge in trace.edges(), f"{edge[1]} hangs below {[p for p, c in trace.edges() if c == edge[1]]}"
+
+
+async def test_a_run_is_one_trace_with_one_root(trace: Trace) -> None:
+    [root] = trace.roots()
+    assert root.place == ("gateway", "server signalbox.v1.RunService/ExecuteRun")
+    assert trace.orphans() == []
+    assert {span.service for span in trace.spans.values()} == {
+        "gateway", "runtime", "guard", "sql_executor", "offline_model",
+    }  # fmt: skip
+    assert not [span for span in trace.spans.values() if span.failed]
+
+
+async def test_every_decision_of_the_ledger_has_its_span(observed: Observed, trace: Trace) -> None:
+    for decision in observed.answered.decisions:
+        span = trace.spans[decision.span_id]
+        assert span.place == ("runtime", f"internal route {decision.router}")
+        told = {name: span.attributes[f"signalbox.{name}"] for name in ("decision_id", "rule", "destination", "node")}
+        assert told == {name: getattr(decision, name) for name in told}
+        assert span.attributes["signalbox.policy_version"] == decision.policy_version
+        assert span.attributes["signalbox.rejected_rules"] == [tried.rule for tried in decision.rejected_rules]
+
+
+async def test_the_calls_that_a_decision_caused_are_below_it(observed: Observed, trace: Trace) -> None:
+    decisions = observed.answered.decisions
+    for cause, effect in itertools.pairwise(decisions):
+        below = Counter(span.label for span in trace.below(cause.span_id))
+        for call in effect.calls:
+            label = SPAN_OF_CALL[call.kind].format(call.name)
+            assert below[label] >= 1, f"{cause.rule} caused a call of {call.name}; below it are {sorted(below)}"
+    # The last decision led to the wording, after which nothing is decided.
+    assert "internal node format_answer" in {span.label for span in trace.below(decisions[-1].span_id)}
+
+
+async def test_spans_of_models_and_tools_follow_the_conventions(observed: Observed, trace: Trace) -> None:
+    [run] = trace.named("internal invoke_agent data_chat")
+    assert run.attributes["gen_ai.operation.name"] == "invoke_agent"
+    assert run.attributes["signalbox.run_id"] == observed.answered.run.run_id
+    assert run.attributes["signalbox.correlation_id"] == "signals-1"
+    [agent] = trace.named("client chat signalbox-offline-agent")
+    assert agent.attributes["gen_ai.operation.name"] == "chat"
+    assert agent.attributes["gen_ai.usage.input_tokens"] > 0
+    [tool] = trace.named("internal execute_tool execute_db_query")
+    assert tool.attributes["gen_ai.tool.name"] == "execute_db_query"
+    assert tool.attributes["gen_ai.tool.call.id"]
+
+
+async def test_a_blocked_question_has_a_trace_without_executor_or_agent(observed: Observed) -> None:
+    decision = observed.blocked.decisions[0]
+    trace = await observed.collector.trace(
+        observed.blocked.run.trace_id,
+        until=lambda trace: trace.roots() and decision.span_id in trace.spans and not trace.orphans(),
+    )
+    assert trace.spans[decision.span_id].attributes["signalbox.rule"] == "blocked"
+    assert {span.service for span in trace.spans.values()} == {"gateway", "runtime", "guard"}
+
+
+def lines(observed: Observed, service: str) -> list[dict[str, Any]]:
+    """Every line that a service wrote."""
+    return [json.loads(line) for line in observed.platform.stack.logs(service).splitlines()]
+
+
+async def latest(look: Callable[[], Awaitable[T]], complete: Callable[[T], object]) -> T:
+    """Looks again and again until what is seen is complete or time is up; the caller's assertion judges it."""
+    deadline = monotonic() + WAIT_S
+    while True:
+        seen = await look()
+        if complete(seen) or monotonic() > deadline:
+            return seen
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("expected", LOG_LINES, ids=lambda line: f"{line.service}: {line.event}")
+async def test_log_lines_carry_the_ids_of_the_run(observed: Observed, expected: LogLine) -> None:
+    run, decisions = observed.answered.run, {decision.decision_id for decision in observed.answered.decisions}
+
+    async def look() -> list[dict[str, Any]]:
+        return [
+            line
+            for line in lines(observed, expected.service)
+            if line["event"] == expected.event
+            and line.get("trace_id") == run.trace_id
+            and all(line.get(name) for name in expected.ids)
+        ]
+
+    found = await latest(look, bool)
+    assert found, f"no line of {expected.service} says {expected.event!r} with {expected.ids} for the run"
+    ids = {"run_id": {run.run_id}, "correlation_id": {"signals-1"}, "agent": {"data_chat"}, "decision_id": decisions}
+    for line in found:
+        assert line["service"] == expected.service
+        for name in ids.keys() & set(expected.ids):
+            assert line[name] in ids[name]
+
+
+async def test_every_log_line_is_json_with_a_level_and_a_time(observed: Observed) -> None:
+    for service in observed.platform.stack.services:
+        written = lines(observed, service.name)
+        assert written, f"{service.name} wrote nothing"
+        assert all({"event", "level", "timestamp", "service"} <= line.keys() for line in written)
+
+
+async def test_each_decision_is_one_log_line(observed: Observed) -> None:
+    run_id = observed.answered.run.run_id
+    routed = [line for line in lines(observed, "runtime") if line["event"] == "routed" and line["run_id"] == run_id]
+    assert [(line["decision_id"], line["router"], line["rule"], line["destination"]) for line in routed] == [
+        (decision.decision_id, decision.router, decision.rule, decision.destination)
+        for decision in observed.answered.decisions
+    ]
+    assert [line["tool_count"] for line in routed] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("series", SERIES, ids=lambda series: f"{series.service}: {series.name}{dict(series.labels)}")
+async def test_every_series_is_there(observed: Observed, series: Series) -> None:
+    address = observed.platform.stack.service(series.service).ready.metrics
+
+    def complete(scraped: Scraped) -> bool:
+        found = scraped.matching(series.name, series.labels)
+        return bool(found) and (not series.traced or bool(scraped.traces(series.name, series.labels)))
+
+    scraped = await latest(lambda: scrape(address), complete)
+    found = scraped.matching(series.name, series.labels)
+    assert found, f"{series.service} has no {series.name} with {dict(series.labels)}"
+    if series.traced:
+        runs = {observed.answered.run.trace_id, observed.blocked.run.trace_id}
+        assert scraped.traces(series.name, series.labels) & runs
+
+
+async def test_decisions_are_counted_as_the_ledger_has_them(observed: Observed) -> None:
+    address = observed.platform.stack.service("runtime").ready.metrics
+    before = await scrape(address)
+    caller = observed.platform.caller("27")
+    asked = [await caller.ask(text) for text in (ANSWERED, BLOCKED, BLOCKED)]
+    after = await scrape(address)
+
+    ledger = Counter(counted(decision) for run in asked for decision in run.decisions)
+    for (router, rule, destination), count in ledger.items():
+        labels = {"agent": "data_chat", "router": router, "rule": rule, "destination": destination}
+        assert after.value(DECISIONS, labels) - before.value(DECISIONS, labels) == count
+    everything = after.value(DECISIONS, {}) - before.value(DECISIONS, {})
+    assert everything == ledger.total()
+
+
+def counted(decision: runs_pb2.Decision) -> tuple[str, str, str]:
+    return decision.router, decision.rule, decision.destination
