@@ -107,7 +107,7 @@ class Ended:
     @property
     def calls(self) -> list[tuple[str, str, str, str]]:
         """Every call that a node made: node, kind, name, outcome."""
-        told = [*self.nodes, *self.decisions]
+        told: list[Any] = [*self.nodes, *self.decisions]
         return [(node.node, call.kind, call.name, call.outcome) for node in told for call in node.calls]
 
     @property

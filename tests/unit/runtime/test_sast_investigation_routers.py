@@ -11,7 +11,7 @@ from services.runtime.routing.table import END, Router
 
 EVALUATION, INCREMENT = make_routers(SastInvestigationPolicy())
 BREAKER = "circuit_breaker"
-SPENT = {
+SPENT: dict[str, Any] = {
     "spend": {**NOTHING_SPENT, "output_tokens": 7},
     "budget": {"model_calls": 0, "tool_calls": 0, "tokens": 7, "wall_time_s": 0.0},
 }

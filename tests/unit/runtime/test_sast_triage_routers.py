@@ -13,11 +13,11 @@ from services.runtime.routing.table import END, Router
 
 DECISION, EVALUATION = make_routers(SastTriagePolicy())
 JUDGE = "comprehensive_evaluation"
-SPENT = {
+SPENT: dict[str, Any] = {
     "spend": {**NOTHING_SPENT, "tool_calls": 9},
     "budget": {"model_calls": 0, "tool_calls": 9, "tokens": 0, "wall_time_s": 0.0},
 }
-ARGUMENTS = {"path": "app.py", "first_line": 3}
+ARGUMENTS: dict[str, Any] = {"path": "app.py", "first_line": 3}
 
 
 def asks(tool: str, arguments: dict[str, Any] | None = None, **state: Any) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def asks(tool: str, arguments: dict[str, Any] | None = None, **state: Any) -> di
     return {"requested": requested, "iteration_count": 1, **state}
 
 
-REPEATS = asks("fetch_code", ARGUMENTS, last_call=canonical("fetch_code", {"first_line": 3, "path": "app.py"}))
+REPEATS: dict[str, Any] = asks("fetch_code", ARGUMENTS, last_call=canonical("fetch_code", {"first_line": 3, "path": "app.py"}))
 
 CASES: list[tuple[Router[Any, Any], dict[str, Any], str, str]] = [
     (DECISION, {**REPEATS, "iteration_count": 15, "error_attempts": 3}, "max_iterations", JUDGE),
