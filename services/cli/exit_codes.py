@@ -37,7 +37,7 @@ MEANINGS: Final = {
     ExitCode.AWAITING_INPUT: "the run asks a question; `signalbox resume` answers it",
     ExitCode.TIMED_OUT: "the time given by --timeout is over; the run goes on",
     ExitCode.FOUND: "a finding has a verdict that --fail-on names",
-    ExitCode.INTERRUPTED: "Ctrl-C; the run goes on, but `investigate` and `triage` cancel theirs",
+    ExitCode.INTERRUPTED: "Ctrl-C; the run goes on, but `investigate` and `triage` cancel what they started",
 }
 
 RULE_BLOCKED: Final = "blocked"

@@ -157,6 +157,7 @@ class Batch:
         )
         creating = asyncio.ensure_future(self._gateway.create(request))
         self._creating.add(creating)
+        creating.add_done_callback(_heard)
         try:
             # Cancelled half-way, it would leave a run behind whose id nobody knows.
             run = await asyncio.shield(creating)
@@ -234,6 +235,12 @@ def request_id(source: sast_pb2.CodeSource, finding: sast_pb2.Finding, *, label:
         digest.update(part.encode() + b"\0")
     digest.update(finding.SerializeToString(deterministic=True))
     return f"sast-{digest.hexdigest()[:48]}-{attempt}"
+
+
+def _heard(creating: asyncio.Task[runs_pb2.Run]) -> None:
+    """Takes note of a failure that nobody waits for any more, so that asyncio does not complain of it."""
+    if not creating.cancelled():
+        creating.exception()
 
 
 def _may_work_later(error: CliError) -> bool:

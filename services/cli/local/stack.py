@@ -21,8 +21,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from services.cli.local.concurrency import together
-from services.cli.local.database import Databases, prepare_databases
+from services.cli.local.database import WORLD_POLICY, Databases, prepare_databases
 from services.cli.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER, DevelopmentKeys, mint_caller_token
+from services.cli.local.policy_file import restricted_tables
 from services.cli.local.processes import Program, ServiceProcess, stop_all
 from services.cli.local.topology import (
     GATEWAY,
@@ -146,7 +147,9 @@ class LocalStack:
             self._report("starting the offline model")
             ready = await self._process(topology.offline_model()).start()
             model = offline_endpoint(ready.listen)
-        ready = await self._process(topology.guard(model)).start()
+        user_database = self.options.user_database
+        restricted = restricted_tables(user_database.sql_policy if user_database else WORLD_POLICY)
+        ready = await self._process(topology.guard(model, restricted)).start()
         return model, ready.listen
 
     async def _start_rest(self, topology: Topology, databases: Databases, model: ModelEndpoint, guard: str) -> None:

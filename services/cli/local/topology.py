@@ -77,9 +77,10 @@ class Topology:
         """The stand-in for a model."""
         return self._service(OFFLINE_MODEL, {})
 
-    def guard(self, model: ModelEndpoint) -> Program:
-        """The guard, in front of a model."""
+    def guard(self, model: ModelEndpoint, restricted_tables: Sequence[str]) -> Program:
+        """The guard, in front of a model and told what the SQL policy restricts."""
         env = {
+            "SIGNALBOX_RESTRICTED_TABLES": ",".join(restricted_tables),
             "SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": str(self._keys.runs.public),
             **_model_env(model),
             **_set_only({"SIGNALBOX_GUARD_MODEL": model.guard_model}),
@@ -162,13 +163,7 @@ def target(addresses: Sequence[str]) -> str:
 
 
 def _model_env(model: ModelEndpoint) -> dict[str, str]:
-    # The guard goes by the names that OpenAI's own clients use, the runtime by the platform's.
-    return {
-        "SIGNALBOX_MODEL_BASE_URL": model.base_url,
-        "SIGNALBOX_MODEL_API_KEY": model.api_key,
-        "OPENAI_BASE_URL": model.base_url,
-        "OPENAI_API_KEY": model.api_key,
-    }
+    return {"SIGNALBOX_MODEL_BASE_URL": model.base_url, "SIGNALBOX_MODEL_API_KEY": model.api_key}
 
 
 def _set_only(env: Mapping[str, str]) -> dict[str, str]:

@@ -26,12 +26,23 @@ def write(tmp_path: Path, name: str, text: str) -> Path:
     return path
 
 
+BY_PLACE = """rule,file,line,is_vulnerable,by
+R1,a.py,1,True,me
+R1,a.py,2,False,me
+R1,a.py,4,1,
+R1,b.py,1,0,
+"""
+IN_YAML = """
+- {fingerprint: f1, is_vulnerable: true}
+- {rule: R1, file: a.py, line: 2, is_vulnerable: false}
+- {rule: R1, file: a.py, line: 3, is_vulnerable: true}
+- {fingerprint: f9, is_vulnerable: true}
+"""
 FILES: list[tuple[str, str]] = [
     ("truth.csv", "fingerprint,is_vulnerable\nf1,true\nf2,0\nf3,yes\nf9,no\n"),
-    ("truth.csv", "rule,file,line,is_vulnerable,by\nR1,a.py,1,True,me\nR1,a.py,2,False,me\nR1,a.py,4,1,\nR1,b.py,1,0,\n"),
-    ("truth.yaml", "- {fingerprint: f1, is_vulnerable: true}\n- {rule: R1, file: a.py, line: 2, is_vulnerable: false}\n"
-                   "- {rule: R1, file: a.py, line: 3, is_vulnerable: true}\n- {fingerprint: f9, is_vulnerable: true}\n"),
-]  # fmt: skip
+    ("truth.csv", BY_PLACE),
+    ("truth.yaml", IN_YAML),
+]
 
 
 @pytest.mark.parametrize(("name", "text"), FILES)
