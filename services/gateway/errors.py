@@ -2,6 +2,7 @@
 
 SignalboxError
 ├── QuotaExceeded: TooManyRequests, TooManyStreams
+├── RoleMissing
 ├── RuntimeUnavailable
 └── KeysUnavailable
 """
@@ -31,6 +32,13 @@ class TooManyStreams(QuotaExceeded):
     """A caller holds too many streams open."""
 
     reason = "TOO_MANY_STREAMS"
+
+
+class RoleMissing(SignalboxError):
+    """The caller lacks the role that the method takes."""
+
+    reason = "ROLE_MISSING"
+    code = grpc.StatusCode.PERMISSION_DENIED
 
 
 class RuntimeUnavailable(SignalboxError):

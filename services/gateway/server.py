@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from typing import Any
 
-from signalbox.v1 import runs_pb2_grpc
+from google.protobuf.descriptor import ServiceDescriptor
+from signalbox.v1 import (
+    maintenance_pb2,
+    maintenance_pb2_grpc,
+    runs_pb2,
+    runs_pb2_grpc,
+    threads_pb2,
+    threads_pb2_grpc,
+)
 
 from services.gateway.authentication import Authenticator
+from services.gateway.entrance import Entrance
+from services.gateway.forwarded_service import ForwardedService
 from services.gateway.forwarding import RunForwarder
 from services.gateway.quota import Quota, Quotas
 from services.gateway.recovery import RecoveryPolicy
-from services.gateway.servicer import SERVICE, GatewayServicer, add_to_server
+from services.gateway.servicer import RunServicer
 from services.gateway.settings import GatewaySettings
 from services.gateway.validation import RequestReader
 from services.kit.client import connect
 from services.kit.identity import CallerTokenMinter
-from services.kit.server import Registration, Service
+from services.kit.names import ROLE_OPERATOR
+from services.kit.server import Service
 
 
 async def build(settings: GatewaySettings, stack: AsyncExitStack) -> Service:
@@ -33,5 +45,23 @@ async def build(settings: GatewaySettings, stack: AsyncExitStack) -> Service:
         )
     )
     forwarder = RunForwarder(runtime, minter, RecoveryPolicy(recovery_s=settings.recovery_s))
-    servicer = GatewayServicer(Authenticator.from_settings(settings), quotas, RequestReader(), runtime, forwarder)
-    return Service([Registration(add_to_server, servicer, SERVICE.full_name)])
+    entrance = Entrance(Authenticator.from_settings(settings), quotas, RequestReader())
+    services = (
+        ForwardedService(_service(runs_pb2, "Run"), runtime, entrance, forwarder, own=RunServicer(entrance, forwarder)),
+        ForwardedService(
+            _service(threads_pb2, "Thread"), threads_pb2_grpc.ThreadServiceStub(channel), entrance, forwarder
+        ),
+        ForwardedService(
+            _service(maintenance_pb2, "Maintenance"),
+            maintenance_pb2_grpc.MaintenanceServiceStub(channel),
+            entrance,
+            forwarder,
+            role=ROLE_OPERATOR,
+        ),
+    )
+    return Service([service.registration() for service in services])
+
+
+def _service(module: Any, noun: str) -> ServiceDescriptor:
+    descriptor: ServiceDescriptor = module.DESCRIPTOR.services_by_name[f"{noun}Service"]
+    return descriptor

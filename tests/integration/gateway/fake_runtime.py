@@ -11,7 +11,14 @@ from uuid import uuid4
 
 import grpc
 from grpc_status import rpc_status
-from signalbox.v1 import runs_pb2, runs_pb2_grpc
+from signalbox.v1 import (
+    maintenance_pb2,
+    maintenance_pb2_grpc,
+    runs_pb2,
+    runs_pb2_grpc,
+    threads_pb2,
+    threads_pb2_grpc,
+)
 
 from services.kit.errors import SignalboxError, to_status
 from services.kit.identity import Caller, GatewayTokenVerifier, bearer_token
@@ -92,6 +99,8 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
         self._verifier = GatewayTokenVerifier(gateway_key)
         self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         runs_pb2_grpc.add_RunServiceServicer_to_server(self, self._server)
+        threads_pb2_grpc.add_ThreadServiceServicer_to_server(Threads(self), self._server)
+        maintenance_pb2_grpc.add_MaintenanceServiceServicer_to_server(Maintenance(self), self._server)
         self._wire: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._pipes: set[asyncio.Task[None]] = set()
@@ -151,20 +160,21 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
             self._writers.discard(sink)
             sink.transport.abort()
 
-    async def _enter(self, method: str, request: Any, context: Context) -> None:
+    async def enter(self, method: str, request: Any, context: Context) -> None:
+        """Note a call and who the gateway says makes it, or fail as told."""
         caller = self._verifier.verify(bearer_token(context.invocation_metadata()))
         self.calls.append((method, request, caller))
         if self.failure is not None:
             await context.abort_with_status(rpc_status.to_status(to_status(self.failure)))
 
     async def CreateRun(self, request: runs_pb2.CreateRunRequest, context: Context) -> runs_pb2.CreateRunResponse:
-        await self._enter("CreateRun", request, context)
+        await self.enter("CreateRun", request, context)
         return runs_pb2.CreateRunResponse(run=await self.store.create(request))
 
     async def ExecuteRun(
         self, request: runs_pb2.ExecuteRunRequest, context: Context
     ) -> AsyncIterator[runs_pb2.ExecuteRunResponse]:
-        await self._enter("ExecuteRun", request, context)
+        await self.enter("ExecuteRun", request, context)
         run = await self.store.create(request.create)
         async for event in self._stream(run.run_id, 0):
             yield runs_pb2.ExecuteRunResponse(event=event)
@@ -172,7 +182,7 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
     async def WatchRun(
         self, request: runs_pb2.WatchRunRequest, context: Context
     ) -> AsyncIterator[runs_pb2.WatchRunResponse]:
-        await self._enter("WatchRun", request, context)
+        await self.enter("WatchRun", request, context)
         async for event in self._stream(request.run_id, 0 if self.resend_from_start else request.after_sequence):
             yield runs_pb2.WatchRunResponse(event=event)
 
@@ -185,23 +195,45 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
             self.open_streams -= 1
 
     async def GetRun(self, request: runs_pb2.GetRunRequest, context: Context) -> runs_pb2.GetRunResponse:
-        await self._enter("GetRun", request, context)
+        await self.enter("GetRun", request, context)
         return runs_pb2.GetRunResponse(run=self.store.runs[request.run_id])
 
     async def ListRuns(self, request: runs_pb2.ListRunsRequest, context: Context) -> runs_pb2.ListRunsResponse:
-        await self._enter("ListRuns", request, context)
+        await self.enter("ListRuns", request, context)
         return runs_pb2.ListRunsResponse(runs=self.store.runs.values())
 
     async def CancelRun(self, request: runs_pb2.CancelRunRequest, context: Context) -> runs_pb2.CancelRunResponse:
-        await self._enter("CancelRun", request, context)
+        await self.enter("CancelRun", request, context)
         return runs_pb2.CancelRunResponse(run=self.store.runs[request.run_id])
 
     async def ResumeRun(self, request: runs_pb2.ResumeRunRequest, context: Context) -> runs_pb2.ResumeRunResponse:
-        await self._enter("ResumeRun", request, context)
+        await self.enter("ResumeRun", request, context)
         return runs_pb2.ResumeRunResponse(run=self.store.runs[request.run_id])
 
     async def ListDecisions(
         self, request: runs_pb2.ListDecisionsRequest, context: Context
     ) -> runs_pb2.ListDecisionsResponse:
-        await self._enter("ListDecisions", request, context)
+        await self.enter("ListDecisions", request, context)
         return runs_pb2.ListDecisionsResponse(decisions=[runs_pb2.Decision(run_id=request.run_id, sequence=1)])
+
+
+class Threads(threads_pb2_grpc.ThreadServiceServicer):
+    """Threads of a replica: whatever is asked for is there."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+
+    async def GetThread(self, request: threads_pb2.GetThreadRequest, context: Context) -> threads_pb2.GetThreadResponse:
+        await self._replica.enter("GetThread", request, context)
+        return threads_pb2.GetThreadResponse(thread=threads_pb2.Thread(thread_id=request.thread_id))
+
+
+class Maintenance(maintenance_pb2_grpc.MaintenanceServiceServicer):
+    """Maintenance of a replica: there is nothing to do."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+
+    async def Prune(self, request: maintenance_pb2.PruneRequest, context: Context) -> maintenance_pb2.PruneResponse:
+        await self._replica.enter("Prune", request, context)
+        return maintenance_pb2.PruneResponse()
