@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any, TypedDict
 
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.runnables import Runnable
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from services.kit.completions import CompletionError, Completions
@@ -95,7 +94,6 @@ class ChatModel:
     def __init__(self, completions: Completions, model: str) -> None:
         self.name = model
         self.client = make_client(completions, model)
-        self._bound: dict[str, Runnable[Any, AIMessage]] = {}
 
     async def ask(
         self,
@@ -111,7 +109,7 @@ class ChatModel:
         """
         start = time.perf_counter()
         with recorded_call(purpose, self.name) as call:
-            answer = await self._runnable(tools, tool_choice).ainvoke(list(messages))
+            answer = await self.client.answer(messages, tools, tool_choice)
             call.answered(answer)
         usage = answer.usage_metadata
         return answer, ModelCall(
@@ -123,13 +121,6 @@ class ChatModel:
             output_tokens=usage["output_tokens"] if usage else 0,
             elapsed_ms=round((time.perf_counter() - start) * 1000, 3),
         )
-
-    def _runnable(self, tools: Sequence[dict[str, Any]], tool_choice: str | None) -> Runnable[Any, AIMessage]:
-        key = repr((tools, tool_choice))
-        if key not in self._bound:
-            bound = self.client.bind_tools(tools, tool_choice=tool_choice) if tools else self.client
-            self._bound = {key: bound}
-        return self._bound[key]
 
 
 def summary_of(answer: AIMessage) -> str:

@@ -9,11 +9,12 @@ raises on the first, and neither a checkpoint nor a message can hold the last.
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 from uuid import uuid4
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import ConfigDict, SecretStr
@@ -29,6 +30,19 @@ class LenientChatOpenAI(ChatOpenAI):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     completions: Completions
+
+    async def answer(
+        self, messages: Sequence[BaseMessage], tools: Sequence[dict[str, Any]] = (), tool_choice: str | None = None
+    ) -> AIMessage:
+        """Sends messages and returns the answer; `tool_choice` names the tool that it must be. Raises CompletionError.
+
+        What `ainvoke` adds to it, LangChain's own callbacks, is a third of a call's CPU and nothing that we use.
+        """
+        asked: dict[str, Any] = {"tools": list(tools)} if tools else {}
+        if tool_choice:
+            asked["tool_choice"] = {"type": "function", "function": {"name": tool_choice}}
+        result = await self._agenerate(list(messages), **asked)
+        return cast(AIMessage, result.generations[0].message)
 
     async def _agenerate(
         self,
