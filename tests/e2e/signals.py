@@ -68,6 +68,9 @@ EDGES: tuple[tuple[Place, Place], ...] = (
     ),
 )
 
+# The first edge that a question blocked by the deterministic screen does not have.
+SCREENED_BY_MODEL = (("guard", f"server {SCREEN}"), ("guard", f"client chat {GUARD_MODEL}"))
+
 
 @dataclass(frozen=True)
 class LogLine:

@@ -199,6 +199,16 @@ async def test_a_spent_budget_ends_the_run(
     check_ledger(asked)
 
 
+async def test_a_spent_wall_time_ends_the_run(caller: RunClient, script: Script) -> None:
+    script.agent(query(COUNT).delayed(1.2))
+    asked = await caller.ask(QUESTION, budget=caller_pb2.Budget(wall_time_s=1))
+
+    assert (asked.state, asked.run.stop_reason) == ("NEEDS_REVIEW", "budget_exhausted")
+    assert plain(asked.decision("budget_exhausted").grounds) == {"budget_spent": "wall_time_s"}
+    assert asked.run.spend.wall_time_s >= 1
+    check_ledger(asked)
+
+
 async def test_a_budget_that_suffices_changes_nothing(caller: RunClient, script: Script) -> None:
     script.agent(query(COUNT))
     asked = await caller.ask(QUESTION, budget=caller_pb2.Budget(model_calls=3, tool_calls=2, tokens=10_000))

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from signalbox.v1 import runs_pb2
 
-from tests.e2e.signals import DECISIONS, EDGES, LOG_LINES, SERIES, LogLine, Series
+from tests.e2e.signals import DECISIONS, EDGES, LOG_LINES, SCREENED_BY_MODEL, SERIES, LogLine, Series
 from tests.fixtures.client import Asked
 from tests.fixtures.ledger import check_ledger
 from tests.fixtures.otlp import Trace, TraceCollector
@@ -127,10 +127,12 @@ async def test_spans_of_models_and_tools_follow_the_conventions(observed: Observ
 
 async def test_a_blocked_question_has_a_trace_without_executor_or_agent(observed: Observed) -> None:
     decision = observed.blocked.decisions[0]
+    wanted = set(EDGES[: EDGES.index(SCREENED_BY_MODEL)])
     trace = await observed.collector.trace(
         observed.blocked.run.trace_id,
-        until=lambda trace: trace.roots() and decision.span_id in trace.spans and not trace.orphans(),
+        until=lambda trace: wanted <= trace.edges() and decision.span_id in trace.spans and not trace.orphans(),
     )
+    assert wanted <= trace.edges()
     assert trace.spans[decision.span_id].attributes["signalbox.rule"] == "blocked"
     assert {span.service for span in trace.spans.values()} == {"gateway", "runtime", "guard"}
 
