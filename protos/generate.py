@@ -1,11 +1,12 @@
 """Generates the Python stubs and the descriptor image from the protos.
 
-`buf/validate/validate.proto` is not vendored: the installed protovalidate package carries its descriptor, and protoc takes
-a descriptor set in place of sources.
+`buf/validate/validate.proto` is not vendored: the installed protovalidate package carries its descriptor, and protoc
+takes a descriptor set in place of sources.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -34,7 +35,9 @@ def write_dependencies(path: Path) -> None:
 def run_protoc(*arguments: str) -> None:
     """Runs protoc in the protos folder. Raises CalledProcessError with its message on stderr."""
     command = [sys.executable, "-m", "grpc_tools.protoc", *arguments]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    # protoc looks for its plugins on PATH; they are installed beside the interpreter.
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    subprocess.run(command, cwd=ROOT, check=True, env=environment, stdout=subprocess.DEVNULL)
 
 
 def generate(out: Path) -> None:

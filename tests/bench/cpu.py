@@ -8,7 +8,7 @@ import psutil
 
 
 class CpuMeter:
-    """Sums user and system time of processes and their children; those of children that ended count with their parent."""
+    """Sums user and system time of processes and their children, also of those that have ended since."""
 
     def __init__(self, pids: Iterable[int]) -> None:
         self._roots = [psutil.Process(pid) for pid in pids]

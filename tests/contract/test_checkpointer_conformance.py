@@ -16,7 +16,7 @@ async def test_every_capability_passes(platform_pool: AsyncConnectionPool[Any]) 
         yield RunSaver(platform_pool, make_serde())
 
     report = await validate(run_saver)
-    results = {name: result for name, result in report.results.items()}
+    results = report.results
     failures = {name: result.failures for name, result in results.items() if result.failures}
     assert not failures
     assert {name for name, result in results.items() if result.passed} >= {"copy_thread", "delete_for_runs", "prune"}
