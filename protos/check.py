@@ -30,7 +30,8 @@ def drifted(made: Path) -> list[str]:
 
 def buf(*arguments: str) -> bool:
     """Runs buf; returns whether it was content."""
-    return subprocess.run(["buf", *arguments, "--config", "buf.yaml"], cwd=ROOT, check=False).returncode == 0
+    program = Path(sys.executable).parent / "buf"
+    return subprocess.run([program, *arguments, "--config", "buf.yaml"], cwd=ROOT, check=False).returncode == 0
 
 
 def main() -> int:
