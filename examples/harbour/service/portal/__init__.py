@@ -1,0 +1,1 @@
+"""The harbour portal: ships, devices, charts and crews."""
