@@ -19,8 +19,8 @@ SERVICE = guard_pb2.DESCRIPTOR.services_by_name["GuardService"].full_name
 async def build(settings: GuardSettings, stack: AsyncExitStack) -> Service:
     """Puts the guard together; the model's connections close with the stack."""
     model = ModelClient(
-        base_url=settings.openai_base_url,
-        api_key=settings.openai_api_key.get_secret_value(),
+        base_url=settings.model_base_url,
+        api_key=settings.model_api_key.get_secret_value(),
         model=settings.guard_model,
         timeout_s=settings.model_timeout_s,
         retries=settings.model_retries,

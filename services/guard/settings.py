@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
-from pydantic_settings import NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode
 
 from services.kit.settings import ServiceSettings
 
@@ -17,9 +18,10 @@ def _split(value: Any) -> Any:
 
 def _check_names(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
-        if not name.replace("_", "").isalnum():
-            raise ValueError(f"{name!r} is no table name: letters, digits and underscores only, without a schema")
-    return names
+        if not all(part.replace("_", "").isalnum() for part in re.split("[ .$-]", name)):
+            raise ValueError(f"{name!r} is no table name: letters, digits, underscores, with or without a schema")
+    # A question names a table without its schema.
+    return tuple(name.rpartition(".")[2] for name in names)
 
 
 TableNames = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split), AfterValidator(_check_names)]
@@ -28,22 +30,16 @@ TableNames = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split), After
 class GuardSettings(ServiceSettings):
     """What the guard is told: the tables that are off limits, the model it asks, the key that vouches for callers."""
 
-    model_config = SettingsConfigDict(populate_by_name=True)
-
     restricted_tables: TableNames = Field(
-        ("admin", "user_device_assignment"), description="Tables nobody may ask about, by name, parted by commas."
+        ("admin", "user_device_assignment"),
+        description="Tables nobody may ask about, as the SQL policy restricts them, parted by commas.",
     )
     run_token_public_key_file: Path = Field(description="PEM public key (Ed25519) that verifies run tokens.")
     guard_model: str = Field(min_length=1, description="Model that screens what the deterministic checks let pass.")
-    openai_base_url: str = Field(
-        "https://api.openai.com/v1",
-        validation_alias="OPENAI_BASE_URL",
-        pattern="^https?://",
-        description="OpenAI-compatible endpoint of the model (OPENAI_BASE_URL).",
+    model_base_url: str = Field(
+        "https://api.openai.com/v1", pattern="^https?://", description="OpenAI-compatible endpoint of the model."
     )
-    openai_api_key: SecretStr = Field(
-        SecretStr(""), validation_alias="OPENAI_API_KEY", description="Key of that endpoint (OPENAI_API_KEY)."
-    )
+    model_api_key: SecretStr = Field(SecretStr(""), description="Key of that endpoint.")
     model_timeout_s: float = Field(
         10.0,
         gt=0,

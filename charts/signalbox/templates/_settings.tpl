@@ -33,6 +33,11 @@ or left empty, stops the rendering with a message that names it.
 {{- range $setting, $target := $service.targets -}}
 {{- $entries = append $entries (list $setting (dict "value" (include "signalbox.target" (list $root $target (printf "%s.targets.%s" $where $setting))))) -}}
 {{- end -}}
+{{- range $setting, $source := $service.lists -}}
+{{- if not (hasKey $service.env $setting) -}}
+{{- $entries = append $entries (list $setting (dict "value" (include "signalbox.list" (list $root $source (printf "%s.lists.%s" $where $setting) (printf "%s.env.%s" $where $setting))))) -}}
+{{- end -}}
+{{- end -}}
 {{- range $setting, $value := $service.env -}}
 {{- if eq (toString $value) "" -}}
 {{- fail (printf "%s.env.%s is empty: give it a value, or set it to null to leave it out" $where $setting) -}}
@@ -74,6 +79,21 @@ or left empty, stops the rendering with a message that names it.
 {{- fail (printf "services.%s.migration.settings names %s, which the service does not set" $.name .) }}
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* A list in another service's YAML file, parted by commas. Takes (list root {service, file, key} what-asks setting-instead). */}}
+{{- define "signalbox.list" -}}
+{{- $source := index . 1 -}}
+{{- $service := include "signalbox.enabledService" (list (index . 0) $source.service (index . 2)) | fromYaml -}}
+{{- $file := get $service.files $source.file | default dict -}}
+{{- if $service.configMap -}}
+{{- fail (printf "the chart does not see the ConfigMap %s, where services.%s.files.%s is: give its list `%s`, parted by commas, in %s" $service.configMap $source.service $source.file $source.key (index . 3)) -}}
+{{- end -}}
+{{- $document := fromYaml (default "" $file.content) -}}
+{{- if hasKey $document "Error" -}}
+{{- fail (printf "services.%s.files.%s.content is no YAML mapping: %s" $source.service $source.file $document.Error) -}}
+{{- end -}}
+{{- join "," (get $document $source.key | default list) -}}
 {{- end -}}
 
 {{/* Takes (list root {secret, key} what-asks). */}}

@@ -203,8 +203,8 @@ def test_a_changed_file_rolls_the_pods(helm: Helm) -> None:
         pods = named(manifests, "Deployment", "signalbox-sql-executor")["spec"]["template"]
         return pods["metadata"]["annotations"]["checksum/files"]
 
-    assert checksum("a") != checksum("b")
-    assert checksum("a") == checksum("a")
+    assert checksum("a: 1") != checksum("a: 2")
+    assert checksum("a: 1") == checksum("a: 1")
 
 
 def test_the_runtime_gets_time_to_hand_over_its_runs(manifests: list[Manifest]) -> None:

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from services.offline_model.skills import SKILLS
 from services.runtime.settings import MigrationSettings
 from services.sql_executor.policy import load_policy
 from tests.contract.deploy import services
-from tests.contract.deploy.helm import EXAMPLES, Helm, Manifest
+from tests.contract.deploy.helm import EXAMPLES, Helm, HelmError, Manifest
 from tests.contract.deploy.manifests import named, of_kind, settings_of
 
 SERVICES = sorted(services.in_chart())
@@ -75,6 +76,35 @@ def test_the_guard_of_the_production_example_knows_what_its_policy_restricts(
     file.write_text(named(rendered["production"], "ConfigMap", "signalbox-sql-executor")["data"]["policy.yaml"])
     guarded = environment_of("guard", rendered["production"])["SIGNALBOX_RESTRICTED_TABLES"]["value"]
     assert guarded.split(",") == list(load_policy(file).restricted)
+
+
+def test_a_policy_that_restricts_nothing_closes_no_table_to_questions(helm: Helm, tmp_path: Path) -> None:
+    manifests = _with_policy(helm, tmp_path, "version: 1\n")
+    assert environment_of("guard", manifests)["SIGNALBOX_RESTRICTED_TABLES"]["value"] == ""
+
+
+def test_what_the_guard_is_told_outright_goes_before_the_policy(helm: Helm, tmp_path: Path) -> None:
+    told = "services.guard.env.SIGNALBOX_RESTRICTED_TABLES=payroll"
+    manifests = _with_policy(helm, tmp_path, "restricted: [admin]\n", told)
+    assert environment_of("guard", manifests)["SIGNALBOX_RESTRICTED_TABLES"]["value"] == "payroll"
+
+
+def test_what_a_policy_restricts_must_be_known(helm: Helm, tmp_path: Path) -> None:
+    values = yaml.safe_load((EXAMPLES / "minimal" / "values.yaml").read_text())
+    del values["services"]["guard"]["env"]["SIGNALBOX_RESTRICTED_TABLES"]
+    unseen = tmp_path / "values.yaml"
+    unseen.write_text(yaml.safe_dump(values))
+    with pytest.raises(HelmError, match=r"does not see the ConfigMap fleet-sql-policy.*services\.guard\.env"):
+        helm.manifests([unseen])
+    with pytest.raises(HelmError, match=r"SIGNALBOX_SQL_POLICY\.content is no YAML mapping"):
+        _with_policy(helm, tmp_path, "restricted: [admin\n")
+
+
+def _with_policy(helm: Helm, folder: Path, policy: str, *settings: str) -> list[Manifest]:
+    files = {"SIGNALBOX_SQL_POLICY": {"content": policy}}
+    values = folder / "policy-values.yaml"
+    values.write_text(yaml.safe_dump({"services": {"sql_executor": {"files": files}}}))
+    return helm.manifests([EXAMPLES / "production" / "values.yaml", values], settings=settings)
 
 
 def test_a_migration_is_given_what_it_requires(manifests: list[Manifest], monkeypatch: pytest.MonkeyPatch) -> None:

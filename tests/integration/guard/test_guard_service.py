@@ -53,8 +53,8 @@ async def running_guard(tmp_path: Path, *, model_timeout_s: float) -> AsyncItera
         settings = GuardSettings(
             run_token_public_key_file=public,
             guard_model=MODEL,
-            openai_base_url=model.base_url,
-            openai_api_key="key",
+            model_base_url=model.base_url,
+            model_api_key="key",
             model_timeout_s=model_timeout_s,
             model_retries=0,
         )

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.local.database import libpq_environment, with_database, with_user
+from services.cli.local.database import WORLD_POLICY, libpq_environment, with_database, with_user
 from services.cli.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER, DevelopmentKeys, mint_caller_token
+from services.cli.local.policy_file import restricted_tables
 from services.cli.local.topology import ModelEndpoint, StackOptions, Topology, UserDatabase, replica_name, target
+from services.cli.sarif.errors import BadFile
 from services.cli.settings import CliSettings, inherited_environment
 from services.kit.identity import Caller, CallerTokenVerifier, JwksDocument, TokenInvalid
+from services.sql_executor.policy import load_policy
 
 MODEL = ModelEndpoint("http://127.0.0.1:1/v1", "key", "small", "big", "small")
 
@@ -39,11 +42,32 @@ def test_the_runtime_is_told_where_everything_is(keys: DevelopmentKeys) -> None:
     assert expected.items() <= program.env.items()
 
 
+def test_model_users_are_told_the_endpoint_by_the_platforms_names_only(keys: DevelopmentKeys) -> None:
+    given = topology(keys)
+    for program in (given.guard(MODEL, []), given.runtime(1, MODEL, dsn="d", guard="h:1", sql_executor="h:2")):
+        assert program.env["SIGNALBOX_MODEL_BASE_URL"] == MODEL.base_url
+        assert program.env["SIGNALBOX_MODEL_API_KEY"] == "key"
+        assert not [name for name in program.env if name.startswith("OPENAI_")]
+
+
+def test_the_guard_is_told_what_the_policy_restricts(keys: DevelopmentKeys, tmp_path: Path) -> None:
+    restricted = restricted_tables(WORLD_POLICY)
+    assert restricted == load_policy(WORLD_POLICY).restricted != []
+    guarded = topology(keys).guard(MODEL, restricted).env["SIGNALBOX_RESTRICTED_TABLES"]
+    assert guarded == "admin,user_device_assignment"
+    (tmp_path / "open.yaml").write_text("version: 1\ntables: {}\n")
+    assert restricted_tables(tmp_path / "open.yaml") == []
+    assert topology(keys).guard(MODEL, []).env["SIGNALBOX_RESTRICTED_TABLES"] == ""
+    (tmp_path / "broken.yaml").write_text("restricted: {admin: true}\n")
+    with pytest.raises(BadFile, match="restricted"):
+        restricted_tables(tmp_path / "broken.yaml")
+
+
 def test_every_private_key_goes_to_one_service_only(keys: DevelopmentKeys) -> None:
     given = topology(keys)
     database = UserDatabase("postgresql://r@h/d", Path("policy.yaml"), "s" * 32)
     programs = [
-        given.offline_model(), given.guard(MODEL), given.sql_executor(database), given.gateway(["h:3"]),
+        given.offline_model(), given.guard(MODEL, []), given.sql_executor(database), given.gateway(["h:3"]),
         given.runtime(1, MODEL, dsn="d", guard="h:1", sql_executor="h:2"),
     ]  # fmt: skip
     for key, owner in ((keys.gateway.private, "gateway"), (keys.runs.private, "runtime")):

@@ -21,23 +21,28 @@ def settings(monkeypatch: pytest.MonkeyPatch, **env: str) -> GuardSettings:
 def test_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     read = settings(
         monkeypatch,
-        SIGNALBOX_RESTRICTED_TABLES="admin, salaries",
-        OPENAI_BASE_URL="http://127.0.0.1:1/v1",
-        OPENAI_API_KEY="k",
+        SIGNALBOX_RESTRICTED_TABLES="admin, hr.salaries, pay roll",
+        SIGNALBOX_MODEL_BASE_URL="http://127.0.0.1:1/v1",
+        SIGNALBOX_MODEL_API_KEY="k",
     )
-    assert read.restricted_tables == ("admin", "salaries")
-    assert read.openai_base_url == "http://127.0.0.1:1/v1"
-    assert read.openai_api_key.get_secret_value() == "k"
+    assert read.restricted_tables == ("admin", "salaries", "pay roll")
+    assert read.model_base_url == "http://127.0.0.1:1/v1"
+    assert read.model_api_key.get_secret_value() == "k"
     assert read.run_token_public_key_file == Path("/keys/run.pem")
-    assert "k" not in repr(read.openai_api_key)
+    assert "k" not in repr(read.model_api_key)
+
+
+def test_a_policy_may_restrict_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert settings(monkeypatch, SIGNALBOX_RESTRICTED_TABLES="").restricted_tables == ()
 
 
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("SIGNALBOX_RESTRICTED_TABLES", "public.admin", "is no table name"),
+        ("SIGNALBOX_RESTRICTED_TABLES", "admin;users", "is no table name"),
+        ("SIGNALBOX_RESTRICTED_TABLES", "hr.", "is no table name"),
         ("SIGNALBOX_GUARD_MODEL", "", "at least 1 character"),
-        ("OPENAI_BASE_URL", "localhost", "should match pattern"),
+        ("SIGNALBOX_MODEL_BASE_URL", "localhost", "should match pattern"),
         ("SIGNALBOX_MODEL_TIMEOUT_S", "0", "greater than 0"),
     ],
 )
