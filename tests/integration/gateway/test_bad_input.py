@@ -59,6 +59,10 @@ BAD_REQUESTS = [
     ("ListRuns", runs_pb2.ListRunsRequest(page_size=501), ["page_size"], "500"),
     ("ListRuns", runs_pb2.ListRunsRequest(state=77), ["state"], "defined"),  # type: ignore[arg-type]
     ("ListDecisions", runs_pb2.ListDecisionsRequest(run_id=UUID, page_token="t" * 257), ["page_token"], "256"),
+    ("ListDecisions", runs_pb2.ListDecisionsRequest(run_id=UUID, page_token="a\x00b"), ["page_token"], "NUL"),
+    ("ListRuns", runs_pb2.ListRunsRequest(page_token="\x00"), ["page_token"], "NUL"),
+    ("ListRuns", runs_pb2.ListRunsRequest(page_token="caf\u00e9"), ["page_token"], "pattern"),
+    ("ListRuns", runs_pb2.ListRunsRequest(page_token="t" * 257), ["page_token"], "256"),
     ("ResumeRun", runs_pb2.ResumeRunRequest(run_id=UUID), ["input_request_id", "answer"], "at least 1"),
     ("ResumeRun", runs_pb2.ResumeRunRequest(run_id=UUID, input_request_id="q", answer="y\x00"), ["answer"], "NUL"),
 ]
