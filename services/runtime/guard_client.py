@@ -9,7 +9,8 @@ from signalbox.v1 import guard_pb2, guard_pb2_grpc
 
 from services.kit.identity import bearer_metadata
 from services.kit.logs import get_logger
-from services.runtime.routing.calls import noting
+from services.runtime.routing.calls import OK, note, noting
+from services.runtime.routing.recorder import CallRecord
 from services.runtime.run_context import RunContext
 
 log = get_logger()
@@ -58,7 +59,17 @@ class GuardClient:
             answer.model_elapsed_ms,
         )
         if screening.model:
-            with noting("model", screening.model) as model_call:
-                model_call["input_tokens"] = screening.input_tokens
-                model_call["output_tokens"] = screening.output_tokens
+            note(_model_call(screening))
         return screening
+
+
+def _model_call(screening: Screening) -> CallRecord:
+    """The guard's own call of its model, as the guard tells of it."""
+    return CallRecord(
+        kind="model",
+        name=screening.model,
+        outcome=UNAVAILABLE if screening.reason == UNAVAILABLE else OK,
+        elapsed_ms=round(screening.model_elapsed_ms, 3),
+        input_tokens=screening.input_tokens,
+        output_tokens=screening.output_tokens,
+    )
