@@ -9,6 +9,7 @@ SignalboxError
 ├── InvalidAnswer               the answer is none of the options
 ├── Draining                    this replica takes no new runs
 ├── ClockOff                    this replica's clock is not the platform's
+├── OperatorOnly                the caller is no operator
 ├── ClaimLost                   another replica has claimed the run
 ├── DatabaseAway                the platform database can't be reached
 ├── ModelFailed                 a model did not answer in a way that can be used
@@ -91,6 +92,13 @@ class ClockOff(SignalboxError):
     reason = "CLOCK_OFF"
     code = grpc.StatusCode.UNAVAILABLE
     retryable = True
+
+
+class OperatorOnly(SignalboxError):
+    """The caller is no operator."""
+
+    reason = "OPERATOR_ONLY"
+    code = grpc.StatusCode.PERMISSION_DENIED
 
 
 class ClaimLost(SignalboxError):

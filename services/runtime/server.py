@@ -6,22 +6,26 @@ import socket
 from contextlib import AsyncExitStack
 from uuid import uuid4
 
+from signalbox.v1.maintenance_pb2_grpc import add_MaintenanceServiceServicer_to_server
 from signalbox.v1.runs_pb2_grpc import add_RunServiceServicer_to_server
 
 from services.kit.identity import GatewayTokenVerifier, RunTokenMinter
 from services.kit.server import Registration, Service
 from services.runtime.agents.registry import open_agents
+from services.runtime.callers import Callers
 from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.database import open_pool
 from services.runtime.engine.engine import Engine, EngineLimits
 from services.runtime.engine.events import EventStream
 from services.runtime.engine.execution import Dependencies
 from services.runtime.engine.history import CheckpointHistory
+from services.runtime.engine.ledger import Ledger
 from services.runtime.engine.liveness import LivenessLock
 from services.runtime.engine.quota import CallerQuota
 from services.runtime.engine.retention import Pruner, pruning
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
+from services.runtime.maintenance_servicer import MaintenanceServicer
 from services.runtime.servicer import RunServicer
 from services.runtime.settings import RuntimeSettings
 
@@ -53,8 +57,12 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     await stack.enter_async_context(engine.working())
     pruner = Pruner(pool, CheckpointHistory(pool, shared.serde), settings.retention, batch=settings.retention_batch)
     await stack.enter_async_context(pruning(pruner, interval_s=settings.retention_interval_s))
-    callers = GatewayTokenVerifier(settings.caller_token_public_key_file.read_text())
-    servicer = RunServicer(engine, store, pool, agents, callers, clock)
-    return Service(
-        [Registration(add_RunServiceServicer_to_server, servicer, "signalbox.v1.RunService")], drain=engine.drain
-    )
+    verifier = GatewayTokenVerifier(settings.caller_token_public_key_file.read_text())
+    servicer = RunServicer(engine, store, pool, agents, verifier, clock)
+    routers = {router.name: router for agent in agents.values() for router in agent.graph.routers}
+    maintenance = MaintenanceServicer(Callers(verifier, clock), pruner, Ledger(pool), routers)
+    registrations = [
+        Registration(add_RunServiceServicer_to_server, servicer, "signalbox.v1.RunService"),
+        Registration(add_MaintenanceServiceServicer_to_server, maintenance, "signalbox.v1.MaintenanceService"),
+    ]
+    return Service(registrations, drain=engine.drain)

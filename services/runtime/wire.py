@@ -39,7 +39,7 @@ def run_proto(run: RunRecord) -> runs_pb2.Run:
         error=run.error,
         input_request=_input_request(asked) if asked else None,
         budget=_budget(run.budget),
-        spend=_spend(run.spend),
+        spend=spend_proto(run.spend),
         epoch=run.epoch,
         create_time=_timestamp(run.created_at),
         start_time=_timestamp(run.started_at),
@@ -126,7 +126,8 @@ def _budget(budget: Budget) -> caller_pb2.Budget:
     )
 
 
-def _spend(spend: Spend) -> runs_pb2.Spend:
+def spend_proto(spend: Spend) -> runs_pb2.Spend:
+    """Returns what was spent."""
     return runs_pb2.Spend(
         model_calls=spend["model_calls"],
         token_usage=_tokens(spend["input_tokens"], spend["output_tokens"]),

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, get_type_hints
 
 import orjson
 
@@ -113,6 +113,12 @@ class Router(Generic[FactsT, PolicyT]):
         self.policy = policy
         self.policy_version = policy_version(policy)
         self._facts = facts
+
+    @property
+    def facts_type(self) -> type[FactsT]:
+        """The record of facts, as the function that takes them from state declares it."""
+        declared: type[FactsT] = get_type_hints(self._facts)["return"]
+        return declared
 
     @property
     def destinations(self) -> dict[str, list[str]]:

@@ -99,8 +99,8 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
         self._verifier = GatewayTokenVerifier(gateway_key)
         self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         runs_pb2_grpc.add_RunServiceServicer_to_server(self, self._server)
-        threads_pb2_grpc.add_ThreadServiceServicer_to_server(Threads(self), self._server)
-        maintenance_pb2_grpc.add_MaintenanceServiceServicer_to_server(Maintenance(self), self._server)
+        threads_pb2_grpc.add_ThreadServiceServicer_to_server(Threads(self), self._server)  # type: ignore[abstract]
+        maintenance_pb2_grpc.add_MaintenanceServiceServicer_to_server(Maintenance(self), self._server)  # type: ignore[abstract]
         self._wire: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._pipes: set[asyncio.Task[None]] = set()

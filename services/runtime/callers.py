@@ -1,0 +1,34 @@
+"""Who calls the runtime: the gateway's word, on any service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+
+from services.kit.identity import Caller, GatewayTokenVerifier, bearer_token
+from services.kit.names import ROLE_OPERATOR
+from services.runtime.engine.clock import ClockWatch
+from services.runtime.errors import OperatorOnly
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class Callers:
+    """Checks the gateway's tokens."""
+
+    def __init__(self, verifier: GatewayTokenVerifier, clock: ClockWatch) -> None:
+        self._verifier = verifier
+        self._clock = clock
+
+    def caller(self, context: Context) -> Caller:
+        """Returns who calls. Raises TokenInvalid, ClockOff."""
+        self._clock.check()
+        return self._verifier.verify(bearer_token(context.invocation_metadata()))
+
+    def operator(self, context: Context) -> Caller:
+        """Returns who calls. Raises OperatorOnly for everybody without that role, and as `caller` does."""
+        caller = self.caller(context)
+        if ROLE_OPERATOR not in caller.roles:
+            raise OperatorOnly("this is for operators", metadata={"role": ROLE_OPERATOR})
+        return caller

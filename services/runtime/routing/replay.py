@@ -1,0 +1,93 @@
+"""Replay: stored decisions decided once more under other limits. Predicates are pure, so no node and no model runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from services.kit.errors import FieldViolation, InvalidRequest
+from services.runtime.routing.graph import NODE_FAILED
+from services.runtime.routing.table import Record, Router, policy_version
+
+
+@dataclass(frozen=True)
+class StoredDecision:
+    """A decision as the ledger has it; `facts` are JSON values."""
+
+    run_id: str
+    sequence: int
+    rule: str
+    destination: str
+    facts: Mapping[str, Any]
+    decided_at: datetime
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first decision of a run that would have led elsewhere."""
+
+    decision: StoredDecision
+    other_rule: str
+    other_destination: str
+
+
+def with_limits(policy: Record, limits: Mapping[str, str]) -> Record:
+    """Returns the policy with some limits set from text. Raises InvalidRequest that names what is wrong."""
+    hints = get_type_hints(type(policy))
+    known = {field.name for field in dataclasses.fields(policy)}
+    changes, violations = {}, []
+    for name, text in limits.items():
+        if name not in known:
+            violations.append(FieldViolation(f"limits[{name!r}]", f"one of: {', '.join(sorted(known))}"))
+            continue
+        try:
+            changes[name] = TypeAdapter(hints[name]).validate_python(text)
+        except ValidationError as error:
+            violations.append(FieldViolation(f"limits[{name!r}]", error.errors()[0]["msg"]))
+    if violations:
+        raise InvalidRequest(f"these are no limits of {type(policy).__name__}", violations=violations)
+    replaced: Record = dataclasses.replace(policy, **changes)
+    return replaced
+
+
+class Replay:
+    """Decides stored decisions under another policy; they come run by run and in order."""
+
+    def __init__(self, router: Router[Any, Any], policy: Record) -> None:
+        self.policy_version = policy_version(policy)
+        self.run_count = 0
+        self.decision_count = 0
+        self.skipped_count = 0
+        self._router = router
+        self._policy = policy
+        self._facts = TypeAdapter[Any](router.facts_type)
+        self._run_id = ""
+        self._diverged = False
+
+    def decide(self, decision: StoredDecision) -> Divergence | None:
+        """Returns where the run would have left its way, if it is here.
+
+        What a run did after that is not looked at: it would not have happened. Decisions whose facts are blanked or of
+        another shape are skipped.
+        """
+        if decision.run_id != self._run_id:
+            self._run_id, self._diverged = decision.run_id, False
+            self.run_count += 1
+        self.decision_count += 1
+        if self._diverged or decision.rule == NODE_FAILED:
+            return None
+        try:
+            facts = self._facts.validate_python(dict(decision.facts))
+        except ValidationError:
+            self.skipped_count += 1
+            return None
+        verdict = self._router.decide_on(facts, self._policy)
+        if verdict.destination == decision.destination:
+            return None
+        self._diverged = True
+        return Divergence(decision, verdict.rule, verdict.destination)
