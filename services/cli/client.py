@@ -15,6 +15,16 @@ from services.cli.exit_codes import ExitCode
 from services.kit.identity import bearer_metadata
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+# What a node's end is told by: its decision, or where no router follows, its completion.
+Step = runs_pb2.Decision | runs_pb2.NodeCompleted
+ENDED = frozenset(
+    {
+        runs_pb2.RUN_STATE_SUCCEEDED,
+        runs_pb2.RUN_STATE_FAILED,
+        runs_pb2.RUN_STATE_CANCELLED,
+        runs_pb2.RUN_STATE_NEEDS_REVIEW,
+    }
+)
 CALL_TIMEOUT_S = 30.0
 
 
@@ -87,6 +97,20 @@ class GatewayClient:
                 break
             request.page_token = page.next_page_token
         return runs
+
+    async def steps(self, run: runs_pb2.Run) -> list[Step]:
+        """Return the ends of a run's nodes in order; its decisions alone while it runs, or once its events are gone."""
+        decisions = await self.decisions(run.run_id)
+        if run.state not in ENDED:
+            return list(decisions)
+        events = [event async for event in self.watch(run.run_id, 0, timeout_s=CALL_TIMEOUT_S)]
+        ends: list[Step] = []
+        for event in events:
+            if event.HasField("decision"):
+                ends.append(event.decision)
+            elif event.HasField("node_completed"):
+                ends.append(event.node_completed)
+        return ends if len(ends) >= len(decisions) else list(decisions)
 
     async def decisions(self, run_id: str) -> list[runs_pb2.Decision]:
         """Return all decisions of a run."""

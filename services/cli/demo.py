@@ -97,9 +97,10 @@ async def play(scene: Scene, stack: LocalStack, terminal: Terminal) -> list[str]
         with progress_on(terminal.err) as progress:
             run = await follow(gateway, Question(scene.question), progress, terminal, timeout_s=QUESTION_TIMEOUT_S)
         decisions = await gateway.decisions(run.run_id)
+        steps = await gateway.steps(run)
     terminal.out.print(render.answer(run))
     if scene.explained:
-        terminal.out.print(Text("\nWhy it went that way:\n", style="bold"), explanation(run, decisions))
+        terminal.out.print(Text("\nWhy it went that way:\n", style="bold"), explanation(run, steps))
     return list(check(scene, run, decisions))
 
 

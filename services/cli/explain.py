@@ -8,6 +8,7 @@ from rich.text import Text
 from rich.tree import Tree
 from signalbox.v1 import caller_pb2, runs_pb2
 
+from services.cli.client import Step
 from services.cli.render import state_text
 from services.cli.words import duration, elapsed, grounds, printable, tokens
 
@@ -16,8 +17,9 @@ END = "__end__"
 GOOD_OUTCOMES = frozenset(("ok", "allowed"))
 
 
-def explanation(run: runs_pb2.Run, decisions: Sequence[runs_pb2.Decision]) -> Tree:
+def explanation(run: runs_pb2.Run, steps: Sequence[Step]) -> Tree:
     """One branch per step: the node, its calls, the rules that did not hold and the one that did, with grounds."""
+    decisions = [step for step in steps if isinstance(step, runs_pb2.Decision)]
     spent = tokens(run.spend.token_usage)
     head = Text.assemble((printable(run.agent), "bold"), f"  {printable(run.run_id)}  ", state_text(run))
     head.append(f"  {elapsed(run)}, {spent}, policy {policy_versions(decisions)}", style="dim")
@@ -25,9 +27,9 @@ def explanation(run: runs_pb2.Run, decisions: Sequence[runs_pb2.Decision]) -> Tr
     question = run.input.data_chat.question
     if question:
         tree.add(Text(f"“{printable(question)}” asked by {printable(run.caller.subject)}", style="italic"))
-    for decision in decisions:
-        _add_step(tree, decision)
-    if not decisions:
+    for number, step in enumerate(steps, start=1):
+        _add_step(tree, number, step)
+    if not steps:
         tree.add(Text("no decision yet", style="dim"))
     return tree
 
@@ -37,16 +39,18 @@ def policy_versions(decisions: Sequence[runs_pb2.Decision]) -> str:
     return ", ".join(dict.fromkeys(printable(decision.policy_version) for decision in decisions)) or "none"
 
 
-def _add_step(tree: Tree, decision: runs_pb2.Decision) -> None:
-    usage = _sum(call.token_usage for call in decision.calls)
-    head = Text.assemble(f"{decision.sequence}. ", (printable(decision.node), "bold cyan"))
-    head.append(f"  {duration(decision.node_elapsed_ms)}", style="dim")
+def _add_step(tree: Tree, number: int, step: Step) -> None:
+    elapsed_ms = step.node_elapsed_ms if isinstance(step, runs_pb2.Decision) else step.elapsed_ms
+    usage = _sum(call.token_usage for call in step.calls)
+    head = Text.assemble(f"{number}. ", (printable(step.node), "bold cyan"))
+    head.append(f"  {duration(elapsed_ms)}", style="dim")
     if usage.total_tokens:
         head.append(f", {tokens(usage)}", style="dim")
-    step = tree.add(head)
-    for call in decision.calls:
-        step.add(_call(call))
-    _add_rules(step, decision)
+    branch = tree.add(head)
+    for call in step.calls:
+        branch.add(_call(call))
+    if isinstance(step, runs_pb2.Decision):
+        _add_rules(branch, step)
 
 
 def _add_rules(step: Tree, decision: runs_pb2.Decision) -> None:

@@ -45,8 +45,8 @@ async def explain(connection: Connection, run_id: str, terminal: Terminal) -> Ex
     """Show why a run went where it went."""
     async with open_gateway(connection) as gateway:
         run = await gateway.get(run_id)
-        decisions = await gateway.decisions(run_id)
-    terminal.out.print(explanation(run, decisions))
+        steps = await gateway.steps(run)
+    terminal.out.print(explanation(run, steps))
     return ExitCode.OK
 
 

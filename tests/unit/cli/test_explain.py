@@ -51,3 +51,11 @@ def test_what_a_run_was_fed_cannot_speak_to_the_terminal() -> None:
     assert not {"\x1b", "\x07", "\x9b", "\r", "\u202e"} & set(shown)
     assert "[bold red]x[/]" in shown
     assert "\\x1b]0;owned\\x07" in shown
+
+
+def test_a_node_that_no_router_follows_is_a_step_too() -> None:
+    call = runs_pb2.NodeCall(kind="model", name="wording", outcome="ok", elapsed_ms=3)
+    last = runs_pb2.NodeCompleted(node="format_answer", elapsed_ms=4, calls=[call])
+    shown = to_text(explanation(run(), [*decisions(), last]), width=140)
+    assert f"{len(decisions()) + 1}. format_answer  4 ms" in shown
+    assert "model wording ok" in shown
