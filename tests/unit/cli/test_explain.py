@@ -1,5 +1,7 @@
 """`signalbox explain`: a run's decisions as a tree."""
 
+from signalbox.v1 import runs_pb2
+
 from services.cli.explain import explanation
 from services.cli.render import to_text
 from tests.unit.cli.runs import RUN_ID, decisions, run, struct
