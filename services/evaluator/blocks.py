@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from services.evaluator.bank import SourceFile
@@ -45,9 +45,8 @@ def blocks_of(file: SourceFile) -> list[Block]:
     for number in sorted(file.lines):
         name = file.starts.get(number, "").rpartition(".")[2] or defined_name(file.lines[number].structure, family)
         if name:
-            run = _run_from(file, number)
-            length = _length(run, family)
-            uses = frozenset[str]().union(*(line.names for line in run[:length]))
+            length = _length(_lines_from(file, number), family)
+            uses = frozenset[str]().union(*(file.lines[at].names for at in range(number, number + length)))
             found.append(Block(file.path, name, number, number + length - 1, uses))
     return found
 
@@ -67,23 +66,21 @@ def defined_name(structure: str, family: Family) -> str:
     return "" if name in _CONTROL or not structure.rstrip().endswith(("{", ")", ",", "(")) else name
 
 
-def _run_from(file: SourceFile, number: int) -> list[CodeLine]:
-    run = []
+def _lines_from(file: SourceFile, number: int) -> Iterator[CodeLine]:
     while (line := file.lines.get(number)) is not None:
-        run.append(line)
+        yield line
         number += 1
-    return run
 
 
-def _length(run: Sequence[CodeLine], family: Family) -> int:
-    """Returns how many lines a definition takes that starts with the first."""
+def _length(run: Iterator[CodeLine], family: Family) -> int:
+    """Returns how many lines a definition takes that starts with the first of a run."""
     if family is Family.BRACES:
         return _braced(run)
     return _indented(run)
 
 
-def _braced(run: Sequence[CodeLine]) -> int:
-    depth, opened = 0, False
+def _braced(run: Iterator[CodeLine]) -> int:
+    depth, opened, count = 0, False, 0
     for count, line in enumerate(run, 1):
         for char in line.structure:
             if char == "{":
@@ -94,13 +91,13 @@ def _braced(run: Sequence[CodeLine]) -> int:
                 return count
             if opened and depth <= 0:
                 return count
-    return len(run)
+    return count
 
 
-def _indented(run: Sequence[CodeLine]) -> int:
-    margin = _indent(run[0].code)
+def _indented(run: Iterator[CodeLine]) -> int:
+    margin = _indent(next(run).code)
     last = 1
-    for count, line in enumerate(run[1:], 2):
+    for count, line in enumerate(run, 2):
         code = line.code.strip()
         if not code:
             continue

@@ -8,17 +8,20 @@ the middle of a file may start inside a comment; then a line counts as code only
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, Punctuation, String, _TokenType
 
-from services.evaluator.languages import Family, MakeLexer, language_of
+from services.evaluator.languages import Family, MakeLexer, is_a, language_of
 
 # Longer lines are generated code; their rest counts as code without being looked at.
 MAX_LEXED_LINE = 1000
 _INERT, _STRING, _CODE = 0, 1, 2
+_NAME, _BRACKETS, _DOCSTRING = 1, 2, 4
 _LEADING_STAR = re.compile(r"\s*\*(?:\s|$)")
 _STRING_START = re.compile(r"\s*[bfru]{0,2}['\"]", re.IGNORECASE)
 _WORD = re.compile(r"\w")
@@ -60,13 +63,23 @@ def read_region(path: str, lines: Sequence[str], *, anchored: bool) -> list[Code
     clipped = [line[:MAX_LEXED_LINE] for line in lines]
     text = "".join(line + "\n" for line in clipped)
     readings = _readings(language.family, language.make_lexer, text, anchored=anchored)
-    found, offset = [], 0
-    for line, short in zip(lines, clipped, strict=True):
-        end = offset + len(short)
+    offsets = list(accumulate((len(line) + 1 for line in clipped), initial=0))
+    names_by_line = _names_by_line(readings, offsets)
+    found = []
+    for number, (line, short) in enumerate(zip(lines, clipped, strict=True)):
+        offset, end = offsets[number], offsets[number] + len(short)
         spans = [bytes(reading.classes[offset:end]) for reading in readings]
-        names = frozenset(name for reading in readings for at, name in reading.names if offset <= at < end)
+        names = frozenset(names_by_line.get(number, ()))
         found.append(_line(line, spans, names, prose=not anchored and _is_prose(language.family, short, names)))
-        offset = end + 1
+    return found
+
+
+def _names_by_line(readings: Sequence[_Reading], offsets: Sequence[int]) -> dict[int, set[str]]:
+    found: dict[int, set[str]] = {}
+    for reading in readings:
+        for at, name in reading.names:
+            if at >= 0:
+                found.setdefault(bisect_right(offsets, at) - 1, set()).add(name)
     return found
 
 
@@ -150,10 +163,13 @@ def _lex(family: Family, make_lexer: MakeLexer | None, text: str) -> _Reading:
     names: list[tuple[int, str]] = []
     depth = 0
     for start, kind, value in make_lexer().get_tokens_unprocessed(text):
-        if kind in Punctuation or kind in Operator:
+        standing, traits = _traits(kind)
+        if traits & _BRACKETS:
             depth = max(0, depth + sum(map(value.count, "([{")) - sum(map(value.count, ")]}")))
-        standing = _class_of(kind, depth)
-        if standing == _CODE and kind in Name and kind not in Name.Builtin:
+        if traits & _DOCSTRING and not (depth and family is Family.PYTHON):
+            # Within brackets, a triple-quoted string that starts a line is an argument; elsewhere it is a docstring.
+            standing = _INERT
+        if traits & _NAME:
             names.append((start, value))
         if standing:
             classes[start : start + len(value)] = bytes([standing]) * len(value)
@@ -163,19 +179,15 @@ def _lex(family: Family, make_lexer: MakeLexer | None, text: str) -> _Reading:
 
 
 @lru_cache(maxsize=1024)
-def _standing(kind: _TokenType) -> int:
-    if kind in Comment:
-        return _CODE if kind in Comment.Preproc or kind in Comment.PreprocFile else _INERT
-    if kind in String:
-        return _STRING
-    return _CODE if any(kind in code for code in _CODE_TOKENS) else _INERT
-
-
-def _class_of(kind: _TokenType, depth: int) -> int:
-    # Within brackets, a triple-quoted string that starts a line is an argument and no docstring.
-    if kind in String.Doc and not depth:
-        return _INERT
-    return _standing(kind)
+def _traits(kind: _TokenType) -> tuple[int, int]:
+    """Returns what a kind of token counts as, and what else it is."""
+    if is_a(kind, Comment):
+        return (_CODE if is_a(kind, Comment.Preproc) or is_a(kind, Comment.PreprocFile) else _INERT), 0
+    if is_a(kind, String):
+        return _STRING, _DOCSTRING if is_a(kind, String.Doc) else 0
+    named = _NAME if is_a(kind, Name) and not is_a(kind, Name.Builtin) else 0
+    brackets = _BRACKETS if is_a(kind, Punctuation) or is_a(kind, Operator) else 0
+    return (_CODE if any(is_a(kind, code) for code in _CODE_TOKENS) else _INERT), named | brackets
 
 
 def _silence_bare_strings(text: str, classes: bytearray) -> None:

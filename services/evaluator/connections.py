@@ -7,11 +7,11 @@ these definitions use or what uses them, as far as it has been read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from services.evaluator.bank import CodeBank, normal_path
+from services.evaluator.bank import CodeBank, SourceFile, normal_path
 from services.evaluator.blocks import Block, blocks_of
 
 # From the flagged definition to its caller's caller, or into what it calls: further off, anything meets anything.
@@ -38,15 +38,17 @@ class Connections:
     def __init__(self, bank: CodeBank, anchors: Sequence[Span]) -> None:
         self._bank = bank
         self._anchors = anchors
+        self._by_file: dict[str, list[Block]] = {}
 
     def reach(self, span: Span) -> bool:
         """Whether a span is connected."""
         if any(span.meets(anchor) for anchor in self._anchors):
             return True
         block = self._around(span)
-        if block is not None and block in self._connected:
+        # Cheap answers first: what is connected at all takes reading everything that was read.
+        if (block is not None and block in self._starts) or self._named_by_anchors(span):
             return True
-        if self._named_by_anchors(span):
+        if block is not None and block in self._connected:
             return True
         names = self._names(span)
         # Lines of a module, or of a class around a connected method, count when they share a name with it.
@@ -64,20 +66,30 @@ class Connections:
 
     @cached_property
     def _blocks(self) -> list[Block]:
-        return [block for file in self._bank.files for block in blocks_of(file)]
+        return [block for file in self._bank.files for block in self._blocks_in(file)]
+
+    def _blocks_in(self, file: SourceFile) -> list[Block]:
+        if file.path not in self._by_file:
+            self._by_file[file.path] = blocks_of(file)
+        return self._by_file[file.path]
 
     @cached_property
-    def _connected(self) -> set[Block]:
-        starts = {block for anchor in self._anchors if (block := self._around(anchor)) is not None}
+    def _starts(self) -> frozenset[Block]:
+        """The definitions around the anchors."""
+        return frozenset(block for anchor in self._anchors if (block := self._around(anchor)) is not None)
+
+    @cached_property
+    def _connected(self) -> frozenset[Block]:
         loose = frozenset[str]().union(*(self._names(anchor) for anchor in self._anchors))
-        found = starts | {block for block in self._blocks if block.name in loose}
+        found = self._starts | {block for block in self._blocks if block.name in loose}
         newest = found
         for _ in range(MAX_CALLS_AWAY):
             named = {block.name for block in newest}
             used = frozenset[str]().union(*(block.uses for block in newest))
             met = {block for block in self._blocks if block.name in used or named & block.uses} - found
             # What encloses a caller is no caller itself: else all methods of a class would be connected.
-            newest = {block for block in met if not any(_encloses(block, inner) for inner in met | found)}
+            near = _by_file(met | found)
+            newest = frozenset(block for block in met if not any(_encloses(block, it) for it in near[block.file]))
             if not newest:
                 break
             found = found | newest
@@ -85,10 +97,9 @@ class Connections:
 
     def _around(self, span: Span) -> Block | None:
         """Returns the smallest definition that holds the span's first line."""
-        path = normal_path(span.file)
-        holding = [
-            block for block in self._blocks if block.file == path and block.holds(span.first_line, span.first_line)
-        ]
+        file = self._bank.file(span.file)
+        blocks = self._blocks_in(file) if file else []
+        holding = [block for block in blocks if block.holds(span.first_line, span.first_line)]
         return min(holding, key=lambda block: block.last_line - block.first_line, default=None)
 
     def _names(self, span: Span) -> frozenset[str]:
@@ -98,6 +109,13 @@ class Connections:
         wanted = range(span.first_line, min(span.last_line, file.total_lines) + 1)
         names = frozenset[str]().union(*(file.lines[number].names for number in wanted if number in file.lines))
         return frozenset(name for name in names if len(name) > 1)
+
+
+def _by_file(blocks: Iterable[Block]) -> dict[str, list[Block]]:
+    found: dict[str, list[Block]] = {}
+    for block in blocks:
+        found.setdefault(block.file, []).append(block)
+    return found
 
 
 def _encloses(outer: Block, inner: Block) -> bool:

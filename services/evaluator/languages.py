@@ -12,7 +12,7 @@ from typing import Any
 from pygments.lexer import Lexer
 from pygments.lexers import find_lexer_class_for_filename
 from pygments.lexers.templates import HtmlDjangoLexer
-from pygments.token import Comment
+from pygments.token import Comment, _TokenType
 
 # Lexers keep state while they read, and texts are read on several threads: each text gets its own.
 MakeLexer = Callable[[], Any]
@@ -72,4 +72,9 @@ def _family(lexer: Lexer) -> Family:
 
 
 def _reads_comment(lexer: Lexer, text: str) -> bool:
-    return all(kind in Comment for _, kind, value in lexer.get_tokens_unprocessed(text) if value.strip())
+    return all(is_a(kind, Comment) for _, kind, value in lexer.get_tokens_unprocessed(text) if value.strip())
+
+
+def is_a(kind: _TokenType, group: _TokenType) -> bool:
+    """Whether a kind of token is a group of kinds, or one in it."""
+    return kind[: len(group)] == group
