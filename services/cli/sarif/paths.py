@@ -17,12 +17,16 @@ class RepositoryPaths:
     """Paths as the repository spells them.
 
     root: where the analysed copy was, when it is known. files: the repository's files, when they are known; with them,
-    a path of another machine (`/home/ci/build/src/app.py`) is found by its longest ending that names a file.
+    a path of another machine (`/home/ci/build/src/app.py`) is found by its longest ending that names a file, and one
+    within a subdirectory (`app.py`) by the only file that ends so.
     """
 
     def __init__(self, *, root: str = "", files: Collection[str] = ()) -> None:
         self._root = root.rstrip("/")
         self._files = frozenset(files)
+        self._by_name: dict[str, list[str]] = {}
+        for path in self._files:
+            self._by_name.setdefault(PurePosixPath(path).name, []).append(path)
 
     def of(self, location: ArtifactLocation, run: Run) -> str:
         """Returns the path of an artifact relative to the repository's root; empty when the log names none."""
@@ -41,7 +45,13 @@ class RepositoryPaths:
         if not self._files or plain in self._files:
             return plain
         endings = ("/".join(parts[start:]) for start in range(1, len(parts)))
-        return next((ending for ending in endings if ending in self._files), plain)
+        return next((ending for ending in endings if ending in self._files), "") or self._beneath(plain)
+
+    def _beneath(self, plain: str) -> str:
+        """Returns the one file whose path ends so, for an analyser that ran in a subdirectory; else the path itself."""
+        named = self._by_name.get(PurePosixPath(plain).name, ())
+        found = [path for path in named if path.endswith("/" + plain)]
+        return found[0] if len(found) == 1 else plain
 
 
 def _absolute(location: ArtifactLocation, bases: Mapping[str, ArtifactLocation]) -> str:

@@ -93,6 +93,7 @@ def test_weakness(properties: dict[str, Any], cwe: str, on_rule: bool) -> None:
     assert read(log)[0].finding.cwe == cwe
 
 
+FILES = {"app.py", "src/app.py", "grüße.py", "lib/deep/only.py", "a/twice.py", "b/twice.py"}
 URIS: list[tuple[str, str]] = [
     ("app.py", "app.py"),
     ("./app.py", "app.py"),
@@ -106,12 +107,16 @@ URIS: list[tuple[str, str]] = [
     ("C:\\build\\src\\app.py", "src/app.py"),
     ("gr%C3%BC%C3%9Fe.py", "grüße.py"),
     ("not/there.py", "not/there.py"),
+    ("deep/only.py", "lib/deep/only.py"),
+    ("only.py", "lib/deep/only.py"),
+    ("nly.py", "nly.py"),
+    ("twice.py", "twice.py"),
 ]
 
 
 @pytest.mark.parametrize(("uri", "path"), URIS)
 def test_paths(uri: str, path: str) -> None:
-    paths = RepositoryPaths(root="/srv/repo", files={"app.py", "src/app.py", "grüße.py"})
+    paths = RepositoryPaths(root="/srv/repo", files=FILES)
     assert read_results(log_of(result(1, uri=uri)), paths)[0].finding.location.file == path
 
 
