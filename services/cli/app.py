@@ -99,16 +99,25 @@ def up(
     replicas: Annotated[int, typer.Option(min=1, max=16, help="Replicas of the runtime.")] = 1,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the gateway.")] = "127.0.0.1:0",
     data: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the database here.")] = None,
+    code_root: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR", exists=True, file_okay=False, help="Let agents read the git repositories here; repeatable."
+        ),
+    ] = None,
 ) -> None:
     """Start the whole platform on this machine and keep it running until Ctrl-C."""
     from services.cli.up import up as up_command  # what it imports comes with the extra `local` only
 
-    run_command(up_command(context.obj.settings, terminal, replicas=replicas, listen=listen, data_dir=data), terminal)
+    command = up_command(
+        context.obj.settings, terminal, replicas=replicas, listen=listen, data_dir=data, code_roots=code_root or ()
+    )
+    run_command(command, terminal)
 
 
 @app.command()
 def demo(context: typer.Context) -> None:
-    """Start the platform, ask it four questions, show what comes of them and why, and stop it."""
+    """Start the platform, ask it four questions, let it investigate a scanner's findings, and stop it."""
     from services.cli.demo import demo as demo_command  # what it imports comes with the extra `local` only
 
     run_command(demo_command(context.obj.settings, terminal), terminal)

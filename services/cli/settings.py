@@ -67,6 +67,10 @@ class CliSettings(BaseSettings):
     guard_model: str = Field("", description="Model of the guard at that endpoint.")
     agent_model: str = Field("", description="Model that agents think with at that endpoint.")
     format_model: str = Field("", description="Model that words answers at that endpoint.")
+    triage_model: str = Field("", description="Model that triages findings at that endpoint.")
+    research_model: str = Field("", description="Model that gathers code for findings at that endpoint.")
+    analysis_model: str = Field("", description="Model that drafts verdicts on findings at that endpoint.")
+    evaluator_model: str = Field("", description="Model that judges those verdicts at that endpoint.")
 
 
 DSN_VARIABLE = "SIGNALBOX_OWNER_DSN"

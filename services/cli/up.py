@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -21,12 +22,23 @@ from services.cli.settings import CliSettings
 
 
 async def up(
-    settings: CliSettings, terminal: Terminal, *, replicas: int, listen: str, data_dir: Path | None
+    settings: CliSettings,
+    terminal: Terminal,
+    *,
+    replicas: int,
+    listen: str,
+    data_dir: Path | None,
+    code_roots: Sequence[Path] = (),
 ) -> ExitCode:
     """Start everything, say where it is, and keep it running until Ctrl-C. Raises ProcessError when a service ends."""
     with only_one(settings.runtime_dir) as files:
         options = stack_options(
-            settings, directory=files, runtime_replicas=replicas, gateway_listen=listen, data_dir=data_dir
+            settings,
+            directory=files,
+            runtime_replicas=replicas,
+            gateway_listen=listen,
+            data_dir=data_dir,
+            code_roots=tuple(root.resolve() for root in code_roots),
         )
         async with AsyncExitStack() as resources:
             with progress_on(terminal.err) as progress:
@@ -55,6 +67,7 @@ def _greet(stack: LocalStack, terminal: Terminal) -> None:
     lines = [
         ("Signalbox is up, its gateway at ", stack.gateway_address),
         ("ask in another terminal: ", 'signalbox ask "Count devices with temperature > 10" --as 27'),
+        *[("findings there can be investigated: ", str(root)) for root in stack.options.code_roots],
         ("logs: ", str(stack.directory)),
         ("stop: ", "Ctrl-C"),
     ]

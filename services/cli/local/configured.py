@@ -11,8 +11,12 @@ from services.cli.settings import CliSettings
 
 
 def stack_options(settings: CliSettings, **others: object) -> StackOptions:
-    """Options from settings, and others as `StackOptions` names them. Raises CliError for settings that don't fit."""
+    """Options of a platform with all its agents: from settings, and others as `StackOptions` names them.
+
+    Raises CliError for settings that don't fit.
+    """
     options = StackOptions(
+        code_agents=True,
         platform_dsn=settings.database_dsn.get_secret_value(),
         user_database=user_database(settings),
         model=model_endpoint(settings),
@@ -28,7 +32,7 @@ def model_endpoint(settings: CliSettings) -> ModelEndpoint | None:
     if not settings.agent_model:
         raise CliError(
             "OPENAI_BASE_URL is set, but not which model to use there",
-            hint="set SIGNALBOX_AGENT_MODEL, and SIGNALBOX_GUARD_MODEL and SIGNALBOX_FORMAT_MODEL where they differ",
+            hint="set SIGNALBOX_AGENT_MODEL; SIGNALBOX_GUARD_MODEL, SIGNALBOX_FORMAT_MODEL and so on where they differ",
             code=ExitCode.USAGE,
         )
     return ModelEndpoint(
@@ -37,6 +41,10 @@ def model_endpoint(settings: CliSettings) -> ModelEndpoint | None:
         guard_model=settings.guard_model or settings.agent_model,
         agent_model=settings.agent_model,
         format_model=settings.format_model or settings.agent_model,
+        triage_model=settings.triage_model,
+        research_model=settings.research_model,
+        analysis_model=settings.analysis_model,
+        evaluator_model=settings.evaluator_model,
     )
 
 

@@ -16,6 +16,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -34,7 +35,19 @@ from services.cli.local.topology import (
     replica_name,
 )
 
+CODE_CACHE = "code-cache"
+
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Backends:
+    """What the runtime calls and needs no database of ours; an empty address: not there."""
+
+    model: ModelEndpoint
+    guard: str
+    code_executor: str = ""
+    evaluator: str = ""
 
 
 def _quiet(_: str) -> None:
@@ -135,29 +148,39 @@ class LocalStack:
         # Entered in this order, so that services stop before the databases they use, however far the start came.
         databases = await self._resources.enter_async_context(AsyncExitStack())
         self._resources.push_async_callback(self._stop)
-        self._databases, (model, guard) = await together(
+        self._databases, backends = await together(
             databases.enter_async_context(prepare_databases(self.options, topology, self._directory, self._report)),
-            self._start_model_and_guard(topology),
+            self._start_backends(topology),
         )
-        await self._start_rest(topology, self._databases, model, guard)
+        await self._start_rest(topology, self._databases, backends)
 
-    async def _start_model_and_guard(self, topology: Topology) -> tuple[ModelEndpoint, str]:
+    async def _start_backends(self, topology: Topology) -> _Backends:
         model = self.options.model
         if model is None:
             self._report("starting the offline model")
-            ready = await self._process(topology.offline_model()).start()
-            model = offline_endpoint(ready.listen)
+            model = offline_endpoint((await self._process(topology.offline_model()).start()).listen)
         user_database = self.options.user_database
         restricted = restricted_tables(user_database.sql_policy if user_database else WORLD_POLICY)
-        ready = await self._process(topology.guard(model, restricted)).start()
-        return model, ready.listen
+        wanted = [topology.guard(model, restricted)]
+        if self.options.code_agents:
+            wanted += [topology.code_executor(self.directory / CODE_CACHE), topology.evaluator(model)]
+        started = await together(*(self._process(program).start() for program in wanted))
+        return _Backends(model, *(ready.listen for ready in started))
 
-    async def _start_rest(self, topology: Topology, databases: Databases, model: ModelEndpoint, guard: str) -> None:
+    async def _start_rest(self, topology: Topology, databases: Databases, backends: _Backends) -> None:
         self._report("starting the services")
         executor = await self._process(topology.sql_executor(databases.user_database)).start()
         replicas = [
             self._process(
-                topology.runtime(number, model, dsn=databases.platform_dsn, guard=guard, sql_executor=executor.listen)
+                topology.runtime(
+                    number,
+                    backends.model,
+                    dsn=databases.platform_dsn,
+                    guard=backends.guard,
+                    sql_executor=executor.listen,
+                    code_executor=backends.code_executor,
+                    evaluator=backends.evaluator,
+                )
             )
             for number in range(1, self.options.runtime_replicas + 1)
         ]

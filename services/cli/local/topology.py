@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,19 +14,28 @@ from services.cli.settings import inherited_environment
 OFFLINE_MODEL = "offline_model"
 GUARD = "guard"
 SQL_EXECUTOR = "sql_executor"
+CODE_EXECUTOR = "code_executor"
+EVALUATOR = "evaluator"
 RUNTIME = "runtime"
 GATEWAY = "gateway"
 
 
 @dataclass(frozen=True)
 class ModelEndpoint:
-    """An OpenAI-compatible endpoint and the models to ask there; one name per role."""
+    """An OpenAI-compatible endpoint and the models to ask there; one name per role.
+
+    Where the models that read code have no name, the agents' is taken.
+    """
 
     base_url: str
     api_key: str = field(repr=False)
     guard_model: str = ""
     agent_model: str = ""
     format_model: str = ""
+    triage_model: str = ""
+    research_model: str = ""
+    analysis_model: str = ""
+    evaluator_model: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,9 +55,10 @@ class StackOptions:
     `postgres_dsn` is a superuser's URL of a cluster where the platform makes databases of its own and drops them at the
     end; empty: an embedded Postgres, kept in `data_dir` or gone at the end. `platform_dsn` and `user_database` name
     databases that exist: the first is only migrated, the second is taken as it is. `model` unset starts the offline
-    model. `service_env` adds settings to one service, by its name (`runtime` for all its replicas). `directory` is
-    where keys and logs go; unset: a temporary one that is removed at the end. `base_env` is all that services see of
-    the launcher's environment.
+    model. `code_agents` adds what the agents that read code need: an evaluator, and a code executor that may read the
+    repositories under `code_roots` and no others. `service_env` adds settings to one service, by its name (`runtime`
+    for all its replicas). `directory` is where keys and logs go; unset: a temporary one that is removed at the end.
+    `base_env` is all that services see of the launcher's environment.
     """
 
     postgres_dsn: str = field(default="", repr=False)
@@ -55,6 +66,8 @@ class StackOptions:
     user_database: UserDatabase | None = None
     data_dir: Path | None = None
     model: ModelEndpoint | None = None
+    code_agents: bool = False
+    code_roots: Sequence[Path] = ()
     runtime_replicas: int = 1
     gateway_listen: str = "127.0.0.1:0"
     otlp_endpoint: str = ""
@@ -98,8 +111,36 @@ class Topology:
         }
         return self._service(SQL_EXECUTOR, env)
 
-    def runtime(self, number: int, model: ModelEndpoint, *, dsn: str, guard: str, sql_executor: str) -> Program:
-        """One replica of the runtime, counted from 1."""
+    def code_executor(self, cache: Path) -> Program:
+        """The code executor, over the repositories that the options allow."""
+        env = {
+            "SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": str(self._keys.runs.public),
+            "SIGNALBOX_CODE_CACHE_DIR": str(cache),
+            "SIGNALBOX_CODE_LOCAL_ROOTS": json.dumps([str(root.absolute()) for root in self._options.code_roots]),
+        }
+        return self._service(CODE_EXECUTOR, env)
+
+    def evaluator(self, model: ModelEndpoint) -> Program:
+        """The evaluator, in front of a model."""
+        env = {
+            "SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": str(self._keys.runs.public),
+            "SIGNALBOX_EVALUATOR_MODEL": model.evaluator_model or model.agent_model,
+            **_model_env(model),
+        }
+        return self._service(EVALUATOR, env)
+
+    def runtime(
+        self,
+        number: int,
+        model: ModelEndpoint,
+        *,
+        dsn: str,
+        guard: str,
+        sql_executor: str,
+        code_executor: str = "",
+        evaluator: str = "",
+    ) -> Program:
+        """One replica of the runtime, counted from 1; with a code executor and an evaluator it offers more agents."""
         env = {
             "SIGNALBOX_DATABASE_DSN": dsn,
             "SIGNALBOX_GUARD_TARGET": target([guard]),
@@ -107,7 +148,17 @@ class Topology:
             "SIGNALBOX_RUN_TOKEN_PRIVATE_KEY_FILE": str(self._keys.runs.private),
             "SIGNALBOX_CALLER_TOKEN_PUBLIC_KEY_FILE": str(self._keys.gateway.public),
             **_model_env(model),
-            **_set_only({"SIGNALBOX_AGENT_MODEL": model.agent_model, "SIGNALBOX_FORMAT_MODEL": model.format_model}),
+            **_set_only(
+                {
+                    "SIGNALBOX_CODE_EXECUTOR_TARGET": target([code_executor]) if code_executor else "",
+                    "SIGNALBOX_EVALUATOR_TARGET": target([evaluator]) if evaluator else "",
+                    "SIGNALBOX_AGENT_MODEL": model.agent_model,
+                    "SIGNALBOX_FORMAT_MODEL": model.format_model,
+                    "SIGNALBOX_TRIAGE_MODEL": model.triage_model,
+                    "SIGNALBOX_RESEARCH_MODEL": model.research_model,
+                    "SIGNALBOX_ANALYSIS_MODEL": model.analysis_model,
+                }
+            ),
         }
         return self._service(RUNTIME, env, name=replica_name(number))
 
@@ -149,6 +200,10 @@ def offline_endpoint(address: str) -> ModelEndpoint:
         guard_model="signalbox-offline-guard",
         agent_model="signalbox-offline-agent",
         format_model="signalbox-offline-format",
+        triage_model="signalbox-offline-triage",
+        research_model="signalbox-offline-research",
+        analysis_model="signalbox-offline-analysis",
+        evaluator_model="signalbox-offline-evaluator",
     )
 
 

@@ -142,3 +142,29 @@ def test_services_inherit_no_credentials(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_every_setting_of_the_command_is_described() -> None:
     assert [name for name, field in CliSettings.model_fields.items() if not field.description] == []
+
+
+def test_agents_that_read_code_get_an_executor_and_a_judge(keys: DevelopmentKeys, tmp_path: Path) -> None:
+    roots = (tmp_path / "a,b", tmp_path / "c")
+    given = topology(keys, code_agents=True, code_roots=roots)
+    model = ModelEndpoint("http://127.0.0.1:1/v1", "key", agent_model="big", triage_model="quick", evaluator_model="j")
+    executor = given.code_executor(tmp_path / "cache").env
+    assert json.loads(executor["SIGNALBOX_CODE_LOCAL_ROOTS"]) == [str(root) for root in roots]
+    assert executor["SIGNALBOX_CODE_CACHE_DIR"] == str(tmp_path / "cache")
+    assert "SIGNALBOX_MODEL_BASE_URL" not in executor
+    assert given.evaluator(model).env["SIGNALBOX_EVALUATOR_MODEL"] == "j"
+    assert given.evaluator(MODEL).env["SIGNALBOX_EVALUATOR_MODEL"] == "big"
+    told = given.runtime(1, model, dsn="d", guard="h:1", sql_executor="h:2", code_executor="h:3", evaluator="h:4").env
+    assert told["SIGNALBOX_CODE_EXECUTOR_TARGET"] == "ipv4:h:3"
+    assert told["SIGNALBOX_EVALUATOR_TARGET"] == "ipv4:h:4"
+    assert told["SIGNALBOX_TRIAGE_MODEL"] == "quick"
+    assert "SIGNALBOX_ANALYSIS_MODEL" not in told  # the runtime takes the agents'
+
+
+def test_without_them_the_runtime_is_told_of_none(keys: DevelopmentKeys) -> None:
+    told = topology(keys).runtime(1, MODEL, dsn="d", guard="h:1", sql_executor="h:2").env
+    assert not {"SIGNALBOX_CODE_EXECUTOR_TARGET", "SIGNALBOX_EVALUATOR_TARGET"} & told.keys()
+
+
+def test_code_may_be_read_nowhere_unless_named(keys: DevelopmentKeys, tmp_path: Path) -> None:
+    assert topology(keys, code_agents=True).code_executor(tmp_path).env["SIGNALBOX_CODE_LOCAL_ROOTS"] == "[]"
