@@ -1,0 +1,272 @@
+"""No interleaving of what replicas do to runs gives two effective owners, a lost run, or a gap in a record.
+
+A machine of hypothesis makes moves on real Postgres as several owners, some of them dead, frozen or ill informed, and
+compares the tables with a model after each. Every statement is a transaction, so an order of statements is an
+interleaving; statements that run at the same moment are moves of their own (`race_…`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
+
+from services.runtime.engine.records import InputRequest, RunState
+from services.runtime.engine.store import Ending
+from services.runtime.errors import RunEnded, StaleAnswer
+from tests.integration.runtime.lease_machine import CALLER, OWNERS, Owners, new_run
+from tests.integration.runtime.lease_model import (
+    AWAITING_INPUT,
+    CANCELLED,
+    NEEDS_REVIEW,
+    PENDING,
+    RUNNING,
+    SUCCEEDED,
+    Held,
+)
+
+MANY = 1000
+_BOOKS = """
+    SELECT run_id::text, state, owner, epoch, event_count, decision_count,
+        ARRAY(SELECT sequence FROM run_events AS e WHERE e.run_id = r.run_id ORDER BY sequence),
+        ARRAY(SELECT sequence FROM decisions AS d WHERE d.run_id = r.run_id ORDER BY sequence)
+    FROM runs AS r
+"""
+owners = st.sampled_from(OWNERS)
+threads = st.sampled_from([None, None, "one", "two"])
+
+
+class LeaseProtocol(Owners):
+    """The moves."""
+
+    runs = Bundle("runs")
+    claims = Bundle("claims")
+
+    def teardown(self) -> None:
+        """Brings every run to its end, whatever happened to it: none is lost."""
+        try:
+            self.finish()
+        finally:
+            self._admin.close()
+            self.wait(self._opened.__aexit__(None, None, None))
+            self._loop.close()
+
+    # Creating and claiming
+
+    @rule(target=runs, thread=threads)
+    def create(self, thread: str | None) -> str:
+        run, is_new = self.wait(self.store("anna").create(new_run(thread), claim=False))
+        assert (is_new, run.state, run.epoch) == (True, RunState.PENDING, 0)
+        return self.add(run.run_id, thread)
+
+    @rule(target=claims, owner=owners, thread=threads)
+    def create_claimed(self, owner: str, thread: str | None) -> Any:
+        active = (PENDING, RUNNING, AWAITING_INPUT)
+        busy = thread and any(run.thread == thread and run.state in active for run in self.model.runs.values())
+        run, _ = self.wait(self.store(owner).create(new_run(thread), claim=True))
+        self.add(run.run_id, thread)
+        if busy:
+            assert run.state is RunState.PENDING, "a thread may have one run under way"
+            return multiple()
+        assert (run.state, run.epoch) == (RunState.RUNNING, 1)
+        return self.model.runs[run.run_id].claimed(self.names[owner])
+
+    @rule(target=claims, owner=owners)
+    def claim(self, owner: str) -> Any:
+        expected = self.model.claimable()
+        found = self.wait(self.store(owner).claim_pending(MANY))
+        assert {run.run_id for run in found} == set(expected), (
+            "a pending run was passed over, or one that was not taken"
+        )
+        return multiple(*self.note_claims(owner, found))
+
+    @rule(owner=owners)
+    def claim_and_never_hear(self, owner: str) -> None:
+        for held in self.note_claims(owner, self.wait(self.store(owner).claim_pending(1))):
+            self.model.runs[held.run_id].stray = True
+            # It happened a while ago, as time is told to the sweep: by the lease.
+            self.age(held, "lease_expires_at - interval '1 min'")
+
+    @rule(target=claims)
+    def race_claims(self) -> Any:
+        expected = set(self.model.claimable())
+
+        async def race() -> list[Any]:
+            return await asyncio.gather(*(self.store(owner).claim_pending(MANY) for owner in OWNERS))
+
+        claimed: list[Held] = []
+        for owner, found in zip(OWNERS, self.wait(race()), strict=True):
+            claimed += self.note_claims(owner, found)
+        assert {held.run_id for held in claimed} == expected
+        return multiple(*claimed)
+
+    # Losing claims
+
+    @rule(owner=owners)
+    def crash(self, owner: str) -> None:
+        """The owner dies, and what is started in its place has a name of its own."""
+        self._admin.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [self.names[owner]])
+        self.model.alive.discard(self.names[owner])
+        self.names[owner] += "'"
+        self.begin_life(owner)
+
+    @rule(held=claims)
+    def expire_lease(self, held: Held) -> None:
+        run = self.model.runs[held.run_id]
+        self.age(held, "now() - interval '1 s'")
+        run.expired = run.state == RUNNING
+
+    @rule(owner=owners)
+    def renew(self, owner: str) -> None:
+        executing = self.executing(owner)
+        self.wait(self.store(owner).renew_leases(executing))
+        for run_id in executing:
+            self.model.runs[run_id].expired = False
+
+    @rule(owner=owners)
+    def take_over(self, owner: str) -> None:
+        expected = self.model.orphans(self.names[owner])
+        orphans = self.wait(self.store(owner).take_over(self.executing(owner)))
+        assert set(orphans.freed) == expected
+        assert orphans.found == len(expected)
+        for run_id in expected:
+            self.model.runs[run_id].freed()
+
+    @rule()
+    def race_take_overs(self) -> None:
+        expected = set.union(*(self.model.orphans(self.names[owner]) for owner in OWNERS))
+
+        async def race() -> list[Any]:
+            return await asyncio.gather(*(self.store(owner).take_over(self.executing(owner)) for owner in OWNERS))
+
+        freed = [run_id for orphans in self.wait(race()) for run_id in orphans.freed]
+        assert sorted(freed) == sorted(expected), "each orphan is freed, by one"
+        for run_id in freed:
+            self.model.runs[run_id].freed()
+
+    @rule(held=claims)
+    def release(self, held: Held) -> None:
+        run = self.model.runs[held.run_id]
+        self.wait(self.store("anna").release(self.record(held)))
+        if run.honours(held):
+            run.freed()
+
+    # Writing under a claim, effective or not
+
+    @rule(held=claims)
+    def step(self, held: Held) -> None:
+        run = self.model.runs[held.run_id]
+        assert self.wait(self.write(held)) == run.honours(held), "only the effective owner may write, and it always may"
+        if run.honours(held):
+            run.events += 1
+            run.decisions += 1
+
+    @rule(held=claims, owner=owners)
+    def race_step_against_takeover(self, held: Held, owner: str) -> None:
+        self.expire_lease(held)
+        run, expected = self.model.runs[held.run_id], self.model.orphans(self.names[owner])
+
+        async def race() -> tuple[bool, Any]:
+            return await asyncio.gather(self.write(held), self.store(owner).take_over(self.executing(owner)))
+
+        wrote, orphans = self.wait(race())
+        assert not wrote or run.honours(held)
+        assert wrote or not run.honours(held) or held.run_id in orphans.freed, "a write was lost to nobody"
+        run.events += wrote
+        run.decisions += wrote
+        # One that is being written for may be passed over this time.
+        assert set(orphans.freed) - {held.run_id} == expected - {held.run_id}
+        for run_id in orphans.freed:
+            self.model.runs[run_id].freed()
+
+    @rule(held=claims)
+    def end(self, held: Held) -> None:
+        self.leave(held, self.store("anna").end(self.record(held), Ending(RunState.SUCCEEDED)), SUCCEEDED)
+
+    @rule(held=claims)
+    def await_input(self, held: Held) -> None:
+        run = self.model.runs[held.run_id]
+        asked = InputRequest(f"question-{run.events}", "What now?", (), datetime.now(UTC) + timedelta(days=1))
+        if self.leave(held, self.store("anna").await_input(self.record(held), asked), AWAITING_INPUT):
+            run.question = asked.input_request_id
+
+    # What callers and time do
+
+    @rule(run_id=runs | claims.map(lambda held: held.run_id))
+    def cancel(self, run_id: str) -> None:
+        run = self.model.runs[run_id]
+        try:
+            self.wait(self.store("boris").cancel(run_id, CALLER))
+            assert run.state not in (SUCCEEDED, NEEDS_REVIEW)
+        except RunEnded:
+            assert run.state in (SUCCEEDED, NEEDS_REVIEW)
+        if run.state in (PENDING, AWAITING_INPUT):
+            run.left(CANCELLED)
+
+    @rule(held=claims)
+    def answer(self, held: Held) -> None:
+        run = self.model.runs[held.run_id]
+        try:
+            self.wait(self.store("clara").answer(held.run_id, CALLER, run.question or "none", "yes"))
+            assert run.state == AWAITING_INPUT
+            run.freed()
+        except StaleAnswer:
+            assert run.state != AWAITING_INPUT
+
+    @rule(held=claims)
+    def expire_question(self, held: Held) -> None:
+        run = self.model.runs[held.run_id]
+        self._admin.execute(
+            "UPDATE runs SET input_request = jsonb_set(input_request, '{expires_at}', '\"2020-01-01T00:00:00+00:00\"')"
+            " WHERE run_id = %s AND state = 'AWAITING_INPUT'",
+            [held.run_id],
+        )
+        assert set(self.wait(self.store("boris").expire_questions())) == (
+            {held.run_id} if run.state == AWAITING_INPUT else set()
+        )
+        if run.state == AWAITING_INPUT:
+            run.left(NEEDS_REVIEW)
+
+    @invariant()
+    def the_tables_agree_with_the_model(self) -> None:
+        found = {row[0]: row[1:] for row in self._admin.execute(_BOOKS).fetchall()}
+        assert found.keys() == self.model.runs.keys()
+        for run in self.model.runs.values():
+            state, owner, epoch, events, decisions, event_numbers, decision_numbers = found[run.run_id]
+            assert (state, owner, epoch) == (run.state, run.owner, run.epoch)
+            assert (events, decisions) == (run.events, run.decisions)
+            assert event_numbers == list(range(1, events + 1)), "a gap or a repeat in the events"
+            assert decision_numbers == list(range(1, decisions + 1)), "a gap or a repeat in the ledger"
+
+    def finish(self) -> None:
+        """The living look after their own, everybody dies, and a newcomer takes over and ends every run."""
+        for owner in OWNERS:
+            self.renew(owner)
+            self.take_over(owner)
+            self.crash(owner)
+        self.take_over("anna")
+        for run in self.model.runs.values():
+            if run.state == AWAITING_INPUT:
+                self.answer(Held(run.run_id, "", run.epoch))
+        while claimed := self.wait(self.store("anna").claim_pending(MANY)):
+            for held in self.note_claims("anna", claimed):
+                self.end(held)
+        self.the_tables_agree_with_the_model()
+        states = {run.state for run in self.model.runs.values()}
+        assert states <= {SUCCEEDED, CANCELLED, NEEDS_REVIEW}, "a run was lost"
+
+
+def test_no_interleaving_breaks_the_protocol(platform_dsn: str) -> None:
+    run_state_machine_as_test(
+        cast(type[RuleBasedStateMachine], lambda: LeaseProtocol(platform_dsn)),
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+        ),
+    )
