@@ -43,6 +43,8 @@ from app.db import find_user
 def handler(request, connection):
     return find_user(connection, request.args["name"])
 """
+FILES = {"app/db.py": DB, "app/web.py": WEB, "README.md": "A service.\n"}
+SCRIPTED = {name: name for name in ("triage", "research", "analysis", "judge")}
 FLAGGED = 6
 TAINTED = {
     "claim": "The name is concatenated into the statement.",
@@ -201,7 +203,9 @@ def make_bench(tmp_path: Path, platform_dsn: str) -> MakeBench:
     """Starts everything but the runtime."""
 
     @asynccontextmanager
-    async def make() -> AsyncIterator[Bench]:
+    async def make(
+        files: Mapping[str, str] = FILES, models: Mapping[str, str] = SCRIPTED, model_base_url: str = ""
+    ) -> AsyncIterator[Bench]:
         runs, callers = generate_keypair(), generate_keypair()
         for name, text in (
             ("run.pub", runs.public_pem),
@@ -210,7 +214,7 @@ def make_bench(tmp_path: Path, platform_dsn: str) -> MakeBench:
         ):
             (tmp_path / name).write_text(text)
         repository = GitRepository(tmp_path / "repositories" / "project")
-        commit = repository.commit({"app/db.py": DB, "app/web.py": WEB, "README.md": "A service.\n"})
+        commit = repository.commit(files)
         executor_settings = CodeExecutorSettings(
             run_token_public_key_file=tmp_path / "run.pub",
             code_local_roots=(tmp_path / "repositories",),
@@ -219,8 +223,8 @@ def make_bench(tmp_path: Path, platform_dsn: str) -> MakeBench:
         async with ScriptedModel() as model:
             judge_settings = EvaluatorSettings(
                 run_token_public_key_file=tmp_path / "run.pub",
-                evaluator_model="judge",
-                model_base_url=model.base_url,
+                evaluator_model=models["judge"],
+                model_base_url=model_base_url or model.base_url,
                 model_retries=0,
             )
             async with (
@@ -235,14 +239,14 @@ def make_bench(tmp_path: Path, platform_dsn: str) -> MakeBench:
                     evaluator_target=f"ipv4:{judge.address}",
                     run_token_private_key_file=tmp_path / "run.key",
                     caller_token_public_key_file=tmp_path / "call.pub",
-                    model_base_url=model.base_url,
+                    model_base_url=model_base_url or model.base_url,
                     model_retries=1,
                     drain_s=0.5,
                     agent_model="agent",
                     format_model="format",
-                    triage_model="triage",
-                    research_model="research",
-                    analysis_model="analysis",
+                    triage_model=models["triage"],
+                    research_model=models["research"],
+                    analysis_model=models["analysis"],
                 )
                 yield Bench(model, _source(repository, commit), _finding(), settings, callers)
 

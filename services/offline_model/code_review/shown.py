@@ -1,0 +1,150 @@
+"""The code that a prompt shows: lines by file, and syntax trees of whatever pieces of them parse."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+MAX_TRIMS = 40
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass
+class ShownFile:
+    """The lines of a file that were shown, by number."""
+
+    path: str
+    lines: dict[int, str] = field(default_factory=dict)
+
+    @cached_property
+    def statements(self) -> list[ast.stmt]:
+        """The statements at the top of whatever parses, with the file's own line numbers."""
+        whole = _parse(self.text(min(self.lines), max(self.lines)), min(self.lines)) if self.lines else None
+        if whole is not None:
+            return whole
+        return [statement for first, last in self._regions() for statement in _parse_some(self, first, last)]
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of every tree."""
+        return [node for statement in self.statements for node in ast.walk(statement)]
+
+    @cached_property
+    def functions(self) -> list[Function]:
+        """Every function, outer ones first."""
+        return [node for node in self.nodes if isinstance(node, Function)]
+
+    def function_at(self, line: int) -> Function | None:
+        """Returns the innermost function around a line."""
+        around = [one for one in self.functions if first_line(one) <= line <= (one.end_lineno or one.lineno)]
+        return min(around, key=lambda one: (one.end_lineno or 0) - one.lineno, default=None)
+
+    def statement_at(self, line: int) -> ast.stmt | None:
+        """Returns the innermost statement that a line belongs to."""
+        around = [
+            node
+            for node in self.nodes
+            if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+        ]
+        return min(around, key=lambda node: (node.end_lineno or 0) - node.lineno, default=None)
+
+    def text(self, first: int, last: int) -> str:
+        """Returns lines as one text, with blank ones where none were shown."""
+        return "\n".join(self.lines.get(number, "") for number in range(first, last + 1))
+
+    def _regions(self) -> Iterator[tuple[int, int]]:
+        numbers = sorted(self.lines)
+        start = previous = numbers[0]
+        for number in numbers[1:]:
+            if number != previous + 1:
+                yield start, previous
+                start = number
+            previous = number
+        yield start, previous
+
+
+@dataclass
+class Shown:
+    """All files that were shown."""
+
+    files: dict[str, ShownFile] = field(default_factory=dict)
+
+    def add(self, path: str, lines: Mapping[int, str]) -> None:
+        """Adds lines of a file."""
+        self.files.setdefault(path, ShownFile(path)).lines.update(lines)
+
+    def file(self, path: str) -> ShownFile | None:
+        """Returns a file, or None when nothing of it was shown."""
+        return self.files.get(path)
+
+    def has(self, path: str, line: int) -> bool:
+        """Tells whether a line was shown."""
+        file = self.files.get(path)
+        return file is not None and line in file.lines
+
+    @cached_property
+    def python(self) -> list[ShownFile]:
+        """The files in Python."""
+        return [file for path, file in sorted(self.files.items()) if path.endswith((".py", ".pyw", ".pyi"))]
+
+    def functions_named(self, name: str) -> list[tuple[ShownFile, Function]]:
+        """Returns the functions of a name."""
+        return [(file, one) for file in self.python for one in file.functions if one.name == name]
+
+    def calls_of(self, name: str) -> list[tuple[ShownFile, ast.Call]]:
+        """Returns the calls of a function by its bare name."""
+        return [
+            (file, node)
+            for file in self.python
+            for node in file.nodes
+            if isinstance(node, ast.Call) and bare_name(node.func) == name
+        ]
+
+
+def first_line(function: Function) -> int:
+    """Returns the first line of a function, decorators included."""
+    return min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
+
+
+def dotted(node: ast.AST) -> str:
+    """Returns `a.b.c` for a chain of attributes, with `()` and `[]` left out; empty for anything else."""
+    parts: list[str] = []
+    while True:
+        if isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        elif isinstance(node, ast.Call):
+            node = node.func
+        elif isinstance(node, ast.Subscript):
+            node = node.value
+        else:
+            break
+    if isinstance(node, ast.Name):
+        parts.append(node.id)
+    return ".".join(reversed(parts))
+
+
+def bare_name(node: ast.AST) -> str:
+    """Returns the last name of a chain."""
+    return dotted(node).rpartition(".")[2]
+
+
+def _parse(text: str, first: int) -> list[ast.stmt] | None:
+    try:
+        tree = ast.parse(textwrap.dedent(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    ast.increment_lineno(tree, first - 1)
+    return tree.body
+
+
+def _parse_some(file: ShownFile, first: int, last: int) -> list[ast.stmt]:
+    """Parses a region, trimmed at both ends until it parses."""
+    for trimmed in range(MAX_TRIMS):
+        for start, end in ((first, last - trimmed), (first + trimmed, last)):
+            if start <= end and (body := _parse(file.text(start, end), start)):
+                return body
+    return []

@@ -1,0 +1,39 @@
+"""The skill behind `signalbox-offline-analysis`: a verdict from the code bank, with the lines that it rests on."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from services.offline_model.code_review.opinion import Claim
+from services.offline_model.code_review.prompts import read_bank, read_finding
+from services.offline_model.code_review.review import review
+from services.offline_model.code_review.shown import Shown
+from services.offline_model.conversation import Answer, Call, Conversation
+
+SUBMIT_VERDICT: Final = "submit_verdict"
+
+
+def draft_verdict(conversation: Conversation) -> Answer:
+    """Hands in what the code bank shows."""
+    # The feedback of an earlier round may follow the case, and a note on a broken answer may follow both.
+    asked = next((text for text in conversation.user if "## Finding" in text), "")
+    finding = read_finding(asked)
+    if finding is None:
+        return Answer("I was shown no finding.")
+    shown = read_bank(asked)
+    opinion = review(finding, shown)
+    missing = "; ".join(map(str, opinion.needs))
+    arguments: dict[str, Any] = {
+        "verdict": opinion.verdict,
+        "confidence": opinion.confidence,
+        "justification": f"{opinion.justification}{f' Missing: {missing}.' if missing else ''}",
+        "claims": [_claim(claim, shown) for claim in opinion.claims],
+    }
+    return Answer(calls=(Call(SUBMIT_VERDICT, arguments),))
+
+
+def _claim(claim: Claim, shown: Shown) -> dict[str, Any]:
+    file = shown.file(claim.file)
+    line = file.lines.get(claim.first_line, "").strip() if file else ""
+    place = {"file": claim.file, "first_line": claim.first_line, "last_line": claim.last_line}
+    return {"claim": claim.text, **place, "quote": line}
