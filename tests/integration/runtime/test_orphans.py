@@ -1,0 +1,150 @@
+"""Runs that nobody executes: they are found, counted, and brought to their end, with no record written twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import psycopg
+import pytest
+from prometheus_client import REGISTRY
+
+from services.runtime.engine.records import RunRecord, RunState
+from tests.fixtures.replica import Counting, Replica, answer_of, open_replica
+from tests.integration.runtime.conftest import new_run
+
+TIMEOUT_S = 20.0
+# A run as it is when its replica dies after the last checkpoint and before the end is written down.
+_UNDO_END = """
+    WITH undone AS (
+        UPDATE runs
+        SET state = 'RUNNING', owner = 'gone', output = NULL, ended_at = NULL, event_count = event_count - 1,
+            lease_expires_at = now() + interval '1 hour'
+        WHERE run_id = %s RETURNING run_id, event_count
+    )
+    DELETE FROM run_events AS e USING undone AS u WHERE e.run_id = u.run_id AND e.sequence > u.event_count
+"""
+_BOOKS = """
+    SELECT array_agg(sequence ORDER BY sequence) = array_agg(n), count(*) = min(event_count), min(decision_count)
+    FROM (SELECT e.sequence, row_number() OVER (ORDER BY e.sequence) AS n, r.event_count, r.decision_count
+          FROM run_events AS e JOIN runs AS r USING (run_id) WHERE e.run_id = %s) AS numbered
+"""
+
+
+@pytest.fixture
+def counting() -> Counting:
+    """The agent."""
+    return Counting()
+
+
+@pytest.fixture
+async def replica(platform_dsn: str, counting: Counting) -> AsyncIterator[Replica]:
+    """A replica that looks for orphans all the time."""
+    async with open_replica(platform_dsn, counting) as made:
+        yield made
+
+
+async def ended(replica: Replica, run: RunRecord) -> RunRecord:
+    """Waits for a run's end."""
+    async with asyncio.timeout(TIMEOUT_S):
+        async for event in replica.engine.watch(run, 0):
+            last = event
+    assert last.kind == "run_ended"
+    return await replica.store.get(run.run_id, run.caller)
+
+
+async def whole(replica: Replica, run_id: str) -> int:
+    """Checks that a run's events have neither gap nor repeat; returns the number of its decisions."""
+    async with replica.pool.connection() as connection:
+        cursor = await connection.execute(_BOOKS, [run_id])
+        [[gapless, all_there, decisions]] = await cursor.fetchall()
+    assert gapless
+    assert all_there
+    return int(decisions)
+
+
+def orphaned() -> float | None:
+    """The metric."""
+    return REGISTRY.get_sample_value("signalbox_runs_orphaned")
+
+
+async def test_a_claim_whose_answer_was_lost(replica: Replica) -> None:
+    run, _ = await replica.store.create(new_run(until=3), claim=True)  # the engine knows nothing of it
+    assert run.state is RunState.RUNNING
+    done = await ended(replica, run)
+    assert (done.state, done.epoch, answer_of(done.output)) == (RunState.SUCCEEDED, 2, "1 2 3")
+    await whole(replica, run.run_id)
+
+
+async def test_a_caller_who_leaves_while_the_run_is_created(replica: Replica) -> None:
+    for ticks in range(12):
+        creating = asyncio.create_task(replica.engine.create(new_run(until=2)))
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        creating.cancel()
+        await asyncio.gather(creating, return_exceptions=True)
+    async with asyncio.timeout(TIMEOUT_S):
+        while (states := await _states(replica)) != {"SUCCEEDED"}:
+            assert states <= {"SUCCEEDED", "RUNNING"}
+            await asyncio.sleep(0.02)
+    epochs = await _column(replica, "SELECT DISTINCT epoch FROM runs")
+    assert epochs == [1], "the runs went on where they were, and did not wait to be found"
+
+
+async def test_a_replica_that_dies_before_the_end_is_written(replica: Replica) -> None:
+    run, _ = await replica.engine.create(new_run(until=3))
+    first = await ended(replica, run)
+    decisions = await whole(replica, run.run_id)
+    async with replica.pool.connection() as connection:
+        await connection.execute(_UNDO_END, [run.run_id])
+    again = await ended(replica, run)
+    assert (again.state, again.output, again.spend) == (first.state, first.output, first.spend)
+    assert again.epoch == 2
+    assert await whole(replica, run.run_id) == decisions, "no node ran again"
+    assert len(replica.counting.counted) == 3
+
+
+async def test_a_run_that_its_own_replica_lost_and_found(replica: Replica, counting: Counting) -> None:
+    gate = counting.hold(2)
+    run, _ = await replica.engine.create(new_run(until=3))
+    await counting.reached.wait()
+    counting.reached.clear()
+    async with replica.pool.connection() as connection:
+        await connection.execute("UPDATE runs SET lease_expires_at = now() - interval '1 s'")
+    await asyncio.wait_for(counting.reached.wait(), TIMEOUT_S)  # the second execution is there
+    gate.set()
+    done = await ended(replica, run)
+    assert (done.state, done.epoch, answer_of(done.output)) == (RunState.SUCCEEDED, 2, "1 2 3")
+    assert [number for _, number in counting.counted] == [1, 2, 3], "the first execution was stopped"
+    await whole(replica, run.run_id)
+
+
+async def test_orphans_are_counted_until_they_are_freed(platform_dsn: str, replica: Replica) -> None:
+    run, _ = await replica.store.create(new_run(until=1), claim=False)
+    done = await ended(replica, run)
+    await _until_orphaned(0)
+    async with await psycopg.AsyncConnection.connect(platform_dsn) as other:  # not in autocommit mode: it holds a lock
+        await other.execute(_UNDO_END, [run.run_id])
+        await other.commit()
+        await other.execute("SELECT 1 FROM runs WHERE run_id = %s FOR SHARE", [run.run_id])
+        await _until_orphaned(1)
+        await other.rollback()
+    assert (await ended(replica, run)).output == done.output
+    await _until_orphaned(0)
+
+
+async def _until_orphaned(count: float) -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        while orphaned() != count:  # noqa: ASYNC110 - a gauge tells nobody
+            await asyncio.sleep(0.02)
+
+
+async def _column(replica: Replica, statement: str) -> list[Any]:
+    async with replica.pool.connection() as connection:
+        cursor = await connection.execute(statement.encode())
+        return [value for (value,) in await cursor.fetchall()]
+
+
+async def _states(replica: Replica) -> set[str]:
+    return set(await _column(replica, "SELECT state FROM runs"))

@@ -1,0 +1,37 @@
+"""Behind a pooler in transaction mode a statement must not rely on one that was prepared in another transaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from psycopg_pool import AsyncConnectionPool
+
+from services.runtime.engine.database import open_pool
+from services.runtime.engine.store import RunStore
+from tests.integration.runtime.conftest import LEASE_S, new_run
+
+REPEATS = 12
+
+
+async def use(pool: AsyncConnectionPool[Any]) -> int:
+    """Has a run go round and round; returns how many statements its session has prepared by then."""
+    store = RunStore(pool, owner="somebody", lease_s=LEASE_S)
+    run, _ = await store.create(new_run(), claim=True)
+    for _ in range(REPEATS):
+        await store.renew_leases([run.run_id])
+        await store.release(run)
+        [run] = await store.claim_pending(1)
+        await store.get(run.run_id, run.caller)
+        await store.take_over([run.run_id])
+        [run] = await store.claim_pending(1)  # its owner holds no liveness lock
+    async with pool.connection() as connection:
+        cursor = await connection.execute("SELECT count(*) FROM pg_prepared_statements")
+        [[prepared]] = await cursor.fetchall()
+    return int(prepared)
+
+
+@pytest.mark.parametrize("prepare", [True, False])
+async def test_statements_are_prepared_only_where_they_may_be(platform_dsn: str, prepare: bool) -> None:
+    async with open_pool(platform_dsn, size=1, prepare=prepare) as pool:
+        assert (await use(pool) > 0) is prepare
