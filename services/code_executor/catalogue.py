@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf import struct_pb2
+from signalbox.v1 import tools_pb2
 
 from services.code_executor.arguments import (
     FetchCode,
@@ -23,9 +24,18 @@ from services.code_executor.results import Result
 from services.code_executor.searching import Searching
 from services.code_executor.snapshots import Snapshot, Snapshots
 from services.code_executor.sources import SourcePolicy
+from services.kit.identity import Caller
 
 # A method of Fetching or Searching, whose arguments are of its tool's model.
 Work = Callable[[Snapshot, Any], Awaitable[Result]]
+
+
+@dataclass(frozen=True)
+class Commits:
+    """How a tool comes to the commit that its arguments name."""
+
+    policy: SourcePolicy
+    snapshots: Snapshots
 
 
 @dataclass(frozen=True)
@@ -36,30 +46,26 @@ class CodeTool:
     description: str
     arguments: type[ToolArguments]
     work: Work
+    commits: Commits
 
+    @property
     def input_schema(self) -> dict[str, Any]:
-        """Returns the JSON Schema of its arguments."""
+        """JSON Schema of its arguments."""
         return input_schema(self.arguments)
 
-
-class Catalogue:
-    """All tools, and how one is called."""
-
-    def __init__(self, policy: SourcePolicy, snapshots: Snapshots, fetching: Fetching, searching: Searching) -> None:
-        self._policy = policy
-        self._snapshots = snapshots
-        self.tools: Mapping[str, CodeTool] = {tool.name: tool for tool in _tools(fetching, searching)}
-
-    async def call(self, name: str, arguments: struct_pb2.Struct) -> Result:
-        """Calls a tool on the commit that its arguments name. Raises ToolRefused."""
-        tool = self.tools[name]
-        checked = read_arguments(tool.arguments, arguments)
-        source = await self._policy.admit(checked.source.repository)
-        async with self._snapshots.use(source, checked.source.commit) as snapshot:
-            return await tool.work(snapshot, checked)
+    async def call(self, arguments: struct_pb2.Struct, _caller: Caller) -> tools_pb2.ToolOutput:
+        """Does it on the commit that its arguments name. Raises ToolRefused."""
+        checked = read_arguments(self.arguments, arguments)
+        source = await self.commits.policy.admit(checked.source.repository)
+        async with self.commits.snapshots.use(source, checked.source.commit) as snapshot:
+            result = await self.work(snapshot, checked)
+        output = tools_pb2.ToolOutput(text=result.text, truncated=result.truncated)
+        output.data.update(result.data)
+        return output
 
 
-def _tools(fetching: Fetching, searching: Searching) -> list[CodeTool]:
+def code_tools(commits: Commits, fetching: Fetching, searching: Searching) -> list[CodeTool]:
+    """Returns all tools."""
     return [
         CodeTool(
             "fetch_code",
@@ -68,9 +74,14 @@ def _tools(fetching: Fetching, searching: Searching) -> list[CodeTool]:
             "path, only there). Lines come numbered.",
             FetchCode,
             fetching.fetch_code,
+            commits,
         ),
         CodeTool(
-            "read_file", "Reads a file or a range of its lines. Lines come numbered.", ReadFile, fetching.read_file
+            "read_file",
+            "Reads a file or a range of its lines. Lines come numbered.",
+            ReadFile,
+            fetching.read_file,
+            commits,
         ),
         CodeTool(
             "search_codebase",
@@ -78,12 +89,16 @@ def _tools(fetching: Fetching, searching: Searching) -> list[CodeTool]:
             "around them.",
             SearchCodebase,
             searching.search_codebase,
+            commits,
         ),
-        CodeTool("list_directory", "Lists files and folders, with sizes.", ListDirectory, searching.list_directory),
+        CodeTool(
+            "list_directory", "Lists files and folders, with sizes.", ListDirectory, searching.list_directory, commits
+        ),
         CodeTool(
             "find_file",
             "Finds files by name, part of a path, or glob such as *_test.go.",
             FindFile,
             searching.find_file,
+            commits,
         ),
     ]

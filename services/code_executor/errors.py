@@ -1,4 +1,4 @@
-"""What can go wrong, in two trees: what the model is told, and what the platform is told.
+"""What the model is told of; what the platform is told of is in services/kit/tool_executor.py.
 
 ToolRefused                  becomes a ToolError: the reason is lower snake case, the message says what to do instead
 ├── ArgumentRefused          invalid_arguments, invalid_pattern, invalid_glob
@@ -7,29 +7,11 @@ ToolRefused                  becomes a ToolError: the reason is lower snake case
 │   └── RepositoryBroken     repository_unreadable
 ├── PathRefused              path_* : the path is outside, hidden, unknown, or not a file
 └── ContentRefused           binary_file, file_too_large, symbol_not_found, …
-
-SignalboxError               becomes a gRPC status
-├── UnknownTool              NOT_FOUND
-├── RunMismatch              PERMISSION_DENIED
-├── StaleEpoch               FAILED_PRECONDITION
-└── InvalidCall              INVALID_ARGUMENT
 """
 
 from __future__ import annotations
 
-import grpc
-
-from services.kit.errors import SignalboxError
-
-
-class ToolRefused(Exception):
-    """A call that the model can be told about: why it gave nothing, and what to do instead."""
-
-    def __init__(self, reason: str, message: str, *, retryable: bool = False) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
-        self.retryable = retryable
+from services.kit.tool_executor import ToolRefused
 
 
 class ArgumentRefused(ToolRefused):
@@ -54,31 +36,3 @@ class PathRefused(ToolRefused):
 
 class ContentRefused(ToolRefused):
     """What is there cannot be shown as text, or does not hold what was asked for."""
-
-
-class UnknownTool(SignalboxError):
-    """No tool of that name is served here."""
-
-    reason = "UNKNOWN_TOOL"
-    code = grpc.StatusCode.NOT_FOUND
-
-
-class RunMismatch(SignalboxError):
-    """The call names another run than its token."""
-
-    reason = "RUN_MISMATCH"
-    code = grpc.StatusCode.PERMISSION_DENIED
-
-
-class StaleEpoch(SignalboxError):
-    """The call's epoch is not its token's: another replica has claimed the run."""
-
-    reason = "STALE_EPOCH"
-    code = grpc.StatusCode.FAILED_PRECONDITION
-
-
-class InvalidCall(SignalboxError):
-    """The request lacks what every call needs."""
-
-    reason = "INVALID_CALL"
-    code = grpc.StatusCode.INVALID_ARGUMENT

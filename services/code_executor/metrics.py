@@ -9,11 +9,6 @@ from services.kit.names import METRIC_PREFIX
 
 _PREFIX = METRIC_PREFIX + "code_"
 
-CALLS = Counter(_PREFIX + "calls_total", "Tool calls, by tool and outcome (ok, or the reason).", ["tool", "outcome"])
-CUT_RESULTS = Counter(_PREFIX + "cut_results_total", "Results that a cap cut, by tool.", ["tool"])
-CALL_DURATION = Histogram(
-    _PREFIX + "call_duration_seconds", "Duration of tool calls, by tool.", ["tool"], buckets=DURATION_BUCKETS
-)
 SNAPSHOT_DURATION = Histogram(
     _PREFIX + "snapshot_duration_seconds",
     "Time to make the snapshot of a commit, fetch included, by kind of source.",

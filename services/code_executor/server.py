@@ -10,20 +10,20 @@ from pathlib import Path
 
 from signalbox.v1 import tools_pb2_grpc
 
-from services.code_executor.catalogue import Catalogue
+from services.code_executor.catalogue import Commits, code_tools
 from services.code_executor.fetching import Fetching
 from services.code_executor.git import Git, GitOptions
 from services.code_executor.lookup import Symbols
 from services.code_executor.repositories import Repositories
 from services.code_executor.ripgrep import Ripgrep
 from services.code_executor.searching import Searching
-from services.code_executor.servicer import ToolExecutor
 from services.code_executor.settings import CodeExecutorSettings
 from services.code_executor.snapshots import Snapshots
 from services.code_executor.sources import SourcePolicy
 from services.code_executor.store import Store
 from services.kit.identity import RunTokenVerifier
 from services.kit.server import Registration, Service
+from services.kit.tool_executor import SERVICE_NAME, ReadingToolExecutor
 
 
 async def build(settings: CodeExecutorSettings, stack: AsyncExitStack) -> Service:
@@ -38,17 +38,17 @@ async def build(settings: CodeExecutorSettings, stack: AsyncExitStack) -> Servic
     await asyncio.to_thread(store.prepare)
     stack.push_async_callback(store.aclose)
     ripgrep = Ripgrep(_ripgrep(settings.code_ripgrep), limits)
-    catalogue = Catalogue(
-        SourcePolicy(settings.code_local_roots, settings.code_url_prefixes),
-        Snapshots(git, store, Repositories(git, store, limits), limits),
+    tools = code_tools(
+        Commits(
+            SourcePolicy(settings.code_local_roots, settings.code_url_prefixes),
+            Snapshots(git, store, Repositories(git, store, limits), limits),
+        ),
         Fetching(Symbols(ripgrep, limits), limits),
         Searching(ripgrep, limits),
     )
     public_key = await asyncio.to_thread(settings.run_token_public_key_file.read_text)
-    servicer = ToolExecutor(RunTokenVerifier(public_key), catalogue)
-    registration = Registration(
-        tools_pb2_grpc.add_ToolExecutorServiceServicer_to_server, servicer, "signalbox.v1.ToolExecutorService"
-    )
+    servicer = ReadingToolExecutor(tools, RunTokenVerifier(public_key))
+    registration = Registration(tools_pb2_grpc.add_ToolExecutorServiceServicer_to_server, servicer, SERVICE_NAME)
     return Service([registration])
 
 

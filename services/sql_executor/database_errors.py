@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 from psycopg import errors as pg
 
-from services.sql_executor.errors import Refusal
+from services.kit.tool_executor import ToolRefused
 
 # Messages of these classes name only what the query itself says: syntax, names and types. All others may quote values.
 _QUOTABLE_CLASS = "42"
@@ -31,24 +31,24 @@ _EXACT = {
 }
 
 
-def timed_out(timeout_ms: int) -> Refusal:
+def timed_out(timeout_ms: int) -> ToolRefused:
     """Return the refusal of a query that ran too long."""
-    return Refusal(
+    return ToolRefused(
         "timeout", f"The query ran longer than {timeout_ms} ms and was stopped; make it smaller.", retryable=True
     )
 
 
-def refusal(error: psycopg.Error, timeout_ms: int) -> Refusal:
+def refusal(error: psycopg.Error, timeout_ms: int) -> ToolRefused:
     """Return what the model is told of a database error."""
     if isinstance(error, pg.QueryCanceled):
         return timed_out(timeout_ms)
     state = error.sqlstate or "XX000"
     if isinstance(error, pg.InsufficientPrivilege):
-        return Refusal("access_denied", "The query reads or calls something that is not open to queries.")
+        return ToolRefused("access_denied", "The query reads or calls something that is not open to queries.")
     if state.startswith(_QUOTABLE_CLASS):
-        return Refusal("query_failed", f"The database refused the query: {_primary(error)} (SQLSTATE {state})")
+        return ToolRefused("query_failed", f"The database refused the query: {_primary(error)} (SQLSTATE {state})")
     words = _EXACT.get(state) or _CLASSES.get(state[:2]) or "the query failed"
-    return Refusal("query_failed", f"The database refused the query: {words} (SQLSTATE {state})")
+    return ToolRefused("query_failed", f"The database refused the query: {words} (SQLSTATE {state})")
 
 
 def _primary(error: psycopg.Error) -> str:

@@ -3,10 +3,8 @@
 Exception
 ├── PolicyFileError      the policy file is wrong: the service does not start, the command exits
 ├── UnsafeDatabase       the database does not hold what the policy promises: the service does not start
-├── Refusal              a tool call is refused or failed in a way the model is told of: `ToolError` in the response
+├── ToolRefused          (services/kit/tool_executor.py) a refusal that the model is told of
 └── SignalboxError       the call itself fails: a gRPC status
-    ├── UnknownTool      NOT_FOUND
-    ├── RunMismatch      PERMISSION_DENIED: the request names another run or epoch than its token
     ├── CallerUnfit      PERMISSION_DENIED: the caller's subject can own no row in this database
     ├── DatabaseBusy     RESOURCE_EXHAUSTED: no connection came free in time
     └── DatabaseDown     UNAVAILABLE: the database can't be reached
@@ -25,30 +23,6 @@ class PolicyFileError(Exception):
 
 class UnsafeDatabase(Exception):
     """The database does not hold what the policy promises; the message lists every failed check."""
-
-
-class Refusal(Exception):
-    """A tool call that was refused or failed: a reason code, and words that help the model to mend it."""
-
-    def __init__(self, reason: str, message: str, *, retryable: bool = False) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
-        self.retryable = retryable
-
-
-class UnknownTool(SignalboxError):
-    """The executor has no such tool."""
-
-    reason = "UNKNOWN_TOOL"
-    code = grpc.StatusCode.NOT_FOUND
-
-
-class RunMismatch(SignalboxError):
-    """The request names another run or another epoch than its run token."""
-
-    reason = "RUN_MISMATCH"
-    code = grpc.StatusCode.PERMISSION_DENIED
 
 
 class CallerUnfit(SignalboxError):

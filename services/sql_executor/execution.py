@@ -20,9 +20,10 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from services.kit.logs import get_logger
+from services.kit.tool_executor import ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.database_errors import refusal, timed_out
-from services.sql_executor.errors import DatabaseBusy, DatabaseDown, Refusal
+from services.sql_executor.errors import DatabaseBusy, DatabaseDown
 from services.sql_executor.metrics import POOL_WAIT, QUERIES_ABANDONED, QUERY_DURATION
 from services.sql_executor.naming import CALLER_SETTING
 from services.sql_executor.policy import Limits
@@ -86,14 +87,14 @@ class QueryRunner:
     async def run(self, statement: str, caller: SqlCaller, *, within_s: float | None = None) -> ResultTable:
         """Run a statement and return its rows, within the caps; `within_s` is what is left of the call's deadline.
 
-        Raises Refusal for what the model can mend, DatabaseBusy and DatabaseDown otherwise.
+        Raises ToolRefused for what the model can mend, DatabaseBusy and DatabaseDown otherwise.
         """
         start = time.perf_counter()
         outcome = "error"
         try:
             table = await self._run(statement, caller, self._timeout_ms(within_s))
             outcome = "ok"
-        except Refusal as error:
+        except ToolRefused as error:
             outcome = error.reason
             raise
         finally:

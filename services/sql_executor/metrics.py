@@ -7,11 +7,6 @@ from prometheus_client import Counter, Histogram
 from services.kit.metrics import DURATION_BUCKETS
 from services.kit.names import METRIC_PREFIX
 
-TOOL_CALLS = Counter(
-    METRIC_PREFIX + "sql_tool_calls_total",
-    "Tool calls, by tool and by `ok` or the reason of refusal.",
-    ["tool", "outcome"],
-)
 QUERY_DURATION = Histogram(
     METRIC_PREFIX + "sql_query_duration_seconds",
     "Duration of queries in the user's database, by outcome.",

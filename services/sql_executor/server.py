@@ -12,19 +12,18 @@ from signalbox.v1 import tools_pb2_grpc
 
 from services.kit.identity import RunTokenVerifier
 from services.kit.server import Registration, Service
+from services.kit.tool_executor import SERVICE_NAME, ReadingToolExecutor, ServedTool, ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.catalog import Catalog, read_catalog
 from services.sql_executor.embeddings import EmbeddingsClient
-from services.sql_executor.errors import PolicyFileError, Refusal, UnsafeDatabase
+from services.sql_executor.errors import PolicyFileError, UnsafeDatabase
 from services.sql_executor.examples import ExampleStore
 from services.sql_executor.execution import QueryRunner, reader_pool
 from services.sql_executor.policy import SqlPolicy, load_policy
 from services.sql_executor.provisioning import compare
-from services.sql_executor.servicer import ToolExecutorServicer
 from services.sql_executor.settings import SqlExecutorSettings
-from services.sql_executor.tools import ExamplesTool, QueryTool, Tool
+from services.sql_executor.tools import ExamplesTool, QueryTool
 
-SERVICE = "signalbox.v1.ToolExecutorService"
 _START_TIMEOUT_S = 15
 
 
@@ -35,11 +34,11 @@ async def build(settings: SqlExecutorSettings, stack: AsyncExitStack) -> Service
         verifier = RunTokenVerifier(settings.run_token_public_key_file.read_text(encoding="ascii"))
     except (PolicyFileError, UnsafeDatabase, OSError, psycopg.OperationalError) as error:
         raise SystemExit(f"sql_executor does not start: {error}") from error
-    servicer = ToolExecutorServicer(tools, verifier)
-    return Service([Registration(tools_pb2_grpc.add_ToolExecutorServiceServicer_to_server, servicer, SERVICE)])
+    servicer = ReadingToolExecutor(tools, verifier)
+    return Service([Registration(tools_pb2_grpc.add_ToolExecutorServiceServicer_to_server, servicer, SERVICE_NAME)])
 
 
-async def _tools(settings: SqlExecutorSettings, stack: AsyncExitStack) -> list[Tool]:
+async def _tools(settings: SqlExecutorSettings, stack: AsyncExitStack) -> list[ServedTool]:
     policy = load_policy(settings.sql_policy)
     dsn = settings.database_dsn.get_secret_value()
     catalog = await _checked_catalog(dsn, policy)
@@ -50,7 +49,7 @@ async def _tools(settings: SqlExecutorSettings, stack: AsyncExitStack) -> list[T
     runner = QueryRunner(pool, signer, policy.limits, pool_wait_s=settings.pool_wait_s)
     stack.push_async_callback(runner.aclose)
     await check_secret(runner)
-    tools: list[Tool] = [QueryTool(catalog, runner, text_rows=settings.text_rows)]
+    tools: list[ServedTool] = [QueryTool(catalog, runner, text_rows=settings.text_rows)]
     if settings.examples_dsn.get_secret_value():
         tools.append(ExamplesTool(await _example_store(settings, stack)))
     return tools
@@ -77,7 +76,7 @@ async def check_secret(runner: QueryRunner) -> None:
     """Check that the database believes the callers that are signed here. Raises UnsafeDatabase."""
     try:
         table = await runner.run("SELECT signalbox.caller_subject()", SqlCaller("0", is_admin=False))
-    except Refusal as refusal:
+    except ToolRefused as refusal:
         raise UnsafeDatabase(
             "the database does not believe the signed caller: SIGNALBOX_CALLER_SECRET is not the one that "
             "`signalbox sql-policy apply` was given"

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from sqlglot import Dialect, Token, exp
 from sqlglot.errors import ParseError, SqlglotError
 
+from services.kit.tool_executor import ToolRefused
 from services.sql_executor import grammar
 from services.sql_executor.catalog import Catalog
-from services.sql_executor.errors import Refusal
 from services.sql_executor.policy import TableName
 from services.sql_executor.tables import folded, read_tables
 from services.sql_executor.text import DIALECT, read_text
@@ -40,7 +40,7 @@ class CheckedStatement:
 
 
 def check_statement(query: str, catalog: Catalog) -> CheckedStatement:
-    """Check a query. Raises Refusal, with a reason code and words that help to mend it."""
+    """Check a query. Raises ToolRefused, with a reason code and words that help to mend it."""
     limits = catalog.policy.limits
     text, tokens = read_text(query, limits)
     try:
@@ -52,7 +52,7 @@ def check_statement(query: str, catalog: Catalog) -> CheckedStatement:
         _check_columns(tree, tables, catalog)
         return CheckedStatement(tree, tables)
     except RecursionError as error:
-        raise Refusal("too_deep", "The query nests too deep to be read. Use CTEs.") from error
+        raise ToolRefused("too_deep", "The query nests too deep to be read. Use CTEs.") from error
 
 
 def render(tree: exp.Query) -> str:
@@ -66,21 +66,21 @@ def _parse(text: str, tokens: list[Token]) -> list[exp.Expr | None]:
     except ParseError as error:
         near = error.errors[0] if error.errors else {}
         where = f" near {near['highlight'][:60]!r}, line {near['line']}" if near.get("highlight") else ""
-        raise Refusal("unparsable", f"The query is not valid PostgreSQL{where}; write one SELECT.") from error
+        raise ToolRefused("unparsable", f"The query is not valid PostgreSQL{where}; write one SELECT.") from error
     except (SqlglotError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         # What sqlglot raises besides, on texts that its parser did not foresee.
-        raise Refusal("unparsable", "The query is not valid PostgreSQL; write one SELECT.") from error
+        raise ToolRefused("unparsable", "The query is not valid PostgreSQL; write one SELECT.") from error
 
 
 def _one_select(parsed: list[exp.Expr | None]) -> exp.Query:
     trees = [tree for tree in parsed if tree is not None]
     if len(trees) != 1:
-        raise Refusal("multiple_statements", "Write exactly one statement; this has more than one.")
+        raise ToolRefused("multiple_statements", "Write exactly one statement; this has more than one.")
     root = trees[0]
     if isinstance(root, grammar.WRITES):
-        raise Refusal("write_refused", "Only SELECT statements run here; nothing can be written or changed.")
+        raise ToolRefused("write_refused", "Only SELECT statements run here; nothing can be written or changed.")
     if not isinstance(root, exp.Select | exp.SetOperation | exp.Subquery):
-        raise Refusal("not_a_select", "Only one SELECT statement runs here, optionally with CTEs before it.")
+        raise ToolRefused("not_a_select", "Only one SELECT statement runs here, optionally with CTEs before it.")
     return root
 
 
@@ -89,22 +89,26 @@ def _check_depth(tree: exp.Expr, limit: int) -> None:
     while waiting:
         node, depth = waiting.pop()
         if depth > limit:
-            raise Refusal("too_deep", "The query nests too deep; use CTEs, or IN (…) for long chains of OR.")
+            raise ToolRefused("too_deep", "The query nests too deep; use CTEs, or IN (…) for long chains of OR.")
         waiting += [(child, depth + 1) for child in node.iter_expressions()]
 
 
 def _check_node(node: exp.Expr, catalog: Catalog) -> None:
     if isinstance(node, grammar.WRITES):
-        raise Refusal("write_refused", "Only reading is possible here, in CTEs too; nothing can be written or changed.")
+        raise ToolRefused(
+            "write_refused", "Only reading is possible here, in CTEs too; nothing can be written or changed."
+        )
     if isinstance(node, exp.Func) and type(node) not in grammar.SYNTAX_FUNCTIONS:
         _check_function(node, catalog)
     elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
-        raise Refusal("function_refused", f"{node.sql(DIALECT)[:60]}: call functions without a schema.")
+        raise ToolRefused("function_refused", f"{node.sql(DIALECT)[:60]}: call functions without a schema.")
     elif type(node) not in _SYNTAX:
-        raise Refusal("unsupported_syntax", f"{_described(node)} is not supported here; write the query without it.")
+        raise ToolRefused(
+            "unsupported_syntax", f"{_described(node)} is not supported here; write the query without it."
+        )
     _check_parts(node)
     if isinstance(node, exp.DataType) and node.this not in grammar.TYPES:
-        raise Refusal(
+        raise ToolRefused(
             "cast_refused", f"The type {node.sql(DIALECT)} is not supported here; use a plain type such as text."
         )
 
@@ -115,11 +119,11 @@ def _check_parts(node: exp.Expr) -> None:
         return
     extra = sorted(name for name, value in node.args.items() if value and name not in grammar.PARTS[kind])
     if "locks" in extra:
-        raise Refusal("lock_refused", "Rows can't be locked here; leave out FOR UPDATE and FOR SHARE.")
+        raise ToolRefused("lock_refused", "Rows can't be locked here; leave out FOR UPDATE and FOR SHARE.")
     if "into" in extra:
-        raise Refusal("write_refused", "SELECT INTO makes a table; leave out INTO.")
+        raise ToolRefused("write_refused", "SELECT INTO makes a table; leave out INTO.")
     if extra:
-        raise Refusal(
+        raise ToolRefused(
             "unsupported_syntax", f"{extra[0].strip('_').upper()} is not supported here; write the query without it."
         )
 
@@ -133,11 +137,11 @@ def _check_function(node: exp.Func, catalog: Catalog) -> None:
         return
     # Some functions reach the database as an operator, for example mod(a, b) as a % b.
     if not called and isinstance(node, exp.Binary):
-        raise Refusal(
+        raise ToolRefused(
             "unsupported_syntax", f"{_described(node)} is not supported here; use LIKE or ILIKE for patterns."
         )
     shown = name or rendered.split("(")[0][:60]
-    raise Refusal("function_refused", f"The function {shown} may not be called here; use another way.")
+    raise ToolRefused("function_refused", f"The function {shown} may not be called here; use another way.")
 
 
 def _described(node: exp.Expr) -> str:
@@ -178,11 +182,11 @@ def _made_names(tree: exp.Query) -> Iterator[str]:
 
 def _refuse_column(column: exp.Column, name: str, relations: set[str], of_tables: set[str]) -> None:
     if not column.table and name in relations:
-        raise Refusal("whole_row", f"{name!r} is a whole row here; name the columns you need.")
+        raise ToolRefused("whole_row", f"{name!r} is a whole row here; name the columns you need.")
     if name in grammar.SYSTEM_COLUMNS:
-        raise Refusal("system_catalog", f"The system column {name!r} can't be read.")
+        raise ToolRefused("system_catalog", f"The system column {name!r} can't be read.")
     if not column.table and name in grammar.SPECIAL_NAMES and not column.this.args.get("quoted"):
-        raise Refusal("function_refused", f"{name} may not be called here; the caller is known already.")
+        raise ToolRefused("function_refused", f"{name} may not be called here; the caller is known already.")
     near = difflib.get_close_matches(name, sorted(of_tables), n=3)
     hint = f"did you mean {', '.join(near)}?" if near else "the columns are in this tool's description."
-    raise Refusal("unknown_column", f"There is no column {name!r} in the tables of this query; {hint}")
+    raise ToolRefused("unknown_column", f"There is no column {name!r} in the tables of this query; {hint}")

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from services.kit.tool_executor import ToolRefused
 from services.sql_executor.catalog import Catalog
-from services.sql_executor.errors import Refusal
 from services.sql_executor.policy import TableName
 
 SYSTEM_SCHEMAS = frozenset({"pg_catalog", "information_schema", "pg_toast", "signalbox"})
@@ -25,7 +25,7 @@ def folded(identifier: exp.Expr | None) -> str:
 def read_tables(tree: exp.Query, catalog: Catalog) -> dict[int, TableName]:
     """Return the table behind each table node, by the node's id; nodes that mean a CTE or a function are left out.
 
-    Raises Refusal for a table that may not be read.
+    Raises ToolRefused for a table that may not be read.
     """
     for cte in tree.find_all(exp.CTE):
         _check_cte_name(folded(cte.args["alias"].this), catalog)
@@ -41,7 +41,7 @@ def _check_cte_name(name: str, catalog: Catalog) -> None:
     # A CTE that takes a table's name would make every reading of the query depend on scopes.
     taken = {table.name for table in catalog.columns} | _restricted(catalog)
     if name in taken or name.startswith("pg_"):
-        raise Refusal("shadowed_table", f"The CTE {name!r} has the name of a table; give it another name.")
+        raise ToolRefused("shadowed_table", f"The CTE {name!r} has the name of a table; give it another name.")
 
 
 def _means_cte(table: exp.Table) -> bool:
@@ -70,16 +70,16 @@ def _names_seen_from(with_: exp.With, inside: exp.CTE | None) -> Iterator[str]:
 def _visible_table(node: exp.Table, catalog: Catalog) -> TableName:
     schema, name = folded(node.args.get("db")), folded(node.this)
     if node.args.get("catalog"):
-        raise Refusal("unknown_table", f"Name the table {name!r} without a database.")
+        raise ToolRefused("unknown_table", f"Name the table {name!r} without a database.")
     if schema in SYSTEM_SCHEMAS or schema.startswith("pg_") or (not schema and name.startswith("pg_")):
-        raise Refusal(
+        raise ToolRefused(
             "system_catalog", "System catalogs can't be read; the tables and columns are in this tool's description."
         )
     if name in _restricted(catalog):
-        raise Refusal("restricted_table", f"The table {name!r} is restricted; nobody may query it.")
+        raise ToolRefused("restricted_table", f"The table {name!r} is restricted; nobody may query it.")
     table = TableName(schema or catalog.policy.schemas[0], name)
     if catalog.rule(table) is None:
-        raise Refusal("unknown_table", _no_such_table(table, catalog))
+        raise ToolRefused("unknown_table", _no_such_table(table, catalog))
     return table
 
 

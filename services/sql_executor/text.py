@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sqlglot import Dialect, Token, TokenType
 from sqlglot.errors import SqlglotError
 
-from services.sql_executor.errors import Refusal
+from services.kit.tool_executor import ToolRefused
 from services.sql_executor.policy import Limits
 
 DIALECT = "postgres"
@@ -26,14 +26,14 @@ _LETTERS_AND_MARKS = ("L", "M", "N")
 
 
 def read_text(query: str, limits: Limits) -> tuple[str, list[Token]]:
-    """Return a text with plain line ends, and the tokens of the one statement in it. Raises Refusal."""
+    """Return a text with plain line ends, and the tokens of the one statement in it. Raises ToolRefused."""
     if len(query) > limits.query_length:
-        raise Refusal("too_long", f"The query has {len(query)} characters; at most {limits.query_length} are read.")
+        raise ToolRefused("too_long", f"The query has {len(query)} characters; at most {limits.query_length} are read.")
     text = query.replace("\r\n", "\n")
     # libpq drops what follows a NUL, and a carriage return ends a comment for Postgres but not for everybody.
     for character, name in (("\x00", "NUL"), ("\r", "carriage return")):
         if character in text:
-            raise Refusal("odd_character", f"The query has a {name} character; write it without.")
+            raise ToolRefused("odd_character", f"The query has a {name} character; write it without.")
     tokens = _tokenize(text)
     statement = _one_statement(tokens)
     _check_literals(tokens)
@@ -46,32 +46,34 @@ def _tokenize(text: str) -> Sequence[Token]:
     try:
         tokens: Sequence[Token] = Dialect.get_or_raise(DIALECT).tokenize(text)
     except SqlglotError as error:
-        raise Refusal("unparsable", "The query ends inside a string, a quoted name or a comment.") from error
+        raise ToolRefused("unparsable", "The query ends inside a string, a quoted name or a comment.") from error
     if len(tokens) > MAX_TOKENS:
-        raise Refusal("too_long", f"The query has {len(tokens)} words and signs; at most {MAX_TOKENS} are read.")
+        raise ToolRefused("too_long", f"The query has {len(tokens)} words and signs; at most {MAX_TOKENS} are read.")
     return tokens
 
 
 def _one_statement(tokens: Sequence[Token]) -> list[Token]:
     meant = [token for token in tokens if token.token_type is not TokenType.SEMICOLON]
     if not meant:
-        raise Refusal("empty", "The query is empty; write one SELECT statement.")
+        raise ToolRefused("empty", "The query is empty; write one SELECT statement.")
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON and meant[0].start < token.start < meant[-1].start:
-            raise Refusal("multiple_statements", "Write exactly one statement; this has more than one.")
+            raise ToolRefused("multiple_statements", "Write exactly one statement; this has more than one.")
     return meant
 
 
 def _check_literals(tokens: Sequence[Token]) -> None:
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         if token.token_type in _ODD_LITERALS:
-            raise Refusal("unsupported_syntax", "Write strings in plain quotes, without a prefix such as E, N or U&.")
+            raise ToolRefused(
+                "unsupported_syntax", "Write strings in plain quotes, without a prefix such as E, N or U&."
+            )
         if after is None or after.start != token.end + 1:
             continue
         if token.text.upper() == "U" and after.token_type is TokenType.AMP:
-            raise Refusal("unsupported_syntax", "Write names and strings without Unicode escapes (U&).")
+            raise ToolRefused("unsupported_syntax", "Write names and strings without Unicode escapes (U&).")
         if token.token_type is TokenType.NUMBER and (after.text[:1].isalnum() or after.text[:1] in ("_", "$")):
-            raise Refusal("unparsable", f"The number before {after.text!r} runs into it; put a space between them.")
+            raise ToolRefused("unparsable", f"The number before {after.text!r} runs into it; put a space between them.")
 
 
 def _check_characters(text: str, tokens: Sequence[Token]) -> None:
@@ -86,7 +88,7 @@ def _check_characters(text: str, tokens: Sequence[Token]) -> None:
     for position, character in enumerate(text):
         if position not in inside_strings and not _is_plain(character):
             name = unicodedata.name(character, f"U+{ord(character):04X}")
-            raise Refusal(
+            raise ToolRefused(
                 "odd_character", f"The query has the character {name} outside of a string; use plain ASCII there."
             )
 
@@ -109,4 +111,4 @@ def _check_nesting(tokens: Sequence[Token], limit: int) -> None:
             depth -= 1
         deepest = max(deepest, depth + run)
     if deepest > limit:
-        raise Refusal("too_deep", f"The query nests {deepest} levels deep; at most {limit} are read. Use CTEs.")
+        raise ToolRefused("too_deep", f"The query nests {deepest} levels deep; at most {limit} are read. Use CTEs.")

@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import psycopg
+from google.protobuf import json_format, struct_pb2
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
 from psycopg_pool import PoolTimeout
 from signalbox.v1 import tools_pb2
 
 from services.kit import deadline
 from services.kit.identity import Caller
 from services.kit.logs import get_logger
+from services.kit.tool_executor import ToolRefused
 from services.sql_executor.callers import sql_caller
 from services.sql_executor.catalog import Catalog
-from services.sql_executor.errors import Refusal
 from services.sql_executor.examples import ExampleStoreError, Retrieved
 from services.sql_executor.execution import QueryRunner
 from services.sql_executor.owner_filter import add_owner_filter
@@ -28,30 +31,32 @@ _EXAMPLES, _NOTES = 3, 2
 _QUESTION_LENGTH = 4000
 
 
-class Tool(Protocol):
-    """A tool that an agent may call."""
-
-    @property
-    def name(self) -> str:
-        """Its name, unique among all executors."""
-
-    @property
-    def description(self) -> str:
-        """What it does, in words for the model."""
-
-    @property
-    def input_schema(self) -> Mapping[str, Any]:
-        """JSON Schema of its arguments."""
-
-    async def call(self, arguments: Mapping[str, Any], caller: Caller) -> tools_pb2.ToolOutput:
-        """Do it for a caller, with arguments valid by the schema. Raises Refusal and SignalboxError."""
-
-
 class Examples(Protocol):
     """Where examples come from."""
 
     async def nearest(self, question: str, examples: int = 3, notes: int = 2) -> Retrieved:
         """Return what is nearest to a question."""
+
+
+class JsonSchema:
+    """A JSON Schema of arguments, and the check of a call's by it."""
+
+    def __init__(self, **properties: Mapping[str, Any]) -> None:
+        self.document: Mapping[str, Any] = {
+            "type": "object",
+            "properties": properties,
+            "required": sorted(properties),
+            "additionalProperties": False,
+        }
+        self._validator = Draft202012Validator(self.document)
+
+    def checked(self, tool: str, arguments: struct_pb2.Struct) -> Mapping[str, Any]:
+        """Return a call's arguments as plain values. Raises ToolRefused."""
+        values = json_format.MessageToDict(arguments)
+        problem = best_match(self._validator.iter_errors(values))
+        if problem is not None:
+            raise ToolRefused("invalid_arguments", f"The arguments of {tool} are not valid: {problem.message[:300]}.")
+        return values
 
 
 class QueryTool:
@@ -68,14 +73,16 @@ class QueryTool:
             "Runs one read-only PostgreSQL SELECT (CTEs allowed) and returns its rows. The caller's own rows are "
             f"selected by itself: never filter by user. At most {limits.row_cap} rows come back.\n\n{catalog.summary()}"
         )
-        self.input_schema = _object(
+        self._schema = JsonSchema(
             query={"type": "string", "minLength": 1, "description": "One PostgreSQL SELECT statement."}
         )
+        self.input_schema = self._schema.document
 
-    async def call(self, arguments: Mapping[str, Any], caller: Caller) -> tools_pb2.ToolOutput:
+    async def call(self, arguments: struct_pb2.Struct, caller: Caller) -> tools_pb2.ToolOutput:
         """Check the query, add the caller's filter, run it."""
+        query = self._schema.checked(self.name, arguments)["query"]
         owner = sql_caller(caller, self._catalog.policy)
-        statement = render(add_owner_filter(check_statement(arguments["query"], self._catalog), owner, self._catalog))
+        statement = render(add_owner_filter(check_statement(query, self._catalog), owner, self._catalog))
         result = await self._runner.run(statement, owner, within_s=deadline.remaining())
         return tools_pb2.ToolOutput(
             text=result.to_text(self._text_rows),
@@ -97,17 +104,19 @@ class ExamplesTool:
     def __init__(self, store: Examples) -> None:
         self._store = store
         words = "The question, in words."
-        self.input_schema = _object(
+        self._schema = JsonSchema(
             question={"type": "string", "minLength": 1, "maxLength": _QUESTION_LENGTH, "description": words}
         )
+        self.input_schema = self._schema.document
 
-    async def call(self, arguments: Mapping[str, Any], caller: Caller) -> tools_pb2.ToolOutput:  # noqa: ARG002 - examples are for all
-        """Look the question up."""
+    async def call(self, arguments: struct_pb2.Struct, _caller: Caller) -> tools_pb2.ToolOutput:
+        """Look the question up; examples are for all callers."""
+        question = self._schema.checked(self.name, arguments)["question"]
         try:
-            found = await self._store.nearest(arguments["question"], examples=_EXAMPLES, notes=_NOTES)
+            found = await self._store.nearest(question, examples=_EXAMPLES, notes=_NOTES)
         except (ExampleStoreError, psycopg.Error, PoolTimeout) as error:
             log.warning("examples unavailable", error=str(error))
-            raise Refusal(
+            raise ToolRefused(
                 "examples_unavailable", "There are no examples at the moment; write the query without.", retryable=True
             ) from error
         output = tools_pb2.ToolOutput(text=_examples_text(found))
@@ -128,7 +137,3 @@ def _examples_text(found: Retrieved) -> str:
     if found.notes:
         parts.append("\n".join(f"- {each.text}" for each in found.notes))
     return "\n\n".join(parts) or "There are no examples."
-
-
-def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": sorted(properties), "additionalProperties": False}

@@ -131,7 +131,7 @@ SERIES: tuple[Series, ...] = (
     Series("guard", "signalbox_guard_screenings_total", {"verdict": "BLOCK", "stage": "deterministic"}),
     Series("guard", MODEL_BUCKET, {"purpose": "security_guard", "outcome": "ok"}, traced=True),
     Series("sql_executor", RPC_BUCKET, {"method": f"/{CALL_TOOL}", "code": "OK"}, traced=True),
-    Series("sql_executor", "signalbox_sql_tool_calls_total", {"tool": "execute_db_query", "outcome": "ok"}),
+    Series("sql_executor", "signalbox_tool_calls_served_total", {"tool": "execute_db_query", "outcome": "ok"}),
     Series("sql_executor", "signalbox_sql_query_duration_seconds_count", {"outcome": "ok"}),
     Series("offline_model", "signalbox_offline_model_completions_total", {}),
 )

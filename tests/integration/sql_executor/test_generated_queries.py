@@ -11,9 +11,9 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from services.kit.tool_executor import ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.catalog import Catalog, read_catalog
-from services.sql_executor.errors import Refusal
 from services.sql_executor.execution import QueryRunner, reader_pool
 from services.sql_executor.owner_filter import add_owner_filter
 from services.sql_executor.statement import check_statement, render
@@ -92,7 +92,7 @@ class World:
         text = render(add_owner_filter(check_statement(sql, self.catalog), caller, self.catalog)) if checked else sql
         try:
             table = await self.runner.run(text, caller)
-        except Refusal as refusal:
+        except ToolRefused as refusal:
             if refusal.reason != "timeout":
                 raise AssertionError(f"{refusal.message}: {text}") from refusal
             return None

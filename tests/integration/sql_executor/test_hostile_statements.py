@@ -9,8 +9,9 @@ import psycopg
 import pytest
 import pytest_asyncio
 
+from services.kit.tool_executor import ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller
-from services.sql_executor.errors import DatabaseDown, Refusal
+from services.sql_executor.errors import DatabaseDown
 from services.sql_executor.execution import QueryRunner, reader_pool
 from tests.integration.sql_executor.conftest import ADMIN, Executor
 from tests.integration.sql_executor.fleet import CALLER, SECRET, Fleet, leaks
@@ -138,7 +139,7 @@ async def test_row_level_security_holds_without_the_check(fleet: Fleet, witness:
 async def _answer(runner: QueryRunner, text: str, caller: SqlCaller) -> str:
     try:
         return str((await runner.run(text, caller)).rows)
-    except Refusal as refusal:
+    except ToolRefused as refusal:
         return refusal.message
     except (DatabaseDown, psycopg.DataError) as error:  # psycopg itself takes no NUL
         return str(error)

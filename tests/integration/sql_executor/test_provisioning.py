@@ -12,8 +12,9 @@ import psycopg
 import pytest
 import pytest_asyncio
 
+from services.kit.tool_executor import ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller
-from services.sql_executor.errors import Refusal, UnsafeDatabase
+from services.sql_executor.errors import UnsafeDatabase
 from services.sql_executor.execution import QueryRunner, reader_pool
 from services.sql_executor.provisioning import NotApplied, apply, compare
 from services.sql_executor.server import check_database, check_secret
@@ -249,7 +250,7 @@ async def test_a_role_that_is_no_superuser_can_apply(database: str) -> None:
                 runner = QueryRunner(pool, CallerSigner(SECRET), policy.limits)
                 counted = await runner.run("SELECT count(*) FROM devices", SqlCaller(str(CALLER), is_admin=False))
                 assert counted.rows == [("13",)]
-                with pytest.raises(Refusal, match="not open to queries"):
+                with pytest.raises(ToolRefused, match="not open to queries"):
                     await runner.run("SELECT count(*) FROM admin", SqlCaller("ops", is_admin=True))
         finally:
             await superuser.execute("REASSIGN OWNED BY keeper TO postgres; DROP OWNED BY r2, p2, keeper CASCADE")

@@ -19,8 +19,9 @@ from signalbox.v1 import tools_pb2
 
 from services.kit.errors import error_detail
 from services.kit.identity import Caller, generate_keypair
+from services.kit.tool_executor import ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller
-from services.sql_executor.errors import DatabaseBusy, DatabaseDown, Refusal
+from services.sql_executor.errors import DatabaseBusy, DatabaseDown
 from services.sql_executor.example_file import ExampleEntry
 from services.sql_executor.examples import ExampleStore
 from services.sql_executor.execution import QueryRunner, reader_pool
@@ -94,7 +95,7 @@ async def test_the_token_must_name_the_tool_the_run_and_the_epoch(executor: Exec
     examples_only = executor.token(tools=frozenset({EXAMPLES_TOOL}))
     assert await _refused(executor, examples_only) == (grpc.StatusCode.PERMISSION_DENIED, "TOOL_NOT_ALLOWED")
     assert (await _refused(executor, executor.token(run_id="run-2")))[1] == "RUN_MISMATCH"
-    assert (await _refused(executor, executor.token(epoch=2)))[1] == "RUN_MISMATCH"
+    assert (await _refused(executor, executor.token(epoch=2)))[1] == "STALE_EPOCH"
     foreign = executor.token(tools=frozenset({"fetch_code"}))
     assert await _refused(executor, foreign, tool="fetch_code") == (grpc.StatusCode.NOT_FOUND, "UNKNOWN_TOOL")
     nobody = executor.token(Caller("27 OR 1=1"))
@@ -200,7 +201,7 @@ async def test_a_query_that_outlasts_its_timeout_loses_its_connection(fleet: Fle
     async with reader_pool(fleet.reader_dsn, min_size=1, max_size=1) as opened:
         runner = QueryRunner(opened, CallerSigner(SECRET), fleet_policy(statement_timeout_ms=200).limits)
         before = (await runner.run("SELECT pg_backend_pid()", USER)).rows
-        with pytest.raises(Refusal, match="ran longer than 200 ms"):
+        with pytest.raises(ToolRefused, match="ran longer than 200 ms"):
             await runner.run("SELECT public.deaf()", USER)
         await runner.aclose()
         assert (await runner.run("SELECT pg_backend_pid()", USER)).rows != before

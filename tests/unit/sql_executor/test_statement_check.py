@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.kit.identity import Caller
+from services.kit.tool_executor import ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller, hmac_pads, sql_caller
 from services.sql_executor.catalog import Catalog, ColumnInfo
-from services.sql_executor.errors import CallerUnfit, Refusal
+from services.sql_executor.errors import CallerUnfit
 from services.sql_executor.owner_filter import add_owner_filter
 from services.sql_executor.policy import Functions, Limits, SqlPolicy, TableName, load_policy
 from services.sql_executor.statement import check_statement, render
@@ -58,7 +59,7 @@ def _hostile() -> list[Hostile]:
     "hostile", _hostile(), ids=lambda hostile: hostile.sql[:60].encode("ascii", "replace").decode()
 )
 def test_a_hostile_statement_is_refused_with_its_reason(hostile: Hostile) -> None:
-    with pytest.raises(Refusal) as refusal:
+    with pytest.raises(ToolRefused) as refusal:
         check_statement(hostile.sql.replace("{backend}", "1"), _catalog())
     assert refusal.value.reason == hostile.reason
     assert refusal.value.message.endswith((".", "?"))
@@ -132,7 +133,7 @@ def test_a_table_with_hidden_columns_shows_only_the_others() -> None:
 
 
 def test_the_policy_may_allow_more_functions() -> None:
-    with pytest.raises(Refusal, match="similarity may not be called"):
+    with pytest.raises(ToolRefused, match="similarity may not be called"):
         check_statement("SELECT similarity(name, 'x') FROM devices", _catalog())
     policy = POLICY.model_copy(update={"functions": Functions(allow=["similarity"])})
     check_statement("SELECT similarity(name, 'x') FROM devices", _catalog(policy))
@@ -145,7 +146,7 @@ def test_a_refusal_says_how_to_mend_it() -> None:
         ("SELECT name FROM devices WHERE name ~ 'x'", "use LIKE or ILIKE"),
         ("SELECT d FROM devices d", "name the columns you need"),
     ):
-        with pytest.raises(Refusal) as refusal:
+        with pytest.raises(ToolRefused) as refusal:
             check_statement(sql, _catalog())
         assert words in refusal.value.message
 
@@ -156,7 +157,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     for sql in (text, f"SELECT {text}", f"SELECT name FROM devices WHERE {text}"):
         try:
             _shown(sql)
-        except Refusal as refusal:
+        except ToolRefused as refusal:
             if not refusal.reason:
                 raise AssertionError(sql) from refusal
 
