@@ -7,6 +7,7 @@ import sys
 
 BENCHMARKS = (
     "platform",
+    "saver",
     "fetch_code",
 )
 

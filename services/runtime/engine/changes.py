@@ -7,6 +7,8 @@ long the history. Items of stored lists and maps must not be changed in place; s
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -53,16 +55,21 @@ def pack_changes(
 
 
 def growth(before: Any, after: Any) -> Any | None:
-    """Returns what was added to a list or map, or None when it did not only grow."""
-    if type(before) is not type(after) or not isinstance(before, list | dict) or len(before) < SHORTEST_BASE:
+    """Returns what was added at the end of a list or map, or None when it did not only grow.
+
+    Every item is compared, by identity and without a step of the interpreter for each: histories are long.
+    """
+    if type(before) is not type(after) or not isinstance(before, list | dict):
+        return None
+    if not SHORTEST_BASE <= len(before) <= len(after):
+        return None
+    if not all(map(operator.is_, before, after)):
         return None
     if isinstance(before, list):
-        same = len(after) >= len(before) and all(old is new for old, new in zip(before, after, strict=False))
-        return after[len(before) :] if same else None
-    missing = object()
-    if any(after.get(key, missing) is not value for key, value in before.items()):
+        return after[len(before) :]
+    if not all(map(operator.is_, before.values(), after.values())):
         return None
-    return {key: value for key, value in after.items() if key not in before}
+    return dict(itertools.islice(after.items(), len(before), None))
 
 
 class History:
