@@ -24,6 +24,8 @@ SAFE_TO_RETRY: tuple[tuple[str, str], ...] = (
     ("signalbox.v1.RunService", "ListDecisions"),
     ("signalbox.v1.RunService", "CancelRun"),
     ("signalbox.v1.GuardService", "Screen"),
+    ("signalbox.v1.EvaluatorService", "EvaluateInvestigation"),
+    ("signalbox.v1.EvaluatorService", "CritiqueVerdict"),
     ("signalbox.v1.ToolExecutorService", "ListTools"),
     ("signalbox.v1.ToolExecutorService", "CallTool"),
 )
