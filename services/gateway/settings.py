@@ -34,6 +34,10 @@ class GatewaySettings(ServiceSettings):
         60, gt=0, le=3600, description="Seconds without progress after which a cut stream is given up."
     )
 
+    tls_require_client_cert: bool = Field(
+        False, description="Whether callers must show a certificate besides their token; used with TLS only."
+    )
+
     @model_validator(mode="after")
     def _one_source_of_keys(self) -> Self:
         if bool(self.jwks_url) == bool(self.jwks_file):

@@ -1,11 +1,9 @@
-"""Prometheus: the metrics endpoint and what every service counts. A service's own metrics are in its `metrics.py`."""
+"""Prometheus: what every service counts. A service's own metrics are in its `metrics.py`."""
 
 from __future__ import annotations
 
-from wsgiref.simple_server import WSGIServer
-
 from opentelemetry import trace
-from prometheus_client import Counter, Histogram, start_http_server
+from prometheus_client import Counter, Histogram
 
 from services.kit.names import METRIC_PREFIX
 
@@ -36,10 +34,3 @@ def exemplar() -> dict[str, str] | None:
     """Returns the current trace as an exemplar, or None when there is none."""
     span = trace.get_current_span().get_span_context()
     return {"trace_id": f"{span.trace_id:032x}"} if span.is_valid and span.trace_flags.sampled else None
-
-
-def serve_metrics(address: str) -> tuple[str, WSGIServer]:
-    """Serves /metrics on host:port; returns the bound address and the server, whose `shutdown()` ends it."""
-    host, _, port = address.rpartition(":")
-    server, _thread = start_http_server(int(port), addr=host)
-    return f"{host}:{server.server_port}", server

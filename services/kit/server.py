@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha import reflection
 
 from services.kit.interceptor import CallInterceptor
 from services.kit.logs import configure_logs, get_logger
-from services.kit.metrics import serve_metrics
+from services.kit.metrics_port import MetricsPort
 from services.kit.ready import write_ready_file
 from services.kit.settings import ServiceSettings, load_settings
 from services.kit.telemetry import FLUSH_TIMEOUT_MS, start_telemetry
@@ -75,7 +75,7 @@ async def _serve(name: str, settings: SettingsT, build: Build[SettingsT]) -> Non
 async def running(name: str, settings: SettingsT, build: Build[SettingsT]) -> AsyncIterator[Running]:
     """Serves inside the context; on the way out: NOT_SERVING, drain, stop the server, close what was built, flush."""
     provider = start_telemetry(name, otlp_endpoint=settings.otlp_endpoint)
-    metrics_address, metrics_server = serve_metrics(settings.metrics_listen)
+    metrics = MetricsPort(settings.metrics_listen)
     try:
         async with AsyncExitStack() as stack:
             server = _make_server(settings)
@@ -86,19 +86,21 @@ async def running(name: str, settings: SettingsT, build: Build[SettingsT]) -> As
             address = _register(server, service, settings)
             await server.start()
             await _tell(checks, service, health_pb2.HealthCheckResponse.SERVING)
+            metrics.serving = True
             if settings.ready_file:
-                write_ready_file(settings.ready_file, listen=address, metrics=metrics_address)
-            log.info("serving", address=address, metrics=metrics_address)
+                write_ready_file(settings.ready_file, listen=address, metrics=metrics.address)
+            log.info("serving", address=address, metrics=metrics.address)
             try:
-                yield Running(address, metrics_address)
+                yield Running(address, metrics.address)
             finally:
+                metrics.serving = False
                 await checks.enter_graceful_shutdown()
                 if service.drain:
                     await service.drain()
                 await server.stop(settings.shutdown_grace_s)
+                metrics.begin_close()  # while what was built is closed too
     finally:
-        metrics_server.shutdown()
-        await asyncio.to_thread(provider.force_flush, FLUSH_TIMEOUT_MS)
+        await asyncio.gather(metrics.begin_close(), asyncio.to_thread(provider.force_flush, FLUSH_TIMEOUT_MS))
 
 
 def _make_server(settings: ServiceSettings) -> grpc.aio.Server:
@@ -128,7 +130,7 @@ def _register(server: grpc.aio.Server, service: Service, settings: ServiceSettin
         credentials = grpc.ssl_server_credentials(
             [(settings.tls_key.read_bytes(), settings.tls_cert.read_bytes())],
             root_certificates=settings.tls_ca.read_bytes(),
-            require_client_auth=True,
+            require_client_auth=settings.tls_require_client_cert,
         )
         return f"{host}:{server.add_secure_port(settings.listen, credentials)}"
     return f"{host}:{server.add_insecure_port(settings.listen)}"

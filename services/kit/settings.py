@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Annotated, NoReturn, Self, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, AliasChoices, Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 EXIT_BAD_SETTINGS = 2
 ENV_PREFIX = "SIGNALBOX_"
@@ -29,7 +29,7 @@ class ServiceSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True)
 
     listen: Address = Field("127.0.0.1:0", description="Address the service listens on; port 0 picks a free one.")
-    metrics_listen: Address = Field("127.0.0.1:0", description="Address of the Prometheus endpoint /metrics.")
+    metrics_listen: Address = Field("127.0.0.1:0", description="Address, in plain HTTP, of /metrics and /healthz.")
     ready_file: Path | None = Field(None, description="File to write the bound addresses to once the service is ready.")
     otlp_endpoint: str = Field(
         "", description="OTLP/gRPC endpoint for traces, http://host:port; empty exports nothing."
@@ -45,6 +45,10 @@ class ServiceSettings(BaseSettings):
     tls_cert: Path | None = Field(None, description="PEM certificate of the service; with key and CA, mTLS is on.")
     tls_key: Path | None = Field(None, description="PEM private key of the certificate.")
     tls_ca: Path | None = Field(None, description="PEM certificates of the authority that signs the peers.")
+
+    tls_require_client_cert: bool = Field(
+        True, description="Whether callers must show a certificate of that authority; used with mTLS only."
+    )
 
     @model_validator(mode="after")
     def _tls_is_whole(self) -> Self:
@@ -62,11 +66,31 @@ def load_settings(settings_class: type[SettingsT]) -> SettingsT:
     try:
         return settings_class()
     except ValidationError as error:
-        _refuse(error)
+        _refuse([_told(settings_class, problem["loc"], problem["msg"]) for problem in error.errors()])
+    except SettingsError as error:  # a value that should be JSON and is not
+        _refuse([str(error)])
 
 
-def _refuse(error: ValidationError) -> NoReturn:
-    for problem in error.errors():
-        name = "_".join(str(part) for part in problem["loc"]).upper()
-        print(f"{ENV_PREFIX}{name}: {problem['msg']}" if name else problem["msg"], file=sys.stderr)  # noqa: T201
+def variable_of(settings_class: type[BaseSettings], name: str) -> str:
+    """Returns the environment variable that fills a field, given by its name or its alias."""
+    field = settings_class.model_fields.get(name)
+    alias = field.validation_alias if field is not None else name
+    if isinstance(alias, AliasChoices):
+        alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
+    if isinstance(alias, str):
+        return alias
+    return str(settings_class.model_config.get("env_prefix", "")) + name.upper()
+
+
+def _told(settings_class: type[BaseSettings], location: tuple[int | str, ...], message: str) -> str:
+    if not location:
+        return message
+    first, *inside = location
+    where = "".join(f" [{part}]" for part in inside)
+    return f"{variable_of(settings_class, str(first))}{where}: {message}"
+
+
+def _refuse(problems: list[str]) -> NoReturn:
+    for problem in problems:
+        print(problem, file=sys.stderr)  # noqa: T201
     raise SystemExit(EXIT_BAD_SETTINGS)

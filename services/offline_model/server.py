@@ -13,7 +13,7 @@ import uvicorn
 import uvloop
 
 from services.kit.logs import configure_logs, get_logger
-from services.kit.metrics import serve_metrics
+from services.kit.metrics_port import MetricsPort
 from services.kit.ready import write_ready_file
 from services.kit.server import Running
 from services.kit.settings import load_settings
@@ -66,7 +66,7 @@ async def _serve(settings: OfflineModelSettings) -> None:
 async def running(settings: OfflineModelSettings) -> AsyncIterator[Running]:
     """Serves inside the context; on the way out: stop accepting, finish what is in flight, flush telemetry."""
     provider = start_telemetry(NAME, otlp_endpoint=settings.otlp_endpoint)
-    metrics_address, metrics_server = serve_metrics(settings.metrics_listen)
+    metrics = MetricsPort(settings.metrics_listen)
     listener = _bind(settings.listen)
     server = _Server(
         uvicorn.Config(
@@ -84,14 +84,15 @@ async def running(settings: OfflineModelSettings) -> AsyncIterator[Running]:
         host, port = listener.getsockname()[:2]
         address = f"{host}:{port}"
         if settings.ready_file:
-            write_ready_file(settings.ready_file, listen=address, metrics=metrics_address)
-        log.info("serving", address=address, metrics=metrics_address)
-        yield Running(address, metrics_address)
+            write_ready_file(settings.ready_file, listen=address, metrics=metrics.address)
+        log.info("serving", address=address, metrics=metrics.address)
+        metrics.serving = True
+        yield Running(address, metrics.address)
     finally:
+        metrics.serving = False
         server.should_exit = True
         await serving
-        metrics_server.shutdown()
-        await asyncio.to_thread(provider.force_flush, FLUSH_TIMEOUT_MS)
+        await asyncio.gather(metrics.begin_close(), asyncio.to_thread(provider.force_flush, FLUSH_TIMEOUT_MS))
 
 
 def _bind(listen: str) -> socket.socket:

@@ -1,7 +1,6 @@
 {{/*
 Probes of one service. Health is NOT_SERVING until the service is ready and again from SIGTERM on. The kubelet's gRPC
-probe cannot present a certificate, so under mTLS the probes ask for a TCP connection: the port opens once the service
-is ready, and a pod that ends leaves its Service at once anyway.
+probe cannot present a certificate, so under mTLS the probes ask for the same health in plain HTTP, on the metrics port.
 */}}
 {{- define "signalbox.probe" -}}
 {{- if eq .service.protocol "http" }}
@@ -9,8 +8,9 @@ httpGet:
   port: http
   path: /healthz
 {{- else if include "signalbox.tlsSecret" . }}
-tcpSocket:
-  port: grpc
+httpGet:
+  port: metrics
+  path: /healthz
 {{- else }}
 grpc:
   port: {{ .service.port }}

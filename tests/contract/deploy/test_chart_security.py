@@ -55,7 +55,7 @@ def test_every_container_is_bounded(manifests: list[Manifest]) -> None:
             assert "memory" in container["resources"]["limits"]
 
 
-def test_every_service_is_probed_on_its_own_port(rendered: dict[str, list[Manifest]]) -> None:
+def test_every_service_is_probed_for_its_health(rendered: dict[str, list[Manifest]]) -> None:
     for example, manifests in rendered.items():
         for deployment in of_kind(manifests, "Deployment"):
             (container,) = containers(deployment)
@@ -65,7 +65,7 @@ def test_every_service_is_probed_on_its_own_port(rendered: dict[str, list[Manife
                 if port["name"] == "http":
                     assert probe["httpGet"] == {"port": "http", "path": "/healthz"}
                 elif example == "production":  # mTLS: the kubelet has no certificate to show
-                    assert probe["tcpSocket"] == {"port": "grpc"}
+                    assert probe["httpGet"] == {"port": "metrics", "path": "/healthz"}
                 else:
                     assert probe["grpc"] == {"port": port["containerPort"]}
             assert settings_of(deployment)["SIGNALBOX_LISTEN"]["value"] == f"0.0.0.0:{port['containerPort']}"

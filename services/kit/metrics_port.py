@@ -1,0 +1,82 @@
+"""The port for operators, in plain HTTP: /metrics for Prometheus, /healthz for probes that can show no certificate."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+from prometheus_client import make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+# How often the thread that accepts connections looks whether it is to stop; a connection wakes it at once.
+POLL_S = 0.5
+_READ = ("GET", "HEAD")
+
+
+class _Silent(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the library's
+        """A scrape every few seconds is no news."""
+
+
+class _Server(ThreadingWSGIServer):
+    def server_bind(self) -> None:
+        # The stock one asks DNS for the host's name, which can take seconds and serves nothing here.
+        self.socket.bind(self.server_address)
+        host, port = self.socket.getsockname()[:2]
+        self.server_address, self.server_name, self.server_port = (host, port), str(host), int(port)
+        self.setup_environ()
+
+
+class _ServerV6(_Server):
+    address_family = socket.AF_INET6
+
+
+class MetricsPort:
+    """Listens from the moment it is made; /healthz says 503 until `serving` is true."""
+
+    def __init__(self, listen: str) -> None:
+        host, _, port = listen.rpartition(":")
+        self.serving = False
+        self._metrics = make_wsgi_app()
+        self._server = make_server(
+            host.strip("[]"), int(port), self._answer, _ServerV6 if ":" in host else _Server, handler_class=_Silent
+        )
+        self.address = f"{host}:{self._server.server_port}"
+        self._closing: asyncio.Task[None] | None = None
+        threading.Thread(target=self._server.serve_forever, args=(POLL_S,), name="metrics", daemon=True).start()
+
+    def begin_close(self) -> asyncio.Task[None]:
+        """Begins to close the port, in a thread, as that waits for a poll; returns what to wait for."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(asyncio.to_thread(self._close))
+        return self._closing
+
+    def _close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path == "/metrics":
+            pages: Iterable[bytes] = self._metrics(environ, start_response)
+            return pages
+        if path != "/healthz":
+            return _say(start_response, "404 Not Found", "there are /metrics and /healthz")
+        if environ["REQUEST_METHOD"] not in _READ:
+            return _say(start_response, "405 Method Not Allowed", "use GET")
+        if self.serving:
+            return _say(start_response, "200 OK", "serving")
+        return _say(start_response, "503 Service Unavailable", "not serving")
+
+
+def _say(start_response: StartResponse, status: str, words: str) -> Iterable[bytes]:
+    body = f"{words}\n".encode()
+    start_response(status, [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))])
+    return [body]

@@ -1,0 +1,97 @@
+"""Who may connect to a service under TLS: peers with a certificate, and at the gateway anybody who brings a token."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from services.gateway.settings import GatewaySettings
+from services.kit.client import connect
+from services.kit.server import Service, running
+from services.kit.settings import ServiceSettings
+from tests.fixtures.certificates import Authority, Certificate
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+
+
+async def build(_settings: ServiceSettings, _stack: AsyncExitStack) -> Service:
+    """A service with nothing but its health."""
+    return Service([])
+
+
+@asynccontextmanager
+async def serving(certificate: Certificate, *, require_client_cert: bool | None = None) -> AsyncIterator[str]:
+    chosen = {} if require_client_cert is None else {"tls_require_client_cert": require_client_cert}
+    settings = ServiceSettings(**certificate.settings(), **chosen)  # type: ignore[arg-type]
+    async with running("tls", settings, build) as service:
+        yield service.address
+
+
+async def health(channel: grpc.aio.Channel) -> health_pb2.HealthCheckResponse:
+    return await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10)
+
+
+def without_certificate(address: str, authority: Path) -> grpc.aio.Channel:
+    return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(authority.read_bytes()))
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+async def test_a_peer_with_a_certificate_is_served(authority: Authority) -> None:
+    peer = ServiceSettings(**authority.issue("peer").settings())  # type: ignore[arg-type]
+    async with serving(authority.issue("service")) as address, connect(f"ipv4:{address}", peer) as channel:
+        assert (await health(channel)).status == SERVING
+
+
+async def test_an_internal_service_refuses_who_shows_no_certificate(authority: Authority) -> None:
+    certificate = authority.issue("service")
+    async with serving(certificate) as address, without_certificate(address, certificate.ca) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await health(channel)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_an_internal_service_refuses_a_certificate_of_another_authority(
+    authority: Authority, tmp_path: Path
+) -> None:
+    certificate = authority.issue("service")
+    stranger = Authority(tmp_path, "elsewhere").issue("stranger")
+    credentials = grpc.ssl_channel_credentials(
+        certificate.ca.read_bytes(), stranger.key.read_bytes(), stranger.cert.read_bytes()
+    )
+    async with serving(certificate) as address, grpc.aio.secure_channel(address, credentials) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await health(channel)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_public_port_accepts_who_shows_no_certificate(authority: Authority) -> None:
+    certificate = authority.issue("service")
+    async with (
+        serving(certificate, require_client_cert=False) as address,
+        without_certificate(address, certificate.ca) as channel,
+    ):
+        assert (await health(channel)).status == SERVING
+
+
+async def test_a_public_port_speaks_tls_all_the_same(authority: Authority) -> None:
+    async with (
+        serving(authority.issue("service"), require_client_cert=False) as address,
+        grpc.aio.insecure_channel(address) as channel,
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await health(channel)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_only_the_gateway_does_without_client_certificates_by_itself() -> None:
+    assert ServiceSettings.model_fields["tls_require_client_cert"].default is True
+    assert GatewaySettings.model_fields["tls_require_client_cert"].default is False
