@@ -1,9 +1,15 @@
-"""`signalbox demo`, which is `make run`: the platform answers questions on a real database, then everything stops."""
+"""`signalbox demo`, which is `make run`: questions to a real database, a scanner's findings about a real repository.
+
+Both go through the whole platform, and what comes of them is checked; then everything stops.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from rich.rule import Rule
@@ -14,6 +20,7 @@ from services.cli import render
 from services.cli.ask import Question, follow
 from services.cli.client import Connection, open_gateway
 from services.cli.console import Terminal
+from services.cli.demo_findings import SCENE, play_findings
 from services.cli.exit_codes import ExitCode, exit_code_of
 from services.cli.explain import explanation
 from services.cli.local.configured import stack_options
@@ -72,13 +79,8 @@ SCENES: Final = (
 
 async def demo(settings: CliSettings, terminal: Terminal) -> ExitCode:
     """Play every scene on a platform of its own; RUN_FAILED when one does not go as it should."""
-    with progress_on(terminal.err) as progress:
-        stack = LocalStack(stack_options(settings), report=progress.say)
-        await stack.__aenter__()
-    try:
-        problems = [problem for scene in SCENES for problem in await play(scene, stack, terminal)]
-    finally:
-        await stack.__aexit__(None, None, None)
+    with TemporaryDirectory(prefix="signalbox-demo-") as name:
+        problems = await _play_all(settings, Path(name), terminal)
     terminal.out.print(Rule())
     for problem in problems:
         terminal.err.print(Text(f"not as expected: {problem}", style="red"))
@@ -86,6 +88,15 @@ async def demo(settings: CliSettings, terminal: Terminal) -> ExitCode:
         return ExitCode.RUN_FAILED
     terminal.out.print(Text("All went as expected. `make up` keeps the platform running; `signalbox ask` asks it."))
     return ExitCode.OK
+
+
+async def _play_all(settings: CliSettings, folder: Path, terminal: Terminal) -> list[str]:
+    async with AsyncExitStack() as running:
+        with progress_on(terminal.err) as progress:
+            options = stack_options(settings, code_roots=(folder,))
+            stack = await running.enter_async_context(LocalStack(options, report=progress.say))
+        problems = [problem for scene in SCENES for problem in await play(scene, stack, terminal)]
+        return problems + await play_findings(SCENE, stack, folder, terminal)
 
 
 async def play(scene: Scene, stack: LocalStack, terminal: Terminal) -> list[str]:

@@ -70,13 +70,19 @@ class _Material:
 
 async def investigate(connection: Connection, wanted: Investigation, terminal: Terminal) -> ExitCode:
     """Investigates every finding of a log, and shows what came of them. Raises CliError."""
+    summary = await summarise(connection, wanted, terminal)
+    if summary.has(wanted.fail_on):
+        return ExitCode.FOUND
+    return ExitCode.RUN_FAILED if summary.failed else ExitCode.OK
+
+
+async def summarise(connection: Connection, wanted: Investigation, terminal: Terminal) -> Summary:
+    """Investigates every finding of a log, shows what came of them, and returns it. Raises CliError."""
     material = await _read(wanted)
     outcomes = await _judge(connection, wanted, material, terminal)
     summary = _sum_up(material, outcomes)
     await _write(wanted, material, summary, terminal)
-    if summary.has(wanted.fail_on):
-        return ExitCode.FOUND
-    return ExitCode.RUN_FAILED if summary.failed else ExitCode.OK
+    return summary
 
 
 async def _read(wanted: Investigation) -> _Material:
