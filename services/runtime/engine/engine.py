@@ -130,8 +130,10 @@ class Engine:
     async def _claim_loop(self) -> None:
         """Claims pending runs: at once when there is reason to think that there are some, else now and then."""
         while True:
+            # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with the event.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._limits.sweep_interval_s)
+                async with asyncio.timeout(self._limits.sweep_interval_s):
+                    await self._wake.wait()
             self._wake.clear()
             if (room := self._room()) > 0:
                 await self._unless_away(self._claim(room))
