@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -88,10 +89,13 @@ def finding(rule: str, cwe: str, file: str, text: str) -> sast_pb2.Finding:
 
 
 async def test_investigations_settle_what_the_code_settles(bench: Bench) -> None:
-    found = {}
+    # All at once: runs share the graph of research, and nothing of each other.
+    runs = {}
     for rule, cwe, file, text, *_ in FINDINGS:
         bench.finding = finding(rule, cwe, file, text)
-        ended = await bench.investigate()
+        runs[rule, text] = await bench.create("sast_investigation")
+    found = {}
+    for (rule, text), ended in zip(runs, await asyncio.gather(*map(bench.watch, runs.values())), strict=True):
         found[rule, text] = ended.verdict
         assert bool(ended.output.evidence) == (ended.verdict != "NEEDS_REVIEW"), (rule, text)
         assert not ended.run.stop_reason, (rule, text, ended.rules)

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from signalbox.v1 import sast_pb2
 
-from services.runtime.agents.code_review.finding import last_line, quoted
+from services.runtime.agents.code_review.finding import last_line, one_line, quoted
 
 EMPTY = "(nothing has been read yet)"
 
@@ -130,5 +130,5 @@ def _block(fragment: Fragment, *, shown: bool) -> str:
     if not shown:
         return f"{head} left_out/>"
     lines = fragment["content"].split("\n")
-    numbered = [f"{number} | {line}" for number, line in enumerate(lines, fragment["first_line"])]
+    numbered = [f"{number} | {one_line(line)}" for number, line in enumerate(lines, fragment["first_line"])]
     return "\n".join([f"{head}>", *numbered, "</code>"])

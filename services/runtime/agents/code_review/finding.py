@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
@@ -28,16 +29,24 @@ _LANGUAGES = {
 }
 _BY_SUFFIX = {suffix: language for language, suffixes in _LANGUAGES.items() for suffix in suffixes}
 
+# What ends a line for some readers and not for others; blanks all of them, so that quotes still match.
+_SEPARATORS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+
 
 def language_of(path: str) -> str:
     """Returns the language that a file's name tells, or an empty string."""
     return _BY_SUFFIX.get(PurePosixPath(path).suffix.removeprefix(".").lower(), "")
 
 
+def one_line(text: str) -> str:
+    """Returns a line that is one for every reader."""
+    return _SEPARATORS.sub(" ", text)
+
+
 def quoted(text: str, length: int = MESSAGE_LENGTH) -> str:
     """Returns a text as one line that can't be taken for anything but a text."""
     shown = text if len(text) <= length else text[:length] + "…"
-    return json.dumps(shown, ensure_ascii=False)
+    return json.dumps(one_line(shown), ensure_ascii=False)
 
 
 def place(location: sast_pb2.CodeLocation) -> str:
@@ -62,7 +71,7 @@ def describe(finding: sast_pb2.Finding) -> str:
         f"message: {quoted(finding.message)}",
     ]
     if finding.snippet:
-        lines += ["snippet:", *(f"| {line}" for line in finding.snippet.split("\n")[:SNIPPET_LINES])]
+        lines += ["snippet:", *(f"| {one_line(line)}" for line in finding.snippet.split("\n")[:SNIPPET_LINES])]
     lines += _places("trace", finding.trace)
     lines += _places("related", finding.related)
     return "\n".join(lines)
