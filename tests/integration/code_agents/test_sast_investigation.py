@@ -151,6 +151,15 @@ async def test_a_spent_budget_goes_to_the_circuit_breaker(bench: Bench) -> None:
     assert (ended.state, ended.verdict, ended.run.stop_reason) == ("NEEDS_REVIEW", "NEEDS_REVIEW", "budget_exhausted")
 
 
+async def test_research_leaves_room_in_the_budget_for_a_verdict(bench: Bench) -> None:
+    bench.model.respond("research", numbered(lambda n: READ if n == 0 else line_by_line(n % 10)))
+    bench.model.script("analysis", [DRAFTED])
+    bench.model.script("judge", [critique("approved")])
+    ended = await bench.investigate(model_calls=5)
+    assert len(bench.model.requests_of("research")) == 3
+    assert (ended.state, ended.verdict, ended.run.spend.model_calls) == ("SUCCEEDED", "TRUE_POSITIVE", 5)
+
+
 async def test_broken_drafts_count_as_rejections(bench: Bench) -> None:
     bench.model.script("research", [READ, ENOUGH])
     broken = [

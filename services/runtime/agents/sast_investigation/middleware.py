@@ -31,21 +31,18 @@ HISTORY_SHOWN = 100
 
 
 class ModelCallLimit(AgentMiddleware[ResearchState, ResearchTask]):
-    """Ends research in good order once it has made so many model calls."""
+    """Ends research in good order once it has made the model calls that its task allows."""
 
     state_schema = ResearchState
-
-    def __init__(self, limit: int) -> None:
-        super().__init__()
-        self._limit = limit
 
     async def awrap_model_call(
         self, request: Request, handler: Handler
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """Makes the call, or says in the model's place that there are no more."""
-        if _calls_made(request) < self._limit:
+        limit = request.runtime.context.model_calls
+        if _calls_made(request) < limit:
             return await handler(request)
-        said = AIMessage(f"The limit of {self._limit} model calls is reached.")
+        said = AIMessage(f"The limit of {limit} model calls is reached.")
         return ExtendedModelResponse(ModelResponse(result=[said]), Command(update={"ended": MODEL_CALL_LIMIT}))
 
 
@@ -83,7 +80,7 @@ class StatelessPrompt(AgentMiddleware[ResearchState, ResearchTask]):
         bank = [*task.code_bank, *new_code(task.code_bank, gathered.get("code_bank") or (), self._limits)]
         history = [*task.tool_call_history, *(gathered.get("tool_call_history") or ())]
         progress = template(__package__, "progress").substitute(
-            calls_left=self._policy.research_model_calls - made,
+            calls_left=task.model_calls - made,
             files=", ".join(quoted(file) for file in files_of(bank)) or "none",
             history="\n".join(_line(use) for use in history[-HISTORY_SHOWN:]) or "(none)",
         )

@@ -52,6 +52,7 @@ class SastInvestigationNodes:
                 finding=_finding(state),
                 source=state["source"],
                 iteration=state.get("iteration_count", 0) + 1,
+                model_calls=self._model_calls(state),
                 checklist=self._checklist(state),
                 feedback=_feedback(state),
                 code_bank=state.get("code_bank") or (),
@@ -113,6 +114,13 @@ class SastInvestigationNodes:
             as_protos(state.get("code_bank") or []),
         )
         return Critique(outcome=outcome_word(answer.outcome), missing=list(answer.missing), reason=answer.reason)
+
+    def _model_calls(self, state: SastInvestigationState) -> int:
+        """Returns how many calls research may make: what the budget leaves beside an analysis and an evaluation."""
+        allowed, spend, budget = self._policy.research_model_calls, state.get("spend"), state.get("budget")
+        if not spend or not budget or not budget["model_calls"]:
+            return allowed
+        return min(allowed, max(1, budget["model_calls"] - spend["model_calls"] - 2))
 
     def _checklist(self, state: SastInvestigationState) -> str:
         finding = _finding(state)

@@ -49,7 +49,7 @@ class Research:
         )
         middleware: list[Any] = [
             retry,
-            ModelCallLimit(policy.research_model_calls),
+            ModelCallLimit(),
             StatelessPrompt(code, model.name, policy),
             CodeGathering(code, self._limits),
         ]

@@ -38,6 +38,7 @@ class ResearchTask:
     finding: sast_pb2.Finding
     source: Source
     iteration: int
+    model_calls: int
     checklist: str
     feedback: str
     code_bank: Sequence[Fragment]
