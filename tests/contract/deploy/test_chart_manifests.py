@@ -9,6 +9,7 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
 
+from services.code_executor.settings import CodeExecutorSettings
 from tests.contract.deploy.helm import CHART, EXAMPLES, Helm, HelmError, Manifest, example_names, parse
 from tests.contract.deploy.manifests import containers, named, of_kind, pod_spec, settings_of, workloads
 
@@ -254,3 +255,26 @@ def test_a_new_service_needs_a_block_of_values_and_no_template(helm: Helm) -> No
     assert container["image"] == "signalbox-tide-table:0.1.0"
     runtime = settings_of(named(manifests, "Deployment", "signalbox-runtime"))
     assert runtime["SIGNALBOX_TIDE_TARGET"]["value"] == "dns:///signalbox-tide-table.signalbox.svc:50070"
+
+
+def test_the_agents_that_read_code_can_be_left_out(helm: Helm) -> None:
+    left_out = [
+        "services.code_executor.enabled=false",
+        "services.evaluator.enabled=false",
+        "services.runtime.targets.SIGNALBOX_CODE_EXECUTOR_TARGET=null",
+        "services.runtime.targets.SIGNALBOX_EVALUATOR_TARGET=null",
+    ]
+    manifests = helm.manifests([EXAMPLES / "minimal" / "values.yaml"], settings=left_out)
+    deployments = {manifest["metadata"]["name"] for manifest in of_kind(manifests, "Deployment")}
+    assert deployments == {f"signalbox-{name}" for name in ("gateway", "runtime", "guard", "sql-executor")}
+    runtime = settings_of(named(manifests, "Deployment", "signalbox-runtime"))
+    assert not {"SIGNALBOX_CODE_EXECUTOR_TARGET", "SIGNALBOX_EVALUATOR_TARGET"} & runtime.keys()
+
+
+def test_the_cache_of_repositories_has_room_in_its_volume(manifests: list[Manifest]) -> None:
+    executor = named(manifests, "Deployment", "signalbox-code-executor")
+    cache = settings_of(executor)["SIGNALBOX_CODE_CACHE_DIR"]["value"]
+    assert cache.startswith("/tmp/")  # noqa: S108 - the pod's own
+    (scratch,) = [volume["emptyDir"] for volume in pod_spec(executor)["volumes"] if volume["name"] == "scratch"]
+    most = CodeExecutorSettings.model_fields["code_cache_bytes"].default
+    assert int(scratch["sizeLimit"].removesuffix("Gi")) * 1024**3 >= most * 1.5
