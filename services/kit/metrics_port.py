@@ -28,6 +28,8 @@ class _Silent(WSGIRequestHandler):
 class _Server(ThreadingWSGIServer):
     def server_bind(self) -> None:
         # The stock one asks DNS for the host's name, which can take seconds and serves nothing here.
+        # Scrapes that are not long over must not keep a service that starts again from its port.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         host, port = self.socket.getsockname()[:2]
         self.server_address, self.server_name, self.server_port = (host, port), str(host), int(port)
