@@ -3,6 +3,11 @@
 SignalboxError
 ├── RunNotFound                 no such run, or another caller's
 ├── RunEnded                    the run has ended and can't be changed
+├── RunNotEnded                 the run has not ended yet
+├── CheckpointNotFound          no such checkpoint, or retention has removed it
+├── AgentGone                   the agent of a run is not installed any more
+├── ThreadNotFound              no such thread, or another caller's
+├── ThreadExists                the id of a new thread is taken
 ├── ThreadBusy                  the thread has an active run
 ├── RunQuotaExceeded: TooManyRunsAtOnce, TooManyRunsStarted
 ├── StaleAnswer                 the answer is not for the question that the run asks now
@@ -35,6 +40,41 @@ class RunEnded(SignalboxError):
 
     reason = "RUN_ENDED"
     code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class RunNotEnded(SignalboxError):
+    """The run has not ended yet."""
+
+    reason = "RUN_NOT_ENDED"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class CheckpointNotFound(SignalboxError):
+    """No such checkpoint of the run, or retention has removed it."""
+
+    reason = "CHECKPOINT_NOT_FOUND"
+    code = grpc.StatusCode.NOT_FOUND
+
+
+class AgentGone(SignalboxError):
+    """The agent of a run is not installed any more."""
+
+    reason = "AGENT_GONE"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class ThreadNotFound(SignalboxError):
+    """No such thread, or another caller's."""
+
+    reason = "THREAD_NOT_FOUND"
+    code = grpc.StatusCode.NOT_FOUND
+
+
+class ThreadExists(SignalboxError):
+    """The id of a new thread is taken."""
+
+    reason = "THREAD_EXISTS"
+    code = grpc.StatusCode.ALREADY_EXISTS
 
 
 class ThreadBusy(SignalboxError):

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from datetime import UTC
 from typing import Any
 
-from google.protobuf import timestamp_pb2
 from signalbox.v1 import maintenance_pb2, maintenance_pb2_grpc, runs_pb2
 
 from services.kit.errors import FieldViolation, InvalidRequest
@@ -19,7 +18,7 @@ from services.runtime.engine.retention import Kind, Pruner, Removal
 from services.runtime.routing.replay import Divergence, Replay, with_limits
 from services.runtime.routing.state import NOTHING_SPENT, Spend, add_spend
 from services.runtime.routing.table import Router
-from services.runtime.wire import spend_proto
+from services.runtime.wire import spend_proto, timestamp_proto
 
 # Batches of one call; a call that took minutes would outlast its caller.
 BATCHES_PER_CALL = 10
@@ -120,12 +119,10 @@ def _pruned(removals: list[Removal]) -> list[maintenance_pb2.PrunedData]:
 
 def _divergence(divergence: Divergence, spent_after: runs_pb2.Spend) -> maintenance_pb2.Divergence:
     decision = divergence.decision
-    decided = timestamp_pb2.Timestamp()
-    decided.FromDatetime(decision.decided_at)
     return maintenance_pb2.Divergence(
         run_id=decision.run_id,
         sequence=decision.sequence,
-        decide_time=decided,
+        decide_time=timestamp_proto(decision.decided_at),
         rule=decision.rule,
         destination=decision.destination,
         other_rule=divergence.other_rule,

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from signalbox.v1.maintenance_pb2_grpc import add_MaintenanceServiceServicer_to_server
 from signalbox.v1.runs_pb2_grpc import add_RunServiceServicer_to_server
+from signalbox.v1.threads_pb2_grpc import add_ThreadServiceServicer_to_server
 
 from services.kit.identity import GatewayTokenVerifier, RunTokenMinter
 from services.kit.server import Registration, Service
@@ -25,9 +26,11 @@ from services.runtime.engine.quota import CallerQuota
 from services.runtime.engine.retention import Pruner, pruning
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
+from services.runtime.engine.threads import ThreadStore
 from services.runtime.maintenance_servicer import MaintenanceServicer
 from services.runtime.servicer import RunServicer
 from services.runtime.settings import RuntimeSettings
+from services.runtime.thread_servicer import ThreadServicer
 
 
 async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
@@ -60,9 +63,13 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     verifier = GatewayTokenVerifier(settings.caller_token_public_key_file.read_text())
     servicer = RunServicer(engine, store, pool, agents, verifier, clock)
     routers = {router.name: router for agent in agents.values() for router in agent.graph.routers}
-    maintenance = MaintenanceServicer(Callers(verifier, clock), pruner, Ledger(pool), routers)
+    callers = Callers(verifier, clock)
+    maintenance = MaintenanceServicer(callers, pruner, Ledger(pool), routers)
+    versions = {name: agent.graph.version for name, agent in agents.items()}
+    threads = ThreadServicer(callers, ThreadStore(pool, shared.serde, store, versions))
     registrations = [
         Registration(add_RunServiceServicer_to_server, servicer, "signalbox.v1.RunService"),
+        Registration(add_ThreadServiceServicer_to_server, threads, "signalbox.v1.ThreadService"),
         Registration(add_MaintenanceServiceServicer_to_server, maintenance, "signalbox.v1.MaintenanceService"),
     ]
     return Service(registrations, drain=engine.drain)

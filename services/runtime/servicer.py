@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import AsyncIterator, Mapping
-from datetime import datetime
 from typing import Any
 
 import grpc
@@ -22,6 +19,7 @@ from services.runtime.engine.engine import Engine
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import ActiveRunPolicy, NewRun, RunRecord
 from services.runtime.engine.store import RunStore
+from services.runtime.page_tokens import number_place_of, page_token, time_place_of, time_token
 from services.runtime.routing.state import Budget
 from services.runtime.wire import decision_proto, event_proto, run_proto, state_of
 
@@ -89,13 +87,9 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
             agent=request.agent or None,
             state=state_of(request.state),
             thread_id=request.thread_id or None,
-            before=_run_cursor(request.page_token),
+            before=time_place_of(request.page_token),
         )
-        token = (
-            _page_token(f"{runs[limit - 1].created_at.isoformat()} {runs[limit - 1].run_id}")
-            if len(runs) > limit
-            else ""
-        )
+        token = time_token(runs[limit - 1].created_at, runs[limit - 1].run_id) if len(runs) > limit else ""
         return runs_pb2.ListRunsResponse(runs=[run_proto(run) for run in runs[:limit]], next_page_token=token)
 
     async def CancelRun(self, request: runs_pb2.CancelRunRequest, context: Context) -> runs_pb2.CancelRunResponse:
@@ -115,14 +109,14 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         """Lists a run's decisions in order."""
         await self._store.get(request.run_id, self._caller(context))
         limit = request.page_size or DECISIONS_PAGE
-        after = _decision_cursor(request.page_token)
+        after = number_place_of(request.page_token)
         async with self._pool.connection() as connection:
             cursor = connection.cursor(row_factory=dict_row)
             await cursor.execute(
                 query("list_decisions"), {"run_id": request.run_id, "after": after, "limit": limit + 1}
             )
             rows = await cursor.fetchall()
-        token = _page_token(str(rows[limit - 1]["sequence"])) if len(rows) > limit else ""
+        token = page_token(str(rows[limit - 1]["sequence"])) if len(rows) > limit else ""
         decisions = [decision_proto(row) for row in rows[:limit]]
         return runs_pb2.ListDecisionsResponse(decisions=decisions, next_page_token=token)
 
@@ -178,38 +172,3 @@ def _budget(asked: caller_pb2.Budget, default: Budget) -> Budget:
         tokens=asked.tokens or default["tokens"],
         wall_time_s=float(asked.wall_time_s) or default["wall_time_s"],
     )
-
-
-def _page_token(cursor: str) -> str:
-    return base64.urlsafe_b64encode(cursor.encode()).decode()
-
-
-def _cursor(token: str) -> str:
-    try:
-        return base64.urlsafe_b64decode(token.encode()).decode()
-    except (binascii.Error, ValueError) as error:
-        raise _not_a_token() from error
-
-
-def _run_cursor(token: str) -> tuple[datetime, str] | None:
-    if not token:
-        return None
-    created, _, run_id = _cursor(token).partition(" ")
-    try:
-        return datetime.fromisoformat(created), run_id
-    except ValueError as error:
-        raise _not_a_token() from error
-
-
-def _decision_cursor(token: str) -> int:
-    if not token:
-        return 0
-    cursor = _cursor(token)
-    if not cursor.isdecimal() or len(cursor) > 18:
-        raise _not_a_token()
-    return int(cursor)
-
-
-def _not_a_token() -> InvalidRequest:
-    violation = FieldViolation("page_token", "not a token that this call returned")
-    return InvalidRequest("the page token is not one of this call's", violations=[violation])

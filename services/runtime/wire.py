@@ -41,16 +41,18 @@ def run_proto(run: RunRecord) -> runs_pb2.Run:
         budget=_budget(run.budget),
         spend=spend_proto(run.spend),
         epoch=run.epoch,
-        create_time=_timestamp(run.created_at),
-        start_time=_timestamp(run.started_at),
-        end_time=_timestamp(run.ended_at),
+        create_time=timestamp_proto(run.created_at),
+        start_time=timestamp_proto(run.started_at),
+        end_time=timestamp_proto(run.ended_at),
         trace_id=run.traceparent.split("-")[1] if run.traceparent else "",
     )
 
 
 def event_proto(event: Event, run: RunRecord | None) -> runs_pb2.RunEvent:
     """Returns an event; `run` is the run as it ended, or as it asks its question."""
-    proto = runs_pb2.RunEvent(sequence=event.sequence, run_id=event.run_id, event_time=_timestamp(event.created_at))
+    proto = runs_pb2.RunEvent(
+        sequence=event.sequence, run_id=event.run_id, event_time=timestamp_proto(event.created_at)
+    )
     payload = event.payload or {}
     if event.kind == "run_ended":
         proto.run_ended.CopyFrom(runs_pb2.RunEnded(run=run_proto(run) if run else None))
@@ -83,10 +85,11 @@ def decision_proto(row: Mapping[str, Any]) -> runs_pb2.Decision:
         rule=row["rule"],
         destination=row["destination"],
         rejected_rules=[
-            runs_pb2.TriedRule(rule=tried["rule"], grounds=_struct(tried["grounds"])) for tried in row["rejected_rules"]
+            runs_pb2.TriedRule(rule=tried["rule"], grounds=struct_proto(tried["grounds"]))
+            for tried in row["rejected_rules"]
         ],
-        grounds=_struct(row["grounds"]),
-        facts=_struct(row["facts"]),
+        grounds=struct_proto(row["grounds"]),
+        facts=struct_proto(row["facts"]),
         policy_version=row["policy_version"],
         checkpoint_id=row["checkpoint_id"],
         trace_id=row["trace_id"],
@@ -94,7 +97,7 @@ def decision_proto(row: Mapping[str, Any]) -> runs_pb2.Decision:
         node=row["node"],
         node_elapsed_ms=row["node_elapsed_ms"],
         calls=_calls(row["calls"]),
-        decide_time=_timestamp(datetime.fromisoformat(decided_at) if isinstance(decided_at, str) else decided_at),
+        decide_time=timestamp_proto(datetime.fromisoformat(decided_at) if isinstance(decided_at, str) else decided_at),
     )
 
 
@@ -141,11 +144,12 @@ def _input_request(asked: InputRequest) -> runs_pb2.InputRequest:
         input_request_id=asked.input_request_id,
         question=asked.question,
         options=asked.options,
-        expire_time=_timestamp(asked.expires_at),
+        expire_time=timestamp_proto(asked.expires_at),
     )
 
 
-def _timestamp(moment: datetime | None) -> timestamp_pb2.Timestamp | None:
+def timestamp_proto(moment: datetime | None) -> timestamp_pb2.Timestamp | None:
+    """Returns a moment; None stays unset."""
     if moment is None:
         return None
     stamp = timestamp_pb2.Timestamp()
@@ -153,7 +157,8 @@ def _timestamp(moment: datetime | None) -> timestamp_pb2.Timestamp | None:
     return stamp
 
 
-def _struct(values: Mapping[str, Any]) -> struct_pb2.Struct:
+def struct_proto(values: Mapping[str, Any]) -> struct_pb2.Struct:
+    """Returns JSON values by name."""
     struct = struct_pb2.Struct()
     struct.update(values)
     return struct

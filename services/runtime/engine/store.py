@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -118,6 +118,15 @@ class RunStore:
             for run_id in active:
                 await connection.execute(query("cancel_run"), {"run_id": run_id})
         return await self._insert(connection, {**parameters, "owner": None if active else parameters["owner"]})
+
+    async def create_pending(self, connection: AsyncConnection[Any], new: NewRun) -> RunRecord:
+        """Creates a pending run without a request id, in the caller's transaction.
+
+        Raises TooManyRunsAtOnce, TooManyRunsStarted.
+        """
+        created = await self._insert(connection, self._parameters_of(replace(new, request_id=None), claim=False))
+        assert created is not None, "only a known request creates nothing"  # noqa: S101 - an invariant of create_run.sql
+        return created
 
     async def _found(self, connection: AsyncConnection[Any], new: NewRun) -> RunRecord:
         parameters = {"subject": new.caller.subject, "request_id": new.request_id}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from typing import Any
 
 import grpc
@@ -12,21 +11,17 @@ import pytest
 from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import maintenance_pb2, maintenance_pb2_grpc
 
-from services.kit.identity import Caller, CallerTokenMinter, GatewayTokenVerifier, bearer_metadata, generate_keypair
-from services.kit.server import Registration, Service, running
-from services.kit.settings import ServiceSettings
+from services.kit.server import Registration
 from services.runtime.callers import Callers
-from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.ledger import Ledger
 from services.runtime.engine.retention import Pruner
 from services.runtime.engine.serde import make_serde
 from services.runtime.maintenance_servicer import MaintenanceServicer
 from tests.fixtures.refusals import refusal
-from tests.fixtures.replica import TOKENS_PER_COUNT, CountingPolicy, Replica, counting_router
+from tests.fixtures.replica import TOKENS_PER_COUNT, CountingPolicy, Replica, counting_router, gateway_word, serving
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 
-KEYS = generate_keypair()
 ROUTER = counting_router(CountingPolicy())
 
 
@@ -41,24 +36,19 @@ async def maintenance(
 ) -> AsyncIterator[maintenance_pb2_grpc.MaintenanceServiceAsyncStub]:
     """The service alone."""
 
-    async def build(_settings: ServiceSettings, _stack: AsyncExitStack) -> Service:
-        callers = Callers(GatewayTokenVerifier(KEYS.public_pem), ClockWatch(0))
+    def make(callers: Callers) -> Registration:
         pruner = Pruner(platform_pool, CheckpointHistory(platform_pool, make_serde()), {}, batch=1)
         servicer = MaintenanceServicer(callers, pruner, Ledger(platform_pool), {ROUTER.name: ROUTER})
         add = maintenance_pb2_grpc.add_MaintenanceServiceServicer_to_server
-        return Service([Registration(add, servicer, "signalbox.v1.MaintenanceService")])
+        return Registration(add, servicer, "signalbox.v1.MaintenanceService")
 
-    async with (
-        running("runtime", ServiceSettings(shutdown_grace_s=1), build) as serving,
-        grpc.aio.insecure_channel(serving.address) as channel,
-    ):
+    async with serving(make) as channel:
         yield maintenance_pb2_grpc.MaintenanceServiceStub(channel)
 
 
 def auth(*roles: str) -> tuple[tuple[str, str], ...]:
     """The gateway's word about a caller."""
-    minted = CallerTokenMinter(KEYS.private_pem, ttl_s=60).mint(Caller("op", frozenset(roles)))
-    return (bearer_metadata(minted),)
+    return gateway_word("op", *roles)
 
 
 async def counted(replica: Replica, until: int) -> str:

@@ -127,7 +127,8 @@ async def test_decisions_go_by_their_own_age_but_never_those_of_a_run_under_way(
         await connection.execute("UPDATE decisions SET run_id = %s WHERE run_id = %s", [old, run.run_id])
         await connection.execute("DELETE FROM run_events")
         await connection.execute(
-            "UPDATE runs SET run_id = %s, state = 'PENDING', ended_at = NULL WHERE run_id = %s", [old, run.run_id]
+            "UPDATE runs SET run_id = %s, state = 'AWAITING_INPUT', ended_at = NULL WHERE run_id = %s",
+            [old, run.run_id],
         )
         assert await everything(pruner) == await pruner.due() == []
         await connection.execute("UPDATE runs SET state = 'SUCCEEDED', ended_at = now() WHERE run_id = %s", [old])

@@ -1,0 +1,109 @@
+"""A checkpoint as people read it: where the run stands, what goes on from there, and the state in plain values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.types import Send
+from pydantic import BaseModel
+
+START = "__start__"
+TASKS = "__pregel_tasks"
+# LangGraph's channel that a node waits on; writing to it makes the node run next.
+BRANCH = "branch:to:"
+DEEPEST = 20
+
+
+@dataclass(frozen=True)
+class CheckpointSummary:
+    """A checkpoint without its state. Step -1 is the input."""
+
+    checkpoint_id: str
+    step: int
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of a run at a checkpoint, in plain values."""
+
+    checkpoint: CheckpointSummary
+    next_nodes: tuple[str, ...]
+    values: dict[str, Any]
+
+
+def summary_of(found: CheckpointTuple) -> CheckpointSummary:
+    """Returns what there is to say of a checkpoint without its state."""
+    checkpoint = found.checkpoint
+    return CheckpointSummary(checkpoint["id"], found.metadata.get("step", 0), datetime.fromisoformat(checkpoint["ts"]))
+
+
+def snapshot_of(found: CheckpointTuple) -> Snapshot:
+    """Returns a checkpoint in plain values."""
+    values = {name: readable(value) for name, value in state_values(found).items()}
+    return Snapshot(summary_of(found), tuple(sorted(pending_nodes(found))), values)
+
+
+def state_values(found: CheckpointTuple) -> Mapping[str, Any]:
+    """Returns the state fields of a checkpoint; before the first step, those of the input."""
+    values = found.checkpoint["channel_values"]
+    given = values.get(START)
+    fields = {name: value for name, value in values.items() if not name.startswith((BRANCH, "__"))}
+    return {**fields, **given} if isinstance(given, Mapping) else fields
+
+
+def pending_nodes(found: CheckpointTuple) -> set[str]:
+    """Returns the nodes that go on from a checkpoint; `__start__` when the graph has not begun."""
+    checkpoint = found.checkpoint
+    values, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
+    nodes = {START} if START in values else set()
+    for channel in values:
+        if channel.startswith(BRANCH):
+            node = channel.removeprefix(BRANCH)
+            seen = checkpoint["versions_seen"].get(node, {}).get(channel)
+            if seen is None or versions[channel] > seen:  # type: ignore[operator]
+                nodes.add(node)
+    return nodes | {sent.node for sent in values.get(TASKS) or () if isinstance(sent, Send)}
+
+
+def written_nodes(found: CheckpointTuple) -> set[str]:
+    """Returns the nodes that tasks have already asked for, in a step that is not complete yet."""
+    nodes = set()
+    for _task, channel, value in found.pending_writes or ():
+        if channel.startswith(BRANCH):
+            nodes.add(channel.removeprefix(BRANCH))
+        elif channel == TASKS and isinstance(value, Send):
+            nodes.add(value.node)
+    return nodes
+
+
+def readable(value: Any, depth: int = 0) -> Any:
+    """Returns a value as JSON has it: messages as role and content, bytes as their number, what is unknown as text."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    if depth >= DEEPEST:
+        return str(value)
+    if isinstance(value, BaseMessage):
+        value = _message(value)
+    elif isinstance(value, BaseModel):
+        value = value.model_dump()
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = dataclasses.asdict(value)
+    if isinstance(value, Mapping):
+        return {str(key): readable(each, depth + 1) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [readable(each, depth + 1) for each in value]
+    return str(value)
+
+
+def _message(message: BaseMessage) -> dict[str, Any]:
+    asked = [{"tool": call["name"], "arguments": call["args"]} for call in getattr(message, "tool_calls", ())]
+    return {"role": message.type, "content": message.text, **({"tool_calls": asked} if asked else {})}

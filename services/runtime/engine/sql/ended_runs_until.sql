@@ -1,0 +1,4 @@
+SELECT run_id::text FROM runs
+WHERE subject = %(subject)s AND thread_id = %(thread_id)s AND ended_at IS NOT NULL
+    AND (created_at, run_id) <= (%(created_at)s, %(run_id)s::uuid) AND (%(inclusive)s OR run_id <> %(run_id)s::uuid)
+ORDER BY created_at, run_id

@@ -1,0 +1,258 @@
+"""Threads: the runs that share a conversation. A thread belongs to its caller and is nobody else's to see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import orjson
+import ormsgpack
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from psycopg import AsyncConnection
+from psycopg.rows import class_row, dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from services.kit.identity import Caller
+from services.runtime.engine.changes import pack_changes
+from services.runtime.engine.history import CheckpointHistory
+from services.runtime.engine.queries import query
+from services.runtime.engine.records import NewRun, RunRecord
+from services.runtime.engine.snapshot import START, CheckpointSummary, Snapshot, snapshot_of, state_values, summary_of
+from services.runtime.engine.store import RunStore, uuid7
+from services.runtime.errors import (
+    AgentGone,
+    CheckpointNotFound,
+    RunNotEnded,
+    RunNotFound,
+    ThreadBusy,
+    ThreadExists,
+    ThreadNotFound,
+)
+from services.runtime.routing.state import NOTHING_SPENT
+
+RUNS_SHOWN = 100
+
+
+@dataclass(frozen=True)
+class ThreadRecord:
+    """A thread and what its runs come to."""
+
+    thread_id: str
+    created_at: datetime
+    run_count: int
+    latest_run_at: datetime
+    active_run_id: str | None
+
+
+@dataclass(frozen=True)
+class Fork:
+    """What to make a new thread of: history up to a run, or up to before it and a checkpoint of it to go on from."""
+
+    thread_id: str
+    run_id: str
+    checkpoint_id: str | None = None
+    new_thread_id: str | None = None
+    traceparent: str = ""
+
+
+class ThreadStore:
+    """Threads in the database; `graph_versions` by agent are those that are installed."""
+
+    def __init__(
+        self,
+        pool: AsyncConnectionPool[Any],
+        serde: SerializerProtocol,
+        runs: RunStore,
+        graph_versions: Mapping[str, str],
+    ) -> None:
+        self._pool = pool
+        self._serde = serde
+        self._history = CheckpointHistory(pool, serde)
+        self._runs = runs
+        self._graph_versions = graph_versions
+
+    async def select(
+        self, caller: Caller, *, limit: int, before: tuple[datetime, str] | None = None
+    ) -> list[ThreadRecord]:
+        """Returns the caller's threads, newest first."""
+        async with self._pool.connection() as connection:
+            return await self._select(connection, caller, limit=limit, before=before)
+
+    async def get(self, caller: Caller, thread_id: str) -> ThreadRecord:
+        """Returns a thread. Raises ThreadNotFound."""
+        async with self._pool.connection() as connection:
+            return await self._get(connection, caller, thread_id)
+
+    async def runs(self, caller: Caller, thread_id: str) -> list[RunRecord]:
+        """Returns the latest runs of a thread, newest first, without input and output."""
+        return await self._runs.select(_owner(caller), limit=RUNS_SHOWN, thread_id=thread_id)
+
+    async def state(
+        self, caller: Caller, thread_id: str, run_id: str, checkpoint_id: str | None
+    ) -> tuple[Snapshot, list[CheckpointSummary]]:
+        """Returns the state of a run at a checkpoint, by default the latest, and the checkpoints there are.
+
+        Raises RunNotFound, CheckpointNotFound.
+        """
+        await self._run(caller, thread_id, run_id)
+        config: Any = {"configurable": {"thread_id": run_id, "checkpoint_ns": ""}}
+        newest_first = self._history.select(config, metadata_filter=None, before=None, limit=None)
+        found = [checkpoint async for checkpoint in newest_first]
+        wanted = next((each for each in found if checkpoint_id in (None, each.checkpoint["id"])), None)
+        if wanted is None:
+            raise _no_checkpoint(run_id, checkpoint_id)
+        return snapshot_of(wanted), [summary_of(each) for each in reversed(found)]
+
+    async def fork(self, caller: Caller, fork: Fork) -> tuple[ThreadRecord, RunRecord | None]:
+        """Makes a thread of another's history, and from a checkpoint a run that goes on from there.
+
+        Raises RunNotFound, RunNotEnded, CheckpointNotFound, AgentGone, ThreadExists, RunQuotaExceeded.
+        """
+        run = await self._run(caller, fork.thread_id, fork.run_id)
+        checkpoint = await self._checkpoint(run, fork.checkpoint_id) if fork.checkpoint_id else None
+        if checkpoint is None and not run.state.ended:
+            raise RunNotEnded(f"run {run.run_id} has not ended; name a checkpoint to fork from, or wait")
+        thread_id = fork.new_thread_id or uuid7()
+        continued = None
+        async with self._pool.connection() as connection, connection.transaction():
+            parameters = {"subject": caller.subject, "thread_id": thread_id}
+            cursor = await connection.execute(query("new_thread"), parameters)
+            if await cursor.fetchone() is None:
+                raise ThreadExists(f"there is a thread {thread_id!r} already; name another")
+            await self._copy_runs(connection, run, thread_id, inclusive=checkpoint is None)
+            if checkpoint is not None:
+                new = self._continuing(run, caller, thread_id, fork.traceparent)
+                continued = await self._continue(connection, new, checkpoint)
+            return await self._get(connection, caller, thread_id), continued
+
+    async def delete(self, caller: Caller, thread_id: str) -> tuple[int, int]:
+        """Deletes a thread; returns how many runs went, and how many decisions were blanked.
+
+        Raises ThreadNotFound, ThreadBusy.
+        """
+        parameters = {"subject": caller.subject, "thread_id": thread_id}
+        async with self._pool.connection() as connection, connection.transaction():
+            # Taken by whoever creates a run in the thread: none can begin while it goes.
+            await connection.execute(query("lock_thread"), parameters)
+            thread = await self._get(connection, caller, thread_id)
+            if thread.active_run_id:
+                raise ThreadBusy(
+                    f"thread {thread_id!r} has an active run; wait for it or cancel it",
+                    metadata={"active_run_id": thread.active_run_id},
+                )
+            cursor = await connection.execute(query("delete_thread"), parameters)
+            run_count, decision_count = await cursor.fetchone() or (0, 0)
+        return run_count, decision_count
+
+    async def _select(
+        self,
+        connection: AsyncConnection[Any],
+        caller: Caller,
+        *,
+        limit: int,
+        thread_id: str | None = None,
+        before: tuple[datetime, str] | None = None,
+    ) -> list[ThreadRecord]:
+        before_created, before_thread_id = before or (None, None)
+        parameters = {
+            "subject": caller.subject,
+            "thread_id": thread_id,
+            "before_created": before_created,
+            "before_thread_id": before_thread_id,
+            "limit": limit,
+        }
+        cursor = connection.cursor(row_factory=class_row(ThreadRecord))
+        await cursor.execute(query("list_threads"), parameters)
+        return await cursor.fetchall()
+
+    async def _get(self, connection: AsyncConnection[Any], caller: Caller, thread_id: str) -> ThreadRecord:
+        found = await self._select(connection, caller, limit=1, thread_id=thread_id)
+        if not found:
+            raise ThreadNotFound(f"there is no thread {thread_id!r} of this caller")
+        return found[0]
+
+    async def _run(self, caller: Caller, thread_id: str, run_id: str) -> RunRecord:
+        run = await self._runs.get(run_id, _owner(caller))
+        if run.thread_id != thread_id:
+            raise RunNotFound(f"there is no run {run_id} in thread {thread_id!r}", metadata={"run_id": run_id})
+        return run
+
+    async def _checkpoint(self, run: RunRecord, checkpoint_id: str) -> CheckpointTuple:
+        found = await self._history.load(run.run_id, "", checkpoint_id)
+        if found is None:
+            raise _no_checkpoint(run.run_id, checkpoint_id)
+        return found
+
+    async def _copy_runs(
+        self, connection: AsyncConnection[Any], run: RunRecord, thread_id: str, *, inclusive: bool
+    ) -> None:
+        parameters = {
+            "subject": run.caller.subject,
+            "thread_id": run.thread_id,
+            "created_at": run.created_at,
+            "run_id": run.run_id,
+            "inclusive": inclusive,
+        }
+        cursor = await connection.execute(query("ended_runs_until"), parameters)
+        sources = [run_id for (run_id,) in await cursor.fetchall()]
+        targets = [uuid7() for _ in sources]
+        await connection.execute(query("copy_runs"), {"thread_id": thread_id, "sources": sources, "targets": targets})
+
+    def _continuing(self, run: RunRecord, caller: Caller, thread_id: str, traceparent: str) -> NewRun:
+        if run.agent not in self._graph_versions:
+            raise AgentGone(f"no agent {run.agent!r} runs here")
+        return NewRun(
+            agent=run.agent,
+            graph_version=self._graph_versions[run.agent],
+            # With the rights that the caller has now, not those of then.
+            caller=caller,
+            input=run.input,
+            budget=run.budget,
+            correlation_id=run.correlation_id,
+            thread_id=thread_id,
+            traceparent=traceparent,
+        )
+
+    async def _continue(self, connection: AsyncConnection[Any], new: NewRun, source: CheckpointTuple) -> RunRecord:
+        """Creates a pending run whose only checkpoint is another run's, told whose it is now."""
+        run = await self._runs.create_pending(connection, new)
+        values = _renamed(source.checkpoint["channel_values"], run.run_id)
+        # What tasks had written on top of it belongs to the step that is to be done anew.
+        body = {name: value for name, value in source.checkpoint.items() if name != "channel_values"}
+        row = {
+            "thread_id": run.run_id,
+            "checkpoint_ns": "",
+            "checkpoint_id": source.checkpoint["id"],
+            "parent_checkpoint_id": None,
+            "body": ormsgpack.packb(body),
+            "changes": pack_changes(self._serde, values, source.checkpoint["channel_versions"], {}),
+            "metadata": orjson.dumps({**source.metadata, "run_id": run.run_id}).decode(),
+        }
+        await connection.execute(query("put_checkpoint"), row)
+        spend = state_values(source).get("spend") or NOTHING_SPENT
+        cursor = connection.cursor(row_factory=dict_row)
+        await cursor.execute(query("continue_run"), {**spend, "run_id": run.run_id})
+        row_now = await cursor.fetchone()
+        return RunRecord.of(row_now) if row_now else run
+
+
+def _owner(caller: Caller) -> Caller:
+    # What a caller says in a thread is not for operators either.
+    return replace(caller, roles=frozenset())
+
+
+def _renamed(values: Mapping[str, Any], run_id: str) -> dict[str, Any]:
+    renamed = dict(values)
+    if "run_id" in renamed:
+        renamed["run_id"] = run_id
+    if isinstance(given := renamed.get(START), dict):
+        renamed[START] = {**given, "run_id": run_id}
+    return renamed
+
+
+def _no_checkpoint(run_id: str, checkpoint_id: str | None) -> CheckpointNotFound:
+    which = f"checkpoint {checkpoint_id}" if checkpoint_id else "checkpoint"
+    return CheckpointNotFound(f"run {run_id} has no {which}; retention may have removed it")

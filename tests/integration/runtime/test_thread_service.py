@@ -1,0 +1,121 @@
+"""ThreadService over gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import json_format
+from psycopg_pool import AsyncConnectionPool
+from signalbox.v1 import runs_pb2, threads_pb2, threads_pb2_grpc
+
+from services.kit.server import Registration
+from services.runtime.callers import Callers
+from services.runtime.engine.serde import make_serde
+from services.runtime.engine.store import RunStore
+from services.runtime.engine.threads import ThreadStore
+from services.runtime.thread_servicer import ThreadServicer
+from tests.fixtures.refusals import refusal
+from tests.fixtures.replica import Replica, gateway_word, serving
+from tests.integration.runtime.conftest import StartReplica, ended, new_run
+
+MINE = gateway_word("27")
+
+
+@pytest.fixture
+async def threads(
+    platform_pool: AsyncConnectionPool[Any], first: RunStore
+) -> AsyncIterator[threads_pb2_grpc.ThreadServiceAsyncStub]:
+    """The service alone."""
+
+    def make(callers: Callers) -> Registration:
+        store = ThreadStore(platform_pool, make_serde(), first, {"counting": "1"})
+        add = threads_pb2_grpc.add_ThreadServiceServicer_to_server
+        return Registration(add, ThreadServicer(callers, store), "signalbox.v1.ThreadService")
+
+    async with serving(make) as channel:
+        yield threads_pb2_grpc.ThreadServiceStub(channel)
+
+
+@pytest.fixture
+async def replica(start_replica: StartReplica) -> Replica:
+    return await start_replica()
+
+
+async def counted(replica: Replica, thread_id: str) -> str:
+    """A run of a thread that has counted to two."""
+    run, _ = await replica.engine.create(new_run(thread_id=thread_id, until=2))
+    await asyncio.wait_for(ended(replica, run), 30)
+    return run.run_id
+
+
+async def test_threads_are_listed_page_by_page(
+    replica: Replica, threads: threads_pb2_grpc.ThreadServiceAsyncStub
+) -> None:
+    for name in ("a", "b", "c"):
+        await counted(replica, name)
+    request = threads_pb2.ListThreadsRequest(page_size=2)
+    pages: list[list[str]] = []
+    while not pages or request.page_token:
+        response = await threads.ListThreads(request, metadata=MINE)
+        pages.append([thread.thread_id for thread in response.threads])
+        request.page_token = response.next_page_token
+    assert pages == [["c", "b"], ["a"]]
+    request.page_token = "nonsense"
+    detail = await refusal(threads.ListThreads(request, metadata=MINE))
+    assert (detail.code, detail.violations[0].field) == (grpc.StatusCode.INVALID_ARGUMENT, "page_token")
+
+
+async def test_a_thread_its_runs_and_their_state_are_read_back(
+    replica: Replica, threads: threads_pb2_grpc.ThreadServiceAsyncStub
+) -> None:
+    run_id = await counted(replica, "talk")
+    found = await threads.GetThread(threads_pb2.GetThreadRequest(thread_id="talk"), metadata=MINE)
+    assert (found.thread.thread_id, found.thread.run_count) == ("talk", 1)
+    assert [(run.run_id, run.state) for run in found.runs] == [(run_id, runs_pb2.RUN_STATE_SUCCEEDED)]
+
+    request = threads_pb2.GetThreadStateRequest(thread_id="talk", run_id=run_id)
+    latest = await threads.GetThreadState(request, metadata=MINE)
+    assert [each.step for each in latest.checkpoints] == [-1, 0, 1, 2, 3]
+    assert json_format.MessageToDict(latest.state.values)["counts"] == [1, 2]
+    request.checkpoint_id = latest.checkpoints[2].checkpoint_id
+    earlier = await threads.GetThreadState(request, metadata=MINE)
+    assert (list(earlier.state.next_nodes), earlier.state.checkpoint) == (["count"], latest.checkpoints[2])
+
+
+async def test_a_thread_is_forked_and_deleted(
+    replica: Replica, threads: threads_pb2_grpc.ThreadServiceAsyncStub
+) -> None:
+    run_id = await counted(replica, "talk")
+    state = await threads.GetThreadState(
+        threads_pb2.GetThreadStateRequest(thread_id="talk", run_id=run_id), metadata=MINE
+    )
+    plain = await threads.ForkThread(threads_pb2.ForkThreadRequest(thread_id="talk", run_id=run_id), metadata=MINE)
+    assert (plain.thread.run_count, plain.HasField("run")) == (1, False)
+    request = threads_pb2.ForkThreadRequest(
+        thread_id="talk", run_id=run_id, checkpoint_id=state.checkpoints[1].checkpoint_id, new_thread_id="fork"
+    )
+    forked = await threads.ForkThread(request, metadata=MINE)
+    assert (forked.thread.thread_id, forked.thread.active_run_id) == ("fork", forked.run.run_id)
+    detail = await refusal(threads.ForkThread(request, metadata=MINE))
+    assert (detail.code, detail.reason) == (grpc.StatusCode.ALREADY_EXISTS, "THREAD_EXISTS")
+
+    gone = await threads.DeleteThread(threads_pb2.DeleteThreadRequest(thread_id="talk"), metadata=MINE)
+    assert (gone.run_count, gone.decision_count) == (1, 2)
+
+
+async def test_to_a_stranger_a_thread_is_not_there(
+    replica: Replica, threads: threads_pb2_grpc.ThreadServiceAsyncStub
+) -> None:
+    run_id = await counted(replica, "talk")
+    stranger = gateway_word("28", "operator")
+    for call in (
+        threads.GetThread(threads_pb2.GetThreadRequest(thread_id="talk"), metadata=stranger),
+        threads.GetThreadState(threads_pb2.GetThreadStateRequest(thread_id="talk", run_id=run_id), metadata=stranger),
+        threads.ForkThread(threads_pb2.ForkThreadRequest(thread_id="talk", run_id=run_id), metadata=stranger),
+        threads.DeleteThread(threads_pb2.DeleteThreadRequest(thread_id="talk"), metadata=stranger),
+    ):
+        assert (await refusal(call)).code is grpc.StatusCode.NOT_FOUND
