@@ -267,6 +267,8 @@ async def test_a_replica_that_hands_over_during_research_loses_none_of_it(make_b
         assert ended.run.epoch == 2
         assert (ended.state, ended.verdict) == ("SUCCEEDED", "TRUE_POSITIVE")
         assert list(ended.output.fetched_files) == ["app/db.py", "app/web.py"]
+        # What was spent before the hand-over is part of the run's spend.
+        assert (ended.run.spend.model_calls, ended.run.spend.tool_calls) == (5, 2)
         # The two calls whose steps were saved are not made again.
         assert len(bench.model.requests_of("research")) == 4
         told = "\n".join(message["content"] for message in bench.model.requests_of("research")[3].messages)

@@ -6,7 +6,8 @@ All of it wraps: a hook before or after the model would be a node of the graph, 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 from langchain.agents.middleware import AgentMiddleware, ExtendedModelResponse, ModelRequest, ModelResponse
@@ -23,6 +24,8 @@ from services.runtime.agents.sast_investigation.policy import SastInvestigationP
 from services.runtime.agents.sast_investigation.state import ToolUse
 from services.runtime.agents.sast_investigation.task import MODEL_CALL_LIMIT, TOOLS, ResearchState, ResearchTask
 from services.runtime.chat_model import recorded_call
+from services.runtime.routing.calls import collecting, note
+from services.runtime.routing.recorder import CallRecord
 
 Request = ModelRequest[ResearchTask]
 Handler = Callable[[Request], Awaitable[ModelResponse[Any]]]
@@ -58,7 +61,7 @@ class StatelessPrompt(AgentMiddleware[ResearchState, ResearchTask]):
         self._model = model
         self._policy = policy
 
-    async def awrap_model_call(self, request: Request, handler: Handler) -> ModelResponse[Any]:
+    async def awrap_model_call(self, request: Request, handler: Handler) -> ExtendedModelResponse[Any]:
         """Makes the call with the prompt of this moment, and records it."""
         task, made = request.runtime.context, _calls_made(request)
         prepared = request.override(
@@ -66,14 +69,15 @@ class StatelessPrompt(AgentMiddleware[ResearchState, ResearchTask]):
             messages=self._messages(request, task, made),
             tools=[*await self._code.functions(task.node, TOOLS)],
         )
-        with recorded_call("research", self._model) as call:
+        with _kept_for_state() as calls, recorded_call("research", self._model) as call:
             response = await handler(prepared)
             answer = response.result[-1]
             if not isinstance(answer, AIMessage):
                 raise TypeError(f"a model answers with an assistant message, not {type(answer).__name__}")
             call.answered(answer)
         kept = with_own_ids(answer, f"research-{task.iteration}-{made}")
-        return ModelResponse(result=[_trimmed(kept, self._policy.research_calls_per_turn)])
+        result = ModelResponse(result=[_trimmed(kept, self._policy.research_calls_per_turn)])
+        return ExtendedModelResponse(result, Command(update={"calls": calls}))
 
     def _messages(self, request: Request, task: ResearchTask, made: int) -> list[AnyMessage]:
         gathered: Any = request.state
@@ -115,14 +119,28 @@ class CodeGathering(AgentMiddleware[ResearchState, ResearchTask]):
             use = ToolUse(tool=tool[:64], arguments=arguments, outcome=told, new_lines=0)
             return _update(told, tool, call_id, {"tool_call_history": [use]})
         task = cast(ResearchTask, request.runtime.context)
-        found = await self._code.call(task.node, task.source, tool, arguments, call_id)
+        with _kept_for_state() as calls:
+            found = await self._code.call(task.node, task.source, tool, arguments, call_id)
         known = [*task.code_bank, *(request.state.get("code_bank") or ())]
         added = new_code(known, found.fragments, self._limits)
         lines = sum(fragment["last_line"] - fragment["first_line"] + 1 for fragment in added)
         use = ToolUse(tool=tool, arguments=arguments, outcome=found.error, new_lines=lines)
         files = files_of(found.fragments)
-        gathered = {"code_bank": added, "fetched_files": files, "tool_call_history": [use]}
+        gathered = {"code_bank": added, "fetched_files": files, "tool_call_history": [use], "calls": calls}
         return _update(found.text, tool, call_id, gathered)
+
+
+@contextmanager
+def _kept_for_state() -> Iterator[list[CallRecord]]:
+    """Collects calls that will be saved with their step; those of a step that fails are noted at once."""
+    calls: list[CallRecord] = []
+    try:
+        with collecting() as calls:
+            yield calls
+    except BaseException:
+        for call in calls:
+            note(call)
+        raise
 
 
 def _update(text: str, tool: str, call_id: str, gathered: dict[str, Any]) -> Command[Any]:

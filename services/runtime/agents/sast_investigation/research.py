@@ -17,6 +17,7 @@ from services.runtime.agents.sast_investigation.middleware import CodeGathering,
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.agents.sast_investigation.task import DONE, STEP_LIMIT, Gathered, ResearchState, ResearchTask
 from services.runtime.chat_model import ChatModel, is_transient
+from services.runtime.routing.calls import note
 
 log = get_logger()
 MAX_RETRY_DELAY_S = 10.0
@@ -73,6 +74,9 @@ class Research:
         except GraphRecursionError:
             ended = STEP_LIMIT
             log.warning("research cut at its step limit", steps=self._policy.research_steps)
+        finally:
+            for call in reached.get("calls") or ():
+                note(call)
         return Gathered(
             code_bank=new_code(task.code_bank, reached.get("code_bank") or (), self._limits),
             fetched_files=list(dict.fromkeys(reached.get("fetched_files") or ())),

@@ -12,6 +12,7 @@ from signalbox.v1 import sast_pb2
 from services.runtime.agents.code_review.code_bank import Fragment
 from services.runtime.agents.code_review.code_tools import Source
 from services.runtime.agents.sast_investigation.state import ToolUse
+from services.runtime.routing.recorder import CallRecord
 from services.runtime.routing.state import append
 from services.runtime.run_context import NodeContext
 
@@ -22,11 +23,15 @@ STEP_LIMIT = "step_limit"
 
 
 class ResearchState(AgentState[Any], total=False):
-    """What research has gathered since it began, and which limit ended it."""
+    """What research has gathered since it began, and which limit ended it.
+
+    `calls` are kept here until the node ends, so that a replica that takes over knows what was spent before.
+    """
 
     code_bank: Annotated[list[Fragment], append]
     fetched_files: Annotated[list[str], append]
     tool_call_history: Annotated[list[ToolUse], append]
+    calls: Annotated[list[CallRecord], append]
     ended: str
 
 
