@@ -26,7 +26,9 @@ def asks(tool: str, arguments: dict[str, Any] | None = None, **state: Any) -> di
     return {"requested": requested, "iteration_count": 1, **state}
 
 
-REPEATS: dict[str, Any] = asks("fetch_code", ARGUMENTS, last_call=canonical("fetch_code", {"first_line": 3, "path": "app.py"}))
+REPEATS: dict[str, Any] = asks(
+    "fetch_code", ARGUMENTS, last_call=canonical("fetch_code", {"first_line": 3, "path": "app.py"})
+)
 
 CASES: list[tuple[Router[Any, Any], dict[str, Any], str, str]] = [
     (DECISION, {**REPEATS, "iteration_count": 15, "error_attempts": 3}, "max_iterations", JUDGE),

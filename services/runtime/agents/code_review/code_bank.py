@@ -70,7 +70,7 @@ def is_known(bank: Iterable[Fragment], file: str, first: int, last: int) -> bool
     """Tells whether all lines of a range are in the bank."""
     missing = set(range(first, last + 1))
     for fragment in bank:
-        if fragment["file"] == file:
+        if fragment["file"] == file and fragment["first_line"] <= last and first <= fragment["last_line"]:
             missing.difference_update(range(fragment["first_line"], fragment["last_line"] + 1))
     return not missing
 
