@@ -8,6 +8,7 @@ import sys
 BENCHMARKS = (
     "platform",
     "saver",
+    "thread",
     "fetch_code",
 )
 

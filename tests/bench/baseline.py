@@ -1,6 +1,7 @@
 """The baseline: the same graph in one process, with stock parts and nothing around them.
 
 It reads `{"runs": N, "concurrency": C}` lines and answers each with `{"wall_s": …}`; its CPU is measured from outside.
+With `"thread": ID` the runs go on in a thread, whose messages stay in its state.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class Bare:
         async with self._pool.connection() as connection:
             cursor = await connection.execute(call["args"]["query"])
             text = str(await cursor.fetchall())
-        return {"messages": [ToolMessage(text, tool_call_id=call["id"])], "result": text}
+        return {"messages": [ToolMessage(text, name=call["name"], tool_call_id=call["id"])], "result": text}
 
     async def format(self, state: State) -> State:
         """Words the answer."""
@@ -110,16 +111,19 @@ def compile_graph(bare: Bare, saver: AsyncPostgresSaver) -> Any:
     builder.add_conditional_edges(
         "agent", lambda s: "tools" if s["messages"][-1].tool_calls else "format", ["tools", "format"]
     )
-    builder.add_conditional_edges("tools", lambda s: "format" if s.get("result") else "agent", ["format", "agent"])
+    builder.add_conditional_edges(
+        "tools", lambda s: "format" if s["messages"][-1].name == "execute_db_query" else "agent", ["format", "agent"]
+    )
     builder.add_edge("format", END)
     return builder.compile(checkpointer=saver)
 
 
-async def one_run(graph: Any, slots: asyncio.Semaphore) -> None:
-    """One question, start to answer."""
+async def one_run(graph: Any, slots: asyncio.Semaphore, thread_id: str, *, known: bool) -> None:
+    """One question, start to answer; in a thread that is known it follows what was said before."""
     async with slots:
-        config = {"configurable": {"thread_id": uuid.uuid4().hex}}
-        state = await graph.ainvoke({"question": QUESTION}, config, durability="sync")
+        config = {"configurable": {"thread_id": thread_id}}
+        asked = {"messages": [HumanMessage(QUESTION)]} if known else {}
+        state = await graph.ainvoke({"question": QUESTION, **asked}, config, durability="sync")
         assert state["answer"], state
 
 
@@ -134,11 +138,14 @@ async def serve(base_url: str, platform_dsn: str, world_dsn: str) -> None:
         saver = AsyncPostgresSaver(checkpoints)  # type: ignore[arg-type]
         graph = compile_graph(Bare(base_url, ExampleStore(examples), world), saver)
         loop = asyncio.get_running_loop()
+        threads: set[str] = set()
         while line := await asyncio.to_thread(sys.stdin.readline):
             asked = json.loads(line)
             slots = asyncio.Semaphore(asked["concurrency"])
+            names = [asked.get("thread") or uuid.uuid4().hex for _ in range(asked["runs"])]
             start = loop.time()
-            await asyncio.gather(*(one_run(graph, slots) for _ in range(asked["runs"])))
+            await asyncio.gather(*(one_run(graph, slots, name, known=name in threads) for name in names))
+            threads |= {asked["thread"]} if "thread" in asked else set()
             sys.stdout.write(json.dumps({"wall_s": loop.time() - start}) + "\n")
             sys.stdout.flush()
 

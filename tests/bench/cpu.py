@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import psutil
 
 
 class CpuMeter:
-    """Sums user and system time of processes and their children, also of those that have ended since."""
+    """Sums user and system time of processes and their children; children that ended count with their parent."""
 
     def __init__(self, pids: Iterable[int]) -> None:
         self._roots = [psutil.Process(pid) for pid in pids]
@@ -24,3 +24,14 @@ class CpuMeter:
                     continue
                 self._seen[process.pid] = times.user + times.system
         return sum(self._seen.values())
+
+
+class CpuMeters:
+    """Several meters by name."""
+
+    def __init__(self, pids: Mapping[str, int]) -> None:
+        self._meters = {name: CpuMeter([pid]) for name, pid in pids.items()}
+
+    def total_s(self) -> dict[str, float]:
+        """CPU seconds of each since it began."""
+        return {name: meter.total_s() for name, meter in self._meters.items()}

@@ -1,0 +1,92 @@
+"""One thread of many turns: what its last turns cost against its first.
+
+Beside it, in the same run, the bare graph with the stock saver, whose thread keeps all messages in its state. Bytes are
+those of the write-ahead log, without full-page images, which depend on when Postgres last wrote its pages out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+import time
+import uuid
+from dataclasses import dataclass
+
+import psycopg
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.contenders import Baseline, Platform, contenders, ground
+from tests.bench.model_script import SEQUENTIAL_SCRIPT
+
+# Half as many are enough to see where the bare graph is going, and take a quarter of the time.
+TURNS = {"platform": 200, "bare graph, stock saver": 100}
+# A single turn says little on a machine that does other things too: the medians of so many are compared.
+WINDOW = 10
+WARM_UP_TURNS = 20
+SETTINGS = {"full_page_writes": "off", "autovacuum": "off", "checkpoint_timeout": "1h", "max_wal_size": "4GB"}
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a turn took."""
+
+    wall_ms: float
+    wal_bytes: float
+
+
+class Meter:
+    """Measures turns, one at a time."""
+
+    def __init__(self, observer: psycopg.Connection[tuple[float]]) -> None:
+        self._observer = observer
+
+    async def turn(self, contender: Platform | Baseline, thread_id: str) -> Turn:
+        """Asks once more in a thread."""
+        before, start = self._written(), time.perf_counter()
+        await contender.ask(thread_id)
+        return Turn((time.perf_counter() - start) * 1000, self._written() - before)
+
+    def _written(self) -> float:
+        row = self._observer.execute("SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::float").fetchone()
+        return row[0] if row else 0
+
+
+async def measure() -> dict[str, list[Turn]]:
+    """Returns every turn of each contender; the two take turns."""
+    async with ground(SEQUENTIAL_SCRIPT, settings=SETTINGS) as where, contenders(where) as both:
+        with psycopg.connect(where.postgres.dsn(), autocommit=True) as observer:
+            meter = Meter(observer)
+            contestants: dict[str, Platform | Baseline] = dict(zip(TURNS, both, strict=True))
+            turns: dict[str, list[Turn]] = {name: [] for name in TURNS}
+            for warm_up in (True, False):
+                thread_id = uuid.uuid4().hex
+                for number in range(WARM_UP_TURNS if warm_up else max(TURNS.values())):
+                    for name, contender in contestants.items():
+                        if number < TURNS[name]:
+                            turn = await meter.turn(contender, thread_id)
+                            turns[name] += [] if warm_up else [turn]
+            return turns
+
+
+def main() -> None:
+    """Measures, and prints the ratios."""
+    found = asyncio.run(measure())
+    table = Table(title=f"one thread: its last {WINDOW} turns against its first {WINDOW} (medians)")
+    for heading in ("", "turns", "ms first", "ms last", "ratio", "bytes first", "bytes last", "ratio", "bytes in all"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for name, turns in found.items():
+        cells = []
+        for measured, form in (("wall_ms", ".1f"), ("wal_bytes", ",.0f")):
+            first, last = (
+                statistics.median([float(getattr(turn, measured)) for turn in window])
+                for window in (turns[:WINDOW], turns[-WINDOW:])
+            )
+            cells += [format(first, form), format(last, form), f"{last / first:.2f}"]
+        table.add_row(name, str(len(turns)), *cells, f"{sum(turn.wal_bytes for turn in turns):,.0f}")
+    Console(file=sys.stdout, width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()
