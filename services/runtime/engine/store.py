@@ -37,7 +37,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Orphans:
-    """Runs without a live owner: how many there were, and which of them are pending again."""
+    """Runs without a live owner: how many there were, and which of them have none now: they go on, or are cancelled."""
 
     found: int
     freed: list[str]
@@ -180,7 +180,10 @@ class RunStore:
             await connection.execute(query("renew_leases"), parameters)
 
     async def take_over(self, executing: Collection[str]) -> Orphans:
-        """Makes the runs that nobody executes pending again; `executing` are those that this replica does."""
+        """Makes the runs that nobody executes pending again, or ends those that are to be cancelled.
+
+        `executing` are those that this replica executes.
+        """
         parameters = {
             "owner": self._owner,
             "executing": list(executing),

@@ -48,6 +48,13 @@ class ModelRun:
         """Makes the run pending again."""
         self.state, self.owner, self.expired, self.stray = PENDING, None, False, False
 
+    def given_up(self) -> None:
+        """Takes the run from an owner who is gone or lets go: pending again, unless it is to be cancelled."""
+        if self.cancel_requested:
+            self.left(CANCELLED)
+        else:
+            self.freed()
+
     def left(self, state: str) -> None:
         """Moves the run out of its owner's hands, with an event that says so."""
         self.state, self.owner = state, None

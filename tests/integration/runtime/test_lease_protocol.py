@@ -134,7 +134,7 @@ class LeaseProtocol(Owners):
         assert set(orphans.freed) == expected
         assert orphans.found == len(expected)
         for run_id in expected:
-            self.model.runs[run_id].freed()
+            self.model.runs[run_id].given_up()
 
     @rule()
     def race_take_overs(self) -> None:
@@ -146,14 +146,14 @@ class LeaseProtocol(Owners):
         freed = [run_id for orphans in self.wait(race()) for run_id in orphans.freed]
         assert sorted(freed) == sorted(expected), "each orphan is freed, by one"
         for run_id in freed:
-            self.model.runs[run_id].freed()
+            self.model.runs[run_id].given_up()
 
     @rule(held=claims)
     def release(self, held: Held) -> None:
         run = self.model.runs[held.run_id]
         self.wait(self.store("anna").release(self.record(held)))
         if run.honours(held):
-            run.freed()
+            run.given_up()
 
     # Writing under a claim, effective or not
 
@@ -181,7 +181,7 @@ class LeaseProtocol(Owners):
         # One that is being written for may be passed over this time.
         assert set(orphans.freed) - {held.run_id} == expected - {held.run_id}
         for run_id in orphans.freed:
-            self.model.runs[run_id].freed()
+            self.model.runs[run_id].given_up()
 
     @rule(held=claims)
     def end(self, held: Held) -> None:
@@ -204,6 +204,7 @@ class LeaseProtocol(Owners):
             assert run.state not in (SUCCEEDED, NEEDS_REVIEW)
         except RunEnded:
             assert run.state in (SUCCEEDED, NEEDS_REVIEW)
+        run.cancel_requested |= run.state == RUNNING
         if run.state in (PENDING, AWAITING_INPUT):
             run.left(CANCELLED)
 

@@ -17,8 +17,16 @@ WITH alive AS (
     WHERE r.state = 'RUNNING' AND r.epoch = o.epoch AND r.lease_expires_at = o.lease_expires_at
     FOR UPDATE OF r SKIP LOCKED
 ), taken AS (
-    UPDATE runs SET state = 'PENDING', owner = NULL, lease_expires_at = NULL
+    -- One that is to be cancelled ends here, rather than begin anew elsewhere.
+    UPDATE runs
+    SET state = CASE WHEN cancel_requested THEN 'CANCELLED' ELSE 'PENDING' END, owner = NULL, lease_expires_at = NULL,
+        stop_reason = CASE WHEN cancel_requested THEN 'cancelled' ELSE stop_reason END,
+        ended_at = CASE WHEN cancel_requested THEN now() END,
+        event_count = event_count + cancel_requested::int
     FROM free WHERE runs.run_id = free.run_id
-    RETURNING runs.run_id::text
+    RETURNING runs.run_id, runs.state, runs.event_count
+), happened AS (
+    INSERT INTO run_events (run_id, sequence, kind)
+    SELECT run_id, event_count, 'run_ended' FROM taken WHERE state = 'CANCELLED'
 )
-SELECT (SELECT count(*) FROM orphans), (SELECT coalesce(array_agg(run_id), '{}') FROM taken)
+SELECT (SELECT count(*) FROM orphans), (SELECT coalesce(array_agg(run_id::text), '{}') FROM taken)
