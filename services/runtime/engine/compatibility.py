@@ -1,0 +1,130 @@
+"""Whether the installed graphs could go on with a run: what its latest checkpoint needs, against what there is."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from psycopg_pool import AsyncConnectionPool
+
+from services.runtime.engine.history import CheckpointHistory
+from services.runtime.engine.snapshot import START, pending_nodes, state_values, written_nodes
+from services.runtime.routing.graph import AgentGraph
+
+PAGE = 200
+# Not stored: records of the step that is being written.
+STEPS = "steps"
+_UNFINISHED = """
+    SELECT run_id::text, agent, graph_version FROM runs
+    WHERE ended_at IS NULL AND run_id > %(after)s::uuid
+    ORDER BY run_id LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """An unfinished run that could not go on, and why."""
+
+    run_id: str
+    agent: str
+    graph_version: str
+    problems: tuple[str, ...]
+
+
+async def misfits(
+    pool: AsyncConnectionPool[Any], serde: SerializerProtocol, graphs: Mapping[str, AgentGraph]
+) -> AsyncIterator[Misfit | None]:
+    """Yields for every unfinished run what is wrong with it, or None."""
+    history, after = CheckpointHistory(pool, serde), "00000000-0000-0000-0000-000000000000"
+    while True:
+        async with pool.connection() as connection:
+            cursor = await connection.execute(_UNFINISHED, {"after": after, "limit": PAGE})
+            runs = await cursor.fetchall()
+        for run_id, agent, graph_version in runs:
+            problems = await _problems_of_run(history, run_id, agent, graphs)
+            yield Misfit(run_id, agent, graph_version, tuple(problems)) if problems else None
+            after = run_id
+        if len(runs) < PAGE:
+            return
+
+
+async def _problems_of_run(
+    history: CheckpointHistory, run_id: str, agent: str, graphs: Mapping[str, AgentGraph]
+) -> list[str]:
+    if agent not in graphs:
+        return [f"there is no agent {agent!r}"]
+    try:
+        found = await history.load(run_id, "", None)
+    except (ValueError, TypeError, KeyError, ImportError, AttributeError) as error:
+        return [f"the checkpoint can't be read: {type(error).__name__}: {error}"]
+    return problems_of(graphs[agent], found) if found else []
+
+
+def problems_of(graph: AgentGraph, found: CheckpointTuple) -> list[str]:
+    """Returns why a graph could not go on from a checkpoint; empty when it could."""
+    known = {node.name for node in graph.nodes} | {START}
+    gone = sorted((pending_nodes(found) | written_nodes(found)) - known)
+    problems = [f"it waits for node {node!r}, which is gone" for node in gone]
+    hints = get_type_hints(graph.state, include_extras=True)
+    for name, value in state_values(found).items():
+        if name in hints and name != STEPS and (problem := mismatch(value, hints[name], name)):
+            problems.append(problem)
+    return problems
+
+
+def mismatch(value: Any, hint: Any, path: str) -> str:
+    """Returns where a value does not have the type that a state field declares; empty when it has.
+
+    Typed dictionaries may hold more than they declare: schemas grow.
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any or (origin is None and not isinstance(hint, type)):
+        return ""
+    if origin is Annotated:
+        return mismatch(value, arguments[0], path)
+    if origin is Literal:
+        return "" if value in arguments else f"{path} is {value!r}, which is none of {', '.join(map(str, arguments))}"
+    if origin in (Union, types.UnionType):
+        return "" if any(not mismatch(value, each, path) for each in arguments) else _wrong(value, hint, path)
+    if is_typeddict(hint):
+        return _mismatch_of_fields(value, hint, path)
+    if not isinstance(value, _accepted(origin or hint)):
+        return _wrong(value, hint, path)
+    return _mismatch_inside(value, origin, arguments, path)
+
+
+def _mismatch_of_fields(value: Any, hint: Any, path: str) -> str:
+    if not isinstance(value, Mapping):
+        return _wrong(value, hint, path)
+    hints = get_type_hints(hint, include_extras=True)
+    missing = sorted(hint.__required_keys__ - value.keys())
+    if missing:
+        return f"{path} lacks {', '.join(missing)}"
+    found = (mismatch(value[name], each, f"{path}.{name}") for name, each in hints.items() if name in value)
+    return next(filter(None, found), "")
+
+
+def _mismatch_inside(value: Any, origin: Any, arguments: tuple[Any, ...], path: str) -> str:
+    if origin in (list, set, frozenset) and arguments:
+        found = (mismatch(each, arguments[0], f"{path}[{index}]") for index, each in enumerate(value))
+        return next(filter(None, found), "")
+    if origin is dict and arguments:
+        found = (mismatch(each, arguments[1], f"{path}[{key!r}]") for key, each in value.items())
+        return next(filter(None, found), "")
+    return ""
+
+
+def _accepted(kind: Any) -> Any:
+    if kind is float:
+        return (int, float)
+    # What was a tuple may have been written as a list.
+    return (list, tuple) if kind is tuple else kind
+
+
+def _wrong(value: Any, hint: Any, path: str) -> str:
+    declared = getattr(hint, "__name__", str(hint)) if isinstance(hint, type) else str(hint)
+    return f"{path} is {type(value).__name__}, not {declared}"

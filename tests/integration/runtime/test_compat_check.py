@@ -1,0 +1,121 @@
+"""Checkpoints that an older release wrote, against the graphs of a newer one."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import replace
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from psycopg_pool import AsyncConnectionPool
+
+from services.runtime.engine.compatibility import Misfit, misfits
+from services.runtime.engine.serde import make_serde
+from services.runtime.routing.graph import AgentGraph, RoutedNode
+from services.runtime.routing.state import append
+from tests.fixtures.replica import Counting, CountingState, Replica
+from tests.integration.runtime.conftest import StartReplica, new_run
+
+Pool = AsyncConnectionPool[Any]
+OLD = Counting().graph
+
+
+class Count(TypedDict):
+    """What the newer release makes of a number."""
+
+    number: int
+
+
+class NewState(CountingState, total=False):
+    """Counts are records now, and there is one field more."""
+
+    counts: Annotated[list[Count], append]  # type: ignore[misc]
+    note: str
+
+
+@pytest.fixture
+async def unfinished(start_replica: StartReplica) -> str:
+    """The id of a run that has counted to two, before the node `count`, and will not go on."""
+    replica: Replica = await start_replica()
+    replica.counting.hold(3)
+    run, _ = await replica.engine.create(new_run(until=5))
+    await asyncio.wait_for(replica.counting.reached.wait(), 20)
+    return run.run_id
+
+
+async def check(pool: Pool, *graphs: AgentGraph) -> list[Misfit | None]:
+    """What comes of every unfinished run."""
+    return [found async for found in misfits(pool, make_serde(), {graph.name: graph for graph in graphs})]
+
+
+async def problems(pool: Pool, *graphs: AgentGraph) -> tuple[str, ...]:
+    """What is wrong with the only unfinished run."""
+    [found] = await check(pool, *graphs)
+    return found.problems if found else ()
+
+
+@pytest.mark.usefixtures("unfinished")
+async def test_the_release_that_wrote_a_run_can_go_on_with_it(platform_pool: Pool) -> None:
+    assert await problems(platform_pool, OLD) == ()
+
+
+async def test_an_agent_that_is_gone(unfinished: str, platform_pool: Pool) -> None:
+    [found] = await check(platform_pool)
+    assert found == Misfit(unfinished, "counting", "1", ("there is no agent 'counting'",))
+
+
+@pytest.mark.usefixtures("unfinished")
+async def test_a_node_that_is_gone(platform_pool: Pool) -> None:
+    renamed = tuple(RoutedNode(f"new_{node.name}", node.run) for node in OLD.nodes)
+    newer = replace(OLD, nodes=renamed, entry="new_count")
+    assert await problems(platform_pool, newer) == ("it waits for node 'count', which is gone",)
+
+
+@pytest.mark.usefixtures("unfinished")
+async def test_a_node_that_is_gone_but_that_nothing_waits_for(platform_pool: Pool) -> None:
+    newer = replace(OLD, nodes=OLD.nodes[:1])
+    assert await problems(platform_pool, newer) == ()
+
+
+@pytest.mark.usefixtures("unfinished")
+async def test_a_field_that_no_longer_parses(platform_pool: Pool) -> None:
+    assert await problems(platform_pool, replace(OLD, state=NewState)) == ("counts[0] is int, not Count",)
+
+
+@pytest.mark.usefixtures("unfinished")
+async def test_a_checkpoint_that_can_not_be_read(platform_pool: Pool) -> None:
+    async with platform_pool.connection() as connection:
+        await connection.execute("UPDATE checkpoints SET changes = '\\x93'")
+    [problem] = await problems(platform_pool, OLD)
+    assert problem.startswith("the checkpoint can't be read: ")
+
+
+async def test_ended_runs_and_those_that_have_not_begun_are_no_obstacle(
+    start_replica: StartReplica, platform_pool: Pool
+) -> None:
+    replica = await start_replica()
+    run, _ = await replica.engine.create(new_run(until=1))
+    async for _ in replica.engine.watch(run, 0):
+        pass
+    assert await check(platform_pool) == []
+    await replica.engine.drain()
+    await replica.store.create(new_run(), claim=False)
+    assert await check(platform_pool, OLD) == [None]
+
+
+async def test_the_command_tells_by_its_exit_status(unfinished: str, platform_dsn: str, platform_pool: Pool) -> None:
+    async def command() -> tuple[int | None, str]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "services.runtime.compat_check",
+            env={"SIGNALBOX_DATABASE_DSN": platform_dsn}, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        out, _ = await asyncio.wait_for(process.communicate(), 60)
+        return process.returncode, out.decode()
+
+    status, said = await command()
+    assert (status, said.splitlines()[-1]) == (1, "1 unfinished runs, of which 1 could not go on")
+    assert f"{unfinished}  counting 1: there is no agent 'counting'" in said
+    async with platform_pool.connection() as connection:
+        await connection.execute("UPDATE runs SET state = 'CANCELLED', ended_at = now()")
+    assert await command() == (0, "0 unfinished runs, of which 0 could not go on\n")
