@@ -9,7 +9,9 @@ BENCHMARKS = (
     "platform",
     "saver",
     "thread",
+    "findings",
     "fetch_code",
+    "recovery",
 )
 
 
