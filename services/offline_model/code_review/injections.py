@@ -6,7 +6,7 @@ import ast
 import re
 
 from services.offline_model.code_review.flagged import Flagged, judge_origins, keyword_is
-from services.offline_model.code_review.opinion import FALSE_POSITIVE, TRUE_POSITIVE, Claim, Opinion, undecided
+from services.offline_model.code_review.opinion import FALSE_POSITIVE, TRUE_POSITIVE, Claim, Need, Opinion, undecided
 from services.offline_model.code_review.shown import bare_name, dotted
 
 SQL_CALLS = frozenset(
@@ -57,9 +57,10 @@ def deserialization(flagged: Flagged) -> Opinion:
         name = bare_name(call.func)
         loader = next((keyword.value for keyword in call.keywords if keyword.arg == "Loader"), None)
         loader = loader if loader is not None else (call.args[1] if name == "load" and len(call.args) > 1 else None)
-        if name == "safe_load" or (loader is not None and "Safe" in bare_name(loader)):
-            said = "The loader builds plain values only."
-            return Opinion(FALSE_POSITIVE, 0.9, said, (flagged.claim(said),))
+        if name == "safe_load" or loader is not None:
+            found = _loaded_safely(flagged, bare_name(loader) if loader is not None else "SafeLoader")
+            if found is not None:
+                return found
         if name in {"load", "loads", "Unpickler", "unsafe_load", "full_load"} and call.args:
             return judge_origins(flagged, call.args[:1], "deserialization", "Bytes are loaded that can run code")
     if isinstance(flagged.statement, ast.Import | ast.ImportFrom):
@@ -140,7 +141,30 @@ def xml(flagged: Flagged) -> Opinion:
     return undecided("I see no document that is parsed in the flagged lines.")
 
 
+def _loaded_safely(flagged: Flagged, loader: str) -> Opinion | None:
+    """Returns an opinion when it is the loader that decides; None when it takes whatever it is given."""
+    if "Safe" in loader:
+        said = "The loader builds plain values only."
+        return Opinion(FALSE_POSITIVE, 0.9, said, (flagged.claim(said),))
+    if loader in {"Loader", "FullLoader", "UnsafeLoader", "CLoader", "CFullLoader"}:
+        return None
+    for file in flagged.shown.python:
+        for node in file.nodes:
+            if isinstance(node, ast.ClassDef) and node.name == loader:
+                if not any("Safe" in bare_name(parent) for parent in node.bases):
+                    return undecided(f"What {loader} builds was not shown.")
+                claim = Claim(f"{loader} is a loader of plain values.", file.path, node.lineno, node.lineno)
+                said = "The loader builds plain values only."
+                return Opinion(FALSE_POSITIVE, 0.8, said, (flagged.claim(said), claim))
+    return undecided(f"Which values {loader} builds was not shown.", Need("definition", loader))
+
+
 def _extraction(flagged: Flagged, call: ast.Call) -> Opinion:
+    members = next((keyword.value for keyword in call.keywords if keyword.arg == "members"), None)
+    if members is not None:
+        return undecided(
+            f"Which members are extracted is decided by `{ast.unparse(members)[:80]}`; I can't judge that."
+        )
     chosen = next((keyword.value for keyword in call.keywords if keyword.arg == "filter"), None)
     if isinstance(chosen, ast.Constant) and chosen.value in {"data", "tar"}:
         said = "The archive is extracted with a filter that keeps members inside."

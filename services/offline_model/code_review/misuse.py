@@ -7,6 +7,7 @@ import re
 
 from services.offline_model.code_review.flagged import Flagged, keyword_is
 from services.offline_model.code_review.opinion import FALSE_POSITIVE, TRUE_POSITIVE, Need, Opinion, undecided
+from services.offline_model.code_review.shown import bare_name, dotted
 
 SECURITY_WORDS = frozenset(
     (
@@ -17,7 +18,7 @@ SECURITY_WORDS = frozenset(
 HARMLESS_WORDS = frozenset(
     (
         "cache", "cached", "etag", "checksum", "fingerprint", "bucket", "shard", "dedup", "jitter", "delay", "sample",
-        "shuffle", "color", "colour", "backoff", "filename", "avatar", "gravatar", "sleep",
+        "shuffle", "color", "colour", "backoff", "pause", "retry", "filename", "avatar", "gravatar", "sleep",
     )
 )  # fmt: skip
 _PLACEHOLDER = re.compile(
@@ -74,3 +75,23 @@ def certificates(flagged: Flagged) -> Opinion:
             said = "The server's certificate is not verified."
             return Opinion(TRUE_POSITIVE, 0.85, said, (flagged.claim(said),))
     return undecided("I see no connection without verification in the flagged lines.")
+
+
+def timeouts(flagged: Flagged) -> Opinion:
+    """Requests that may never end."""
+    for call in flagged.calls:
+        if dotted(call.func).startswith(("requests.", "httpx.")):
+            if any(keyword.arg == "timeout" or keyword.arg is None for keyword in call.keywords):
+                return undecided("The request has a timeout, or may have one.")
+            said = "The request has no timeout, and a silent server holds it for ever."
+            return Opinion(TRUE_POSITIVE, 0.75, said, (flagged.claim(said),))
+    return undecided("I see no request in the flagged lines.")
+
+
+def temporary_files(flagged: Flagged) -> Opinion:
+    """Temporary names that somebody else can take first."""
+    for call in flagged.calls:
+        if bare_name(call.func) == "mktemp":
+            said = "mktemp() gives a name and no file; somebody else can make the file first."
+            return Opinion(TRUE_POSITIVE, 0.75, said, (flagged.claim(said),))
+    return undecided("I see no temporary name in the flagged lines.")

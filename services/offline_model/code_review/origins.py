@@ -40,6 +40,9 @@ CARRIERS = frozenset(
     )
 )  # fmt: skip
 
+# What reads from whatever it is given.
+OPENERS = frozenset({"tarfile.open", "tarfile.TarFile", "zipfile.ZipFile", "gzip.open"})
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -154,9 +157,26 @@ class Tracer:
         if name in NUMBERS or name in SANITIZERS.get(self.weakness, ()):
             return [Origin(CHECKED, f"it goes through {name}()", scope.file.path, node.lineno)]
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        if name in CARRIERS or dotted(node.func).startswith("os.path."):
+        if name == "get" and isinstance(node.func, ast.Attribute) and (found := self._looked_up(node, scope)):
+            return found
+        if name in CARRIERS or dotted(node.func) in OPENERS or dotted(node.func).startswith("os.path."):
             receiver = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-            named = {"os", "re", "json", "base64", "urllib", "parse", "psycopg", "sql", "io", "pathlib", "path"}
+            named = {
+                "tarfile",
+                "zipfile",
+                "gzip",
+                "os",
+                "re",
+                "json",
+                "base64",
+                "urllib",
+                "parse",
+                "psycopg",
+                "sql",
+                "io",
+                "pathlib",
+                "path",
+            }
             carried = [part for part in receiver if not (isinstance(part, ast.Name) and part.id in named)]
             carried = [part for part in carried if dotted(part) not in {"os.path", "urllib.parse", "psycopg.sql"}]
             return self._all([*carried, *given], scope) or [self._unknown(node, scope, f"{name}() gives it")]
@@ -166,6 +186,17 @@ class Tracer:
         return [
             self._unknown(node, scope, f"{name or 'a call'}() gives it", Need("definition", name) if name else None)
         ]
+
+    def _looked_up(self, node: ast.Call, scope: Scope) -> list[Origin]:
+        """Returns the origin of `FIXED.get(key, default)`, or nothing when the map or the default is not fixed."""
+        holder = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+        if self._is_request(holder):
+            return []
+        origins = self._all([holder, *node.args[1:]], scope)
+        if not origins or any(origin.kind != CONSTANT for origin in origins):
+            return []
+        what = f"it is looked up in the fixed `{ast.unparse(holder)[:60]}`"
+        return [Origin(CHECKED, what, scope.file.path, node.lineno)]
 
     def _returned(self, file: ShownFile, function: Function, call: ast.Call, scope: Scope) -> list[Origin]:
         passed = tuple(

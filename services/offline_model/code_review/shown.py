@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-MAX_TRIMS = 40
+MAX_ATTEMPTS = 300
+MAX_ENDS = 25
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -142,9 +143,28 @@ def _parse(text: str, first: int) -> list[ast.stmt] | None:
 
 
 def _parse_some(file: ShownFile, first: int, last: int) -> list[ast.stmt]:
-    """Parses a region, trimmed at both ends until it parses."""
-    for trimmed in range(MAX_TRIMS):
-        for start, end in ((first, last - trimmed), (first + trimmed, last)):
-            if start <= end and (body := _parse(file.text(start, end), start)):
-                return body
-    return []
+    """Parses the pieces of a region that parse, the longest from each line on."""
+    found: list[ast.stmt] = []
+    start, attempts = first, 0
+    while start <= last and attempts < MAX_ATTEMPTS:
+        for end in _ends(file, start, last):
+            attempts += 1
+            if body := _parse(file.text(start, end), start):
+                found += body
+                start = end
+                break
+        start += 1
+    return found
+
+
+def _ends(file: ShownFile, start: int, last: int) -> list[int]:
+    """Returns where a piece may end that begins at a line: before a line that is indented no deeper, or at the last."""
+    margin = _indent(file.lines.get(start, ""))
+    starts = [
+        n for n in range(start + 1, last + 1) if file.lines.get(n, "").strip() and _indent(file.lines[n]) <= margin
+    ]
+    return [last, *(number - 1 for number in reversed(starts))][:MAX_ENDS]
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -15,7 +15,13 @@ from services.offline_model.code_review.injections import (
     xml,
     xss,
 )
-from services.offline_model.code_review.misuse import certificates, hardcoded_secret, weak_crypto
+from services.offline_model.code_review.misuse import (
+    certificates,
+    hardcoded_secret,
+    temporary_files,
+    timeouts,
+    weak_crypto,
+)
 from services.offline_model.code_review.opinion import Opinion
 
 Judgement = Callable[[Flagged], Opinion]
@@ -36,4 +42,5 @@ BY_CWE: dict[str, Judgement] = {
 BY_RULE: dict[str, Judgement] = {
     "B506": deserialization, "B301": deserialization, "B302": deserialization, "B403": deserialization,
     "B307": evaluated, "B102": evaluated, "B201": evaluated, "B701": xss, "B310": ssrf, "B404": command,
+    "B113": timeouts, "B306": temporary_files,
 }  # fmt: skip

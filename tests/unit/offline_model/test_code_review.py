@@ -110,6 +110,20 @@ CASES: list[tuple[str, str, str, str]] = [
         def sort(db):
             return db.execute("SELECT * FROM t ORDER BY " + COLUMNS[request.args["by"]])  # <-
      """),
+    ("a lookup with a fixed default", SQL, FALSE_POSITIVE, """
+        COLUMNS = {"n": "name", "p": "port"}
+
+        def sort(db):
+            column = COLUMNS.get(request.args.get("by", "n"), "name")
+            return db.execute(f"SELECT * FROM t ORDER BY {column}")  # <-
+     """),
+    ("a lookup with the request's default", SQL, TRUE_POSITIVE, """
+        COLUMNS = {"n": "name", "p": "port"}
+
+        def sort(db):
+            column = COLUMNS.get(request.args["by"], request.args["by"])
+            return db.execute(f"SELECT * FROM t ORDER BY {column}")  # <-
+     """),
     ("nobody shows the callers", SQL, NEEDS_REVIEW, """
         def find(db, name):
             return db.execute("SELECT * FROM t WHERE n = '" + name + "'")  # <-
@@ -165,6 +179,19 @@ CASES: list[tuple[str, str, str, str]] = [
         def unpack(archive):
             archive.extractall("/data", filter="data")  # <-
      """),
+    ("an archive that was uploaded", PATHS, TRUE_POSITIVE, """
+        def unpack(stream):
+            with tarfile.open(fileobj=stream) as archive:
+                archive.extractall("/data")  # <-
+
+        def receive():
+            unpack(request.files["log"].stream)
+     """),
+    ("an archive whose members are chosen", PATHS, NEEDS_REVIEW, """
+        def unpack():
+            archive = tarfile.open(fileobj=request.files["log"].stream)
+            archive.extractall("/data", members=inside(archive))  # <-
+     """),
     ("markup from the request", XSS, TRUE_POSITIVE, """
         def hello():
             return Markup("<b>" + request.args["name"] + "</b>")  # <-
@@ -185,6 +212,17 @@ CASES: list[tuple[str, str, str, str]] = [
     ("yaml with a safe loader", LOADS, FALSE_POSITIVE, """
         def load(text):
             return yaml.load(text, Loader=yaml.SafeLoader)  # <-
+     """),
+    ("yaml with a loader made from the safe one", LOADS, FALSE_POSITIVE, """
+        class Plain(yaml.SafeLoader):
+            pass
+
+        def load():
+            return yaml.load(request.data, Loader=Plain)  # <-
+     """),
+    ("yaml with a loader that was not shown", LOADS, NEEDS_REVIEW, """
+        def load():
+            return yaml.load(request.data, Loader=Plain)  # <-
      """),
     ("yaml of the request", LOADS, TRUE_POSITIVE, """
         def load():
@@ -314,3 +352,33 @@ def test_a_value_that_feeds_itself_ends() -> None:
 
 def test_other_languages_need_a_larger_model() -> None:
     assert verdict(SQL, 'db.Query("SELECT " + name) // <-', path="main.go") == NEEDS_REVIEW
+
+
+def test_a_function_between_pieces_of_others_is_understood() -> None:
+    lines = {
+        21: "    name = request.form['name']",
+        22: "    if name:",
+        23: "        note(name)",
+        24: "    return jsonify({",
+        27: "def note(name):",
+        28: "    os.system('log ' + name)",
+        30: "def other(:",
+    }
+    shown = Shown()
+    shown.add("app/service.py", lines)
+    opinion = review(Finding("B605", COMMAND, "app/service.py", 28, 28), shown)
+    assert opinion.verdict == TRUE_POSITIVE
+
+
+@pytest.mark.parametrize(
+    ("rule", "line", "expected"),
+    [
+        ("B113", "requests.get(url)", TRUE_POSITIVE),
+        ("B113", "requests.get(url, timeout=3)", NEEDS_REVIEW),
+        ("B306", "path = tempfile.mktemp()", TRUE_POSITIVE),
+    ],
+)
+def test_rules_that_say_more_than_their_weakness(rule: str, line: str, expected: str) -> None:
+    shown = Shown()
+    shown.add("app/service.py", {1: line})
+    assert review(Finding(rule, "CWE-400", "app/service.py", 1, 1), shown).verdict == expected
