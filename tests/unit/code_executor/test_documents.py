@@ -25,11 +25,12 @@ from services.code_executor.arguments import (
     split_location,
 )
 from services.code_executor.documents import Document, decode
-from services.code_executor.errors import ContentRefused, ToolRefused
+from services.code_executor.errors import ContentRefused
 from services.code_executor.fragments import Budget, merge_ranges, show_line
 from services.code_executor.limits import Limits
 from services.code_executor.manifest import FILE, SYMLINK, Entry, read_manifest, shown, write_manifest
 from services.code_executor.tree import matches_glob
+from services.kit.tool_executor import ToolRefused
 
 SOURCE = {"repository": "/r", "commit": "a" * 40}
 
