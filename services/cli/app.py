@@ -6,24 +6,36 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 from signalbox.v1 import runs_pb2
 
 from services.cli import runs as run_commands
 from services.cli.ask import Presentation, Question
 from services.cli.ask import ask as ask_command
-from services.cli.client import Connection
-from services.cli.connection import Identity, connect_to, development_token
-from services.cli.console import Terminal, run_command
+from services.cli.connection import Identity, development_token
+from services.cli.console import run_command
 from services.cli.endpoint import read_endpoint
 from services.cli.errors import CliError, not_running
 from services.cli.exit_codes import ExitCode, as_help
 from services.cli.investigate import Investigation
 from services.cli.investigate import investigate as investigate_command
 from services.cli.investigation.batch import BatchPolicy
+from services.cli.invocation import (
+    Admin,
+    As,
+    AsJson,
+    Gateway,
+    Invocation,
+    Roles,
+    RunId,
+    Timeout,
+    fail,
+    terminal,
+)
+from services.cli.operator_commands import operator_commands
 from services.cli.sarif.outcome import Verdict
-from services.cli.settings import DSN_VARIABLE, CliSettings
+from services.cli.settings import DSN_VARIABLE
 from services.cli.sql_policy import sql_policy as sql_policy_command
+from services.cli.thread_commands import thread_commands
 from services.cli.triage import Triage
 from services.cli.triage import triage as triage_command
 from services.cli.words import parse_state
@@ -35,14 +47,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="**Exit status**\n\n" + as_help(),
 )
-terminal = Terminal()
-
-As = Annotated[str | None, typer.Option("--as", metavar="USER", help="Act as this user, with a development token.")]
-Admin = Annotated[bool, typer.Option("--admin", help="Act with the role admin.")]
-Roles = Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="Act with this role; repeatable.")]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
-Timeout = Annotated[float | None, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Wait no longer.")]
+app.add_typer(thread_commands)
+app.add_typer(operator_commands)
 Repository = Annotated[str, typer.Option("--repo", metavar="PATH", help="Git repository of the code: path or URL.")]
 Commit = Annotated[str, typer.Option(metavar="COMMIT", help="Commit that was analysed; HEAD when left out.")]
 RerunFailed = Annotated[bool, typer.Option("--rerun-failed", help="Run what failed before once more.")]
@@ -50,41 +56,6 @@ FailOn = Annotated[
     list[Verdict] | None,
     typer.Option(case_sensitive=False, help="Exit with status 10 when a finding has this verdict; repeatable."),
 ]
-Gateway = Annotated[
-    str,
-    typer.Option("--gateway", metavar="HOST:PORT", help="Gateway to talk to, instead of the one of `signalbox up`."),
-]
-
-
-class Invocation:
-    """What comes before the command's own options."""
-
-    def __init__(self, gateway: str) -> None:
-        self.gateway = gateway
-        self.settings = load_settings()
-
-    def connection(self, subject: str | None, *, admin: bool = False, roles: list[str] | None = None) -> Connection:
-        """The gateway and the token to use; ends the command when there is none."""
-        try:
-            return connect_to(self.settings, Identity.of(subject, admin=admin, roles=roles or ()), gateway=self.gateway)
-        except CliError as error:
-            raise fail(error) from error
-
-
-def load_settings() -> CliSettings:
-    """Settings from the environment; ends the command when they are wrong."""
-    try:
-        return CliSettings()
-    except ValidationError as error:
-        names = ", ".join("SIGNALBOX_" + str(problem["loc"][0]).upper() for problem in error.errors())
-        wrong = CliError(f"wrong in the environment: {names}", hint="correct or unset it", code=ExitCode.USAGE)
-        raise fail(wrong) from error
-
-
-def fail(error: CliError) -> typer.Exit:
-    """Say what is wrong; the caller raises what this returns."""
-    terminal.error(error)
-    return typer.Exit(error.code)
 
 
 @app.callback()

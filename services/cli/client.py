@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import grpc
-from signalbox.v1 import runs_pb2, runs_pb2_grpc
+from google.protobuf.message import Message
+from signalbox.v1 import maintenance_pb2_grpc, runs_pb2, runs_pb2_grpc, threads_pb2_grpc
 
 from services.cli.errors import CliError, from_rpc
 from services.cli.exit_codes import ExitCode
@@ -26,6 +28,7 @@ ENDED = frozenset(
     }
 )
 CALL_TIMEOUT_S = 30.0
+ResponseT = TypeVar("ResponseT", bound=Message)
 
 
 @dataclass(frozen=True)
@@ -47,10 +50,12 @@ class Connection:
 
 
 class GatewayClient:
-    """RunService as the commands need it. Every method raises CliError."""
+    """RunService as the commands need it, and the stubs of the others for `call`. Every method raises CliError."""
 
     def __init__(self, channel: grpc.aio.Channel, connection: Connection) -> None:
         self._stub = runs_pb2_grpc.RunServiceStub(channel)
+        self.threads = threads_pb2_grpc.ThreadServiceStub(channel)
+        self.maintenance = maintenance_pb2_grpc.MaintenanceServiceStub(channel)
         self._address = connection.address
         self._metadata = (bearer_metadata(connection.token),)
 
@@ -137,6 +142,17 @@ class GatewayClient:
         with self._worded():
             response = await self._stub.ResumeRun(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
         return response.run
+
+    async def call(
+        self,
+        method: Callable[..., Awaitable[ResponseT]],
+        request: Message,
+        *,
+        timeout_s: float = CALL_TIMEOUT_S,
+    ) -> ResponseT:
+        """Make a call of `threads` or `maintenance`."""
+        with self._worded():
+            return await method(request, metadata=self._metadata, timeout=timeout_s)
 
     @contextmanager
     def _worded(self) -> Iterator[None]:

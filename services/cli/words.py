@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -81,6 +82,22 @@ def grounds(struct: Struct) -> str:
     """Facts and limits as `iteration_count = 3, max_iterations = 3`, by name; `no facts` when a rule read none."""
     values: Mapping[str, object] = MessageToDict(struct)
     return ", ".join(f"{printable(name)} = {fact(value)}" for name, value in sorted(values.items())) or "no facts"
+
+
+def struct_json(struct: Struct) -> str:
+    """A struct as indented JSON, with whole numbers as such and nothing in it that a terminal would obey."""
+    values = MessageToDict(struct)
+    return json.dumps(_safe(values), indent=2, ensure_ascii=False)
+
+
+def _safe(value: object) -> object:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printable(name): _safe(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_safe(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def fact(value: object) -> str:

@@ -1,0 +1,59 @@
+"""What every command of `signalbox` shares: common options, the gateway it talks to, and how it says what is wrong."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from services.cli.client import Connection
+from services.cli.connection import Identity, connect_to
+from services.cli.console import Terminal
+from services.cli.errors import CliError
+from services.cli.exit_codes import ExitCode
+from services.cli.settings import CliSettings
+
+terminal = Terminal()
+
+As = Annotated[str | None, typer.Option("--as", metavar="USER", help="Act as this user, with a development token.")]
+Admin = Annotated[bool, typer.Option("--admin", help="Act with the role admin.")]
+Roles = Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="Act with this role; repeatable.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
+Timeout = Annotated[float | None, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Wait no longer.")]
+Gateway = Annotated[
+    str,
+    typer.Option("--gateway", metavar="HOST:PORT", help="Gateway to talk to, instead of the one of `signalbox up`."),
+]
+
+
+class Invocation:
+    """What comes before the command's own options."""
+
+    def __init__(self, gateway: str) -> None:
+        self.gateway = gateway
+        self.settings = load_settings()
+
+    def connection(self, subject: str | None, *, admin: bool = False, roles: list[str] | None = None) -> Connection:
+        """The gateway and the token to use; ends the command when there is none."""
+        try:
+            return connect_to(self.settings, Identity.of(subject, admin=admin, roles=roles or ()), gateway=self.gateway)
+        except CliError as error:
+            raise fail(error) from error
+
+
+def load_settings() -> CliSettings:
+    """Settings from the environment; ends the command when they are wrong."""
+    try:
+        return CliSettings()
+    except ValidationError as error:
+        names = ", ".join("SIGNALBOX_" + str(problem["loc"][0]).upper() for problem in error.errors())
+        wrong = CliError(f"wrong in the environment: {names}", hint="correct or unset it", code=ExitCode.USAGE)
+        raise fail(wrong) from error
+
+
+def fail(error: CliError) -> typer.Exit:
+    """Say what is wrong; the caller raises what this returns."""
+    terminal.error(error)
+    return typer.Exit(error.code)
