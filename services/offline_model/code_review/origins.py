@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from services.offline_model.code_review.bindings import assigned_values, module_level, self_values
 from services.offline_model.code_review.guards import guard_of
 from services.offline_model.code_review.opinion import Need
 from services.offline_model.code_review.shown import Function, Shown, ShownFile, bare_name, dotted
@@ -129,7 +130,7 @@ class Tracer:
                 return self._all(assigned, inner)
             if name in _parameters(scope.function):
                 return self._parameter(name, scope.function, inner)
-        module = assigned_values(name, _module_level(scope.file), 10**9)
+        module = assigned_values(name, module_level(scope.file), 10**9)
         if module:
             return self._all(module, Scope(scope.file, None, seen=inner.seen))
         return self._imported(name, node, inner)
@@ -145,20 +146,29 @@ class Tracer:
         for file, call in self.shown.calls_of(function.name):
             given = _argument(call, name, function)
             if given is not None:
-                around = file.function_at(call.lineno)
-                found += self.trace(given, Scope(file, around, seen=scope.seen))
+                found += self._passed_at(call, given, file, scope)
         if found:
             return found
         return [Origin(UNKNOWN, f"`{name}` is whatever the callers of {function.name} pass", path, function.lineno,
                        Need("callers", function.name))]  # fmt: skip
+
+    def _passed_at(self, call: ast.Call, given: ast.expr, file: ShownFile, scope: Scope) -> list[Origin]:
+        around = file.function_at(call.lineno)
+        found = self.trace(given, Scope(file, around, seen=scope.seen))
+        inside = around is None and file.lines.get(call.lineno, "")[:1].isspace()
+        if inside and any(origin.kind == UNKNOWN for origin in found):
+            # A search shows the call, and not the function that it stands in.
+            need = Need("lines", file.path, call.lineno)
+            return [Origin(UNKNOWN, "the function around a caller was not read", file.path, call.lineno, need)]
+        return found
 
     def _call(self, node: ast.Call, scope: Scope) -> list[Origin]:
         name = bare_name(node.func)
         if name in NUMBERS or name in SANITIZERS.get(self.weakness, ()):
             return [Origin(CHECKED, f"it goes through {name}()", scope.file.path, node.lineno)]
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        if name == "get" and isinstance(node.func, ast.Attribute) and (found := self._looked_up(node, scope)):
-            return found
+        if name == "get" and isinstance(node.func, ast.Attribute) and not self._is_request(node.func.value):
+            return self._looked_up(node, node.func.value, scope)
         if name in CARRIERS or dotted(node.func) in OPENERS or dotted(node.func).startswith("os.path."):
             receiver = [node.func.value] if isinstance(node.func, ast.Attribute) else []
             named = {
@@ -187,14 +197,11 @@ class Tracer:
             self._unknown(node, scope, f"{name or 'a call'}() gives it", Need("definition", name) if name else None)
         ]
 
-    def _looked_up(self, node: ast.Call, scope: Scope) -> list[Origin]:
-        """Returns the origin of `FIXED.get(key, default)`, or nothing when the map or the default is not fixed."""
-        holder = node.func.value if isinstance(node.func, ast.Attribute) else node.func
-        if self._is_request(holder):
-            return []
+    def _looked_up(self, node: ast.Call, holder: ast.expr, scope: Scope) -> list[Origin]:
+        """Returns the origins of `holder.get(key, default)`: whatever the key is, the value is one of the map's."""
         origins = self._all([holder, *node.args[1:]], scope)
-        if not origins or any(origin.kind != CONSTANT for origin in origins):
-            return []
+        if any(origin.kind != CONSTANT for origin in origins):
+            return origins
         what = f"it is looked up in the fixed `{ast.unparse(holder)[:60]}`"
         return [Origin(CHECKED, what, scope.file.path, node.lineno)]
 
@@ -217,7 +224,7 @@ class Tracer:
 
     def _attribute(self, node: ast.Attribute, scope: Scope) -> list[Origin]:
         if isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}:
-            values = _self_values(node.attr, scope.file)
+            values = self_values(node.attr, scope.file)
             key = (scope.file.path, 0, f"self.{node.attr}")
             if key not in scope.seen and values:
                 found = []
@@ -234,57 +241,13 @@ class Tracer:
                 place = (statement.module or "").replace(".", "/")
                 for file in self.shown.python:
                     if file.path.removesuffix(".py").endswith(place) and (
-                        values := assigned_values(name, _module_level(file), 10**9)
+                        values := assigned_values(name, module_level(file), 10**9)
                     ):
                         return self._all(values, Scope(file, None, seen=scope.seen))
         return [self._unknown(node, scope, f"`{name}` is defined elsewhere", Need("definition", name))]
 
     def _unknown(self, node: ast.expr, scope: Scope, what: str, need: Need | None = None) -> Origin:
         return Origin(UNKNOWN, what, scope.file.path, node.lineno, need)
-
-
-def assigned_values(name: str, nodes: Iterable[ast.AST], before: int) -> list[ast.expr]:
-    """Returns the expressions that a name is given, up to a line."""
-    found: list[ast.expr] = []
-    for node in nodes:
-        if getattr(node, "lineno", 0) > before:
-            continue
-        targets, value = _assignment(node)
-        if value is not None and any(
-            isinstance(part, ast.Name) and part.id == name for target in targets for part in ast.walk(target)
-        ):
-            found.append(value)
-    return found
-
-
-def _assignment(node: ast.AST) -> tuple[list[ast.expr], ast.expr | None]:
-    if isinstance(node, ast.Assign):
-        # Only what is bound, not the parts of `a[i] = …`.
-        return [target for target in node.targets if isinstance(target, ast.Name | ast.Tuple | ast.List)], node.value
-    if isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
-        return [node.target], node.value
-    if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-        return [node.target], node.iter
-    if isinstance(node, ast.withitem) and node.optional_vars is not None:
-        return [node.optional_vars], node.context_expr
-    return [], None
-
-
-def _module_level(file: ShownFile) -> list[ast.AST]:
-    return [node for node in file.statements if isinstance(node, ast.Assign | ast.AnnAssign)]
-
-
-def _self_values(attribute: str, file: ShownFile) -> list[ast.expr]:
-    return [
-        node.value
-        for node in file.nodes
-        if isinstance(node, ast.Assign | ast.AnnAssign)
-        and node.value is not None
-        and any(
-            isinstance(target, ast.Attribute) and dotted(target) == f"self.{attribute}"
-            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        )
-    ]
 
 
 def _parts(node: ast.expr) -> list[ast.expr] | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 MAX_ATTEMPTS = 300
+_OPENS_BLOCK = re.compile(r"\s*(async\s+)?(def|class|if|elif|else|for|while|try|except|finally|with)\b.*:\s*$")
 MAX_ENDS = 25
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -135,7 +137,7 @@ def bare_name(node: ast.AST) -> str:
 
 def _parse(text: str, first: int) -> list[ast.stmt] | None:
     try:
-        tree = ast.parse(textwrap.dedent(text))
+        tree = ast.parse(_with_bodies(textwrap.dedent(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     ast.increment_lineno(tree, first - 1)
@@ -164,6 +166,18 @@ def _ends(file: ShownFile, start: int, last: int) -> list[int]:
         n for n in range(start + 1, last + 1) if file.lines.get(n, "").strip() and _indent(file.lines[n]) <= margin
     ]
     return [last, *(number - 1 for number in reversed(starts))][:MAX_ENDS]
+
+
+def _with_bodies(text: str) -> str:
+    """Gives a body to what has none, because it was a docstring or was not shown."""
+    lines = text.split("\n")
+    following = ""
+    for number in range(len(lines) - 1, -1, -1):
+        line = lines[number]
+        if _OPENS_BLOCK.match(line) and (not following or _indent(following) <= _indent(line)):
+            lines[number] = f"{line} ..."
+        following = line if line.strip() else following
+    return "\n".join(lines)
 
 
 def _indent(line: str) -> int:

@@ -382,3 +382,27 @@ def test_rules_that_say_more_than_their_weakness(rule: str, line: str, expected:
     shown = Shown()
     shown.add("app/service.py", {1: line})
     assert review(Finding(rule, "CWE-400", "app/service.py", 1, 1), shown).verdict == expected
+
+
+def test_a_call_whose_function_was_not_read_is_asked_for() -> None:
+    shown = Shown()
+    lines = {8: "    note(name)", 20: "def note(name):", 21: "    os.system('log ' + name)"}
+    shown.add("app/service.py", lines)
+    finding = Finding("B605", COMMAND, "app/service.py", 21, 21)
+    assert review(finding, shown).needs == (Need("lines", "app/service.py", 8),)
+    shown = Shown()
+    shown.add("app/service.py", {6: "def login():", 7: "    name = request.form['name']", **lines})
+    assert review(finding, shown).verdict == TRUE_POSITIVE
+
+
+def test_a_definition_without_its_docstring_still_parses() -> None:
+    shown = Shown()
+    shown.add("app/service.py", {1: "class Plain(yaml.SafeLoader):", 4: "x = yaml.load(request.data, Loader=Plain)"})
+    assert review(Finding("B506", "CWE-20", "app/service.py", 4, 4), shown).verdict == FALSE_POSITIVE
+
+
+def test_a_map_that_was_not_shown_is_asked_for_whatever_its_key() -> None:
+    shown = Shown()
+    shown.add("app/service.py", {1: 'db.execute("SELECT " + COLUMNS.get(request.args["c"], "name"))'})
+    opinion = review(Finding("B608", SQL, "app/service.py", 1, 1), shown)
+    assert (opinion.verdict, opinion.needs) == (NEEDS_REVIEW, (Need("definition", "COLUMNS"),))
