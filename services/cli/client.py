@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,11 +42,12 @@ class Tls:
 
 @dataclass(frozen=True)
 class Connection:
-    """Where the gateway is, and who calls."""
+    """Where the gateway is, and who calls; on a local platform, also which folders' repositories it may read."""
 
     address: str
     token: str = field(repr=False)
     tls: Tls | None = None
+    code_roots: Sequence[str] | None = None
 
 
 class GatewayClient:

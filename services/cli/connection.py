@@ -38,7 +38,8 @@ def connect_to(settings: CliSettings, identity: Identity, *, gateway: str = "") 
     if not address:
         raise not_running()
     tls = Tls(settings.gateway_ca, settings.tls_cert, settings.tls_key) if settings.gateway_ca else None
-    return Connection(address, _token(settings, identity, endpoint, address), tls)
+    code_roots = endpoint.code_roots if endpoint and endpoint.gateway == address else None
+    return Connection(address, _token(settings, identity, endpoint, address), tls, code_roots)
 
 
 def development_token(endpoint: Endpoint, identity: Identity, *, ttl_s: int = 3600) -> str:

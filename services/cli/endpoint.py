@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,13 +22,14 @@ STACK_DIRECTORY = "up"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A running local platform: its gateway, and the development key that signs callers' tokens for it."""
+    """A running local platform: its gateway, the key that signs callers' tokens for it, and the code it may read."""
 
     gateway: str
     signing_key: str
     issuer: str
     audience: str
     pid: int
+    code_roots: Sequence[str] = ()
 
 
 def read_endpoint(directory: Path) -> Endpoint | None:

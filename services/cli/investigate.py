@@ -23,7 +23,7 @@ from services.cli.investigation.batch import Batch, BatchPolicy, MakeInput
 from services.cli.investigation.batch_progress import view_on
 from services.cli.investigation.known import KnownFalsePositive, known_outcomes, read_known
 from services.cli.investigation.outcomes import unlocated
-from services.cli.investigation.repository import SourceCode, open_source
+from services.cli.investigation.repository import SourceCode, check_readable, open_source
 from services.cli.investigation.scores import score
 from services.cli.investigation.summary import Judged, Summary, as_data, as_tables
 from services.cli.investigation.truth import TruthEntry, match_truth, read_truth
@@ -78,14 +78,14 @@ async def investigate(connection: Connection, wanted: Investigation, terminal: T
 
 async def summarise(connection: Connection, wanted: Investigation, terminal: Terminal) -> Summary:
     """Investigates every finding of a log, shows what came of them, and returns it. Raises CliError."""
-    material = await _read(wanted)
+    material = await _read(connection, wanted)
     outcomes = await _judge(connection, wanted, material, terminal)
     summary = _sum_up(material, outcomes)
     await _write(wanted, material, summary, terminal)
     return summary
 
 
-async def _read(wanted: Investigation) -> _Material:
+async def _read(connection: Connection, wanted: Investigation) -> _Material:
     for path in (wanted.out, wanted.html):
         if path is not None and not path.absolute().parent.is_dir():
             raise CliError(f"can't write {path}: no such directory", hint="make it first", code=ExitCode.USAGE)
@@ -93,6 +93,7 @@ async def _read(wanted: Investigation) -> _Material:
     known = read_known(wanted.known_file) if wanted.known_file else ()
     truth = read_truth(wanted.truth_file) if wanted.truth_file else None
     source = await open_source(wanted.repository, wanted.commit)
+    check_readable(source, connection.code_roots)
     paths = RepositoryPaths(root=source.repository if source.is_local else "", files=source.files)
     return _Material(document, read_results(document, paths), source, paths, known, truth)
 

@@ -17,7 +17,7 @@ from services.cli.exit_codes import ExitCode
 from services.cli.investigate import run_findings
 from services.cli.investigation.batch import BatchPolicy
 from services.cli.investigation.batch_progress import COLOURS
-from services.cli.investigation.repository import open_source
+from services.cli.investigation.repository import check_readable, open_source
 from services.cli.sarif.documents import read_document
 from services.cli.sarif.findings import LogResult, read_results
 from services.cli.sarif.outcome import Outcome, Verdict
@@ -42,6 +42,7 @@ async def triage(connection: Connection, wanted: Triage, terminal: Terminal) -> 
     """Brings one finding to a verdict and shows it. Raises CliError."""
     document = read_document(wanted.finding_file)
     source = await open_source(wanted.repository, wanted.commit)
+    check_readable(source, connection.code_roots)
     paths = RepositoryPaths(root=source.repository if source.is_local else "", files=source.files)
     finding = _pick(read_results(document, paths), wanted).finding
     code = sast_pb2.CodeSource(repository=source.repository, commit=source.commit)

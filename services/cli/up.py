@@ -60,6 +60,7 @@ def _endpoint(stack: LocalStack) -> Endpoint:
         issuer=DEVELOPMENT_ISSUER,
         audience=DEVELOPMENT_AUDIENCE,
         pid=os.getpid(),
+        code_roots=[str(root) for root in stack.options.code_roots],
     )
 
 

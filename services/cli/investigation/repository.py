@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,6 +57,19 @@ async def open_source(repository: str, commit: str) -> SourceCode:
     listed = await _git(top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", resolved.decode().strip())
     files = frozenset(name.decode("utf-8", "replace") for name in listed.split(b"\0") if name)
     return SourceCode(top, resolved.decode().strip(), files)
+
+
+def check_readable(source: SourceCode, roots: Sequence[str] | None) -> None:
+    """Raises CliError when a local platform may not read a repository; None: it is not known what the platform may."""
+    if roots is None or not source.is_local:
+        return
+    place = Path(source.repository).resolve()
+    if not any(place.is_relative_to(root) for root in roots):
+        raise CliError(
+            f"the platform of `signalbox up` may not read {place}",
+            hint=f"start it with `--code-root {place}`",
+            code=ExitCode.USAGE,
+        )
 
 
 def _is_directory(path: str) -> bool:

@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from examples.harbour import repository as portal
+
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 COMMAND = (sys.executable, "-m", "services.cli")
 QUESTION = "Count devices with temperature > 10"
@@ -52,12 +54,13 @@ class Up:
         return Result(process.returncode, out.decode(), err.decode())
 
 
-async def start_up(runtime_dir: Path) -> Up:
+async def start_up(runtime_dir: Path, *options: str) -> Up:
     """Start `signalbox up` and wait until it says that it is."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("SIGNALBOX_", "OPENAI_"))}
     env = {**ours, "SIGNALBOX_RUNTIME_DIR": str(runtime_dir), "COLUMNS": "200"}
     process = await asyncio.create_subprocess_exec(
-        *COMMAND, "up", "--replicas", "2", env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        *COMMAND, "up", "--replicas", "2", *options, env=env,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stderr is not None
@@ -107,7 +110,7 @@ async def all_gone(pids: list[int]) -> None:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
     """One platform for the tests of this module."""
-    running = await start_up(tmp_path_factory.mktemp("up") / "run")
+    running = await start_up(tmp_path_factory.mktemp("up") / "run", "--code-root", str(tmp_path_factory.mktemp("code")))
     yield running
     if running.process.returncode is None:
         running.process.send_signal(signal.SIGTERM)
@@ -252,6 +255,29 @@ async def test_ctrl_c_ends_the_waiting_and_not_the_run(up: Up) -> None:
     cancelled = await up.run("cancel", found[1])
     assert cancelled.status == 0
     assert found[1] in cancelled.out
+
+
+async def test_a_finding_is_triaged_where_code_may_be_read(up: Up) -> None:
+    [root] = json.loads((up.runtime_dir / "endpoint.json").read_text())["code_roots"]
+    portal.create(Path(root) / "portal")
+    finding = ("--finding", str(portal.FINDINGS), "--fingerprint", "harbour-unchecked-join")
+    result = await up.run("triage", *finding, "--repo", f"{root}/portal", "--as", "27", "--json")
+    assert result.status in (0, 4), result.err
+    outcome = json.loads(result.out)
+    assert outcome["verdict"] != "FALSE_POSITIVE"
+    assert not outcome["error"]
+
+
+async def test_a_repository_elsewhere_is_refused_before_anything_runs(up: Up, tmp_path: Path) -> None:
+    portal.create(tmp_path / "portal")
+    before = (await up.run("runs", "--json", "--limit", "1000")).out
+    finding = ("--finding", str(portal.FINDINGS), "--fingerprint", "harbour-unchecked-join")
+    result = await up.run("triage", *finding, "--repo", str(tmp_path / "portal"), "--as", "27")
+    assert result.status == 2
+    assert f"--code-root {tmp_path / 'portal'}" in result.err
+    investigated = await up.run("investigate", str(portal.FINDINGS), "--repo", str(tmp_path / "portal"), "--as", "27")
+    assert investigated.status == 2
+    assert (await up.run("runs", "--json", "--limit", "1000")).out == before
 
 
 async def test_a_second_up_is_refused(up: Up) -> None:
