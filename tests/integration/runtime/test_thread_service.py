@@ -22,7 +22,10 @@ from tests.fixtures.refusals import refusal
 from tests.fixtures.replica import Replica, gateway_word, serving
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 
-MINE = gateway_word("27")
+
+def mine() -> tuple[tuple[str, str], ...]:
+    """The gateway's word about the owner, good for a minute."""
+    return gateway_word("27")
 
 
 @pytest.fixture
@@ -60,12 +63,12 @@ async def test_threads_are_listed_page_by_page(
     request = threads_pb2.ListThreadsRequest(page_size=2)
     pages: list[list[str]] = []
     while not pages or request.page_token:
-        response = await threads.ListThreads(request, metadata=MINE)
+        response = await threads.ListThreads(request, metadata=mine())
         pages.append([thread.thread_id for thread in response.threads])
         request.page_token = response.next_page_token
     assert pages == [["c", "b"], ["a"]]
     request.page_token = "nonsense"
-    detail = await refusal(threads.ListThreads(request, metadata=MINE))
+    detail = await refusal(threads.ListThreads(request, metadata=mine()))
     assert (detail.code, detail.violations[0].field) == (grpc.StatusCode.INVALID_ARGUMENT, "page_token")
 
 
@@ -73,16 +76,16 @@ async def test_a_thread_its_runs_and_their_state_are_read_back(
     replica: Replica, threads: threads_pb2_grpc.ThreadServiceAsyncStub
 ) -> None:
     run_id = await counted(replica, "talk")
-    found = await threads.GetThread(threads_pb2.GetThreadRequest(thread_id="talk"), metadata=MINE)
+    found = await threads.GetThread(threads_pb2.GetThreadRequest(thread_id="talk"), metadata=mine())
     assert (found.thread.thread_id, found.thread.run_count) == ("talk", 1)
     assert [(run.run_id, run.state) for run in found.runs] == [(run_id, runs_pb2.RUN_STATE_SUCCEEDED)]
 
     request = threads_pb2.GetThreadStateRequest(thread_id="talk", run_id=run_id)
-    latest = await threads.GetThreadState(request, metadata=MINE)
+    latest = await threads.GetThreadState(request, metadata=mine())
     assert [each.step for each in latest.checkpoints] == [-1, 0, 1, 2, 3]
     assert json_format.MessageToDict(latest.state.values)["counts"] == [1, 2]
     request.checkpoint_id = latest.checkpoints[2].checkpoint_id
-    earlier = await threads.GetThreadState(request, metadata=MINE)
+    earlier = await threads.GetThreadState(request, metadata=mine())
     assert (list(earlier.state.next_nodes), earlier.state.checkpoint) == (["count"], latest.checkpoints[2])
 
 
@@ -91,19 +94,19 @@ async def test_a_thread_is_forked_and_deleted(
 ) -> None:
     run_id = await counted(replica, "talk")
     state = await threads.GetThreadState(
-        threads_pb2.GetThreadStateRequest(thread_id="talk", run_id=run_id), metadata=MINE
+        threads_pb2.GetThreadStateRequest(thread_id="talk", run_id=run_id), metadata=mine()
     )
-    plain = await threads.ForkThread(threads_pb2.ForkThreadRequest(thread_id="talk", run_id=run_id), metadata=MINE)
+    plain = await threads.ForkThread(threads_pb2.ForkThreadRequest(thread_id="talk", run_id=run_id), metadata=mine())
     assert (plain.thread.run_count, plain.HasField("run")) == (1, False)
     request = threads_pb2.ForkThreadRequest(
         thread_id="talk", run_id=run_id, checkpoint_id=state.checkpoints[1].checkpoint_id, new_thread_id="fork"
     )
-    forked = await threads.ForkThread(request, metadata=MINE)
+    forked = await threads.ForkThread(request, metadata=mine())
     assert (forked.thread.thread_id, forked.thread.active_run_id) == ("fork", forked.run.run_id)
-    detail = await refusal(threads.ForkThread(request, metadata=MINE))
+    detail = await refusal(threads.ForkThread(request, metadata=mine()))
     assert (detail.code, detail.reason) == (grpc.StatusCode.ALREADY_EXISTS, "THREAD_EXISTS")
 
-    gone = await threads.DeleteThread(threads_pb2.DeleteThreadRequest(thread_id="talk"), metadata=MINE)
+    gone = await threads.DeleteThread(threads_pb2.DeleteThreadRequest(thread_id="talk"), metadata=mine())
     assert (gone.run_count, gone.decision_count) == (1, 2)
 
 
