@@ -1,8 +1,9 @@
 """Adapts an example's SQL to a question that is near the example's.
 
 Question and example are taken apart the same way; what they differ in is edited in the statement, and what the question
-asks beyond the example without a place in its statement means that the example does not fit. So an adapted query never
-silently ignores a number, a name, a time window or a column of the question.
+asks beyond the example without a place in its statement means that the example does not fit, and so does what only the
+example asks. What comes out is checked against the question once more (`faithfulness.py`). So an adapted query never
+silently ignores a word, a number, a name or a time window of the question.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from services.offline_model.data_questions import sql_edits, statement
+from services.offline_model.data_questions.faithfulness import NEUTRAL, check_small_words, check_structure
 from services.offline_model.data_questions.prompts import Example
 from services.offline_model.data_questions.reading import Comparison, Number, Reading, read_question
 from services.offline_model.data_questions.schema import Schema, words_of_tables
@@ -21,10 +23,6 @@ from services.offline_model.data_questions.words import AGGREGATES, plain_words
 
 # Each edit makes an example a little less near.
 EDIT_PENALTY = 0.03
-# How much of the question the example must explain, and how much of the example the question must ask for.
-MIN_EXPLAINED = 0.75
-MIN_ASKED = 0.6
-
 
 Place = tuple[Comparison, exp.Expr | None]
 
@@ -65,6 +63,8 @@ class _Adaptation:
         self._match_numbers(asked.numbers, shown.numbers)
         self._match_top(asked, shown)
         nearness = self._match_words(set(asked.words), set(shown.words))
+        check_small_words(asked.rest, shown.rest, self._tree)
+        check_structure(self._text, asked.rest, self._tree, self._schema)
         return Adapted(statement.render(self._tree), nearness - EDIT_PENALTY * self._edits)
 
     def _match_values(self) -> None:
@@ -102,6 +102,8 @@ class _Adaptation:
         wanted, rest = _unshared(asked, shown)
         literals = {value.lower() for value in statement.string_literals(self._tree)}
         places = [name for name in rest if name.lower() in literals]
+        if len(places) < len(rest):
+            raise CannotEdit(f"the example is about {', '.join(rest)}")
         if len(wanted) > len(places):
             raise CannotEdit(f"the example has no place for {wanted[len(places)]!r}")
         for place, name in zip(places, wanted, strict=False):
@@ -121,11 +123,9 @@ class _Adaptation:
             else:
                 places.remove(place)
                 last = self._change_comparison(place, wanted, column)
-        for comparison, node in places:
-            if node is None:
-                raise CannotEdit(f"the example's bound {comparison.values} cannot be left out")
-            sql_edits.drop_condition(node)
-            self._edits += 1
+        for comparison, _ in places:
+            # Other words of the question may mean that very bound ("freezing"), so it is never just left out.
+            raise CannotEdit(f"the question does not ask for the example's bound {' and '.join(comparison.values)}")
 
     def _bound(self, comparison: Comparison) -> exp.Expr | None:
         try:
@@ -145,6 +145,8 @@ class _Adaptation:
             raise CannotEdit("the question does not say what is to be compared")
         held = statement.bound_column(node)
         changes_column = column is not None and held in self._schema.columns.values() and column != held
+        if column is not None and held != column and not changes_column:
+            raise CannotEdit(f"the example compares something else than {column}")
         if not changes_column and (shown.operator, shown.values) == (wanted.operator, wanted.values):
             return node
         self._edits += int(changes_column)
@@ -193,16 +195,24 @@ class _Adaptation:
             self._tree = sql_edits.count_rows(self._tree)
             asked.discard("count")
             self._edits += 1
-        # The tables that the statement reads anyway, and what an order or bound on a column implies, need no word.
-        asked -= words_of_tables(statement.tables_of(self._tree))
-        foreign = sorted(asked & (self._schema.columns.keys() | self._schema.tables | AGGREGATES.keys()))
-        if foreign or "count" in shown:
-            raise CannotEdit(f"the example is about something else: {', '.join(foreign) or 'a count'}")
+        # The tables that the statement reads anyway, and what it computes, need no word.
+        told = words_of_tables(statement.tables_of(self._tree)) | NEUTRAL
+        foreign = sorted(asked - told - self._computed())
+        dropped = sorted("a count" if word == "count" else word for word in shown - told)
+        if foreign or dropped:
+            raise CannotEdit(f"the example is about something else: {', '.join(foreign or dropped)}")
         explained = 1 - len(asked) / total_asked if total_asked else 0.0
         wanted = 1 - len(shown) / total_shown if total_shown else 0.0
-        if explained < MIN_EXPLAINED or wanted < MIN_ASKED:
-            raise CannotEdit("the example is not near the question")
+        if not explained:
+            raise CannotEdit("the example has no word of the question")
         return 0.7 * explained + 0.3 * wanted
+
+    def _computed(self) -> set[str]:
+        """Words for the aggregates that the statement shows."""
+        kinds = {
+            type(found).__name__.upper() for shown in self._tree.expressions for found in shown.find_all(exp.AggFunc)
+        }
+        return {word for word, kind in AGGREGATES.items() if kind in kinds}
 
     def _exchange_aggregates(self, asked: set[str], shown: set[str]) -> None:
         for new in sorted(asked & AGGREGATES.keys()):

@@ -42,7 +42,8 @@ _PATTERNS: tuple[tuple[Operator, str], ...] = (
     ("eq", rf"(?:==?|\bequals?(?:\s+to)?|\bexactly)\s*{_NUMBER}{_UNIT}"),
 )
 _COMPARISONS = tuple((operator, re.compile(pattern, re.IGNORECASE)) for operator, pattern in _PATTERNS)
-_WINDOW = re.compile(
+COMPARISONS = tuple(pattern for _, pattern in _COMPARISONS)
+WINDOW = re.compile(
     r"\b(?:(?:over|in|during|within|for|from|of|since)\s+)?(?:the\s+)?(?:last|past|previous)\s+(?:(\d+)\s*)?"
     r"(minute|hour|day|week|month|year|h|d)s?\b",
     re.IGNORECASE,
@@ -67,7 +68,7 @@ _ONE = re.compile(
 )
 _QUOTED = re.compile(r"(?<!\w)[\"'\u201c\u2018\u00ab]([^\"'\u201d\u2019\u00bb]{1,200})[\"'\u201d\u2019\u00bb](?!\w)")
 _CODE = re.compile(r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*\b")
-_PROPER = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][a-z]+(?:\s+[A-Z][a-z]+)*\b")
+NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][a-z]+(?:\s+[A-Z][a-z]+)*\b")
 _LONE_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w])")
 _LAST_WORD = re.compile(r"([^\W\d_]+)(?:\s+(?:id|no|nr|number))?\W{0,3}$", re.IGNORECASE)
 _DIGITS = {
@@ -114,7 +115,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Reading:
-    """A question taken apart."""
+    """A question taken apart; `rest` is the text without what the other parts hold."""
 
     comparisons: tuple[Comparison, ...]
     window: Window | None
@@ -122,6 +123,7 @@ class Reading:
     names: tuple[str, ...]
     numbers: tuple[Number, ...]
     words: frozenset[str]
+    rest: str
 
 
 def hours_of(unit: str) -> float:
@@ -149,7 +151,7 @@ def read_question(question: str) -> Reading:
     """Takes a question apart; never fails, at worst everything is words."""
     text = _Text(_NUMBER_WORD.sub(lambda word: _DIGITS[word[0].lower()], " ".join(question.split())))
     names = [(match.start(), match[1]) for match in text.take(_QUOTED)]
-    window = next((_window(match) for match in text.take(_WINDOW)), None)
+    window = next((_window(match) for match in text.take(WINDOW)), None)
     top, superlative = _take_top(text)
     whole = text.text
     comparisons = [
@@ -158,7 +160,7 @@ def read_question(question: str) -> Reading:
         for match in text.take(pattern)
     ]
     names += [(match.start(), match[0]) for match in text.take(_CODE)]
-    names += [(match.start(), match[0]) for match in text.take(_PROPER, keep=_is_name)]
+    names += [(match.start(), match[0]) for match in text.take(NAME, keep=_is_name)]
     whole = text.text
     numbers = [Number(match[0], _noun_before(whole[: match.start()])) for match in text.take(_LONE_NUMBER)]
     return Reading(
@@ -168,6 +170,7 @@ def read_question(question: str) -> Reading:
         names=tuple(name for _, name in sorted(names)),
         numbers=tuple(numbers),
         words=_words(text.text, comparisons, superlative),
+        rest=text.text.lower(),
     )
 
 
@@ -193,9 +196,8 @@ def _window(match: re.Match[str]) -> Window:
 
 
 def _comparison(operator: Operator, match: re.Match[str], text: str) -> Comparison:
-    own = content_words(re.sub(r"\d", " ", match[0])) + [
-        column for unit, column in _UNIT_OF if unit in match[0].lower()
-    ]
+    own = [column for unit, column in _UNIT_OF if unit in match[0].lower()]
+    own += content_words(re.sub(r"\d", " ", match[0]))
     before = content_words(text[: match.start()])[::-1]
     return Comparison(operator, match.groups(), (*own, *before, *content_words(text[match.end() :])[:2]))
 
@@ -209,7 +211,7 @@ def _noun_before(text: str) -> str:
 def _words(rest: str, comparisons: list[tuple[int, Comparison]], superlative: str) -> frozenset[str]:
     """The words that remain; `hotter than 10` names temperature, `top 5` means the most unless the rest says else."""
     words = set(content_words(rest))
-    words.update({"temperature"} if any("temperature" in c.near[:1] for _, c in comparisons) else ())
+    words.update(c.near[0] for _, c in comparisons if c.near and c.near[0] in {"temperature", "pressure"})
     if superlative and not words & {"most", "least", "latest", "earliest"}:
         words.add(superlative)
     return frozenset(words)

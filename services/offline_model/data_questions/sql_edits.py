@@ -82,7 +82,10 @@ def replace_string(tree: exp.Expr, old: str, new: str) -> None:
 def drop_string(tree: exp.Expr, old: str) -> None:
     """Drops the condition that holds a string literal. Raises CannotEdit."""
     for literal in find_strings(tree, old):
-        drop_condition(literal)
+        if isinstance(literal.parent, exp.In) and len(literal.parent.expressions) > 1:
+            literal.pop()
+        else:
+            drop_condition(literal)
 
 
 def replace_window(tree: exp.Expr, old: Window, new: Window) -> None:
@@ -116,6 +119,9 @@ def rename_column(tree: exp.Expr, old: str, new: str) -> None:
     for column in tree.find_all(exp.Column):
         if column.name.lower() == old:
             column.set("this", exp.to_identifier(new))
+            # The new column may lack values where the old one has all, and Postgres puts them first.
+            if isinstance(column.parent, exp.Ordered) and column.parent.args.get("desc"):
+                column.parent.set("nulls_first", False)
     _rename_aliases(tree, old, new)
 
 

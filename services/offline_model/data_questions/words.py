@@ -17,7 +17,7 @@ _STOP = _listed(
     did has have had having me my mine our i we you your it its this that these those there their they and or but as
     please can could would will all any some only just too very really currently now right present moment tell want see
     know need what which who when where whose whom how also so than then still not value data degree degrees celsius
-    percent hpa
+    hpa
     """
 )
 # Different words for one thing; several words become one first.
@@ -26,6 +26,9 @@ _PHRASES = (
     (re.compile(r"\b(?:most recent|newest|latest|most recently)\b"), " latest "),
     (re.compile(r"\bhow (?:warm|hot|cold)\b"), " temperature "),
     (re.compile(r"\bhow humid\b"), " humidity "),
+    (re.compile(r"\b(?:(?:grouped|split|broken down|sorted|ordered) )?by\b"), " per "),
+    (re.compile(r"\bdaily\b"), " per day "),
+    (re.compile(r"\bhourly\b"), " per hour "),
 )
 _SYNONYMS = {
     **dict.fromkeys(_listed("show list display give find get return fetch print name enumerate"), ""),

@@ -7,20 +7,22 @@ adapt the nearest one, run it, mend what can be mended after an error, word the 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from services.offline_model.conversation import Answer, Call, CallMade, Conversation
 from services.offline_model.data_questions import sql_edits, statement
 from services.offline_model.data_questions.adapt import Adapted, adapt
+from services.offline_model.data_questions.follow_ups import whole_question
 from services.offline_model.data_questions.prompts import Example, QueryError, read_examples, read_result, section
-from services.offline_model.data_questions.schema import read_schema
+from services.offline_model.data_questions.schema import Schema, read_schema
 from services.offline_model.data_questions.statement import CannotEdit
 from services.offline_model.data_questions.wording import word_answer
 
 GET_EXAMPLES: Final = "get_few_shot_examples"
 RUN_QUERY: Final = "execute_db_query"
 # At least this near, an example at hand is used without asking for more.
-NEAR_ENOUGH: Final = 0.85
+NEAR_ENOUGH: Final = 0.9
 # A refusal with one of these reasons is about what is asked, not about how the query is written.
 _FINAL_REASONS = frozenset(("restricted_table", "write_refused", "lock_refused", "system_catalog", "access_denied"))
 _MISSING_COLUMN = re.compile(
@@ -30,6 +32,10 @@ _MISSING_COLUMN = re.compile(
 _HINT = re.compile(
     r"(?:perhaps you meant to reference the column|did you mean) \"?(?:\w+\.)?(?P<column>\w+)", re.IGNORECASE
 )
+_NOT_UNDERSTOOD = (
+    "I can't answer this without a larger model: I take it for a follow-up, and can't tell which part of an earlier "
+    "question it changes. Please ask the whole question."
+)
 _NO_EXAMPLE = (
     "I can't answer this without a larger model: no example that I was shown is near enough to the question "
     "to adapt its SQL safely."
@@ -37,7 +43,16 @@ _NO_EXAMPLE = (
 
 
 def answer_data_question(conversation: Conversation) -> Answer:
-    """Takes the next step towards the answer."""
+    """Takes the next step towards the answer; a follow-up is first made whole."""
+    whole = whole_question(conversation.question, conversation.system, _schema(conversation))
+    if whole is None:
+        return Answer(_NOT_UNDERSTOOD)
+    if whole != conversation.question:
+        conversation = replace(conversation, user=(*conversation.user[:-1], whole))
+    return _next_step(conversation)
+
+
+def _next_step(conversation: Conversation) -> Answer:
     attempts = [call for call in conversation.calls if call.tool == RUN_QUERY and call.result is not None]
     if not attempts:
         return _first_query(conversation)
@@ -72,21 +87,30 @@ def _mend(conversation: Conversation, attempts: list[CallMade], error: QueryErro
 
 def _candidates(conversation: Conversation) -> list[Adapted]:
     """The queries that the shown examples give for the question, the nearest first, each once."""
-    retrieved = conversation.results_of(GET_EXAMPLES)
-    texts = [section(conversation.system, "example") or conversation.system, *retrieved]
-    examples: dict[str, Example] = {}
-    for text in texts:
-        examples.update((example.question, example) for example in read_examples(text))
-    notes = "\n".join([section(conversation.system, "note"), *retrieved])
-    schema = read_schema(section(conversation.system, "table"), notes, examples.values())
+    examples, schema = _examples(conversation), _schema(conversation)
     found: dict[str, Adapted] = {}
-    for example in examples.values():
+    for example in examples:
         try:
             adapted = adapt(example, conversation.question, schema)
         except CannotEdit:
             continue  # not an example for this question
         found.setdefault(adapted.sql, adapted)
     return sorted(found.values(), key=lambda adapted: -adapted.nearness)
+
+
+def _examples(conversation: Conversation) -> list[Example]:
+    """The examples at hand, each question once."""
+    # Earlier turns are no examples: their statements are what ran, with the caller's filter in them.
+    shown = section(conversation.system, "example") or conversation.system.partition("\n## Earlier")[0]
+    found: dict[str, Example] = {}
+    for text in (shown, *conversation.results_of(GET_EXAMPLES)):
+        found.update((example.question, example) for example in read_examples(text))
+    return list(found.values())
+
+
+def _schema(conversation: Conversation) -> Schema:
+    notes = "\n".join([section(conversation.system, "note"), *conversation.results_of(GET_EXAMPLES)])
+    return read_schema(section(conversation.system, "table"), notes, _examples(conversation))
 
 
 def _without_missing_column(query: str, error: QueryError) -> str:

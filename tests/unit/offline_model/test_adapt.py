@@ -114,7 +114,7 @@ def test_an_example_answers_its_own_question_unchanged(example: Example) -> None
         (
             "Which devices have a battery below 30 percent?",
             "SELECT d.device_id, d.name, c.battery FROM devices AS d JOIN device_current_data AS c USING (device_id) "
-            "WHERE c.battery < 30 ORDER BY c.battery DESC",
+            "WHERE c.battery < 30 ORDER BY c.battery DESC NULLS LAST",
         ),
         (
             "Which 3 devices have the lowest battery?",
