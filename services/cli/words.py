@@ -85,9 +85,9 @@ def grounds(struct: Struct) -> str:
 
 
 def struct_json(struct: Struct) -> str:
-    """A struct as indented JSON, with whole numbers as such and nothing in it that a terminal would obey."""
+    """A struct as indented JSON by name, with whole numbers as such and nothing that a terminal would obey."""
     values = MessageToDict(struct)
-    return json.dumps(_safe(values), indent=2, ensure_ascii=False)
+    return json.dumps(_safe(values), indent=2, ensure_ascii=False, sort_keys=True)
 
 
 def _safe(value: object) -> object:

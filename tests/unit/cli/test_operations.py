@@ -84,4 +84,4 @@ def test_the_state_at_a_checkpoint_is_marked_among_the_others() -> None:
 def test_a_struct_has_whole_numbers_as_such() -> None:
     values = struct_pb2.Struct()
     values.update({"count": 3, "share": 0.5, "nested": [{"line": 7}]})
-    assert struct_json(values).replace("\n", "").replace(" ", "") == '{"count":3,"share":0.5,"nested":[{"line":7}]}'
+    assert struct_json(values).replace("\n", "").replace(" ", "") == '{"count":3,"nested":[{"line":7}],"share":0.5}'
