@@ -3,7 +3,7 @@
 ToolRefused                  becomes a ToolError: the reason is lower snake case, the message says what to do instead
 ├── ArgumentRefused          invalid_arguments, invalid_pattern, invalid_glob
 ├── SourceRefused            source_not_allowed, source_invalid, commit_invalid
-├── SourceFailed             commit_not_found, repository_too_large, repository_unavailable (a retry may help), …
+├── SourceFailed             commit_not_found, repository_too_large, …; repository_unavailable, search_failed: try again
 │   └── RepositoryBroken     repository_unreadable
 ├── PathRefused              path_* : the path is outside, hidden, unknown, or not a file
 └── ContentRefused           binary_file, file_too_large, symbol_not_found, …

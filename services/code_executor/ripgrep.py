@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from services.code_executor.errors import ArgumentRefused
+from services.code_executor.errors import ArgumentRefused, SourceFailed
 from services.code_executor.git import end
 from services.code_executor.limits import Limits
 from services.code_executor.manifest import shown
@@ -25,6 +25,8 @@ _ALWAYS = (
     "--no-require-git", "--no-pcre2", "--no-multiline", "--color=never", "--dfa-size-limit=32M",
     "--regex-size-limit=8M",
 )  # fmt: skip
+# With matches, and without.
+_ENDED = (0, 1)
 _READ_BYTES = 64 * 1024
 _STDERR_BYTES = 8 * 1024
 
@@ -66,7 +68,10 @@ class Ripgrep:
         self._limits = limits
 
     async def hits(self, snapshot: Snapshot, query: Query, max_hits: int) -> Outcome:
-        """Returns matching lines, sorted by path and line. Raises ArgumentRefused for a pattern that cannot be read."""
+        """Returns matching lines, sorted by path and line.
+
+        Raises ArgumentRefused for a pattern that cannot be read, and SourceFailed when ripgrep broke off.
+        """
         arguments = ["--json", "--sort=path", f"--max-count={max_hits + 1}"]
         outcome = Outcome([])
         try:
@@ -85,7 +90,10 @@ class Ripgrep:
         return outcome
 
     async def files(self, snapshot: Snapshot, query: Query) -> tuple[list[str], str]:
-        """Returns the paths of files with a match, sorted, and why there may be more, or an empty string."""
+        """Returns the paths of files with a match, sorted, and why there may be more, or an empty string.
+
+        Raises SourceFailed when ripgrep broke off.
+        """
         outcome = Outcome([])
         paths = []
         try:
@@ -126,8 +134,12 @@ class Ripgrep:
                 if total > self._limits.search_output_bytes:
                     outcome.cut = "the matching lines are too long to read them all"
                     return
-            if await process.wait() == 2:
+            code = await process.wait()
+            if code == 2:
                 _refuse(query, (await stderr.read(_STDERR_BYTES)).decode(errors="replace"))
+            elif code not in _ENDED:
+                # What it did not say is not the same as that there is nothing.
+                raise SourceFailed("search_failed", f"the search broke off (status {code}); try again", retryable=True)
         finally:
             end(process)
             await process.wait()
