@@ -1,0 +1,161 @@
+"""Chat completions over HTTP: what is repeated, how long, and what is told of a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from aiohttp import web
+
+from services.kit import deadline
+from services.kit.completions import CompletionError, Completions, Endpoint
+
+GOOD = {"choices": [{"message": {"role": "assistant", "content": "hi"}}]}
+
+
+class Model:
+    """An endpoint that answers with each of some replies in turn, the last one for good."""
+
+    def __init__(self) -> None:
+        self.replies: list[Callable[[], web.Response]] = []
+        self.requests: list[tuple[float, web.Request, object]] = []
+        self.base_url = ""
+        self.hangs = False
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """Answers one request."""
+        self.requests.append((time.monotonic(), request, await request.json()))
+        if self.hangs:
+            await asyncio.Event().wait()
+        return self.replies[min(len(self.requests), len(self.replies)) - 1]()
+
+
+def good() -> web.Response:
+    return web.json_response(GOOD)
+
+
+def failure(status: int, **headers: str) -> Callable[[], web.Response]:
+    return lambda: web.json_response({"error": "no"}, status=status, headers=headers)
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[Model]:
+    made = Model()
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", made.answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    made.base_url = f"http://{host}:{port}/v1/"
+    yield made
+    await runner.cleanup()
+
+
+async def create(base_url: str, *, retries: int = 2, timeout_s: float = 20) -> dict[str, object]:
+    completions = Completions(Endpoint(base_url, "secret", timeout_s, retries))
+    try:
+        return await completions.create({"model": "m", "messages": [], "timeout": 5, "extra_headers": {}})
+    finally:
+        await completions.close()
+
+
+async def failed(base_url: str, *, retries: int = 2, timeout_s: float = 20) -> CompletionError:
+    with pytest.raises(CompletionError) as caught:
+        await create(base_url, retries=retries, timeout_s=timeout_s)
+    return caught.value
+
+
+async def test_the_request_is_the_api_s_and_nothing_more(model: Model) -> None:
+    model.replies = [good]
+    assert await create(model.base_url) == GOOD
+    [(_, request, body)] = model.requests
+    assert request.headers["Authorization"] == "Bearer secret"
+    assert body == {"model": "m", "messages": []}
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503])
+async def test_what_fails_in_passing_is_asked_again(model: Model, status: int) -> None:
+    model.replies = [failure(status), good]
+    assert await create(model.base_url) == GOOD
+    assert len(model.requests) == 2
+
+
+async def test_the_endpoint_says_when_to_ask_again(model: Model) -> None:
+    model.replies = [failure(429, **{"Retry-After": "0.7"}), good]
+    await create(model.base_url)
+    (first, _, _), (second, _, _) = model.requests
+    assert second - first >= 0.69
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+async def test_what_would_fail_again_is_asked_once(model: Model, status: int) -> None:
+    model.replies = [failure(status)]
+    error = await failed(model.base_url)
+    assert (error.kind, error.retryable, len(model.requests)) == (f"http_{status}", False, 1)
+    assert "secret" not in str(error)
+
+
+async def test_retries_come_to_an_end(model: Model) -> None:
+    model.replies = [failure(503, **{"Retry-After": "0"})]
+    error = await failed(model.base_url, retries=2)
+    assert (error.kind, error.retryable, len(model.requests)) == ("http_503", True, 3)
+
+
+async def test_the_timeout_is_for_all_attempts_together(model: Model) -> None:
+    model.replies = [failure(503, **{"Retry-After": "0.2"})]
+    start = time.monotonic()
+    error = await failed(model.base_url, retries=1000, timeout_s=1)
+    assert (error.kind, error.retryable) == ("timeout", True)
+    assert time.monotonic() - start < 5
+    assert 1 < len(model.requests) < 10
+
+
+async def test_a_model_that_hangs_is_given_up(model: Model) -> None:
+    model.hangs = True
+    assert (await failed(model.base_url, timeout_s=0.3)).kind == "timeout"
+
+
+async def test_the_served_call_s_deadline_goes_before_the_timeout(model: Model) -> None:
+    model.hangs = True
+    deadline.set_remaining(0.3)
+    try:
+        start = time.monotonic()
+        assert (await failed(model.base_url, timeout_s=60)).kind == "timeout"
+        assert time.monotonic() - start < 10
+    finally:
+        deadline.set_remaining(None)
+
+
+async def test_nobody_listens() -> None:
+    with socket.socket() as taken:  # bound, so that nobody else gets it, and not listening
+        taken.bind(("127.0.0.1", 0))
+        error = await failed(f"http://127.0.0.1:{taken.getsockname()[1]}/v1", retries=1)
+    assert (error.kind, error.retryable) == ("connection", True)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("<html>", "not_json"),
+        ("", "not_json"),
+        ("[]", "no_choice"),
+        ('{"choices": []}', "no_choice"),
+        ('{"choices": null}', "no_choice"),
+        ("{}", "no_choice"),
+    ],
+)
+async def test_an_answer_that_is_none_is_not_asked_for_again(model: Model, body: str, kind: str) -> None:
+    model.replies = [lambda: web.Response(text=body, content_type="application/json")]
+    error = await failed(model.base_url)
+    assert (error.kind, error.retryable, len(model.requests)) == (kind, False, 1)
+
+
+async def test_half_of_a_surrogate_pair_is_taken(model: Model) -> None:
+    text = '{"choices": [{"message": {"content": "\\ud83d"}}]}'
+    model.replies = [lambda: web.Response(text=text, content_type="application/json")]
+    assert "choices" in await create(model.base_url)
