@@ -1,8 +1,8 @@
 """The checkpointer: LangGraph's contract, one statement a step, fenced by the run's claim, with the ledger inside.
 
-It differs from langgraph-checkpoint-postgres in four ways (docs/adr/0004-own-checkpoint-schema.md): a step stores what
-it changed; a step's writes, checkpoint, decisions and events are one statement; that statement writes nothing when the
-claim is lost; and nothing is serialised on a lock.
+It extends langgraph-checkpoint-postgres, and differs from it in four ways (docs/adr/0004-own-checkpoint-schema.md): a
+step stores what it changed; a step's writes, checkpoint, decisions and events are one statement; that statement writes
+nothing when the claim is lost; and nothing is serialised on a lock.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    DeltaChannelHistory,
     get_checkpoint_id,
     get_serializable_checkpoint_metadata,
 )
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from psycopg_pool import AsyncConnectionPool
 
@@ -54,13 +56,17 @@ class WriteRow(NamedTuple):
 NO_WRITES: Mapping[str, None] = dict.fromkeys(WriteRow._fields)
 
 
-class RunSaver(BaseCheckpointSaver[str]):
-    """Saves checkpoints; with a claim, those of one run, and only while the claim holds."""
+class RunSaver(AsyncPostgresSaver):
+    """Saves checkpoints; with a claim, those of one run, and only while the claim holds.
+
+    From AsyncPostgresSaver it has the pool, the versions' contract and the blocking twins of its methods; the layout of
+    the tables, and so every statement, is its own.
+    """
 
     def __init__(
         self, pool: AsyncConnectionPool[Any], serde: SerializerProtocol, *, claim: Claim | None = None
     ) -> None:
-        super().__init__(serde=serde)
+        super().__init__(pool, serde=serde)
         self._pool = pool
         self._claim = claim
         self._stored: dict[tuple[str, str], dict[str, Stored]] = {}
@@ -68,6 +74,16 @@ class RunSaver(BaseCheckpointSaver[str]):
         self._flushes: set[asyncio.Task[None]] = set()
         self._history = CheckpointHistory(pool, self.serde)
         self._first = claim is not None and claim.fresh
+
+    async def setup(self) -> None:
+        """Makes nothing: tables are made by migrations, in a step of their own. Raises RuntimeError."""
+        raise RuntimeError("the tables are made by `python -m services.runtime.migrate`")
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Returns what delta channels were written, by way of the checkpoints and not of the stock tables."""
+        return await BaseCheckpointSaver.aget_delta_channel_history(self, config=config, channels=channels)
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         """Returns a version after `current`; the random part tells the branches of a fork apart."""

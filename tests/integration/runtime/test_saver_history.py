@@ -41,7 +41,7 @@ async def _step(state: State) -> State:
 
 
 @pytest.fixture
-def saver(platform_pool: Pool) -> RunSaver:
+async def saver(platform_pool: Pool) -> RunSaver:
     return RunSaver(platform_pool, make_serde())
 
 
