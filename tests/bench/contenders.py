@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +25,7 @@ from tests.bench.model_script import AGENT_MODEL, FORMAT_MODEL, GUARD_MODEL, QUE
 BASELINE_DATABASE = "baseline"
 # One caller alone would meet the quotas of a caller.
 CALLERS = 8
+Metadata = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -65,42 +66,56 @@ class Batch:
 class Platform:
     """Asks the platform over gRPC."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._channel = grpc.aio.insecure_channel(ground.stack.gateway_address)
+    def __init__(self, stack: LocalStack, postgres_pid: int) -> None:
+        self._channel = grpc.aio.insecure_channel(stack.gateway_address)
         self._stub: Any = runs_pb2_grpc.RunServiceStub(self._channel)
-        callers = [[bearer_metadata(ground.stack.token(str(27 + number)))] for number in range(CALLERS)]
-        self._callers = itertools.cycle(callers)
-        self._first_caller = callers[0]
-        services = {service.name: service.pid for service in ground.stack.services}
-        self.meters = CpuMeters({**services, "postgres": ground.postgres.pid})
+        self._callers = itertools.cycle([(bearer_metadata(stack.token(str(27 + n))),) for n in range(CALLERS)])
+        self._caller = next(self._callers)
+        services = {service.name: service.pid for service in stack.services}
+        self.meters = CpuMeters({**services, "postgres": postgres_pid})
 
     async def batch(self, runs: int, concurrency: int) -> Batch:
-        """Does a batch."""
+        """Asks the question so many times."""
+        return await self.batch_of([_question()] * runs, concurrency)
+
+    async def batch_of(
+        self, inputs: Sequence[runs_pb2.RunInput], concurrency: int, check: Callable[[runs_pb2.Run], None] | None = None
+    ) -> Batch:
+        """Does a batch of runs; `check` is told of each that ended."""
         slots = asyncio.Semaphore(concurrency)
 
-        async def ask(metadata: list[Any]) -> None:
+        async def one(given: runs_pb2.RunInput, caller: Metadata) -> None:
             async with slots:
-                await self.ask(metadata=metadata)
+                run = await self._run(runs_pb2.CreateRunRequest(input=given), caller)
+            if check is not None:
+                check(run)
 
         loop = asyncio.get_running_loop()
         before, start = self.meters.total_s(), loop.time()
-        await asyncio.gather(*(ask(next(self._callers)) for _ in range(runs)))
+        await asyncio.gather(*(one(given, next(self._callers)) for given in inputs))
         wall_s, after = loop.time() - start, self.meters.total_s()
-        return Batch(runs, wall_s, {name: after[name] - before[name] for name in before})
+        return Batch(len(inputs), wall_s, {name: after[name] - before[name] for name in before})
 
-    async def ask(self, thread_id: str = "", *, metadata: list[Any] | None = None) -> None:
-        """Asks the question, by default as the first caller, and waits for the end."""
-        asked = data_chat_pb2.DataChatInput(question=QUESTION)
-        create = runs_pb2.CreateRunRequest(input=runs_pb2.RunInput(data_chat=asked), thread_id=thread_id)
+    async def ask(self, thread_id: str) -> None:
+        """Asks the question once more in a thread."""
+        await self._run(runs_pb2.CreateRunRequest(input=_question(), thread_id=thread_id), self._caller)
+
+    async def _run(self, create: runs_pb2.CreateRunRequest, caller: Metadata) -> runs_pb2.Run:
         request = runs_pb2.ExecuteRunRequest(create=create)
-        async for response in self._stub.ExecuteRun(request, metadata=metadata or self._first_caller):
+        async for response in self._stub.ExecuteRun(request, metadata=caller):
             event = response.event
-        if event.run_ended.run.state != runs_pb2.RUN_STATE_SUCCEEDED:
+        run: runs_pb2.Run = event.run_ended.run
+        if run.state != runs_pb2.RUN_STATE_SUCCEEDED:
             raise RuntimeError(f"a run did not succeed: {event}")
+        return run
 
     async def close(self) -> None:
         """Closes the channel."""
         await self._channel.close()
+
+
+def _question() -> runs_pb2.RunInput:
+    return runs_pb2.RunInput(data_chat=data_chat_pb2.DataChatInput(question=QUESTION))
 
 
 class Baseline:
@@ -139,7 +154,7 @@ async def contenders(ground: Ground) -> AsyncIterator[tuple[Platform, Baseline]]
         sys.executable, "-m", "tests.bench.baseline", ground.model_url, ground.baseline_dsn,
         ground.stack.databases.world_dsn, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    platform = Platform(ground)
+    platform = Platform(ground.stack, ground.postgres.pid)
     try:
         yield platform, Baseline(process, ground.postgres.pid)
     finally:

@@ -8,22 +8,22 @@ import psutil
 
 
 class CpuMeter:
-    """Sums user and system time of processes and their children; children that ended count with their parent."""
+    """Sums user and system time of processes and all their descendants; those that ended count with their parents."""
 
     def __init__(self, pids: Iterable[int]) -> None:
         self._roots = [psutil.Process(pid) for pid in pids]
-        self._seen: dict[int, float] = {}
 
     def total_s(self) -> float:
         """CPU seconds since each process began."""
+        total = 0.0
         for root in self._roots:
             for process in [root, *root.children(recursive=True)]:
                 try:
                     times = process.cpu_times()
                 except psutil.NoSuchProcess:
                     continue
-                self._seen[process.pid] = times.user + times.system
-        return sum(self._seen.values())
+                total += times.user + times.system + times.children_user + times.children_system
+        return total
 
 
 class CpuMeters:
