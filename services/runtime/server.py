@@ -55,7 +55,13 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
         agents=agents,
         graphs={name: agent.graph.compile() for name, agent in agents.items()},
     )
-    limits = EngineLimits(settings.max_concurrent_runs, settings.lease_s, settings.sweep_interval_s, settings.drain_s)
+    limits = EngineLimits(
+        settings.max_concurrent_runs,
+        settings.lease_s,
+        settings.sweep_interval_s,
+        settings.drain_s,
+        settings.max_idle_claims,
+    )
     engine = Engine(shared, limits, clock)
     await stack.enter_async_context(engine.working())
     pruner = Pruner(pool, CheckpointHistory(pool, shared.serde), settings.retention, batch=settings.retention_batch)

@@ -45,6 +45,9 @@ class RuntimeSettings(MigrationSettings):
         le=3600,
         description="Seconds that this replica's clock may differ from the database's before it takes no runs; 0: any.",
     )
+    max_idle_claims: int = Field(
+        10, ge=1, le=1000, description="Claims without a step between them, after which a run is given up as failed."
+    )
     drain_s: float = Field(10, gt=0, le=300, description="Seconds that nodes in flight get to end on SIGTERM.")
     retention: dict[str, RetentionPolicy] = Field(
         {},

@@ -16,10 +16,12 @@ from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.events import Event
 from services.runtime.engine.execution import CANCELLED, HANDED_OVER, Dependencies, Execution
 from services.runtime.engine.records import NewRun, RunRecord, RunState
+from services.runtime.engine.store import Ending
 from services.runtime.errors import DatabaseAway, Draining
 from services.runtime.metrics import RUNS_ACTIVE, RUNS_ORPHANED, RUNS_STARTED, RUNS_TAKEN_OVER
 
 log = get_logger()
+CLAIM_LIMIT = "claim_limit"
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class EngineLimits:
     lease_s: float
     sweep_interval_s: float
     drain_s: float
+    max_idle_claims: int = 10
 
 
 class Engine:
@@ -141,7 +144,16 @@ class Engine:
     async def _claim(self, room: int) -> None:
         for run in await self._shared.store.claim_pending(room):
             RUNS_STARTED.labels(run.agent, "taken_over" if run.epoch > 1 else "queued").inc()
-            self._start(run)
+            if run.idle_claims > self._limits.max_idle_claims:
+                await self._give_up(run)
+            else:
+                self._start(run)
+
+    async def _give_up(self, run: RunRecord) -> None:
+        """Ends a run that has been claimed again and again without taking a step."""
+        log.error("run given up", run_id=run.run_id, idle_claims=run.idle_claims)
+        error = f"the run was started {run.idle_claims - 1} times without taking a step"
+        await self._shared.store.end(run, Ending(RunState.FAILED, None, CLAIM_LIMIT, error))
 
     async def _sweep_loop(self) -> None:
         while True:

@@ -86,6 +86,7 @@ class RunRecord:
     budget: Budget
     spend: Spend
     epoch: int
+    idle_claims: int
     event_count: int
     traceparent: str
     created_at: datetime
@@ -97,7 +98,17 @@ class RunRecord:
         """Reads a row."""
         asked = row["input_request"]
         same = ("agent", "graph_version", "thread_id", "correlation_id", "output", "stop_reason", "error", "answer")
-        also = ("budget", "epoch", "event_count", "traceparent", "created_at", "started_at", "ended_at", "input")
+        also = (
+            "budget",
+            "epoch",
+            "idle_claims",
+            "event_count",
+            "traceparent",
+            "created_at",
+            "started_at",
+            "ended_at",
+            "input",
+        )
         return cls(
             run_id=str(row["run_id"]),
             caller=Caller(row["subject"], frozenset(row["roles"])),
@@ -110,7 +121,7 @@ class RunRecord:
                 output_tokens=row["output_tokens"],
                 wall_time_s=row["wall_time_s"],
             ),
-            **{name: row[name] for name in (*same, *also)},
+            **{name: row[name] for name in (*same, *also, *times)},
         )
 
 

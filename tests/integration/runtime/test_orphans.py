@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from prometheus_client import REGISTRY
 
+from services.runtime.engine.engine import CLAIM_LIMIT
 from services.runtime.engine.records import RunRecord, RunState
 from tests.fixtures.replica import Counting, Replica, answer_of, open_replica
 from tests.integration.runtime.conftest import new_run
@@ -148,3 +149,27 @@ async def _column(replica: Replica, statement: str) -> list[Any]:
 
 async def _states(replica: Replica) -> set[str]:
     return set(await _column(replica, "SELECT state FROM runs"))
+
+
+async def test_a_run_that_never_takes_a_step_is_given_up(replica: Replica, counting: Counting) -> None:
+    counting.hold(1)
+    run, _ = await replica.engine.create(new_run(until=3))
+    async with asyncio.timeout(TIMEOUT_S):
+        while not (found := await replica.store.get(run.run_id, run.caller)).state.ended:
+            async with replica.pool.connection() as connection:
+                await connection.execute("UPDATE runs SET lease_expires_at = now() - interval '1 s'")
+            await asyncio.sleep(0.02)
+    assert (found.state, found.stop_reason) == (RunState.FAILED, CLAIM_LIMIT)
+    assert "without taking a step" in found.error
+    await whole(replica, run.run_id)
+
+
+async def test_a_step_makes_room_for_further_claims(replica: Replica, counting: Counting) -> None:
+    gate = counting.hold(2)
+    run, _ = await replica.engine.create(new_run(until=3))
+    await counting.reached.wait()
+    async with replica.pool.connection() as connection:
+        await connection.execute("UPDATE runs SET idle_claims = 7 WHERE run_id = %s", [run.run_id])
+    gate.set()
+    await ended(replica, run)
+    assert await _column(replica, "SELECT idle_claims FROM runs") == [0]

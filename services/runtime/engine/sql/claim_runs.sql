@@ -12,7 +12,7 @@ WITH candidates AS (
     FOR UPDATE SKIP LOCKED
 ), claimed AS (
     UPDATE runs
-    SET state = 'RUNNING', owner = %(owner)s, epoch = epoch + 1,
+    SET state = 'RUNNING', owner = %(owner)s, epoch = epoch + 1, idle_claims = idle_claims + 1,
         lease_expires_at = now() + make_interval(secs => %(lease_s)s),
         started_at = coalesce(started_at, now()), event_count = event_count + 1
     FROM candidates

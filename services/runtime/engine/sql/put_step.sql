@@ -1,7 +1,8 @@
 -- A step of a claimed run, in one statement and so in one transaction: nothing is written unless the claim still holds.
 WITH fence AS (
     UPDATE runs
-    SET event_count = event_count + %(event_count)s,
+    SET idle_claims = 0,
+        event_count = event_count + %(event_count)s,
         decision_count = decision_count + %(decision_count)s,
         model_calls = coalesce(%(model_calls)s, model_calls),
         tool_calls = coalesce(%(tool_calls)s, tool_calls),
