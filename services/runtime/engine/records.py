@@ -98,17 +98,8 @@ class RunRecord:
         """Reads a row."""
         asked = row["input_request"]
         same = ("agent", "graph_version", "thread_id", "correlation_id", "output", "stop_reason", "error", "answer")
-        also = (
-            "budget",
-            "epoch",
-            "idle_claims",
-            "event_count",
-            "traceparent",
-            "created_at",
-            "started_at",
-            "ended_at",
-            "input",
-        )
+        also = ("budget", "epoch", "idle_claims", "event_count", "traceparent", "input")
+        times = ("created_at", "started_at", "ended_at")
         return cls(
             run_id=str(row["run_id"]),
             caller=Caller(row["subject"], frozenset(row["roles"])),
