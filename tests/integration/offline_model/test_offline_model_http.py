@@ -22,6 +22,7 @@ from pydantic import SecretStr
 
 from services.offline_model.server import running
 from services.offline_model.settings import OfflineModelSettings
+from services.offline_model.skills import SKILLS
 
 AGENT = "signalbox-offline-agent"
 GUARD = "signalbox-offline-guard"
@@ -149,7 +150,9 @@ async def test_langchain_goes_through_a_whole_talk(url: str, streaming: bool) ->
 
 
 async def test_models_and_health(sdk: openai.AsyncOpenAI, http: httpx.AsyncClient) -> None:
-    assert [model.id async for model in sdk.models.list()] == [AGENT, FORMAT, GUARD]
+    listed = [model.id async for model in sdk.models.list()]
+    assert listed == sorted(SKILLS)
+    assert {AGENT, FORMAT, GUARD} <= set(listed)
     assert (await sdk.models.retrieve(GUARD)).owned_by == "signalbox-offline"
     with pytest.raises(openai.NotFoundError):
         await sdk.models.retrieve("gpt-5")
