@@ -50,8 +50,9 @@ format: .venv/.dev ## Format the code
 protos: .venv/.dev ## Generate the Python stubs
 	$(BIN)/python protos/generate.py
 
-docs: .venv/.dev ## Generate the router tables and graphs in docs/
+docs: .venv/.dev ## Generate the router tables, graphs and settings in docs/
 	$(BIN)/python -m services.runtime.documentation docs
+	$(BIN)/python -m tests.contract.settings_page
 
 bench: .venv/.dev ## Measure throughput and CPU against the bare in-process graph; prints ratios
 	$(BIN)/python -m tests.bench
