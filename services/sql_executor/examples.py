@@ -150,12 +150,16 @@ class ExampleStore:
         async with self._pool.connection() as connection:
             if not self._extensions:
                 await self._find_extensions(connection)
-            statement = self._statement(f"nearest_by_{method}")
             cursor = connection.cursor(row_factory=tuple_row)
-            await cursor.execute(statement, {**values, "kind": "example", "count": examples})
-            found = [Example(*row) for row in await cursor.fetchall()]
-            await cursor.execute(statement, {**values, "kind": "note", "count": notes})
-            return Retrieved(found, [Note(text, score) for text, _, score in await cursor.fetchall()], method)
+            await cursor.execute(
+                self._statement(f"nearest_by_{method}"), {**values, "examples": examples, "notes": notes}
+            )
+            rows = await cursor.fetchall()
+        return Retrieved(
+            [Example(text, statement, score) for kind, text, statement, score in rows if kind == "example"],
+            [Note(text, score) for kind, text, _, score in rows if kind == "note"],
+            method,
+        )
 
     async def _embed_missing(self, embedder: Embedder) -> int:
         async with self._pool.connection() as connection:

@@ -88,6 +88,7 @@ async def check_secret(runner: QueryRunner) -> None:
 async def _example_store(settings: SqlExecutorSettings, stack: AsyncExitStack) -> ExampleStore:
     pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
         settings.examples_dsn.get_secret_value(),
+        kwargs={"autocommit": True},  # it is only read, a statement at a time
         min_size=0,
         max_size=settings.pool_max_size,
         timeout=settings.pool_wait_s,

@@ -133,7 +133,7 @@ async def serve(base_url: str, platform_dsn: str, world_dsn: str) -> None:
     async with (
         AsyncConnectionPool(platform_dsn, min_size=2, max_size=POOL_SIZE, kwargs=options) as checkpoints,
         AsyncConnectionPool(world_dsn, min_size=2, max_size=8, kwargs={"autocommit": True}) as world,
-        AsyncConnectionPool(world_dsn, min_size=2, max_size=8) as examples,
+        AsyncConnectionPool(world_dsn, min_size=2, max_size=8, kwargs={"autocommit": True}) as examples,
     ):
         saver = AsyncPostgresSaver(checkpoints)  # type: ignore[arg-type]
         graph = compile_graph(Bare(base_url, ExampleStore(examples), world), saver)

@@ -64,12 +64,21 @@ ON CONFLICT (content_hash, model) DO NOTHING
 
 -- name: nearest_by_vector
 -- Dimensions differ when the model behind a name was exchanged; such rows can't be compared.
-SELECT e.text, e.sql, 1 - (v.embedding OPERATOR({vector}.<=>) %(embedding)s::{vector}.vector) AS score
-FROM {schema}.entry AS e JOIN {schema}.embedding AS v ON v.content_hash = e.content_hash
-WHERE e.kind = %(kind)s AND v.model = %(model)s AND {vector}.vector_dims(v.embedding) = %(dimensions)s
-ORDER BY score DESC, e.text LIMIT %(count)s
+WITH near AS (
+    SELECT e.kind, e.text, e.sql, 1 - (v.embedding OPERATOR({vector}.<=>) %(embedding)s::{vector}.vector) AS score
+    FROM {schema}.entry AS e JOIN {schema}.embedding AS v ON v.content_hash = e.content_hash
+    WHERE v.model = %(model)s AND {vector}.vector_dims(v.embedding) = %(dimensions)s
+)
+(SELECT * FROM near WHERE kind = 'example' ORDER BY score DESC, text LIMIT %(examples)s)
+UNION ALL
+(SELECT * FROM near WHERE kind = 'note' ORDER BY score DESC, text LIMIT %(notes)s)
+ORDER BY kind, score DESC, text
 
 -- name: nearest_by_similarity
-SELECT e.text, e.sql, {trgm}.similarity(e.text, %(question)s)::float8 AS score
-FROM {schema}.entry AS e WHERE e.kind = %(kind)s
-ORDER BY score DESC, e.text LIMIT %(count)s
+WITH near AS (
+    SELECT e.kind, e.text, e.sql, {trgm}.similarity(e.text, %(question)s)::float8 AS score FROM {schema}.entry AS e
+)
+(SELECT * FROM near WHERE kind = 'example' ORDER BY score DESC, text LIMIT %(examples)s)
+UNION ALL
+(SELECT * FROM near WHERE kind = 'note' ORDER BY score DESC, text LIMIT %(notes)s)
+ORDER BY kind, score DESC, text
