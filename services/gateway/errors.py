@@ -4,6 +4,7 @@ SignalboxError
 ├── QuotaExceeded: TooManyRequests, TooManyStreams
 ├── RoleMissing
 ├── RuntimeUnavailable
+├── Draining
 └── KeysUnavailable
 """
 
@@ -45,6 +46,14 @@ class RuntimeUnavailable(SignalboxError):
     """No replica of the runtime can be reached, or none in time."""
 
     reason = "RUNTIME_UNAVAILABLE"
+    code = grpc.StatusCode.UNAVAILABLE
+    retryable = True
+
+
+class Draining(SignalboxError):
+    """This gateway is going; the stream goes on at another, after the last event that came."""
+
+    reason = "DRAINING"
     code = grpc.StatusCode.UNAVAILABLE
     retryable = True
 

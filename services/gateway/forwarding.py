@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -10,7 +11,7 @@ import grpc
 from google.protobuf.message import Message
 from signalbox.v1 import runs_pb2, runs_pb2_grpc
 
-from services.gateway.errors import RuntimeUnavailable
+from services.gateway.errors import Draining, RuntimeUnavailable
 from services.gateway.metrics import EVENTS_REPEATED, STREAM_CONTINUATIONS, STREAMS_GIVEN_UP
 from services.gateway.recovery import Recovery, RecoveryPolicy, unavailable, was_cut, written_by_servicer
 from services.kit.identity import Caller, CallerTokenMinter, bearer_metadata
@@ -50,6 +51,10 @@ class Position:
         return not was_cut and state == runs_pb2.RUN_STATE_AWAITING_INPUT
 
 
+def _going() -> Draining:
+    return Draining("this gateway is going; watch on at another, after the last event that came", retry_after_s=0.1)
+
+
 class RunForwarder:
     """Forwards calls to the runtime, with the gateway's word about who calls."""
 
@@ -59,6 +64,14 @@ class RunForwarder:
         self._runtime = runtime
         self._minter = minter
         self._policy = policy
+        self._streams: set[grpc.aio.UnaryStreamCall[Any, Any]] = set()
+        self._draining = False
+
+    async def drain(self) -> None:
+        """Ends every open stream with Draining, for its caller to go on at another gateway."""
+        self._draining = True
+        for call in list(self._streams):
+            call.cancel()
 
     async def call(self, method: Callable[..., Awaitable[ResponseT]], request: Message, caller: Caller) -> ResponseT:
         """Make a unary call; the channel retries those that only read."""
@@ -97,6 +110,7 @@ class RunForwarder:
         while True:
             cut: grpc.aio.AioRpcError | None = None
             call = self._open(position, caller, execute)
+            self._streams.add(call)
             try:
                 async for response in call:
                     if not position.is_new(response.event):
@@ -109,8 +123,13 @@ class RunForwarder:
                 if not was_cut(error):
                     raise
                 cut = error
+            except asyncio.CancelledError:
+                if self._draining:
+                    raise _going() from None
+                raise
             finally:
                 call.cancel()
+                self._streams.discard(call)
             if position.is_final(cut is not None):
                 return
             await self._before_continuation(recovery, position, cut)
@@ -118,6 +137,8 @@ class RunForwarder:
     def _open(
         self, position: Position, caller: Caller, execute: runs_pb2.ExecuteRunRequest | None
     ) -> grpc.aio.UnaryStreamCall[Any, Any]:
+        if self._draining:
+            raise _going()
         metadata = self._metadata(caller)
         # Before the first event the run may not exist yet: execute it again, by the same request id.
         if execute is not None and not position.run_id:

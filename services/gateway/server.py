@@ -59,7 +59,7 @@ async def build(settings: GatewaySettings, stack: AsyncExitStack) -> Service:
             role=ROLE_OPERATOR,
         ),
     )
-    return Service([service.registration() for service in services])
+    return Service([service.registration() for service in services], drain=forwarder.drain)
 
 
 def _service(module: Any, noun: str) -> ServiceDescriptor:

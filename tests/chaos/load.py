@@ -92,7 +92,7 @@ class Load:
                     async for event in self._events(client, create, told):
                         told.events.append(event)
                 except grpc.aio.AioRpcError as error:
-                    if not self._reconnect or error.code() is not grpc.StatusCode.UNAVAILABLE:
+                    if not self._reconnect or error.code() not in CUT:
                         raise
                     told.reconnects += 1
                     await asyncio.sleep(RECONNECT_PAUSE_S)
@@ -106,4 +106,6 @@ class Load:
         return client.watch(told.events[-1].run_id, told.events[-1].sequence)
 
 
+# CANCELLED, which this caller never asks for, is what a server that has begun to stop says to calls that still arrive.
+CUT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 _OPTIONS = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 500)]

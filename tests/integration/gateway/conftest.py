@@ -36,6 +36,7 @@ class Platform:
     channel: grpc.aio.Channel
     stub: runs_pb2_grpc.RunServiceAsyncStub
     metrics_address: str
+    stop_gateway: Callable[[], Awaitable[None]]
 
     def token(self, subject: str = "27", **changes: Any) -> str:
         """A good token, or one with some claims changed; None leaves a claim out."""
@@ -86,12 +87,15 @@ async def start_platform(tmp_path: Path) -> AsyncIterator[StartPlatform]:
                 "jwt_audience": AUDIENCE,
                 "shutdown_grace_s": 1,
             }
-            serving = await stack.enter_async_context(
+            gateway = await stack.enter_async_context(AsyncExitStack())
+            serving = await gateway.enter_async_context(
                 running("gateway", GatewaySettings(**{**defaults, **settings}), build)
             )
             channel = await stack.enter_async_context(grpc.aio.insecure_channel(serving.address))
             stub = runs_pb2_grpc.RunServiceStub(channel)
-            return Platform(store, replicas, keys.issuer, channel, stub, serving.metrics_address)
+            return Platform(
+                store, replicas, keys.issuer, channel, stub, serving.metrics_address, stop_gateway=gateway.aclose
+            )
 
         yield start
 

@@ -255,3 +255,18 @@ async def test_open_streams_are_counted_while_they_are_open(platform: Platform) 
 
 def serving_any(platform: Platform) -> bool:
     return any(replica.open_streams for replica in platform.replicas)
+
+
+async def test_a_gateway_that_is_stopped_ends_its_streams_so_that_they_can_go_on_elsewhere(platform: Platform) -> None:
+    reader = execute(platform)
+    run_id = (await reader.next()).run_id
+    await platform.store.step(run_id, "screen_question")
+    await reader.next()
+    stopping = asyncio.create_task(platform.stop_gateway())
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await reader.rest()
+    await stopping
+    detail = error_detail(caught.value)
+    assert (detail.code, detail.reason, detail.retryable) == (grpc.StatusCode.UNAVAILABLE, "DRAINING", True)
+    assert detail.retry_after_s is not None
+    assert [event.sequence for event in reader.seen] == [1, 2]
