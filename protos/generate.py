@@ -47,9 +47,7 @@ def generate(out: Path) -> None:
         dependencies = Path(folder) / "dependencies.binpb"
         write_dependencies(dependencies)
         inputs = ("-I", ".", f"--descriptor_set_in={dependencies}")
-        run_protoc(
-            *inputs, f"--python_out={out}", f"--pyi_out={out}", "buf/validate/validate.proto", *SOURCES
-        )
+        run_protoc(*inputs, f"--python_out={out}", f"--pyi_out={out}", "buf/validate/validate.proto", *SOURCES)
         run_protoc(*inputs, f"--grpc_python_out={out}", f"--mypy_grpc_out={out}", *SOURCES)
         run_protoc(
             *inputs, "--include_imports", "--include_source_info",

@@ -23,7 +23,7 @@ def _faketime() -> str:
     """The library that shifts the clock of a process that preloads it."""
     spec = find_spec("libfaketime")
     if spec is None or spec.origin is None:
-        pytest.skip("libfaketime is not installed")
+        raise RuntimeError("libfaketime is not installed; it is in the dev group")
     return str(Path(spec.origin).parent / "vendor" / "libfaketime" / "src" / "libfaketime.so.1")
 
 
