@@ -262,7 +262,7 @@ async def test_a_gateway_that_is_stopped_ends_its_streams_so_that_they_can_go_on
     run_id = (await reader.next()).run_id
     await platform.store.step(run_id, "screen_question")
     await reader.next()
-    stopping = asyncio.create_task(platform.stop_gateway())
+    stopping = asyncio.ensure_future(platform.stop_gateway())
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await reader.rest()
     await stopping
