@@ -66,7 +66,8 @@ class ToolExecutorServiceServicer:
 
     def CallTool(self, request, context):
         """Calls a tool. Applied at most once per idempotency key: a repeat gets the first result. FAILED_PRECONDITION with reason
-        `STALE_EPOCH` when the run has since been claimed by another replica.
+        `STALE_EPOCH` when the run has since been claimed by another replica, or `KEY_REUSED` when the key was used for
+        another call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

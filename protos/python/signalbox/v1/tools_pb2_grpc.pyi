@@ -41,7 +41,8 @@ class ToolExecutorServiceStub:
     """Lists the executor's tools."""
     CallTool: _grpc.UnaryUnaryMultiCallable[_tools_pb2.CallToolRequest, _tools_pb2.CallToolResponse]
     """Calls a tool. Applied at most once per idempotency key: a repeat gets the first result. FAILED_PRECONDITION with reason
-    `STALE_EPOCH` when the run has since been claimed by another replica.
+    `STALE_EPOCH` when the run has since been claimed by another replica, or `KEY_REUSED` when the key was used for
+    another call.
     """
 
 @_typing.type_check_only
@@ -57,7 +58,8 @@ class ToolExecutorServiceAsyncStub(ToolExecutorServiceStub):
     """Lists the executor's tools."""
     CallTool: _aio.UnaryUnaryMultiCallable[_tools_pb2.CallToolRequest, _tools_pb2.CallToolResponse]  # type: ignore[assignment]
     """Calls a tool. Applied at most once per idempotency key: a repeat gets the first result. FAILED_PRECONDITION with reason
-    `STALE_EPOCH` when the run has since been claimed by another replica.
+    `STALE_EPOCH` when the run has since been claimed by another replica, or `KEY_REUSED` when the key was used for
+    another call.
     """
 
 class ToolExecutorServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -82,7 +84,8 @@ class ToolExecutorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tools_pb2.CallToolResponse, _abc.Awaitable[_tools_pb2.CallToolResponse]]:
         """Calls a tool. Applied at most once per idempotency key: a repeat gets the first result. FAILED_PRECONDITION with reason
-        `STALE_EPOCH` when the run has since been claimed by another replica.
+        `STALE_EPOCH` when the run has since been claimed by another replica, or `KEY_REUSED` when the key was used for
+        another call.
         """
 
 def add_ToolExecutorServiceServicer_to_server(servicer: ToolExecutorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
