@@ -9,7 +9,8 @@ import jwt
 
 from services.gateway.errors import KeysUnavailable
 from services.gateway.settings import GatewaySettings
-from services.kit.identity import Caller, CallerTokenVerifier, Jwks, JwksDocument, JwksEndpoint
+from services.kit.identity import Caller, CallerTokenVerifier
+from services.kit.jwks import Jwks, JwksDocument, JwksEndpoint
 
 
 class JwksFile:

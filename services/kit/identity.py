@@ -11,15 +11,15 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import grpc
 import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from jwt import PyJWKClient, PyJWKSet
 
 from services.kit.errors import SignalboxError
+from services.kit.jwks import Jwks
 from services.kit.names import (
     AUDIENCE_EXECUTOR,
     AUDIENCE_RUNTIME,
@@ -121,39 +121,6 @@ def bearer_token(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
 def bearer_metadata(token: str) -> tuple[str, str]:
     """Puts a token into the metadata entry that `bearer_token` reads."""
     return AUTHORIZATION, BEARER + token
-
-
-class Jwks(Protocol):
-    """Where the keys that sign callers' tokens come from."""
-
-    def signing_key(self, token: str) -> jwt.PyJWK:
-        """Returns the key that the token's header names. Raises PyJWTError."""
-
-
-class JwksDocument:
-    """Keys from a JWKS document."""
-
-    def __init__(self, document: str) -> None:
-        self._keys = PyJWKSet.from_json(document)
-
-    def signing_key(self, token: str) -> jwt.PyJWK:
-        """Returns the key that the token's header names. Raises PyJWTError."""
-        key_id = jwt.get_unverified_header(token).get("kid")
-        for key in self._keys.keys:
-            if key.key_id == key_id:
-                return key
-        raise jwt.InvalidTokenError("no such key id")
-
-
-class JwksEndpoint:
-    """Keys from a JWKS URL, cached; a key id never seen before makes it look again."""
-
-    def __init__(self, url: str, *, lifespan_s: float = 300, timeout_s: float = 5) -> None:
-        self._client = PyJWKClient(url, cache_jwk_set=True, lifespan=lifespan_s, timeout=timeout_s)
-
-    def signing_key(self, token: str) -> jwt.PyJWK:
-        """Returns the key that the token's header names; blocks while it fetches. Raises PyJWTError."""
-        return self._client.get_signing_key_from_jwt(token)
 
 
 class _VerifiedTokens:

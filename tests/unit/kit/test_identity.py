@@ -19,7 +19,6 @@ from services.kit.identity import (
     CallerTokenMinter,
     CallerTokenVerifier,
     GatewayTokenVerifier,
-    JwksDocument,
     RunClaims,
     RunTokenMinter,
     RunTokenVerifier,
@@ -33,6 +32,7 @@ from services.kit.identity import (
     bearer_token,
     generate_keypair,
 )
+from services.kit.jwks import JwksDocument
 
 KEYS, OTHER = generate_keypair(), generate_keypair()
 ISSUER, AUDIENCE = "https://login.example/", "signalbox"
