@@ -12,7 +12,8 @@ from services.cli.local.policy_file import restricted_tables
 from services.cli.local.topology import ModelEndpoint, StackOptions, Topology, UserDatabase, replica_name, target
 from services.cli.sarif.errors import BadFile
 from services.cli.settings import CliSettings, inherited_environment
-from services.kit.identity import Caller, CallerTokenVerifier, JwksDocument, TokenInvalid
+from services.kit.identity import Caller, CallerTokenVerifier, TokenInvalid
+from services.kit.jwks import JwksDocument
 from services.sql_executor.policy import load_policy
 
 MODEL = ModelEndpoint("http://127.0.0.1:1/v1", "key", "small", "big", "small")
