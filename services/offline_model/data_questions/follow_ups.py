@@ -26,11 +26,6 @@ _WORD = re.compile(r"[^\W\d_]+")
 _NUMBERED = re.compile(r"\b([^\W\d_]+)\s+(\d+)\b")
 
 
-def is_follow_up(question: str) -> bool:
-    """Says whether a question is only a part of one."""
-    return _FOLLOW_UP.match(question) is not None
-
-
 def whole_question(question: str, system: str, schema: Schema) -> str | None:
     """Returns a question as it would be asked without a thread; None for a follow-up that is not understood."""
     whole: str | None = None

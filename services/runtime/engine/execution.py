@@ -20,7 +20,15 @@ from psycopg_pool import AsyncConnectionPool
 
 from services.kit.identity import RunClaims, RunTokenMinter, renewed
 from services.kit.logs import get_logger
-from services.kit.names import AGENT, CORRELATION_ID, GEN_AI_INVOKE_AGENT, GEN_AI_OPERATION, RUN_ID
+from services.kit.names import (
+    AGENT,
+    ATTRIBUTE_PREFIX,
+    CORRELATION_ID,
+    EPOCH,
+    GEN_AI_INVOKE_AGENT,
+    GEN_AI_OPERATION,
+    RUN_ID,
+)
 from services.kit.telemetry import carrying, tracer
 from services.runtime.agents.agent import Agent, Assignment
 from services.runtime.engine.claim import Claim, StepWritten
@@ -74,8 +82,8 @@ class Execution:
         attributes: dict[str, str | int] = {
             GEN_AI_OPERATION: GEN_AI_INVOKE_AGENT,
             "gen_ai.agent.name": run.agent,
-            **{f"signalbox.{name}": value for name, value in ids.items()},
-            "signalbox.epoch": run.epoch,
+            **{ATTRIBUTE_PREFIX + name: value for name, value in ids.items()},
+            ATTRIBUTE_PREFIX + EPOCH: run.epoch,
         }
         try:
             with tracer().start_as_current_span(
