@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import psycopg
 import pytest
@@ -121,10 +120,8 @@ async def test_the_byte_cap_cuts_and_says_so(executor: Executor) -> None:
 
 
 async def test_a_slow_query_is_stopped_and_its_connection_lives_on(executor: Executor) -> None:
-    start = time.monotonic()
-    slow = await executor.query("SELECT count(*) FROM generate_series(1, 100000000000)")
+    slow = await executor.query("SELECT count(*) FROM device_readings a, device_readings b, device_readings c")
     assert (slow.error.reason, slow.error.retryable) == ("timeout", True)
-    assert time.monotonic() - start < 10
     assert (await executor.query("SELECT count(*) FROM devices")).output.text == "rows: 1\ncount\n13"
 
 

@@ -90,7 +90,7 @@ async def test_the_check_refuses_it(executor: Executor, fleet: Fleet, witness: W
         response = await executor.query(witness.text(hostile))
         reason = response.error.reason if response.HasField("error") else ""
         response.output.ClearField("sql_query")  # it repeats the statement's own words
-        if leaks(str(response)) or reason != hostile.reason:
+        if leaks(str(response)) or not hostile.is_answered_by(reason):
             wrong.append(
                 (hostile.sql[:150], hostile.reason, reason, response.error.message[:200], leaks(str(response)))
             )
@@ -105,7 +105,7 @@ async def test_it_is_refused_to_an_admin_too(executor: Executor, fleet: Fleet, w
     for hostile in THEMES[theme]:
         if hostile.reason:
             response = await executor.query(witness.text(hostile), ADMIN)
-            assert response.error.reason == hostile.reason, hostile.sql
+            assert hostile.is_answered_by(response.error.reason), hostile.sql
     await witness.assert_untouched()
     assert await fleet.fingerprint() == before
 
