@@ -91,7 +91,8 @@ async def test_baggage_crosses_the_wire(channel: grpc.aio.Channel) -> None:
 
 async def test_the_deadline_reaches_the_server(channel: grpc.aio.Channel) -> None:
     left = (await screen(channel, "left", timeout_s=5)).model_elapsed_ms
-    assert 0 < left <= 5
+    # Deadlines travel as three digits and a unit, rounded up.
+    assert 0 < left < 6
 
 
 async def test_health_follows_the_life_of_the_service(tmp_path) -> None:  # type: ignore[no-untyped-def]
