@@ -76,7 +76,7 @@ class Engine:
 
     def watch(self, run: RunRecord, after: int, *, fresh: bool = False) -> AsyncIterator[Event]:
         """Yields a run's events after a sequence number. Raises Draining."""
-        return self._shared.events.watch(run.run_id, after, fresh=fresh and after == run.event_count)
+        return self._shared.events.watch(run, after, fresh=fresh and after == run.event_count)
 
     async def cancel(self, run_id: str, caller: Caller) -> RunRecord:
         """Asks a run to stop at its next step boundary. Raises RunNotFound, RunEnded."""

@@ -87,22 +87,30 @@ class EventStream:
         """Ends every watch with Draining, for the watcher to go on at another replica."""
         self._closed.set()
 
-    async def watch(self, run_id: str, after: int, *, fresh: bool = False) -> AsyncIterator[Event]:
+    async def watch(self, run: RunRecord, after: int, *, fresh: bool = False) -> AsyncIterator[Event]:
         """Yields the events after a sequence number until the run ends or asks a question. Raises Draining.
 
-        `fresh` says that the run has just been created here, and nothing in the database can have been missed.
+        `run` is as it was read for this watch. `fresh` says that it has just been created here, and nothing in the
+        database can have been missed.
         """
+        run_id = run.run_id
+        # Nobody can have seen more than there was; who says so would wait for ever.
+        after = min(after, run.event_count)
+        if run.state.ended and after == run.event_count:
+            return
         queue: asyncio.Queue[Event] = asyncio.Queue(QUEUE_LENGTH)
         self._watchers[run_id].add(queue)
         try:
-            wait_s = POLL_FIRST_S
+            wait_s, last = POLL_FIRST_S, None
             while True:
                 found = [] if fresh else await self._read(run_id, after)
                 fresh = False
                 for event in found:
-                    after = event.sequence
+                    after, last = event.sequence, event
                     yield event
-                if found and found[-1].is_last and len(found) < PAGE:
+                if len(found) == PAGE:
+                    continue
+                if last and last.is_last:
                     return
                 wait_s = POLL_FIRST_S if found else min(wait_s * 2, POLL_MOST_S)
                 async for event in self._pushed(queue, after, wait_s):
