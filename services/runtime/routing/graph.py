@@ -20,7 +20,7 @@ from services.kit.errors import SignalboxError
 from services.kit.logs import get_logger
 from services.kit.names import ATTRIBUTE_PREFIX, DECISION_ID, NODE
 from services.kit.telemetry import carrying, tracer
-from services.runtime.errors import ClaimLost
+from services.runtime.errors import ClaimLost, DatabaseAway
 from services.runtime.routing.calls import collecting
 from services.runtime.routing.recorder import Recorder, StepRecord, step_record
 from services.runtime.routing.state import FAILED, spend_of
@@ -142,7 +142,8 @@ class _Step:
     async def _run(self, state: State, node_context: NodeContext) -> tuple[StateUpdate, Verdict | None]:
         try:
             return await self._node.run(state, node_context), None
-        except (GraphBubbleUp, ClaimLost):
+        except (GraphBubbleUp, ClaimLost, DatabaseAway):
+            # The last two come from the steps of a graph inside the node; they are no failure of the run.
             raise
         except Exception as error:  # the run boundary: a failed node becomes a failed run, by a decision
             log.exception("node failed", node=self._node.name)

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import psycopg
 import pytest
 
 from services.runtime.agents import registry
@@ -273,6 +274,39 @@ async def test_a_replica_that_hands_over_during_research_loses_none_of_it(make_b
         assert len(bench.model.requests_of("research")) == 4
         told = "\n".join(message["content"] for message in bench.model.requests_of("research")[3].messages)
         assert f"{FLAGGED} |     return connection.execute" in told
+
+
+async def test_a_database_that_cuts_off_research_does_not_fail_the_run(make_bench: MakeBench, platform_dsn: str) -> None:
+    async with make_bench() as bench, bench.runtime():
+        gate = asyncio.Event()
+        bench.model.script("research", [READ, READ_CALLER.after(gate), ENOUGH, ENOUGH])
+        bench.model.script("analysis", [DRAFTED])
+        bench.model.script("judge", [critique("approved")])
+        run_id = await bench.create("sast_investigation")
+        await bench.model.wait_for_requests(2, model="research")
+        await cut_at_next_write(platform_dsn, run_id, gate)
+        ended = await bench.watch(run_id)
+    assert (ended.state, ended.rules) == ("SUCCEEDED", ["approved"])
+    assert ended.run.epoch == 2
+
+
+async def cut_at_next_write(dsn: str, run_id: str, gate: asyncio.Event) -> None:
+    """Opens a gate behind which a run writes a step, and cuts the connection in the middle of that statement."""
+    holding = await psycopg.AsyncConnection.connect(dsn)
+    cutting = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
+    async with holding, cutting, asyncio.timeout(20):
+        await holding.execute("SELECT FROM runs WHERE run_id = %s FOR UPDATE", [run_id])
+        gate.set()
+        cut = 0
+        while not cut:
+            cursor = await cutting.execute(_CUT_WAITING)
+            cut = len(await cursor.fetchall())
+
+
+_CUT_WAITING = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE application_name = 'signalbox-runtime' AND wait_event_type = 'Lock' AND query LIKE '%A step of a claimed run%'
+"""
 
 
 async def test_research_can_be_cancelled_between_two_of_its_steps(bench: Bench) -> None:
