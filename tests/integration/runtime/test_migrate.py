@@ -1,0 +1,82 @@
+"""The migration step: it can be killed, started twice and started again, and the database is right after it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from yoyo import get_backend
+
+from services.runtime.migrate import migrate
+
+DEADLINE_S = 60.0
+_WAITING = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE %s
+"""
+
+
+@pytest.fixture
+def observer(database: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(database, autocommit=True) as connection:
+        yield connection
+
+
+@contextmanager
+def migrating(dsn: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The migration step as a process of its own, which is killed at the end of the context."""
+    command = [sys.executable, "-m", "services.runtime.migrate"]
+    with subprocess.Popen(command, env={"SIGNALBOX_DATABASE_DSN": dsn}, stdout=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for_lock(observer: psycopg.Connection, statement: str) -> None:
+    """Waits until such a statement waits for a lock."""
+    deadline = time.monotonic() + DEADLINE_S
+    while observer.execute(_WAITING, [statement]).fetchone() != (1,):
+        assert time.monotonic() < deadline, f"nothing waits with {statement}"
+        time.sleep(0.05)
+
+
+def test_a_migration_that_was_killed_half_way_does_not_keep_out_the_next(
+    database: str, observer: psycopg.Connection
+) -> None:
+    with psycopg.connect(database) as blocker:
+        blocker.execute("CREATE TABLE threads ()")  # not committed: the first migration waits for what becomes of it
+        with migrating(database) as killed:
+            wait_for_lock(observer, "%CREATE TABLE threads%")
+        assert killed.returncode == -9
+        blocker.rollback()
+    assert migrate(database)
+    assert migrate(database) == []
+
+
+def test_a_migration_that_was_killed_before_it_was_noted_is_applied_again(
+    database: str, observer: psycopg.Connection
+) -> None:
+    with get_backend(database.replace("postgresql://", "postgresql+psycopg://")) as backend:
+        backend.ensure_internal_schema_updated()
+    with psycopg.connect(database) as blocker:
+        blocker.execute("LOCK TABLE _yoyo_migration IN EXCLUSIVE MODE")  # it can be read, but not written
+        with migrating(database) as killed:
+            wait_for_lock(observer, "%_yoyo_migration%")
+        assert killed.returncode == -9
+        blocker.rollback()
+    assert migrate(database)
+    assert migrate(database) == []
+
+
+def test_migrations_that_start_together_apply_everything_once(database: str) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        applied = [name for names in pool.map(migrate, [database] * 3) for name in names]
+    assert sorted(applied) == sorted(set(applied))
+    assert migrate(database) == []
