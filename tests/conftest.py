@@ -1,6 +1,41 @@
-"""Fixtures that tests of every kind may use."""
+"""Fixtures that tests of every kind may use, and what every run of the tests has in common, wherever it takes place."""
 
+import os
 import signal
+
+from hypothesis import HealthCheck, settings
+
+# Variables that steer the services, the command, or a library beneath them. Tests set what they mean to.
+_STEERING = (
+    "SIGNALBOX_", "OPENAI_", "LANGCHAIN_", "LANGSMITH_", "LANGGRAPH_", "OTEL_", "PG", "GRPC_",
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_NAMESPACE",
+    "GIT_CEILING_DIRECTORIES", "GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG", "GIT_TEMPLATE_DIR", "GIT_DEFAULT_",
+)  # fmt: skip
+# Everything is on loopback, which no proxy reaches.
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+# What Rich and Typer take for word of a terminal.
+_TERMINAL = (
+    "FORCE_COLOR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "PY_COLORS", "GITHUB_ACTIONS", "TTY_COMPATIBLE",
+    "TTY_INTERACTIVE", "COLUMNS", "LINES",
+)  # fmt: skip
+# How much harm the chaos tests do is chosen by these; where certificates are is the machine's own business.
+_KEPT = ("SIGNALBOX_CHAOS_", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH")
+
+
+def _forget_the_machine() -> None:
+    for name in list(os.environ):
+        steers = name.startswith(_STEERING) or name.upper() in _PROXIES or name in _TERMINAL
+        if steers and not name.startswith(_KEPT):
+            del os.environ[name]
+    # Nobody's own configuration: hooks, signatures, templates.
+    os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+
+
+_forget_the_machine()
+
+# The same examples in every run, however slow the machine; `--hypothesis-profile=default` looks for others.
+settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
 
 # In the background of a shell SIGINT is ignored, and every process that a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
