@@ -207,7 +207,8 @@ class Batch:
     def _backoff_s(self, error: CliError, failures: int) -> float:
         told = _detail(error).retry_after_s if isinstance(error.__cause__, grpc.aio.AioRpcError) else None
         longest = min(self._policy.first_backoff_s * 2.0**failures, self._policy.max_backoff_s)
-        return told if told is not None else random.uniform(longest / 2, longest)  # noqa: S311 - spreads load
+        # What is told is when the next call fits, and all that wait are told the same: they must not come back at once.
+        return (told or 0.0) + random.uniform(longest / 2, longest)  # noqa: S311 - spreads load
 
 
 @dataclass

@@ -14,6 +14,7 @@ import grpc
 from grpc_status import rpc_status
 from signalbox.v1 import caller_pb2, runs_pb2, runs_pb2_grpc, sast_pb2
 
+from services.gateway.quota import Quotas
 from services.kit.errors import InvalidRequest, SignalboxError, to_status
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -80,6 +81,8 @@ class FakePlatform(runs_pb2_grpc.RunServiceServicer):
         self.gate.set()
         self.refuse: SignalboxError | None = None
         self.refuse_rule = ""
+        self.quota: Quotas | None = None
+        self.refused = 0
         self.runs: dict[str, runs_pb2.Run] = {}
         self.by_request: dict[str, str] = {}
         self.started: Counter[str] = Counter()
@@ -104,6 +107,7 @@ class FakePlatform(runs_pb2_grpc.RunServiceServicer):
 
     async def CreateRun(self, request: runs_pb2.CreateRunRequest, context: Context) -> runs_pb2.CreateRunResponse:
         finding = finding_of(request.input)
+        await self._keep_to_quota(context)
         await self._maybe_fail(context, finding)
         if request.request_id not in self.by_request:
             run_id = f"00000000-0000-7000-8000-{len(self.runs):012d}"
@@ -120,6 +124,7 @@ class FakePlatform(runs_pb2_grpc.RunServiceServicer):
     async def WatchRun(
         self, request: runs_pb2.WatchRunRequest, context: Context
     ) -> AsyncIterator[runs_pb2.WatchRunResponse]:
+        await self._keep_to_quota(context)
         await self._count(1)
         try:
             async for event in self._events(request, context):
@@ -170,6 +175,14 @@ class FakePlatform(runs_pb2_grpc.RunServiceServicer):
     async def _not_here(self, request: Any, context: Context) -> NoReturn:
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"a batch needs no {type(request).__name__}")
         raise AssertionError("abort returned")
+
+    async def _keep_to_quota(self, context: Context) -> None:
+        try:
+            if self.quota is not None:
+                self.quota.spend_request("27")
+        except SignalboxError as error:
+            self.refused += 1
+            await context.abort_with_status(rpc_status.to_status(to_status(error)))
 
     async def _maybe_fail(self, context: Context, finding: sast_pb2.Finding) -> None:
         if self.refuse is not None and self.refuse_rule in ("", finding.rule_id):

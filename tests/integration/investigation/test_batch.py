@@ -16,6 +16,7 @@ from services.cli.exit_codes import ExitCode
 from services.cli.investigate import investigation_input
 from services.cli.investigation.batch import Batch, BatchPolicy, request_id
 from services.cli.sarif.outcome import Verdict
+from services.gateway.quota import Quota, Quotas
 from tests.integration.investigation.conftest import Recorder, Serving, findings, serving
 from tests.integration.investigation.fake_platform import FakePlatform, Forbidden, bad_request, succeed
 
@@ -147,6 +148,16 @@ async def test_a_refused_caller_ends_the_batch_at_once() -> None:
             await batch(at, Recorder()).run(findings(10))
     assert raised.value.code is ExitCode.REFUSED
     assert "goes on where it was" in raised.value.hint
+
+
+async def test_a_platform_that_asks_for_patience_is_given_it() -> None:
+    async with serving(FakePlatform()) as at:
+        at.platform.quota = Quotas(Quota(requests_per_minute=1500, burst=20, concurrent_streams=256))
+        policy = BatchPolicy(concurrency=32)
+        outcomes = await Batch(at.gateway, SOURCE, policy, Recorder(), investigation_input).run(findings(120))
+    assert at.platform.refused
+    assert {outcome.error for outcome in outcomes.values()} == {""}
+    assert len(outcomes) == 120
 
 
 async def test_a_platform_that_is_gone_ends_the_batch() -> None:
