@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.guard.screen import DeterministicScreen, Reason
+from tests.fixtures.cost import growth
 
 CALLER = "27"
 SCREEN = DeterministicScreen(("admin", "user_device_assignment"))
@@ -308,8 +307,6 @@ def test_only_the_own_id_passes(number: int, spelling: str) -> None:
     "unit",
     ["a ", "user ", "user 27 and ", "admin deck ", "ignore the ", "'\"", "as if i were ", "#", "a.d.m.", "user id is "],
 )
-def test_the_longest_question_is_screened_quickly(unit: str) -> None:
+def test_no_question_costs_much_more_than_its_length(unit: str) -> None:
     question = (unit * 4000)[:4000]
-    start = time.process_time()
-    SCREEN.find(question, CALLER)
-    assert time.process_time() - start < 2
+    assert growth(lambda length: SCREEN.find(question[:length], CALLER), 4000, 8) < 16
