@@ -11,7 +11,9 @@ from typing import Any
 from services.runtime.agents.data_chat.graph import make_graph as make_data_chat
 from services.runtime.agents.data_chat.policy import DataChatPolicy
 from services.runtime.agents.sast_investigation.graph import make_graph as make_sast_investigation
+from services.runtime.agents.sast_investigation.nodes import SastInvestigationNodes
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
+from services.runtime.agents.sast_investigation.research import Research
 from services.runtime.agents.sast_triage.graph import make_graph as make_sast_triage
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
 from services.runtime.routing.graph import NODE_FAILED, AgentGraph
@@ -34,8 +36,19 @@ def agent_graphs() -> list[AgentGraph]:
     return [
         make_data_chat(unwired, DataChatPolicy()),
         make_sast_triage(unwired, SastTriagePolicy()),
-        make_sast_investigation(unwired, SastInvestigationPolicy()),
+        _sast_investigation(unwired, SastInvestigationPolicy()),
     ]
+
+
+def _sast_investigation(unwired: Any, policy: SastInvestigationPolicy) -> AgentGraph:
+    nodes = SastInvestigationNodes(
+        research=Research(code=unwired, model=unwired, policy=policy, retries=0),
+        analysis_model=unwired,
+        evaluator=unwired,
+        checklists=unwired,
+        policy=policy,
+    )
+    return make_sast_investigation(nodes, policy)
 
 
 def mermaid(graph: AgentGraph) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import types
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Set
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints
 
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -18,6 +18,8 @@ from services.runtime.routing.graph import AgentGraph
 PAGE = 200
 # Not stored: records of the step that is being written.
 STEPS = "steps"
+# The namespace of a graph inside a node is the node's name and the id of its task.
+NAMESPACE_END = ":"
 _UNFINISHED = """
     SELECT run_id::text, agent, graph_version FROM runs
     WHERE ended_at IS NULL AND run_id > %(after)s::uuid
@@ -57,19 +59,28 @@ async def _problems_of_run(
 ) -> list[str]:
     if agent not in graphs:
         return [f"there is no agent {agent!r}"]
+    graph = graphs[agent]
+    inner = {node.name: node.inner for node in graph.nodes if node.inner}
     try:
         found = await history.load(run_id, "", None)
+        if found is None:
+            return []
+        problems = problems_of({node.name for node in graph.nodes}, graph.state, found)
+        for namespace in await history.namespaces_below(run_id, found.checkpoint["id"]):
+            node = namespace.partition(NAMESPACE_END)[0]
+            if node in inner and (step := await history.load(run_id, namespace, None)):
+                inside = problems_of(set(inner[node].nodes), inner[node].builder.state_schema, step)
+                problems += [f"inside node {node!r}: {problem}" for problem in inside]
     except (ValueError, TypeError, KeyError, ImportError, AttributeError) as error:
         return [f"the checkpoint can't be read: {type(error).__name__}: {error}"]
-    return problems_of(graphs[agent], found) if found else []
+    return problems
 
 
-def problems_of(graph: AgentGraph, found: CheckpointTuple) -> list[str]:
-    """Returns why a graph could not go on from a checkpoint; empty when it could."""
-    known = {node.name for node in graph.nodes} | {START}
-    gone = sorted((pending_nodes(found) | written_nodes(found)) - known)
+def problems_of(nodes: Set[str], state: type, found: CheckpointTuple) -> list[str]:
+    """Returns why a graph of these nodes and this state could not go on from a checkpoint; empty when it could."""
+    gone = sorted((pending_nodes(found) | written_nodes(found)) - nodes - {START})
     problems = [f"it waits for node {node!r}, which is gone" for node in gone]
-    hints = get_type_hints(graph.state, include_extras=True)
+    hints = get_type_hints(state, include_extras=True)
     for name, value in state_values(found).items():
         if name in hints and name != STEPS and (problem := mismatch(value, hints[name], name)):
             problems.append(problem)
@@ -84,13 +95,14 @@ def mismatch(value: Any, hint: Any, path: str) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any or (origin is None and not isinstance(hint, type)):
         return ""
-    if origin is Annotated:
+    if origin in (Annotated, Required, NotRequired):
         return mismatch(value, arguments[0], path)
     if origin is Literal:
         return "" if value in arguments else f"{path} is {value!r}, which is none of {', '.join(map(str, arguments))}"
     if origin in (Union, types.UnionType):
         return "" if any(not mismatch(value, each, path) for each in arguments) else _wrong(value, hint, path)
-    if is_typeddict(hint):
+    # Whether from `typing` or, as in libraries, from `typing_extensions`.
+    if hasattr(hint, "__required_keys__"):
         return _mismatch_of_fields(value, hint, path)
     if not isinstance(value, _accepted(origin or hint)):
         return _wrong(value, hint, path)

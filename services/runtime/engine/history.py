@@ -69,6 +69,14 @@ class CheckpointHistory:
                 for row in wanted:
                     yield self._tuple(thread_id, namespace, row, history, writes)
 
+    async def namespaces_below(self, thread_id: str, checkpoint_id: str) -> list[str]:
+        """Returns the namespaces of the graphs inside nodes that have begun on top of a thread's checkpoint."""
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(
+                query("namespaces_below"), {"thread_id": thread_id, "checkpoint_id": checkpoint_id}
+            )
+            return [namespace for (namespace,) in await cursor.fetchall()]
+
     async def delete_threads(self, thread_ids: Sequence[str]) -> None:
         """Deletes all of some threads."""
         async with self._pool.connection() as connection, connection.transaction():

@@ -34,12 +34,16 @@ Node = Callable[[Any, NodeContext], Awaitable[StateUpdate]]
 
 @dataclass(frozen=True)
 class RoutedNode:
-    """A node and where it leads: by a router, or always to one place."""
+    """A node and where it leads: by a router, or always to one place.
+
+    `inner` is the graph that the node runs, if there is one: its steps are checkpointed under the node.
+    """
 
     name: str
     run: Node
     router: Router[Any, Any] | None = None
     then: str = END
+    inner: CompiledStateGraph[Any, Any, Any, Any] | None = None
 
     @property
     def destinations(self) -> dict[str, str]:

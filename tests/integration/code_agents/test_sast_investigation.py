@@ -276,7 +276,7 @@ async def test_a_replica_that_hands_over_during_research_loses_none_of_it(make_b
         assert f"{FLAGGED} |     return connection.execute" in told
 
 
-async def test_a_database_that_cuts_off_research_does_not_fail_the_run(make_bench: MakeBench, platform_dsn: str) -> None:
+async def test_a_database_that_goes_away_in_research_fails_no_run(make_bench: MakeBench, platform_dsn: str) -> None:
     async with make_bench() as bench, bench.runtime():
         gate = asyncio.Event()
         bench.model.script("research", [READ, READ_CALLER.after(gate), ENOUGH, ENOUGH])

@@ -31,7 +31,7 @@ def make_graph(nodes: SastInvestigationNodes, policy: SastInvestigationPolicy) -
         state=SastInvestigationState,
         entry="research",
         nodes=(
-            RoutedNode("research", nodes.research, then="analysis"),
+            RoutedNode("research", nodes.research, then="analysis", inner=nodes.research_graph),
             RoutedNode("analysis", nodes.analysis, then="evaluation"),
             RoutedNode("evaluation", nodes.evaluation, after_evaluation),
             RoutedNode("increment", nodes.increment, after_increment),

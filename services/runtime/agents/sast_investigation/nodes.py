@@ -38,6 +38,7 @@ class SastInvestigationNodes:
         policy: SastInvestigationPolicy,
     ) -> None:
         self._research = research
+        self.research_graph = research.graph
         self._analysis_model = analysis_model
         self._evaluator = evaluator
         self._checklists = checklists

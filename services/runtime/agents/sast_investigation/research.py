@@ -54,7 +54,7 @@ class Research:
             StatelessPrompt(code, model.name, policy),
             CodeGathering(code, self._limits),
         ]
-        self._graph = create_agent(
+        self.graph = create_agent(
             model.client,
             middleware=middleware,
             state_schema=ResearchState,
@@ -69,7 +69,7 @@ class Research:
         config: Any = {"recursion_limit": self._policy.research_steps}
         begin: Any = {"messages": [HumanMessage(describe(task.finding))]}
         try:
-            async for values in self._graph.astream(begin, config, context=task, stream_mode="values"):
+            async for values in self.graph.astream(begin, config, context=task, stream_mode="values"):
                 reached = cast("dict[str, Any]", values)
         except GraphRecursionError:
             ended = STEP_LIMIT
