@@ -27,7 +27,7 @@ SYNTAX_FUNCTIONS: Final[frozenset[type[exp.Expr]]] = frozenset(
     {
         exp.And, exp.Or, exp.Case, exp.If, exp.Cast, exp.Exists, exp.Array, exp.Collate, exp.CurrentDate,
         exp.CurrentTimestamp, exp.Localtimestamp, exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract,
-        exp.JSONBExtractScalar, exp.ArrayContainsAll, exp.ArrayContainedBy, exp.ArrayOverlaps,
+        exp.JSONBExtractScalar, exp.ArrayContainsAll, exp.ArrayContainedBy, exp.ArrayOverlaps, exp.Unnest,
     }
 )  # fmt: skip
 

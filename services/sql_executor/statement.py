@@ -12,13 +12,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sqlglot import Dialect, Token, exp
+from sqlglot import Dialect, Token, TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from services.kit.tool_executor import ToolRefused
 from services.sql_executor import grammar
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.policy import TableName
+from services.sql_executor.relations import Relations
 from services.sql_executor.tables import folded, read_tables
 from services.sql_executor.text import DIALECT, read_text
 
@@ -130,13 +131,14 @@ def _check_parts(node: exp.Expr) -> None:
 
 def _check_function(node: exp.Func, catalog: Catalog) -> None:
     rendered = node.sql(DIALECT, comments=False)
-    called = _CALLED_NAME.match(rendered)
+    is_call = _is_one_call(rendered)
+    called = _CALLED_NAME.match(rendered) if is_call else None
     # A quoted name keeps its case, and may belong to somebody's own function.
     name = called.group(1).lower() if called and not called.group(1).startswith('"') else ""
     if name in grammar.FUNCTIONS or name in catalog.policy.functions.allow:
         return
-    # Some functions reach the database as an operator, for example mod(a, b) as a % b.
-    if not called and isinstance(node, exp.Binary):
+    # What sqlglot has as a function may reach the database as an operator, for example regexp_like(a, b) as a ~ b.
+    if not is_call and isinstance(node, exp.Binary):
         raise ToolRefused(
             "unsupported_syntax", f"{_described(node)} is not supported here; use LIKE or ILIKE for patterns."
         )
@@ -144,22 +146,55 @@ def _check_function(node: exp.Func, catalog: Catalog) -> None:
     raise ToolRefused("function_refused", f"The function {shown} may not be called here; use another way.")
 
 
+def _is_one_call(rendered: str) -> bool:
+    """Whether a text is a call from its first to its last character, and no operator whose left side is a call."""
+    depth = 0
+    tokens = Dialect.get_or_raise(DIALECT).tokenize(rendered)
+    for token in tokens:
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if not depth and token.token_type is TokenType.R_PAREN:
+            return token is tokens[-1] and len(tokens) > 2
+    return False
+
+
 def _described(node: exp.Expr) -> str:
     return re.sub(r"(?<!^)(?=[A-Z][a-z])", " ", type(node).__name__)
 
 
 def _check_columns(tree: exp.Query, tables: Mapping[int, TableName], catalog: Catalog) -> None:
-    relations = {folded(table.args["alias"].this) if table.args.get("alias") else folded(table.this)
-                 for table in tree.find_all(exp.Table) if not isinstance(table.this, exp.Func)}  # fmt: skip
-    relations |= {folded(node.args["alias"].this) for node in tree.find_all(exp.Subquery) if node.args.get("alias")}
     of_tables = {column.name for table in set(tables.values()) for column in catalog.columns[table]}
     columns = [column for column in tree.find_all(exp.Column) if isinstance(column.this, exp.Identifier)]
-    unknown = [column for column in columns if folded(column.this) not in of_tables]
+    unknown = [column for column in columns if not column.table and folded(column.this) not in of_tables]
     made = set(_made_names(tree)) if unknown else set()
     for column in unknown:
-        name = folded(column.this)
-        if name not in made:
-            _refuse_column(column, name, relations, of_tables)
+        _check_special(column, folded(column.this))
+        if folded(column.this) not in made:
+            _refuse_column(column, folded(column.this), set(_relation_names(tree)), of_tables)
+    relations = Relations(tables, catalog)
+    for column in columns:
+        if column.table:
+            _check_qualified(column, relations)
+
+
+def _check_qualified(column: exp.Column, relations: Relations) -> None:
+    name = folded(column.this)
+    found = list(relations.meant_by(column))
+    if not found:
+        shown = column.sql(DIALECT)[:100]
+        raise ToolRefused("unknown_table", f"{shown} names {column.table!r}, which is no table or alias here.")
+    missing = next((columns for columns in found if name not in columns), None)
+    if missing is not None:
+        _check_special(column, name)
+        _refuse_column(column, name, set(), set(missing))
+
+
+def _relation_names(tree: exp.Query) -> Iterator[str]:
+    for table in tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Func):
+            yield folded(table.args["alias"].this) if table.args.get("alias") else folded(table.this)
+    for node in tree.find_all(exp.Subquery):
+        if node.args.get("alias"):
+            yield folded(node.args["alias"].this)
 
 
 def _made_names(tree: exp.Query) -> Iterator[str]:
@@ -177,16 +212,22 @@ def _made_names(tree: exp.Query) -> Iterator[str]:
     for function in tree.find_all(exp.Func):
         if called := _CALLED_NAME.match(function.sql(DIALECT, comments=False)):
             yield called.group(1).lower()
+        if isinstance(function, exp.Unnest):
+            yield folded(function.args.get("offset"))
     yield from ("case", "array", "exists", "bool", "ordinality", "column1", "column2", "column3", "column4", "column5")
+
+
+def _check_special(column: exp.Column, name: str) -> None:
+    """Refuse names that mean something to Postgres by themselves, also when the query makes a column so called."""
+    if name in grammar.SYSTEM_COLUMNS:
+        raise ToolRefused("system_catalog", f"The system column {name!r} can't be read.")
+    if not column.table and name in grammar.SPECIAL_NAMES and not column.this.args.get("quoted"):
+        raise ToolRefused("function_refused", f"{name} may not be called here; the caller is known already.")
 
 
 def _refuse_column(column: exp.Column, name: str, relations: set[str], of_tables: set[str]) -> None:
     if not column.table and name in relations:
         raise ToolRefused("whole_row", f"{name!r} is a whole row here; name the columns you need.")
-    if name in grammar.SYSTEM_COLUMNS:
-        raise ToolRefused("system_catalog", f"The system column {name!r} can't be read.")
-    if not column.table and name in grammar.SPECIAL_NAMES and not column.this.args.get("quoted"):
-        raise ToolRefused("function_refused", f"{name} may not be called here; the caller is known already.")
     near = difflib.get_close_matches(name, sorted(of_tables), n=3)
     hint = f"did you mean {', '.join(near)}?" if near else "the columns are in this tool's description."
     raise ToolRefused("unknown_column", f"There is no column {name!r} in the tables of this query; {hint}")

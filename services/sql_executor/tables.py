@@ -31,7 +31,7 @@ def read_tables(tree: exp.Query, catalog: Catalog) -> dict[int, TableName]:
         _check_cte_name(folded(cte.args["alias"].this), catalog)
     resolved = {}
     for node in tree.find_all(exp.Table):
-        if isinstance(node.this, exp.Func) or _means_cte(node):
+        if isinstance(node.this, exp.Func) or cte_meant(node) is not None:
             continue
         resolved[id(node)] = _visible_table(node, catalog)
     return resolved
@@ -44,11 +44,15 @@ def _check_cte_name(name: str, catalog: Catalog) -> None:
         raise ToolRefused("shadowed_table", f"The CTE {name!r} has the name of a table; give it another name.")
 
 
-def _means_cte(table: exp.Table) -> bool:
-    return not table.args.get("db") and folded(table.this) in set(_ctes_in_scope(table))
+def cte_meant(table: exp.Table) -> exp.CTE | None:
+    """Return the CTE that a table node means: the nearest of its name that is in scope."""
+    if table.args.get("db"):
+        return None
+    name = folded(table.this)
+    return next((cte for cte in _ctes_in_scope(table) if folded(cte.args["alias"].this) == name), None)
 
 
-def _ctes_in_scope(node: exp.Expr) -> Iterator[str]:
+def _ctes_in_scope(node: exp.Expr) -> Iterator[exp.CTE]:
     child: exp.Expr = node
     through: exp.CTE | None = None
     while (parent := child.parent) is not None:
@@ -56,15 +60,15 @@ def _ctes_in_scope(node: exp.Expr) -> Iterator[str]:
             through = child
         elif isinstance(parent, exp.Query) and (with_ := parent.args.get("with_")):
             inside = through if child is with_ else None
-            yield from _names_seen_from(with_, inside)
+            yield from _ctes_seen_from(with_, inside)
         child = parent
 
 
-def _names_seen_from(with_: exp.With, inside: exp.CTE | None) -> Iterator[str]:
+def _ctes_seen_from(with_: exp.With, inside: exp.CTE | None) -> Iterator[exp.CTE]:
     for cte in with_.expressions:
         if cte is inside and not with_.args.get("recursive"):
             return
-        yield folded(cte.args["alias"].this)
+        yield cte
 
 
 def _visible_table(node: exp.Table, catalog: Catalog) -> TableName:

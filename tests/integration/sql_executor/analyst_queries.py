@@ -80,4 +80,16 @@ ANALYST_QUERIES = [
     'SELECT name FROM devices ORDER BY name COLLATE "C" FETCH FIRST 3 ROWS ONLY',
     "SELECT sum(battery) / nullif(count(*), 0) AS mean FROM device_current_data "
     "WHERE updated_at > now() - interval '100 years'",
+    "SELECT q.count, q.avg FROM (SELECT count(*), avg(temperature) FROM device_readings) q",
+    "SELECT q.day, q.case FROM (SELECT recorded_at::date AS day, CASE WHEN temperature > 10 THEN 1 END "
+    "FROM device_readings ORDER BY reading_id LIMIT 3) q",
+    "SELECT x.name, x.temperature FROM (SELECT d.*, c.temperature FROM devices d "
+    "JOIN device_current_data c USING (device_id)) x ORDER BY x.device_id",
+    "SELECT d.name FROM devices d WHERE EXISTS (SELECT 1 FROM device_readings d JOIN ships s "
+    "ON d.reading_id > s.ship_id WHERE d.temperature > 20) ORDER BY d.name",
+    "SELECT x.name, u.part, ord FROM (SELECT name FROM devices) x "
+    "CROSS JOIN LATERAL unnest(string_to_array(x.name, '-')) WITH ORDINALITY AS u(part, ord) ORDER BY x.name, u.ord",
+    "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT t.n + 1 FROM t WHERE t.n < 5) SELECT t.n FROM t ORDER BY t.n",
+    "SELECT j.kind, v.column1 FROM (devices d JOIN users u ON TRUE) AS j, (VALUES (1), (2)) v "
+    "ORDER BY j.device_id, v.column1",
 ]

@@ -46,6 +46,7 @@ _WAYS_AROUND = """
     GRANT SELECT ON public.everything_view, public.invoker_view, public.devices_snapshot, public.admin TO PUBLIC;
     CREATE FUNCTION public.everything() RETURNS SETOF public.devices LANGUAGE sql SECURITY DEFINER
         AS 'SELECT * FROM public.devices';
+    CREATE FUNCTION public.whole_name(public.devices) RETURNS text LANGUAGE sql AS 'SELECT $1.name';
     CREATE SEQUENCE public.s;
     GRANT ALL ON SEQUENCE public.s TO PUBLIC;
     GRANT CREATE ON SCHEMA public TO PUBLIC;

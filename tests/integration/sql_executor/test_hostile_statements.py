@@ -15,7 +15,7 @@ from services.sql_executor.errors import DatabaseDown
 from services.sql_executor.execution import QueryRunner, reader_pool
 from tests.integration.sql_executor.conftest import ADMIN, Executor
 from tests.integration.sql_executor.fleet import CALLER, SECRET, Fleet, leaks
-from tests.integration.sql_executor.hostile import Hostile, catalogs, functions, readers, reading, statements
+from tests.integration.sql_executor.hostile import Hostile, catalogs, disguises, functions, readers, reading, statements
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -29,6 +29,9 @@ THEMES: dict[str, Sequence[Hostile]] = {
     "not_selects": statements.NOT_SELECTS,
     "many": statements.MANY,
     "functions": functions.FUNCTIONS,
+    "operators": disguises.OPERATORS,
+    "calls_as_columns": disguises.CALLS_AS_COLUMNS,
+    "system_columns": disguises.SYSTEM_COLUMNS,
     "texts": readers.TEXTS,
     "leaks": readers.LEAKS,
     "bombs": readers.BOMBS,

@@ -22,7 +22,16 @@ from services.sql_executor.policy import Functions, Limits, SqlPolicy, TableName
 from services.sql_executor.statement import check_statement, render
 from services.sql_executor.text import read_text
 from tests.integration.sql_executor.analyst_queries import ANALYST_QUERIES
-from tests.integration.sql_executor.hostile import RUNS_AWAY, Hostile, catalogs, functions, readers, reading, statements
+from tests.integration.sql_executor.hostile import (
+    RUNS_AWAY,
+    Hostile,
+    catalogs,
+    disguises,
+    functions,
+    readers,
+    reading,
+    statements,
+)
 
 POLICY = load_policy(Path(__file__).resolve().parents[3] / "examples" / "harbour" / "sql_policy.yaml")
 COLUMNS = {
@@ -50,7 +59,7 @@ def _shown(sql: str, *, admin: bool = False, catalog: Catalog | None = None) -> 
 
 
 def _hostile() -> list[Hostile]:
-    themes = (reading, catalogs, statements, functions, readers)
+    themes = (reading, catalogs, statements, functions, disguises, readers)
     tables = [value for theme in themes for value in vars(theme).values() if isinstance(value, list)]
     return [hostile for table in tables for hostile in table if hostile.reason not in NEEDS_DATABASE]
 

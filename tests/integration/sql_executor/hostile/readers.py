@@ -78,7 +78,7 @@ LEAKS = table(
     ("SELECT now() AT TIME ZONE name FROM users", ""),
     ("SELECT date_trunc(name, now()) FROM users", "query_failed"),
     ("SELECT d.nothing FROM devices d", "unknown_column"),
-    ("SELECT d.temperature FROM devices d, device_readings r", "query_failed"),
+    ("SELECT d.temperature FROM devices d, device_readings r", "unknown_column"),
     ("SELECT kind FROM devices WHERE kind = 1", "query_failed"),
     ("SELECT name FROM devices ORDER BY 99", "query_failed"),
     ("SELECT name, count(*) FROM devices", "query_failed"),
