@@ -1,10 +1,14 @@
-{{/* Name of every object of the release, before the service's own part. */}}
+{{/* Name of every object of the release, before the service's own part: short enough for that and a Job's, in 63. */}}
 {{- define "signalbox.fullname" -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride -}}
 {{- else -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
-{{- ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) | trunc 40 | trimSuffix "-" -}}
+{{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) | trunc 32 | trimSuffix "-" -}}
+{{- if not (regexMatch "^[a-z]" $full) -}}
+{{- fail (printf "the release is named %s, and a Service's name must begin with a letter: set fullnameOverride" .Release.Name) -}}
+{{- end -}}
+{{- $full -}}
 {{- end -}}
 {{- end -}}
 
@@ -15,9 +19,9 @@
 
 {{/* Labels that select the pods of one service: never change, a Deployment's selector is immutable. */}}
 {{- define "signalbox.selectorLabels" -}}
-app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
-app.kubernetes.io/component: {{ .name | replace "_" "-" }}
+app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+app.kubernetes.io/component: {{ .name | replace "_" "-" | quote }}
 {{- end -}}
 
 {{/* Labels of pods: no versions, as a changed label is a rollout. */}}
@@ -68,7 +72,7 @@ securityContext:
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:
   {{- range . }}
-  - name: {{ . }}
+  - name: {{ . | quote }}
   {{- end }}
 {{- end }}
 {{- end -}}

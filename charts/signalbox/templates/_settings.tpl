@@ -42,7 +42,8 @@ or left empty, stops the rendering with a message that names it.
 {{- if eq (toString $value) "" -}}
 {{- fail (printf "%s.env.%s is empty: give it a value, or set it to null to leave it out" $where $setting) -}}
 {{- end -}}
-{{- $entries = append $entries (list $setting (dict "value" (toString $value))) -}}
+{{- /* As JSON writes it: as text of its own, Helm writes ten million as 1e+07. */ -}}
+{{- $entries = append $entries (list $setting (dict "value" (ternary $value (toJson $value) (kindIs "string" $value)))) -}}
 {{- end -}}
 {{- range $setting, $ref := $service.secretEnv -}}
 {{- $entries = append $entries (list $setting (include "signalbox.secretRef" (list $root $ref (printf "%s.secretEnv.%s" $where $setting)) | fromYaml)) -}}
@@ -67,16 +68,16 @@ or left empty, stops the rendering with a message that names it.
 {{/* The same as a list for a container's `env`; with `only`, just the settings it names. */}}
 {{- define "signalbox.env" -}}
 {{- $settings := include "signalbox.settings" . | fromYaml -}}
-{{- $only := .only -}}
+{{- $only := ternary .only (keys $settings) (hasKey . "only") -}}
 {{- range $setting, $entry := $settings }}
-{{- if or (not $only) (has $setting $only) }}
+{{- if has $setting $only }}
 - name: {{ $setting }}
   {{- toYaml $entry | nindent 2 }}
 {{- end }}
 {{- end }}
 {{- range $only }}
 {{- if not (hasKey $settings .) }}
-{{- fail (printf "services.%s.migration.settings names %s, which the service does not set" $.name .) }}
+{{- fail (printf "services.%s.%s.settings names %s, which the service does not set" $.name $.where .) }}
 {{- end }}
 {{- end }}
 {{- end -}}
@@ -101,8 +102,8 @@ or left empty, stops the rendering with a message that names it.
 {{- $ref := index . 1 -}}
 valueFrom:
   secretKeyRef:
-    name: {{ include "signalbox.secretName" (list (index . 0) $ref.secret (index . 2)) }}
-    key: {{ $ref.key }}
+    name: {{ include "signalbox.secretName" (list (index . 0) $ref.secret (index . 2)) | quote }}
+    key: {{ $ref.key | quote }}
 {{- end -}}
 
 {{/* gRPC target of a service: every ready pod, by the headless Service's DNS. Takes (list root service-name what-asks). */}}

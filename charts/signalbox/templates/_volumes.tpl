@@ -30,7 +30,7 @@ Secret. /tmp is the only place that can be written to.
 {{- with include "signalbox.tlsSecret" . }}
 - name: tls
   secret:
-    secretName: {{ . }}
+    secretName: {{ . | quote }}
     defaultMode: 0440
 {{- end }}
 {{- with .service.secretFiles }}
@@ -40,20 +40,20 @@ Secret. /tmp is the only place that can be written to.
     sources:
       {{- range $setting, $ref := . }}
       - secret:
-          name: {{ include "signalbox.secretName" (list $context.root $ref.secret (printf "services.%s.secretFiles.%s" $context.name $setting)) }}
+          name: {{ include "signalbox.secretName" (list $context.root $ref.secret (printf "services.%s.secretFiles.%s" $context.name $setting)) | quote }}
           items:
-            - key: {{ $ref.key }}
-              path: {{ $ref.secret }}/{{ $ref.key }}
+            - key: {{ $ref.key | quote }}
+              path: {{ printf "%s/%s" $ref.secret $ref.key | quote }}
       {{- end }}
 {{- end }}
 {{- with .service.files }}
 - name: files
   configMap:
-    name: {{ include "signalbox.configMapName" $context }}
+    name: {{ include "signalbox.configMapName" $context | quote }}
     items:
       {{- range . }}
-      - key: {{ .name }}
-        path: {{ .name }}
+      - key: {{ .name | quote }}
+        path: {{ .name | quote }}
       {{- end }}
 {{- end }}
 {{- end -}}

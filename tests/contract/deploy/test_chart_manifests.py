@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -17,6 +18,8 @@ from tests.contract.deploy.manifests import containers, named, of_kind, pod_spec
 KUBERNETES_VERSIONS = ["1.29", "1.32", kubernetes_validate.latest_version()]
 # Not Kubernetes' own: the operator that reads it checks it.
 CUSTOM_RESOURCES = {"PodMonitor"}
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+LONGEST_NAME = 63
 SERVICE_KINDS = {"Deployment", "Service", "ServiceAccount", "PodDisruptionBudget"}
 
 
@@ -59,11 +62,16 @@ def test_object_names_are_unique_and_short_enough(manifests: list[Manifest]) -> 
         assert re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", name)
 
 
-def test_a_long_release_name_still_gives_valid_names(helm: Helm) -> None:
-    text = helm.run("template", "a" * 53, CHART, "--namespace", "n", "--values", EXAMPLES / "offline" / "values.yaml")
+def test_the_longest_names_admitted_still_give_valid_names(helm: Helm) -> None:
+    longest = SCHEMA["properties"]["services"]["propertyNames"]["maxLength"] * "s"
+    jobs = [f"services.{longest}.{job}.command={{sh}}" for job in ("migration", "compatCheck")]
+    settings = [*jobs, f"services.{longest}.publicService.enabled=true"]
+    chosen = [argument for setting in settings for argument in ("--set", setting)]
+    text = helm.run("template", "a" * 53, CHART, "--values", EXAMPLES / "offline" / "values.yaml", *chosen)
+    assert max(len(manifest["metadata"]["name"]) for manifest in parse(text)) == LONGEST_NAME
     for manifest in parse(text):
-        assert len(manifest["metadata"]["name"]) <= 63
-        assert all(len(value) <= 63 for value in manifest["metadata"]["labels"].values())
+        assert len(manifest["metadata"]["name"]) <= LONGEST_NAME
+        assert all(len(value) <= LONGEST_NAME for value in manifest["metadata"]["labels"].values())
 
 
 def test_every_service_becomes_the_same_kinds(manifests: list[Manifest]) -> None:
@@ -154,21 +162,6 @@ def test_the_pod_waits_longer_than_the_service_drains(helm: Helm, grace_s: str, 
         drain_s = int(settings_of(deployment).get("SIGNALBOX_DRAIN_S", {"value": "0"})["value"])
         assert pod_spec(deployment)["terminationGracePeriodSeconds"] == pod_s + drain_s
         assert all("lifecycle" not in container for container in containers(deployment))
-
-
-def test_migrations_run_before_the_release_with_an_account_of_their_own(manifests: list[Manifest]) -> None:
-    (job,) = of_kind(manifests, "Job")
-    account = named(manifests, "ServiceAccount", pod_spec(job)["serviceAccountName"])
-    for manifest in (job, account):
-        assert manifest["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
-    assert int(account["metadata"]["annotations"]["helm.sh/hook-weight"]) < int(
-        job["metadata"]["annotations"]["helm.sh/hook-weight"]
-    )
-    (container,) = containers(job)
-    (runtime,) = containers(named(manifests, "Deployment", "signalbox-runtime"))
-    assert container["image"] == runtime["image"]
-    assert container["command"] == ["python", "-m", "services.runtime.migrate"]
-    assert pod_spec(job)["restartPolicy"] == "Never"
 
 
 def test_metrics_are_found_by_annotation_or_by_the_operator(rendered: dict[str, list[Manifest]]) -> None:

@@ -156,12 +156,6 @@ def test_mounted_configuration_has_the_keys_it_names(rendered: dict[str, list[Ma
     assert yaml.safe_load(config["data"]["policy.yaml"])
 
 
-def test_migrations_get_only_the_settings_they_ask_for(manifests: list[Manifest]) -> None:
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
-    (job,) = of_kind(manifests, "Job")
-    assert sorted(settings_of(job)) == sorted(values["services"]["runtime"]["migration"]["settings"])
-
-
 @pytest.mark.parametrize("tls", ["", "signalbox-tls"])
 def test_mtls_is_on_for_all_grpc_services_or_for_none(helm: Helm, tls: str) -> None:
     manifests = helm.manifests([EXAMPLES / "offline" / "values.yaml"], settings=[f"tls.secret={tls}"])

@@ -10,7 +10,6 @@ import yaml
 from pydantic import ValidationError
 
 from services.offline_model.skills import SKILLS
-from services.runtime.settings import MigrationSettings
 from services.sql_executor.policy import load_policy
 from tests.contract.deploy import services
 from tests.contract.deploy.helm import EXAMPLES, Helm, HelmError, Manifest
@@ -105,15 +104,6 @@ def _with_policy(helm: Helm, folder: Path, policy: str, *settings: str) -> list[
     values = folder / "policy-values.yaml"
     values.write_text(yaml.safe_dump({"services": {"sql_executor": {"files": files}}}))
     return helm.manifests([EXAMPLES / "production" / "values.yaml", values], settings=settings)
-
-
-def test_a_migration_is_given_what_it_requires(manifests: list[Manifest], monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime = named(manifests, "Deployment", "signalbox-runtime")
-    (job,) = of_kind(manifests, "Job")
-    for name, entry in settings_of(job).items():
-        assert entry == settings_of(runtime)[name]
-        monkeypatch.setenv(name, entry.get("value", A_SECRET))
-    MigrationSettings()
 
 
 def test_the_offline_example_names_models_that_the_offline_model_has(rendered: dict[str, list[Manifest]]) -> None:
