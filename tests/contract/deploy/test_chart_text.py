@@ -90,7 +90,7 @@ def test_a_release_name_that_no_service_may_have_is_refused(helm: Helm) -> None:
 def test_the_notes_speak_of_what_is_installed(helm: Helm, tmp_path: Path, left_out: str) -> None:
     values = tmp_path / "values.yaml"
     values.write_text(f"services: {{gateway: {left_out}}}\n")
-    install: list[str | Path] = ["install", "box", CHART, "--dry-run=client", "--namespace", "yard", "--values", MINIMAL]
+    install = ["install", "box", str(CHART), "--dry-run=client", "--namespace", "yard", "--values", str(MINIMAL)]
     assert "port-forward deployment/box-signalbox-gateway 50051:50051" in helm.run(*install)
     notes = helm.run(*install, "--values", values).partition("NOTES:")[2]
     assert "box-signalbox-runtime.yard.svc:50051" in notes
