@@ -37,6 +37,9 @@ CLOCK_SKEW = Gauge(
 RUNS_GIVEN_BACK = Counter(
     METRIC_PREFIX + "runs_given_back_total", "Runs let go of for another replica, by reason.", ["reason"]
 )
+BACKGROUND_FAILURES = Counter(
+    METRIC_PREFIX + "background_failures_total", "Rounds of background work that failed, by work.", ["work"]
+)
 TOOL_DURATION = Histogram(
     METRIC_PREFIX + "tool_call_duration_seconds",
     "Duration of tool calls, by tool and outcome.",

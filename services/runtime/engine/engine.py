@@ -8,16 +8,15 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-import psycopg
-
 from services.kit.identity import Caller
 from services.kit.logs import get_logger
+from services.runtime.engine.background import attempt
 from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.events import Event
 from services.runtime.engine.execution import CANCELLED, HANDED_OVER, Dependencies, Execution
 from services.runtime.engine.records import NewRun, RunRecord, RunState
 from services.runtime.engine.store import Ending
-from services.runtime.errors import DatabaseAway, Draining
+from services.runtime.errors import ClaimLost, DatabaseAway, Draining
 from services.runtime.metrics import RUNS_ACTIVE, RUNS_ORPHANED, RUNS_STARTED, RUNS_TAKEN_OVER
 
 log = get_logger()
@@ -139,7 +138,7 @@ class Engine:
                     await self._wake.wait()
             self._wake.clear()
             if (room := self._room()) > 0:
-                await self._unless_away(self._claim(room))
+                await self._attempt("claim", self._claim(room))
 
     async def _claim(self, room: int) -> None:
         for run in await self._shared.store.claim_pending(room):
@@ -153,11 +152,14 @@ class Engine:
         """Ends a run that has been claimed again and again without taking a step."""
         log.error("run given up", run_id=run.run_id, idle_claims=run.idle_claims)
         error = f"the run was started {run.idle_claims - 1} times without taking a step"
-        await self._shared.store.end(run, Ending(RunState.FAILED, None, CLAIM_LIMIT, error))
+        try:
+            await self._shared.store.end(run, Ending(RunState.FAILED, None, CLAIM_LIMIT, error))
+        except (ClaimLost, DatabaseAway) as lost:
+            log.warning("could not give the run up; its next claim will", run_id=run.run_id, error=str(lost))
 
     async def _sweep_loop(self) -> None:
         while True:
-            await self._unless_away(self._sweep())
+            await self._attempt("sweep", self._sweep())
             await asyncio.sleep(self._limits.sweep_interval_s)
 
     async def _sweep(self) -> None:
@@ -180,15 +182,9 @@ class Engine:
         while True:
             await asyncio.sleep(self._limits.lease_s / 3)
             if self._executions:
-                await self._unless_away(self._shared.store.renew_leases(self._executions))
+                await self._attempt("renew_leases", self._shared.store.renew_leases(self._executions))
 
-    async def _unless_away(self, work: Awaitable[None]) -> None:
-        # A loop that ended would leave a replica that looks well and does nothing.
-        try:
-            await work
-        except DatabaseAway as error:
-            log.warning("database away; trying again", error=str(error.__cause__))
+    async def _attempt(self, work: str, doing: Awaitable[None]) -> None:
+        if not await attempt(work, doing):
             # Each connection that broke would fail one statement more.
-            await self._shared.pool.check()
-        except psycopg.Error:
-            log.exception("a statement failed; trying again")
+            await attempt("check_connections", self._shared.pool.check())

@@ -10,11 +10,10 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 
-from services.kit.logs import get_logger
+from services.runtime.engine.background import attempt
 from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.database import APPLICATION_NAME, NOTICE_LOSS
 
-log = get_logger()
 CHECK_INTERVAL_S = 1.0
 
 
@@ -50,12 +49,15 @@ class LivenessLock:
     async def _keep(self) -> None:
         while True:
             await asyncio.sleep(CHECK_INTERVAL_S)
-            try:
-                if self._connection is None or self._connection.closed:
-                    await self._take()
-                else:
-                    await self._clock.compare(self._connection)
-            except psycopg.Error as error:
-                log.warning("liveness lock lost; taking it again", error=str(error))
-                if self._connection is not None:
-                    await self._connection.close()
+            await attempt("liveness", self._check())
+
+    async def _check(self) -> None:
+        try:
+            if self._connection is None or self._connection.closed:
+                await self._take()
+            else:
+                await self._clock.compare(self._connection)
+        except psycopg.Error:
+            if self._connection is not None:
+                await self._connection.close()
+            raise

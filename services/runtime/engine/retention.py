@@ -17,15 +17,14 @@ from enum import IntEnum, StrEnum
 from typing import Any
 
 import orjson
-import psycopg
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from services.kit.logs import get_logger
+from services.runtime.engine.background import attempt
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.queries import query
 from services.runtime.engine.store import uuid7_floor
-from services.runtime.errors import DatabaseAway
 from services.runtime.metrics import BYTES_REMOVED, BYTES_STORED, ROWS_REMOVED, ROWS_STORED
 
 log = get_logger()
@@ -259,13 +258,7 @@ async def pruning(pruner: Pruner, *, interval_s: float) -> AsyncIterator[None]:
 async def _prune_now_and_then(pruner: Pruner, interval_s: float) -> None:
     while True:
         await asyncio.sleep(interval_s)
-        # A loop that ended would leave a database that grows without a word.
-        try:
-            await _prune_all(pruner)
-        except DatabaseAway as error:
-            log.warning("database away; pruning later", error=str(error.__cause__))
-        except psycopg.Error:
-            log.exception("pruning failed; trying again later")
+        await attempt("prune", _prune_all(pruner))
 
 
 async def _prune_all(pruner: Pruner) -> None:
