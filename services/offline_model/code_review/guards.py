@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from services.offline_model.code_review.shown import Function, bare_name
 
@@ -17,7 +17,7 @@ _ANYTHING = re.compile(r"\.[*+]|\\S|\\W|\\D|\[\^")
 def guard_of(name: str, function: Function, line: int) -> int:
     """Returns the line of a check on a name that every way to a line passes, or 0; a new value undoes it."""
     found = 0
-    for statement, holds_line in _on_the_way(function.body, line):
+    for statement, holds_line in on_the_way(function.body, line):
         if isinstance(statement, ast.If):
             inside = holds_line and _within(statement.body, line)
             past = not holds_line and _stops(statement.body)
@@ -28,7 +28,7 @@ def guard_of(name: str, function: Function, line: int) -> int:
     return found
 
 
-def _on_the_way(body: list[ast.stmt], line: int) -> Iterator[tuple[ast.stmt, bool]]:
+def on_the_way(body: Sequence[ast.stmt], line: int) -> Iterator[tuple[ast.stmt, bool]]:
     """Yields the statements that run before a line whatever way is taken, and those that hold it."""
     for statement in body:
         if statement.lineno > line:
@@ -39,7 +39,7 @@ def _on_the_way(body: list[ast.stmt], line: int) -> Iterator[tuple[ast.stmt, boo
             for name in ("body", "orelse", "finalbody"):
                 inner = getattr(statement, name, None)
                 if isinstance(inner, list) and inner and _within(inner, line):
-                    yield from _on_the_way(inner, line)
+                    yield from on_the_way(inner, line)
 
 
 def _within(body: list[ast.stmt], line: int) -> bool:

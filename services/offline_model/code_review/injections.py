@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 
 from services.offline_model.code_review.flagged import Flagged, judge_origins, keyword_is
 from services.offline_model.code_review.opinion import FALSE_POSITIVE, TRUE_POSITIVE, Claim, Need, Opinion, undecided
@@ -12,43 +13,23 @@ from services.offline_model.code_review.shown import bare_name, dotted
 SQL_CALLS = frozenset(
     {"execute", "executemany", "executescript", "raw", "text", "read_sql", "query", "fetch", "fetchrow"}
 )
-SHELL_CALLS = frozenset(
-    {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput", "commands.getoutput"}
-)
 PATH_CALLS = frozenset(
     {"open", "send_file", "FileResponse", "read_text", "read_bytes", "write_text", "write_bytes", "remove", "unlink",
      "rmtree", "listdir", "copy", "copyfile", "move", "makedirs", "Path", "join", "joinpath", "extractall", "extract"}
 )  # fmt: skip
+_PATHS_TAKEN = {"join": 9, "joinpath": 9, "Path": 9, "copy": 2, "copyfile": 2, "move": 2}
+_STATEMENT = re.compile(
+    r"\b(select|insert|update|delete|with|create|drop|alter|replace|merge|call|exec)\b", re.IGNORECASE
+)
 
 
 def sql(flagged: Flagged) -> Opinion:
     """SQL injection: what becomes part of the statement's text."""
-    for call in flagged.calls:
-        if bare_name(call.func) in SQL_CALLS and call.args:
-            return judge_origins(flagged, call.args[:1], "sql", "The statement's text is put together from values")
-    values = _assigned(flagged)
-    if not values:
+    texts = [call.args[0] for call in flagged.calls if bare_name(call.func) in SQL_CALLS and call.args]
+    texts = texts or _built_texts(flagged.nodes) or _assigned(flagged)
+    if not texts:
         return undecided("I see no SQL statement in the flagged lines.")
-    return judge_origins(flagged, values, "sql", "The statement's text is put together from values")
-
-
-def command(flagged: Flagged) -> Opinion:
-    """Command injection: what a shell reads."""
-    if isinstance(flagged.statement, ast.Import | ast.ImportFrom):
-        said = "The flagged line imports a module; nothing runs here."
-        return Opinion(FALSE_POSITIVE, 0.8, said, (flagged.claim(said),))
-    for call in flagged.calls:
-        chain = dotted(call.func)
-        if not call.args or not (chain in SHELL_CALLS or chain.startswith(("subprocess.", "os.exec", "os.spawn"))):
-            continue
-        shell = chain in SHELL_CALLS or keyword_is(call, "shell", value=True)
-        first = call.args[0]
-        if not shell and isinstance(first, ast.List | ast.Tuple) and first.elts:
-            said = "The program runs without a shell, and which program it is"
-            return judge_origins(flagged, first.elts[:1], "command", f"{said} is decided")
-        what = "A shell reads the command" if shell else "The command is run"
-        return judge_origins(flagged, [first], "command", what)
-    return undecided("I see no command in the flagged lines.")
+    return judge_origins(flagged, texts, "sql", "The statement's text is put together from values")
 
 
 def deserialization(flagged: Flagged) -> Opinion:
@@ -62,7 +43,8 @@ def deserialization(flagged: Flagged) -> Opinion:
             if found is not None:
                 return found
         if name in {"load", "loads", "Unpickler", "unsafe_load", "full_load"} and call.args:
-            return judge_origins(flagged, call.args[:1], "deserialization", "Bytes are loaded that can run code")
+            found = judge_origins(flagged, call.args[:1], "deserialization", "Bytes are loaded that can run code")
+            return found if _takes_content(flagged.name_of(call)) else _by_name(found)
     if isinstance(flagged.statement, ast.Import | ast.ImportFrom):
         said = "The flagged line imports a module; nothing is loaded here."
         return Opinion(FALSE_POSITIVE, 0.8, said, (flagged.claim(said),))
@@ -75,9 +57,11 @@ def path(flagged: Flagged) -> Opinion:
         name = bare_name(call.func)
         if name in {"extractall", "extract"}:
             return _extraction(flagged, call)
+        if name == "join" and not flagged.name_of(call).endswith("path.join"):
+            continue
         if name in PATH_CALLS:
             receiver = [call.func.value] if isinstance(call.func, ast.Attribute) and name != "join" else []
-            given = [*call.args[: 4 if name in {"join", "joinpath", "Path"} else 1]]
+            given = [*call.args[: _PATHS_TAKEN.get(name, 1)]]
             values = given if name in {"open", "join", "send_file", "FileResponse"} else [*receiver, *given]
             values = [value for value in values if dotted(value) not in {"os", "shutil", "os.path", "io"}]
             if values:
@@ -91,10 +75,12 @@ def xss(flagged: Flagged) -> Opinion:
         name = bare_name(call.func)
         if name in {"Environment", "Template"}:
             escape = next((keyword.value for keyword in call.keywords if keyword.arg == "autoescape"), None)
-            if escape is not None and not (isinstance(escape, ast.Constant) and escape.value is False):
+            if keyword_is(call, "autoescape", value=True) or (
+                isinstance(escape, ast.Call) and bare_name(escape.func) == "select_autoescape"
+            ):
                 said = "The templates are escaped automatically."
                 return Opinion(FALSE_POSITIVE, 0.8, said, (flagged.claim(said),))
-            return undecided("The templates are not escaped; whether they make HTML was not shown.")
+            return undecided("That the templates are escaped, or make no HTML, was not shown.")
         if (
             name in {"mark_safe", "Markup", "render_template_string", "SafeString", "HTMLResponse", "Response"}
             and call.args
@@ -129,16 +115,47 @@ def evaluated(flagged: Flagged) -> Opinion:
 
 def xml(flagged: Flagged) -> Opinion:
     """XML parsing: which parser, and whose document."""
-    imports = [node for node in flagged.file.nodes if isinstance(node, ast.Import | ast.ImportFrom)]
-    for node in imports:
-        modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-        if any(module.startswith("defusedxml") for module in modules):
-            claim = Claim("The parser is defusedxml's.", flagged.file.path, node.lineno, node.lineno)
-            return Opinion(FALSE_POSITIVE, 0.8, claim.text, (flagged.claim("The document is parsed here."), claim))
     for call in flagged.calls:
-        if bare_name(call.func) in {"parse", "fromstring", "XML", "iterparse", "parseString"} and call.args:
-            return judge_origins(flagged, call.args[:1], "xml", "A document is parsed that may expand its entities")
+        name = bare_name(call.func)
+        if name not in {"parse", "fromstring", "XML", "iterparse", "parseString"} or not call.args:
+            continue
+        if flagged.name_of(call).startswith("defusedxml."):
+            said = "The parser is defusedxml's."
+            return Opinion(FALSE_POSITIVE, 0.8, said, (flagged.claim(said),))
+        found = judge_origins(flagged, call.args[:1], "xml", "A document is parsed that may expand its entities")
+        return _by_name(found) if name in {"parse", "iterparse"} else found
     return undecided("I see no document that is parsed in the flagged lines.")
+
+
+def _takes_content(name: str) -> bool:
+    """Tells whether a loader takes what is to be loaded, and not the name of a file with it."""
+    return name.startswith(("pickle.", "cPickle.", "_pickle.", "dill.", "marshal.", "yaml.", "jsonpickle.")) or (
+        name.rpartition(".")[2] != "load"
+    )
+
+
+def _by_name(found: Opinion) -> Opinion:
+    """Returns an opinion on what a file holds from one on what the file is called."""
+    if found.verdict != FALSE_POSITIVE:
+        return found
+    return undecided("The file is named by the program, but what is in it was not shown.")
+
+
+def _built_texts(nodes: Iterable[ast.AST]) -> list[ast.expr]:
+    """Returns the outermost expressions that put an SQL statement's text together."""
+    built: list[ast.expr] = []
+    for node in nodes:
+        joined = isinstance(node, ast.JoinedStr) or (
+            isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mod)
+        )
+        formatted = isinstance(node, ast.Call) and bare_name(node.func) in {"format", "join", "replace", "format_map"}
+        if not isinstance(node, ast.expr) or not (joined or formatted):
+            continue
+        texts = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
+        is_sql = any(isinstance(text, str) and _STATEMENT.search(text) for text in texts)
+        if is_sql and not any(node in ast.walk(outer) for outer in built):
+            built.append(node)
+    return built
 
 
 def _loaded_safely(flagged: Flagged, loader: str) -> Opinion | None:

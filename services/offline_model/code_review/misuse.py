@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import re
-
 from services.offline_model.code_review.flagged import Flagged, keyword_is
 from services.offline_model.code_review.opinion import FALSE_POSITIVE, TRUE_POSITIVE, Need, Opinion, undecided
 from services.offline_model.code_review.shown import bare_name, dotted
@@ -21,10 +18,10 @@ HARMLESS_WORDS = frozenset(
         "shuffle", "color", "colour", "backoff", "pause", "retry", "filename", "avatar", "gravatar", "sleep",
     )
 )  # fmt: skip
-_PLACEHOLDER = re.compile(
-    r"(change[-_ ]?me|example|dummy|placeholder|your[-_ ]|xxx+|<.*>|\$\{.*\}|\b(test|none|null)\b)", re.IGNORECASE
-)
-_NAMELIKE = re.compile(r"[A-Za-z]+([ _./:-][A-Za-z]+)*[:?]?")
+# What random numbers and digests are made with; its names say nothing of what they are for.
+_APIS = frozenset({"random", "numpy", "secrets", "hashlib", "Crypto", "Cryptodome", "cryptography", "md5", "sha"})
+
+IN_A_TEST = "The file's path says that it is not deployed."
 
 
 def weak_crypto(flagged: Flagged) -> Opinion:
@@ -33,10 +30,12 @@ def weak_crypto(flagged: Flagged) -> Opinion:
         if keyword_is(call, "usedforsecurity", value=False):
             said = "The hash says that it is not used for security."
             return Opinion(FALSE_POSITIVE, 0.85, said, (flagged.claim(said),))
-    words = flagged.words()
+    words = flagged.words(but=_APIS)
     sensitive, harmless = min(words & SECURITY_WORDS, default=""), min(words & HARMLESS_WORDS, default="")
     if sensitive and not harmless:
         said = f"A weak algorithm is used here for what is called {sensitive!r}."
+        if flagged.is_test:
+            return undecided(f"{said} {IN_A_TEST}")
         return Opinion(TRUE_POSITIVE, 0.75, said, (flagged.claim(said),))
     if harmless and not sensitive:
         said = f"The result serves as {harmless!r}, which nothing relies on for security."
@@ -46,33 +45,13 @@ def weak_crypto(flagged: Flagged) -> Opinion:
     return undecided("What the result is used for was not shown.", *needs)
 
 
-def hardcoded_secret(flagged: Flagged) -> Opinion:
-    """Hard-coded secrets: whether the literal is one."""
-    literals = [
-        node.value
-        for node in ast.walk(flagged.statement)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
-    if not literals:
-        return undecided("I see no literal in the flagged lines.")
-    longest = max(literals, key=len)
-    if not longest or _PLACEHOLDER.search(longest):
-        said = "The literal is empty or a placeholder, not a secret."
-        return Opinion(FALSE_POSITIVE, 0.75, said, (flagged.claim(said),))
-    if _NAMELIKE.fullmatch(longest) and (" " in longest or "_" in longest or len(longest) < 12 or "/" in longest):
-        said = "The literal reads like a name or a message, not like a secret."
-        return Opinion(FALSE_POSITIVE, 0.6, said, (flagged.claim(said),))
-    if re.search(r"(^|/)(tests?|examples?|docs)/", flagged.file.path):
-        return undecided("The literal looks like a secret, in a file that is not deployed as far as its path tells.")
-    said = "The literal looks like a secret, and the program uses it as it stands."
-    return Opinion(TRUE_POSITIVE, 0.7, said, (flagged.claim(said),))
-
-
 def certificates(flagged: Flagged) -> Opinion:
     """TLS without verification."""
     for call in flagged.calls:
         if keyword_is(call, "verify", value=False):
             said = "The server's certificate is not verified."
+            if flagged.is_test:
+                return undecided(f"{said} {IN_A_TEST}")
             return Opinion(TRUE_POSITIVE, 0.85, said, (flagged.claim(said),))
     return undecided("I see no connection without verification in the flagged lines.")
 
@@ -84,6 +63,8 @@ def timeouts(flagged: Flagged) -> Opinion:
             if any(keyword.arg == "timeout" or keyword.arg is None for keyword in call.keywords):
                 return undecided("The request has a timeout, or may have one.")
             said = "The request has no timeout, and a silent server holds it for ever."
+            if flagged.is_test:
+                return undecided(f"{said} {IN_A_TEST}")
             return Opinion(TRUE_POSITIVE, 0.75, said, (flagged.claim(said),))
     return undecided("I see no request in the flagged lines.")
 

@@ -40,6 +40,29 @@ class ShownFile:
         """Every function, outer ones first."""
         return [node for node in self.nodes if isinstance(node, Function)]
 
+    @cached_property
+    def imports(self) -> Mapping[str, str]:
+        """The full name of every name that is imported."""
+        found: dict[str, str] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                whole = {alias.asname: alias.name for alias in node.names if alias.asname}
+                found |= whole | {alias.name.partition(".")[0]: alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                place = "." * node.level + (f"{node.module}." if node.module else "")
+                found |= {alias.asname or alias.name: f"{place}{alias.name}" for alias in node.names}
+        return found
+
+    def full_name(self, node: ast.AST) -> str:
+        """Returns the dotted name of an expression, its first part replaced by what was imported under it."""
+        first, dot, rest = dotted(node).partition(".")
+        return f"{self.imports.get(first, first)}{dot}{rest}"
+
+    def class_of(self, function: Function) -> ast.ClassDef | None:
+        """Returns the class that a function is a method of, when it was shown."""
+        classes = (node for node in self.nodes if isinstance(node, ast.ClassDef))
+        return next((one for one in classes if function in one.body), None)
+
     def function_at(self, line: int) -> Function | None:
         """Returns the innermost function around a line."""
         around = [one for one in self.functions if first_line(one) <= line <= (one.end_lineno or one.lineno)]
@@ -93,18 +116,24 @@ class Shown:
         """The files in Python."""
         return [file for path, file in sorted(self.files.items()) if path.endswith((".py", ".pyw", ".pyi"))]
 
-    def functions_named(self, name: str) -> list[tuple[ShownFile, Function]]:
-        """Returns the functions of a name."""
-        return [(file, one) for file in self.python for one in file.functions if one.name == name]
+    @cached_property
+    def functions(self) -> Mapping[str, list[tuple[ShownFile, Function]]]:
+        """The functions by name."""
+        found: dict[str, list[tuple[ShownFile, Function]]] = {}
+        for file in self.python:
+            for one in file.functions:
+                found.setdefault(one.name, []).append((file, one))
+        return found
 
-    def calls_of(self, name: str) -> list[tuple[ShownFile, ast.Call]]:
-        """Returns the calls of a function by its bare name."""
-        return [
-            (file, node)
-            for file in self.python
-            for node in file.nodes
-            if isinstance(node, ast.Call) and bare_name(node.func) == name
-        ]
+    @cached_property
+    def calls(self) -> Mapping[str, list[tuple[ShownFile, ast.Call]]]:
+        """The calls by the bare name of what is called."""
+        found: dict[str, list[tuple[ShownFile, ast.Call]]] = {}
+        for file in self.python:
+            for node in file.nodes:
+                if isinstance(node, ast.Call):
+                    found.setdefault(bare_name(node.func), []).append((file, node))
+        return found
 
 
 def first_line(function: Function) -> int:

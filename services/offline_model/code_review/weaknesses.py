@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from services.offline_model.code_review.commands import command, partial_path
 from services.offline_model.code_review.flagged import Flagged
 from services.offline_model.code_review.injections import (
-    command,
     deserialization,
     evaluated,
     path,
@@ -15,9 +15,9 @@ from services.offline_model.code_review.injections import (
     xml,
     xss,
 )
+from services.offline_model.code_review.literal_secrets import hardcoded_secret
 from services.offline_model.code_review.misuse import (
     certificates,
-    hardcoded_secret,
     temporary_files,
     timeouts,
     weak_crypto,
@@ -42,5 +42,5 @@ BY_CWE: dict[str, Judgement] = {
 BY_RULE: dict[str, Judgement] = {
     "B506": deserialization, "B301": deserialization, "B302": deserialization, "B403": deserialization,
     "B307": evaluated, "B102": evaluated, "B201": evaluated, "B701": xss, "B310": ssrf, "B404": command,
-    "B113": timeouts, "B306": temporary_files,
+    "B607": partial_path, "B113": timeouts, "B306": temporary_files,
 }  # fmt: skip

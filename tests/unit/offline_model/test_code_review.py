@@ -197,6 +197,8 @@ CASES: list[tuple[str, str, str, str]] = [
             return Markup("<b>" + request.args["name"] + "</b>")  # <-
      """),
     ("escaped markup", XSS, FALSE_POSITIVE, """
+        from markupsafe import Markup, escape
+
         def hello():
             return Markup("<b>" + escape(request.args["name"]) + "</b>")  # <-
      """),

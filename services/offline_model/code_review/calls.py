@@ -1,0 +1,130 @@
+"""Which calls reach a function, and which functions a call reaches: by name, and only where the name can mean it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from services.offline_model.code_review.shown import Function, Shown, ShownFile, bare_name, dotted
+
+MAX_TARGETS = 3
+_BUILTINS = frozenset(dir(builtins))
+# Methods that anything may have: on an object whose class was not shown, they say nothing of whose they are.
+_ANYBODYS = frozenset(
+    name for kind in (str, bytes, dict, list, set, io.BytesIO, io.TextIOWrapper) for name in dir(kind)
+) | {"get", "post", "put", "delete", "patch", "head", "run", "call", "execute", "start", "stop", "send", "open",
+     "save", "load", "loads", "dump", "dumps", "connect", "submit", "process", "handle", "main", "parse"}  # fmt: skip
+_SELVES = frozenset({"self", "cls"})
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a call gives a parameter: an expression where the call stands, one of the function's own, or who knows."""
+
+    value: ast.expr | None
+    is_default: bool = False
+
+
+def parameters(function: Function) -> list[str]:
+    """Returns the names of a function's parameters, without those that gather the rest."""
+    arguments = function.args
+    return [one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+
+
+def given(call: ast.Call, parameter: str, function: Function) -> Given:
+    """Returns what a call gives a parameter."""
+    for keyword in call.keywords:
+        if keyword.arg == parameter:
+            return Given(keyword.value)
+    positional = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+    if positional[:1] and positional[0] in _SELVES and not _names_self(call):
+        positional = positional[1:]
+    before = call.args[: positional.index(parameter) + 1] if parameter in positional else []
+    if any(isinstance(part, ast.Starred) for part in before or call.args):
+        return Given(None)
+    if parameter in positional and len(before) == positional.index(parameter) + 1:
+        return Given(before[-1])
+    if any(keyword.arg is None for keyword in call.keywords):
+        return Given(None)
+    default = _default(function, parameter)
+    return Given(default, is_default=default is not None)
+
+
+def callers(shown: Shown, file: ShownFile, function: Function) -> Iterator[tuple[ShownFile, ast.Call | None]]:
+    """Yields the calls that reach a function; None for one that may, as on an object whose class was not shown."""
+    owner = file.class_of(function)
+    is_method = owner is not None or parameters(function)[:1] in (["self"], ["cls"])
+    name = function.name
+    if name == "__init__":
+        yield from shown.calls.get(owner.name, ()) if owner else ()
+        return
+    for where, call in shown.calls.get(name, ()):
+        if _reaches(call, where, file, name, owner.name if owner else "", is_method=is_method):
+            yield where, call
+        elif is_method and isinstance(call.func, ast.Attribute):
+            yield where, None
+    for where in shown.python:
+        for node in where.nodes:
+            if isinstance(node, ast.Call) and any(_refers(part, name, is_method) for part in _arguments(node)):
+                yield where, None
+
+
+def targets(shown: Shown, call: ast.Call, file: ShownFile) -> list[tuple[ShownFile, Function]]:
+    """Returns the functions that a call may reach."""
+    name = bare_name(call.func)
+    if isinstance(call.func, ast.Name) and name in _BUILTINS:
+        return []
+    found = []
+    for where, function in shown.functions.get(name, ()):
+        owner = where.class_of(function)
+        is_method = owner is not None or parameters(function)[:1] in (["self"], ["cls"])
+        if _reaches(call, file, where, name, owner.name if owner else "", is_method=is_method):
+            found.append((where, function))
+    near = [one for one in found if one[0] is file]
+    return (near or found)[:MAX_TARGETS]
+
+
+def _reaches(call: ast.Call, where: ShownFile, file: ShownFile, name: str, owner: str, *, is_method: bool) -> bool:
+    if isinstance(call.func, ast.Name):
+        place = where.imports.get(call.func.id, "").strip(".").rpartition(".")[0].rpartition(".")[2]
+        return not is_method and (where is file or not place or place == _module(file))
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    receiver = bare_name(call.func.value)
+    if not is_method:
+        return receiver == _module(file) or where.full_name(call.func.value).rpartition(".")[2] == _module(file)
+    if receiver in _SELVES or receiver == "super":
+        return where is file or name not in _ANYBODYS
+    return receiver == owner or name not in _ANYBODYS
+
+
+def _module(file: ShownFile) -> str:
+    path = PurePosixPath(file.path)
+    return path.parent.name if path.stem == "__init__" else path.stem
+
+
+def _names_self(call: ast.Call) -> bool:
+    """Tells whether a call names the object itself among its arguments, as `Parent.method(self, …)` does."""
+    return bool(call.args) and isinstance(call.args[0], ast.Name) and call.args[0].id in _SELVES
+
+
+def _arguments(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def _refers(node: ast.expr, name: str, is_method: bool) -> bool:
+    if is_method:
+        return isinstance(node, ast.Attribute) and dotted(node) in {f"self.{name}", f"cls.{name}"}
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _default(function: Function, parameter: str) -> ast.expr | None:
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs = [*zip(reversed(positional), reversed(arguments.defaults), strict=False)]
+    pairs += [(one, value) for one, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
+    return next((value for one, value in pairs if one.arg == parameter), None)
