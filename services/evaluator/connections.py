@@ -7,6 +7,7 @@ these definitions use or what uses them, as far as it has been read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,9 @@ from services.evaluator.blocks import Block, blocks_of
 
 # From the flagged definition to its caller's caller, or into what it calls: further off, anything meets anything.
 MAX_CALLS_AWAY = 3
+
+# A name, with its type and modifiers before or behind it, that is set.
+_ASSIGNMENT = re.compile(r"(?:[\w<>\[\],:*&]+\s+){0,6}?([^\W\d][\w$]*)\s*(?::[^=]{1,80})?[-+*/|&%]?=(?!=)")
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class Connections:
 
     @cached_property
     def _connected(self) -> frozenset[Block]:
-        loose = frozenset[str]().union(*(self._names(anchor) for anchor in self._anchors))
+        loose = frozenset[str]().union(*(self._names(anchor) | self._given(anchor) for anchor in self._anchors))
         found = self._starts | {block for block in self._blocks if block.name in loose}
         newest = found
         for _ in range(MAX_CALLS_AWAY):
@@ -93,6 +97,18 @@ class Connections:
             if not newest:
                 break
             found = found | newest
+        return found
+
+    def _given(self, anchor: Span) -> frozenset[str]:
+        """Returns the names on a module's lines that set what an anchor outside any definition uses."""
+        file = self._bank.file(anchor.file)
+        if file is None or self._around(anchor) is not None:
+            return frozenset()
+        wanted, found = self._names(anchor), frozenset[str]()
+        for number, line in file.lines.items():
+            assigned = _ASSIGNMENT.match(line.structure)
+            if assigned and assigned[1] in wanted and self._around(Span(file.path, number, number)) is None:
+                found |= line.names
         return found
 
     def _around(self, span: Span) -> Block | None:

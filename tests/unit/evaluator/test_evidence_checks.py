@@ -182,3 +182,16 @@ def test_braces_connect_callers_too() -> None:
         for line in (2, 8, 12, 13)
     }
     assert reasons == {2: [], 8: [Reason.UNCONNECTED], 12: [], 13: []}
+
+
+def test_lines_of_a_module_are_connected_through_what_they_are_given() -> None:
+    text = (
+        "from web import mark_safe\n\n\ndef shout(text):\n    return '<b>' + text\n\n\n"
+        "def paint(colour):\n    return '<i>' + colour\n\n\n"
+        "greeting = shout(name)\nmark_safe(greeting)\nbackground = paint(name)\n"
+    )
+    given, flagged = bank(fragment("app.py", text)), finding(Span("app.py", 13, 13))
+    reasons = {
+        line: [problem.reason for problem in check_draft(draft(claim(line)), flagged, given)] for line in (5, 9, 12)
+    }
+    assert reasons == {5: [], 9: [Reason.UNCONNECTED], 12: []}
