@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import pytest
 from aiohttp import web
+from tenacity import AsyncRetrying
 
 from services.kit import deadline
-from services.kit.completions import CompletionError, Completions, Endpoint
+from services.kit.completions import LONGEST_WAIT_S, CompletionError, Completions, Endpoint
+from tests.fixtures.ports import reserved_port
 
 GOOD = {"choices": [{"message": {"role": "assistant", "content": "hi"}}]}
 
@@ -21,13 +22,13 @@ class Model:
 
     def __init__(self) -> None:
         self.replies: list[Callable[[], web.Response]] = []
-        self.requests: list[tuple[float, web.Request, object]] = []
+        self.requests: list[tuple[web.Request, object]] = []
         self.base_url = ""
         self.hangs = False
 
     async def answer(self, request: web.Request) -> web.Response:
         """Answers one request."""
-        self.requests.append((time.monotonic(), request, await request.json()))
+        self.requests.append((request, await request.json()))
         if self.hangs:
             await asyncio.Event().wait()
         return self.replies[min(len(self.requests), len(self.replies)) - 1]()
@@ -56,15 +57,15 @@ async def model() -> AsyncIterator[Model]:
     await runner.cleanup()
 
 
-async def create(base_url: str, *, retries: int = 2, timeout_s: float = 20) -> dict[str, object]:
-    completions = Completions(Endpoint(base_url, "secret", timeout_s, retries))
+async def create(base_url: str, *, retries: int = 2, timeout_s: float = 60) -> dict[str, object]:
+    made = Completions(Endpoint(base_url, "secret", timeout_s, retries))
     try:
-        return await completions.create({"model": "m", "messages": [], "timeout": 5, "extra_headers": {}})
+        return await made.create({"model": "m", "messages": [], "timeout": 5, "extra_headers": {}})
     finally:
-        await completions.close()
+        await made.close()
 
 
-async def failed(base_url: str, *, retries: int = 2, timeout_s: float = 20) -> CompletionError:
+async def failed(base_url: str, *, retries: int = 2, timeout_s: float = 60) -> CompletionError:
     with pytest.raises(CompletionError) as caught:
         await create(base_url, retries=retries, timeout_s=timeout_s)
     return caught.value
@@ -73,7 +74,7 @@ async def failed(base_url: str, *, retries: int = 2, timeout_s: float = 20) -> C
 async def test_the_request_is_the_api_s_and_nothing_more(model: Model) -> None:
     model.replies = [good]
     assert await create(model.base_url) == GOOD
-    [(_, request, body)] = model.requests
+    [(request, body)] = model.requests
     assert request.headers["Authorization"] == "Bearer secret"
     assert body == {"model": "m", "messages": []}
 
@@ -85,11 +86,16 @@ async def test_what_fails_in_passing_is_asked_again(model: Model, status: int) -
     assert len(model.requests) == 2
 
 
-async def test_the_endpoint_says_when_to_ask_again(model: Model) -> None:
-    model.replies = [failure(429, **{"Retry-After": "0.7"}), good]
-    await create(model.base_url)
-    (first, _, _), (second, _, _) = model.requests
-    assert second - first >= 0.69
+async def test_the_endpoint_says_when_to_ask_again(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr("services.kit.completions.AsyncRetrying", partial(AsyncRetrying, sleep=wait))
+    model.replies = [failure(429, **{"Retry-After": seconds}) for seconds in ("0.7", "5", "3600")] + [good]
+    await create(model.base_url, retries=3)
+    assert waits == [0.7, 5, LONGEST_WAIT_S]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
@@ -108,11 +114,9 @@ async def test_retries_come_to_an_end(model: Model) -> None:
 
 async def test_the_timeout_is_for_all_attempts_together(model: Model) -> None:
     model.replies = [failure(503, **{"Retry-After": "0.2"})]
-    start = time.monotonic()
     error = await failed(model.base_url, retries=1000, timeout_s=1)
     assert (error.kind, error.retryable) == ("timeout", True)
-    assert time.monotonic() - start < 5
-    assert 1 < len(model.requests) < 10
+    assert len(model.requests) < 1000
 
 
 async def test_a_model_that_hangs_is_given_up(model: Model) -> None:
@@ -124,17 +128,14 @@ async def test_the_served_call_s_deadline_goes_before_the_timeout(model: Model) 
     model.hangs = True
     deadline.set_remaining(0.3)
     try:
-        start = time.monotonic()
-        assert (await failed(model.base_url, timeout_s=60)).kind == "timeout"
-        assert time.monotonic() - start < 10
+        assert (await failed(model.base_url, timeout_s=86_400)).kind == "timeout"
     finally:
         deadline.set_remaining(None)
 
 
 async def test_nobody_listens() -> None:
-    with socket.socket() as taken:  # bound, so that nobody else gets it, and not listening
-        taken.bind(("127.0.0.1", 0))
-        error = await failed(f"http://127.0.0.1:{taken.getsockname()[1]}/v1", retries=1)
+    with reserved_port() as port:
+        error = await failed(f"http://127.0.0.1:{port}/v1", retries=1)
     assert (error.kind, error.retryable) == ("connection", True)
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 import urllib.error
 import urllib.request
 from contextlib import AsyncExitStack
+from socketserver import BaseServer
 
 import pytest
 
 from services.kit.metrics_port import MetricsPort
 from services.kit.server import Service, running
 from services.kit.settings import ServiceSettings
+from tests.fixtures.ports import reserved_port
 
 
 def _get(address: str, path: str, method: str = "GET") -> tuple[int, str]:
@@ -39,21 +41,20 @@ async def test_health_in_plain_http_is_that_of_the_service() -> None:
     async def drain() -> None:
         seen["draining"] = await get(ports[0], "/healthz")
 
-    probe = MetricsPort("127.0.0.1:0")  # finds a port that is free
-    await probe.begin_close()
-    settings = ServiceSettings(metrics_listen=probe.address)
-    async with running("healthy", settings, build) as service:
-        ports.append(service.metrics_address)
-        seen["serving"] = await get(service.metrics_address, "/healthz")
-        status, text = await get(service.metrics_address, "/metrics")
-        assert (status, "signalbox_" in text) == (200, True)
-    assert seen == {
-        "starting": (503, "not serving\n"),
-        "serving": (200, "serving\n"),
-        "draining": (503, "not serving\n"),
-    }
-    with pytest.raises(urllib.error.URLError):
-        await get(ports[0], "/healthz")
+    with reserved_port() as port:
+        settings = ServiceSettings(metrics_listen=f"127.0.0.1:{port}")
+        async with running("healthy", settings, build) as service:
+            ports.append(service.metrics_address)
+            seen["serving"] = await get(service.metrics_address, "/healthz")
+            status, text = await get(service.metrics_address, "/metrics")
+            assert (status, "signalbox_" in text) == (200, True)
+        assert seen == {
+            "starting": (503, "not serving\n"),
+            "serving": (200, "serving\n"),
+            "draining": (503, "not serving\n"),
+        }
+        with pytest.raises(urllib.error.URLError):
+            await get(ports[0], "/healthz")
 
 
 async def test_the_port_has_two_pages() -> None:
@@ -67,15 +68,24 @@ async def test_the_port_has_two_pages() -> None:
         await port.begin_close()
 
 
-async def test_closing_leaves_the_event_loop_free() -> None:
+async def test_closing_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop_went_on, shut_down = threading.Event(), BaseServer.shutdown
+
+    def shut_down_meanwhile(server: BaseServer) -> None:
+        assert loop_went_on.wait(60), "the loop waits for the port to close"
+        shut_down(server)
+
+    monkeypatch.setattr(BaseServer, "shutdown", shut_down_meanwhile)
+    closing = MetricsPort("127.0.0.1:0").begin_close()
+    await asyncio.sleep(0)  # it is under way now
+    loop_went_on.set()
+    await closing
+
+
+async def test_a_port_is_closed_once() -> None:
     port = MetricsPort("127.0.0.1:0")
-    closing, longest, last = port.begin_close(), 0.0, time.perf_counter()
-    while not closing.done():
-        await asyncio.sleep(0.001)
-        now = time.perf_counter()
-        longest, last = max(longest, now - last), now
-    assert port.begin_close() is closing
-    assert longest < 0.4  # a shutdown on the loop would hold it for most of the half second between two polls
+    assert port.begin_close() is port.begin_close()
+    await port.begin_close()
 
 
 async def test_a_taken_port_is_an_error_at_once() -> None:
