@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from services.cli.local.processes import TETHER
+from tests.fixtures.ports import reserved_port
 from tests.integration.code_executor.conftest import Executor, MakeExecutor
 from tests.integration.code_executor.git_repository import GitRepository
 
@@ -65,43 +68,46 @@ def served(repository: GitRepository) -> Iterator[str]:
         yield url + "/project/.git"
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
-
-
 @pytest.fixture
 def daemon(root: Path) -> Iterator[str]:
     """The URL of a git daemon, which speaks git's own protocol."""
     root.mkdir(exist_ok=True)
-    port = free_port()
-    process = subprocess.Popen(
-        [
-            "git",
-            "daemon",
-            "--export-all",
-            f"--base-path={root}",
-            "--listen=127.0.0.1",
-            f"--port={port}",
-            "--reuseaddr",
-            str(root),
-        ],
-        env={"PATH": os.defpath, "GIT_CONFIG_GLOBAL": "/dev/null", "HOME": str(root)},
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    give_up_at = time.monotonic() + 20
-    while time.monotonic() < give_up_at:
+    programs = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip()
+    # The daemon itself: `git daemon` would be its parent, and leave it behind when it is killed.
+    tethered = [sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), "--", f"{programs}/git-daemon"]
+    with reserved_port() as port:
+        process = subprocess.Popen(
+            [
+                *tethered,
+                "--export-all",
+                f"--base-path={root}",
+                "--listen=127.0.0.1",
+                f"--port={port}",
+                "--reuseaddr",
+                str(root),
+            ],
+            env={"PATH": os.defpath, "GIT_CONFIG_GLOBAL": "/dev/null", "HOME": str(root)},
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            break
+            wait_for_server(process, port)
+            yield f"git://127.0.0.1:{port}/"
+        finally:
+            os.killpg(process.pid, 9)
+            process.wait()
+
+
+def wait_for_server(process: subprocess.Popen[bytes], port: int) -> None:
+    give_up_at = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < give_up_at:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=60).close()
         except ConnectionRefusedError:
             time.sleep(0.02)
-    yield f"git://127.0.0.1:{port}/"
-    os.killpg(process.pid, 9)
-    process.wait()
+        else:
+            return
+    pytest.fail("the git daemon does not listen")
 
 
 async def lines(executor: Executor, url: str, commit: str, path: str = "a.py") -> list[str]:
@@ -167,9 +173,10 @@ async def test_redirects_are_not_followed(make_executor: MakeExecutor, repositor
 
 async def test_a_server_that_is_away_may_be_asked_again(make_executor: MakeExecutor, repository: GitRepository) -> None:
     commit = repository.commit({"a.py": "x = 1\n"})
-    url = f"http://127.0.0.1:{free_port()}/"
-    async with make_executor(code_url_prefixes=(url,)) as executor:
-        answer = await executor.call("list_directory", url + "project", commit)
+    with reserved_port() as port:
+        url = f"http://127.0.0.1:{port}/"
+        async with make_executor(code_url_prefixes=(url,)) as executor:
+            answer = await executor.call("list_directory", url + "project", commit)
     assert (answer.reason, answer.retryable) == ("repository_unavailable", True)
 
 

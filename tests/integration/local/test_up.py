@@ -19,9 +19,12 @@ import pytest
 import pytest_asyncio
 
 from examples.harbour import repository as portal
+from services.cli.local.processes import TETHER
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 COMMAND = (sys.executable, "-m", "services.cli")
+# A platform ends with the tests that started it, also when they are killed.
+TETHERED = (sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), "--")
 QUESTION = "Count devices with temperature > 10"
 
 
@@ -59,13 +62,12 @@ async def start_up(runtime_dir: Path, *options: str) -> Up:
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("SIGNALBOX_", "OPENAI_"))}
     env = {**ours, "SIGNALBOX_RUNTIME_DIR": str(runtime_dir), "COLUMNS": "200"}
     process = await asyncio.create_subprocess_exec(
-        *COMMAND, "up", "--replicas", "2", *options, env=env,
+        *TETHERED, *COMMAND, "up", "--replicas", "2", *options, env=env,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stderr is not None
-    async with asyncio.timeout(180):
-        line = await process.stdout.readline()
+    line = await process.stdout.readline()
     if b"Signalbox is up" not in line:
         pytest.fail(f"it did not come up: {(await process.stderr.read()).decode()}")
     return Up(process, runtime_dir, env)
@@ -102,7 +104,7 @@ def ready_files(up: Up) -> list[dict[str, str]]:
 
 
 async def all_gone(pids: list[int]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while any(lives(pid) for pid in pids):  # noqa: ASYNC110 - their end has no event here
             await asyncio.sleep(0.05)
 
