@@ -15,7 +15,7 @@ from pathlib import Path
 from services.code_executor.errors import RepositoryBroken, SourceFailed
 from services.code_executor.git import Git, GitOutcome
 from services.code_executor.limits import Limits
-from services.code_executor.sources import Source
+from services.code_executor.sources import Source, check_links
 from services.code_executor.store import REPOSITORIES, Store
 from services.kit.logs import get_logger
 
@@ -42,8 +42,9 @@ class Repositories:
 
     @asynccontextmanager
     async def objects(self, source: Source, commit: str) -> AsyncIterator[Objects]:
-        """Yields the place of a commit's objects. Raises SourceFailed when the commit cannot be had."""
+        """Yields the place of a commit's objects. Raises SourceRefused, and SourceFailed when it cannot be had."""
         if source.objects is not None:
+            await asyncio.to_thread(check_links, source)
             lent = Objects(self._git.empty_repository, self._git.environment(objects=source.objects))
             await self._check_commit(lent, commit)
             yield lent

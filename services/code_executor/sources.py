@@ -20,6 +20,7 @@ from services.code_executor.git import COMMIT
 
 MAX_ADDRESS_LENGTH = 2048
 _ALTERNATES_DEPTH = 5
+_ALTERNATES_BYTES = 64 * 1024
 _PORTS = {"https": 443, "http": 80, "git": 9418}
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
@@ -27,16 +28,31 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]"
 
 @dataclass(frozen=True)
 class Source:
-    """A repository that may be read. `objects` is its object folder when it is local; else `transport` fetches it."""
+    """A repository that may be read. `objects` is its object folder when it is local; else `transport` fetches it.
+
+    folders: its object folder and those it borrows from. roots: where all that they lead to must be.
+    """
 
     address: str
     transport: str = "none"
     objects: Path | None = None
+    folders: tuple[Path, ...] = ()
+    roots: tuple[Path, ...] = ()
 
     @property
     def key(self) -> str:
         """A name for the cache."""
         return hashlib.sha256(self.address.encode()).hexdigest()[:32]
+
+
+def check_links(source: Source) -> None:
+    """Looks at every entry of a local repository's object folders; blocks. Raises SourceRefused when one leads out."""
+    for place in source.folders:
+        for folder, inner, names in os.walk(place):
+            for name in (*inner, *names):
+                path = Path(folder, name)
+                if path.is_symlink():
+                    _inside(path, source.roots)
 
 
 def check_commit(commit: str) -> str:
@@ -53,7 +69,7 @@ class SourcePolicy:
     """The allow-list of repositories: folders for local ones, URL prefixes for others."""
 
     def __init__(self, roots: Sequence[Path], prefixes: Sequence[str]) -> None:
-        self._roots = [Path(os.path.realpath(root)) for root in roots]
+        self._roots = tuple(Path(os.path.realpath(root)) for root in roots)
         self._prefixes = [_split(prefix) for prefix in prefixes]
 
     async def admit(self, repository: str) -> Source:
@@ -81,22 +97,44 @@ class SourcePolicy:
         objects = self._inside(self._inside(_common_dir(git_dir)) / "objects")
         if not objects.is_dir():
             raise SourceRefused("source_invalid", "there is no git repository at that path")
-        self._check_alternates(objects, _ALTERNATES_DEPTH)
-        return Source(address=str(work_tree), objects=objects)
+        folders = (objects, *self._borrowed(objects, _ALTERNATES_DEPTH))
+        return Source(address=str(work_tree), objects=objects, folders=folders, roots=self._roots)
 
     def _inside(self, path: Path) -> Path:
-        real = Path(os.path.realpath(path))
-        if not any(real.is_relative_to(root) for root in self._roots):
-            raise SourceRefused("source_not_allowed", "this executor may not read repositories at that path")
-        return real
+        return _inside(path, self._roots)
 
-    def _check_alternates(self, objects: Path, depth: int) -> None:
+    def _borrowed(self, objects: Path, depth: int) -> Iterator[Path]:
         # A repository can borrow objects from any other on the disk: those must be allowed too.
         if depth == 0:
             raise SourceRefused("source_not_allowed", "the repository borrows objects through too many others")
-        for line in _lines(objects / "info" / "alternates"):
-            if line and not line.startswith("#"):
-                self._check_alternates(self._inside(objects / line.strip('"')), depth - 1)
+        for place in _alternates(objects):
+            inside = self._inside(place)
+            yield inside
+            yield from self._borrowed(inside, depth - 1)
+
+
+def _inside(path: Path, roots: Sequence[Path]) -> Path:
+    real = Path(os.path.realpath(path))
+    if not any(real.is_relative_to(root) for root in roots):
+        raise SourceRefused("source_not_allowed", "this executor may not read repositories at that path")
+    return real
+
+
+def _alternates(objects: Path) -> Iterator[Path]:
+    """Yields where a repository borrows objects, line by line as git reads the file. Raises SourceRefused."""
+    path = objects / "info" / "alternates"
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        content = file.read(_ALTERNATES_BYTES + 1)
+    if len(content) > _ALTERNATES_BYTES:
+        raise SourceRefused("source_not_allowed", "the repository's list of others to borrow objects from is too long")
+    for line in content.split(b"\n"):
+        if line.startswith(b'"'):
+            # git reads C's escapes there; nobody needs them for a path that this executor may read.
+            raise SourceRefused("source_not_allowed", "the repository borrows objects from a place in quotes")
+        if line and not line.startswith(b"#"):
+            yield objects / os.fsdecode(line)
 
 
 def _git_dir(work_tree: Path) -> Path:
