@@ -1,0 +1,35 @@
+"""What every replica asks the database again and again must not read all the runs that there ever were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from psycopg_pool import AsyncConnectionPool
+
+from services.runtime.engine.queries import query
+
+NOBODY = {"owner": "a replica", "executing": [], "lease_s": 15.0, "stray_after_s": 2.0, "limit": 1}
+OF_AGENT = {"agent": "counting", "others": [], "limit": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("claim_runs", NOBODY),
+        ("take_over", NOBODY),
+        ("renew_leases", NOBODY),
+        ("cancel_requests", NOBODY),
+        ("expire_questions", {}),
+        ("runs_to_prune", {**OF_AGENT, "from_stages": [0], "age_s": 1.0}),
+        ("prune_decisions", {**OF_AGENT, "oldest_kept": "01a20103-ace7-7608-b83d-5de6f3809c8b"}),
+    ],
+)
+async def test_by_index(platform_pool: AsyncConnectionPool[Any], name: str, parameters: dict[str, Any]) -> None:
+    async with platform_pool.connection() as connection, connection.transaction():
+        # Small tables are read whole; where that is forbidden, it is done only where there is no other way.
+        await connection.execute("SET LOCAL enable_seqscan = off")
+        cursor = await connection.execute("EXPLAIN " + query(name), parameters)
+        plan = "\n".join(line for (line,) in await cursor.fetchall())
+    assert " on runs" in plan
+    assert "Seq Scan" not in plan
