@@ -184,6 +184,9 @@ class Execution:
             log.warning("database away at the end; giving the run back", error=str(error))
             await self._give_back("database_away")
             return
+        self._ended(ended)
+
+    def _ended(self, ended: RunRecord) -> None:
         RUNS_ENDED.labels(ended.agent, ended.state, ended.stop_reason).inc()
         RUN_DURATION.labels(ended.agent).observe(
             ((ended.ended_at or ended.created_at) - ended.created_at).total_seconds()
@@ -200,6 +203,9 @@ class Execution:
             interrupt.id, str(value["question"]), tuple(value.get("options", ())), datetime.now(UTC) + lifetime
         )
         paused = await self.shared.store.await_input(self.run, asked)
+        if paused.state.ended:
+            self._ended(paused)
+            return
         payload = {"state": paused.state, "input_request": {"input_request_id": asked.input_request_id}}
         self._publish(paused, "state_changed", payload)
 

@@ -221,7 +221,7 @@ class RunStore:
         return await self._claimed("end_run", parameters)
 
     async def await_input(self, run: RunRecord, asked: InputRequest) -> RunRecord:
-        """Pauses a claimed run with a question. Raises ClaimLost."""
+        """Pauses a claimed run with a question, or ends it if it is to be cancelled. Raises ClaimLost."""
         request = {
             "input_request_id": asked.input_request_id,
             "question": asked.question,
@@ -235,6 +235,8 @@ class RunStore:
         """Takes the answer to a paused run's question. Raises RunNotFound, StaleAnswer, InvalidAnswer."""
         run = await self.get(run_id, caller)
         asked = run.input_request
+        if asked and asked.input_request_id == input_request_id and run.answer == answer and not run.state.ended:
+            return run  # asked again by a caller who did not get to know that the answer was taken
         if run.state is not RunState.AWAITING_INPUT or not asked or asked.input_request_id != input_request_id:
             raise StaleAnswer("the run does not ask this question now", metadata={"run_id": run_id})
         if asked.options and answer not in asked.options:

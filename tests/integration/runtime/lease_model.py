@@ -30,6 +30,7 @@ class ModelRun:
     events: int = 0
     decisions: int = 0
     question: str = ""
+    answered: bool = False
     cancel_requested: bool = False
     # The lease has run out; or it is the one of a claim whose answer was lost, and has got old.
     expired: bool = False
@@ -54,6 +55,10 @@ class ModelRun:
             self.left(CANCELLED)
         else:
             self.freed()
+
+    def answer_is_taken(self) -> bool:
+        """Whether an answer to the last question is taken, or has been by a run that is still under way."""
+        return self.state == AWAITING_INPUT or (self.answered and self.state in (PENDING, RUNNING))
 
     def left(self, state: str) -> None:
         """Moves the run out of its owner's hands, with an event that says so."""

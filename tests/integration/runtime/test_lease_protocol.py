@@ -191,8 +191,9 @@ class LeaseProtocol(Owners):
     def await_input(self, held: Held) -> None:
         run = self.model.runs[held.run_id]
         asked = InputRequest(f"question-{run.events}", "What now?", (), datetime.now(UTC) + timedelta(days=1))
-        if self.leave(held, self.store("anna").await_input(self.record(held), asked), AWAITING_INPUT):
-            run.question = asked.input_request_id
+        state = CANCELLED if run.cancel_requested else AWAITING_INPUT
+        if self.leave(held, self.store("anna").await_input(self.record(held), asked), state):
+            run.question, run.answered = asked.input_request_id, False
 
     # What callers and time do
 
@@ -213,10 +214,12 @@ class LeaseProtocol(Owners):
         run = self.model.runs[held.run_id]
         try:
             self.wait(self.store("clara").answer(held.run_id, CALLER, run.question or "none", "yes"))
-            assert run.state == AWAITING_INPUT
-            run.freed()
+            assert run.answer_is_taken()
         except StaleAnswer:
-            assert run.state != AWAITING_INPUT
+            assert not run.answer_is_taken()
+        if run.state == AWAITING_INPUT:
+            run.freed()
+            run.answered = True
 
     @rule(held=claims)
     def expire_question(self, held: Held) -> None:
