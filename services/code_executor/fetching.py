@@ -70,7 +70,9 @@ class Fetching:
         if enclosing is not None and is_short:
             return min(first, enclosing.first_line), max(last, enclosing.last_line)
         context = self._limits.default_context_lines
-        return first - context, last + context
+        # What belongs to no function is read from the file's top, where it is sure not to begin inside a comment.
+        is_near_top = enclosing is None and first <= self._limits.enclosing_lines
+        return 1 if is_near_top else first - context, last + context
 
     async def _by_symbol(self, snapshot: Snapshot, symbol: str, path: str) -> Result:
         place = file_or_directory(snapshot, path)

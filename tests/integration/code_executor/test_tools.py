@@ -65,6 +65,18 @@ async def test_a_line_comes_with_the_function_around_it(
     assert answer.data["wanted"] == {"first_line": 5, "last_line": 5}
 
 
+@pytest.mark.parametrize(("line", "first_line"), [(62, 1), (200, 1), (301, 281)])
+async def test_a_line_of_no_function_comes_with_the_file_from_its_top(
+    executor: Executor, repository: GitRepository, line: int, first_line: int
+) -> None:
+    """Where a piece begins in the middle, nobody can tell whether it begins inside a docstring."""
+    text = '"""What it is.\n' + "Words of it.\n" * 58 + '"""\n\nimport os\n' + "A = 1\n" * 300
+    commit = repository.commit({"long.py": text})
+    answer = await executor.call("fetch_code", repository, commit, path="long.py", first_line=line)
+    [fragment] = answer.data["fragments"]
+    assert (fragment["first_line"], fragment["last_line"]) == (first_line, line + 20)
+
+
 async def test_context_lines_are_taken_at_their_word(
     executor: Executor, repository: GitRepository, commit: str
 ) -> None:
