@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from typing import Any
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ from signalbox.v1 import (
 
 from services.kit.errors import SignalboxError, to_status
 from services.kit.identity import Caller, GatewayTokenVerifier, bearer_token
+from tests.fixtures.ports import reserved
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -105,6 +107,7 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
         self._writers: set[asyncio.StreamWriter] = set()
         self._pipes: set[asyncio.Task[None]] = set()
         self._port = 0
+        self._place_kept = ExitStack()
         self.address = ""
 
     async def start(self) -> None:
@@ -117,7 +120,9 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
     async def cut(self) -> None:
         """Vanish at once, as a process does that is killed: connections are reset, new ones refused."""
         assert self._wire is not None
-        self._wire.close()
+        if self._wire.is_serving():
+            self._wire.close()
+            self._place_kept.enter_context(reserved(self.address))
         for writer in list(self._writers):
             writer.transport.abort()
         await asyncio.gather(*self._pipes, return_exceptions=True)
@@ -131,10 +136,12 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
         """Accept connections again, at the same address."""
         host, port = self.address.split(":")
         self._wire = await asyncio.start_server(self._connect, host, int(port))
+        self._place_kept.close()
 
     async def stop(self) -> None:
         """Cut, and stop the server behind it."""
         await self.cut()
+        self._place_kept.close()
         await self._server.stop(None)
 
     async def drain(self, grace_s: float) -> None:

@@ -68,6 +68,16 @@ async def metric(platform: Platform, name: str) -> float:
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
 
 
+async def open_streams(platform: Platform) -> float:
+    return await metric(platform, 'signalbox_gateway_open_streams{method="ExecuteRun"}')
+
+
+async def no_open_streams(platform: Platform) -> None:
+    async with asyncio.timeout(30):
+        while await open_streams(platform):  # noqa: ASYNC110 - a gauge tells nobody
+            await asyncio.sleep(0.01)
+
+
 async def test_a_run_is_streamed_to_its_end(platform: Platform) -> None:
     reader = execute(platform)
     run_id = (await reader.next()).run_id
@@ -179,7 +189,7 @@ async def test_create_is_repeated_by_its_request_id_until_a_replica_is_there(pla
 async def test_an_outage_longer_than_the_recovery_time_ends_the_stream_and_says_how_to_go_on(
     start_platform: StartPlatform,
 ) -> None:
-    platform = await start_platform(recovery_s=0.5)
+    platform = await start_platform(recovery_s=3)
     reader = execute(platform)
     run_id = (await reader.next()).run_id
     for replica in platform.replicas:
@@ -200,11 +210,10 @@ async def test_an_outage_longer_than_the_recovery_time_ends_the_stream_and_says_
 async def test_an_outage_does_not_outlast_the_callers_deadline(platform: Platform) -> None:
     for replica in platform.replicas:
         await replica.cut()
-    started = asyncio.get_running_loop().time()
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await execute(platform, timeout=1).next()
     assert caught.value.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
-    assert asyncio.get_running_loop().time() - started < 10
+    await no_open_streams(platform)  # long before it would give up by itself
 
 
 async def test_a_watch_starts_after_its_sequence_number(platform: Platform) -> None:
@@ -246,15 +255,10 @@ async def test_a_caller_that_goes_away_changes_nothing_for_the_run(platform: Pla
 async def test_open_streams_are_counted_while_they_are_open(platform: Platform) -> None:
     reader = execute(platform)
     run_id = (await reader.next()).run_id
-    assert await metric(platform, 'signalbox_gateway_open_streams{method="ExecuteRun"}') == 1
+    assert await open_streams(platform) == 1
     await platform.store.end(run_id)
     await reader.rest()
-    await until(lambda: not serving_any(platform))
-    assert await metric(platform, 'signalbox_gateway_open_streams{method="ExecuteRun"}') == 0
-
-
-def serving_any(platform: Platform) -> bool:
-    return any(replica.open_streams for replica in platform.replicas)
+    await no_open_streams(platform)
 
 
 async def test_a_gateway_that_is_stopped_ends_its_streams_so_that_they_can_go_on_elsewhere(platform: Platform) -> None:
