@@ -26,7 +26,7 @@ class Limits:
     # Definitions shown for one symbol.
     symbol_definitions: int = 8
     symbol_callers: int = 50
-    # A function is shown whole around a line when it is no longer than this, and a line of none from the top so far down.
+    # A function is shown whole around a line when it is no longer than this; what is in none, from the top so far down.
     enclosing_lines: int = 200
     default_context_lines: int = 20
     # Bytes of ripgrep's own output that are read.
