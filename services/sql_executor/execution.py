@@ -27,13 +27,19 @@ from services.sql_executor.errors import DatabaseBusy, DatabaseDown
 from services.sql_executor.metrics import POOL_WAIT, QUERIES_ABANDONED, QUERY_DURATION
 from services.sql_executor.naming import CALLER_SETTING
 from services.sql_executor.policy import Limits
+from services.sql_executor.queries import load_queries
 from services.sql_executor.rows import ResultTable, text_results
 
 log = get_logger()
 
 _BEGIN = "BEGIN READ ONLY; SELECT (extract(epoch FROM transaction_timestamp()) * 1000000)::bigint"
+_BOUNDED = load_queries("bounded.sql")["bounded"]
+# A row as text has its quotes doubled, and quotes and a comma around each value: what fits the cap fits this.
+_TEXT_OF_ROW = 2
+_LEAST_LARGEST_ROW = 8192
 _SET_UP = "SELECT set_config(%s, %s, true), set_config('statement_timeout', %s, true)"
-_PORTION = 50
+# A portion of rows as large as they may be is what a query can make this process hold.
+_PORTION = 10
 # The server ends a statement at its timeout; what outlasts it by this is cancelled, and by this again cut off.
 _WATCHDOG_GRACE_S = 1.0
 _CANCEL_GRACE_S = 2.0
@@ -167,14 +173,17 @@ class QueryRunner:
         return await self._fetch(connection, statement)
 
     async def _fetch(self, connection: Connection, statement: str) -> ResultTable:
-        # DECLARE takes one query and nothing else, goes by the extended protocol, and is read in portions: a huge
-        # result is never made whole, on either side.
+        # DECLARE takes one query and nothing else, goes by the extended protocol, and is read in portions: many rows
+        # are never made whole on either side, and a row that is too large is not sent.
         cursor = connection.cursor(name="signalbox")
+        largest_row = self._limits.byte_cap * _TEXT_OF_ROW + _LEAST_LARGEST_ROW
         try:
-            await cursor.execute(statement)
-            table = ResultTable.of(cursor.description or (), self._limits)
+            await cursor.execute(_BOUNDED.format(statement=statement, largest_row=largest_row))
+            table = ResultTable.of((cursor.description or ())[1:], self._limits)
             portion = await cursor.fetchmany(_PORTION)
-            while all(table.add(row) for row in portion) and len(portion) == _PORTION:
+            while all(table.add(row[1:], was_sent=int(row[0]) <= largest_row) for row in portion) and (
+                len(portion) == _PORTION
+            ):
                 portion = await cursor.fetchmany(_PORTION)
             return table
         finally:

@@ -75,6 +75,7 @@ class Limits(_Strict):
     statement_timeout_ms: int = Field(5000, ge=50, le=600_000, description="Longest that a query may run.")
     query_length: int = Field(20_000, ge=100, le=200_000, description="Most characters of a query.")
     depth: int = Field(60, ge=5, le=120, description="Deepest nesting of a query.")
+    work_mem_kb: int = Field(4096, ge=64, le=4 << 20, description="Memory for one sort or hash of a query, in KiB.")
     connections: int = Field(20, ge=2, le=1000, description="Most connections of the reader role at once.")
 
 

@@ -15,6 +15,7 @@ from signalbox.v1 import table_pb2
 
 from services.sql_executor.policy import Limits
 
+_LONGEST_SHOWN = 1000
 ROW_CAP, BYTE_CAP = "row_cap", "byte_cap"
 
 _TYPES = {
@@ -89,13 +90,13 @@ class ResultTable:
         ]
         return cls(kinds, limits)
 
-    def add(self, row: Sequence[str | None]) -> bool:
-        """Add a row; returns False, and remembers why, when a cap leaves it out."""
+    def add(self, row: Sequence[str | None], *, was_sent: bool = True) -> bool:
+        """Add a row, unless it was too large to be sent; returns False, and remembers why, when a cap leaves it out."""
         if len(self.rows) >= self.limits.row_cap:
             self.truncated_by = ROW_CAP
             return False
         size = sum(len(value.encode()) for value in row if value is not None)
-        if self._size_bytes + size > self.limits.byte_cap:
+        if not was_sent or self._size_bytes + size > self.limits.byte_cap:
             self.truncated_by = BYTE_CAP
             return False
         self._size_bytes += size
@@ -127,12 +128,15 @@ class ResultTable:
         elif len(shown) < len(self.rows):
             lines.append(f"truncated: text (only the first {len(shown)} rows are shown here)")
         lines.append(" | ".join(name for name, _ in self.columns))
-        lines += [" | ".join("NULL" if value is None else _on_one_line(value) for value in row) for row in shown]
+        lines += [" | ".join("NULL" if value is None else _shown(value) for value in row) for row in shown]
         return "\n".join(lines)
 
 
-def _on_one_line(value: str) -> str:
-    return " ".join(value.split()) if not value.isprintable() else value
+def _shown(value: str) -> str:
+    """Return a value on one line, and no longer than helps to word an answer; the table has it whole."""
+    start = value[:_LONGEST_SHOWN]
+    line = " ".join(start.split()) if not start.isprintable() else start
+    return line if start is value else f"{line}… ({len(value)} characters)"
 
 
 def _fill_bool(cell: table_pb2.Cell, value: str) -> None:

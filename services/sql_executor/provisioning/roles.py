@@ -13,7 +13,7 @@ _ATTRIBUTES = {
     "rolcreatedb": ("CREATEDB", "may make databases"),
     "rolreplication": ("REPLICATION", "may read the replication stream"),
 }
-# Memory and files that one query may take; a role can't lift limits that only a superuser sets.
+# What sorts and hashes beyond `work_mem` may write; a role can't lift limits that only a superuser sets.
 _TEMP_FILES_KB = 256 * 1024
 
 
@@ -78,6 +78,8 @@ def _wanted_settings(state: State) -> dict[str, str]:
     wanted = {
         "default_transaction_read_only": "on",
         "statement_timeout": str(state.policy.limits.statement_timeout_ms),
+        "work_mem": str(state.policy.limits.work_mem_kb),
+        "hash_mem_multiplier": "2",
         "lock_timeout": "1000",
         "idle_in_transaction_session_timeout": "30000",
         "search_path": state.policy.schemas[0],

@@ -119,6 +119,14 @@ async def test_the_byte_cap_cuts_and_says_so(executor: Executor) -> None:
     assert "truncated: byte_cap" in output.text
 
 
+async def test_a_long_value_is_whole_in_the_table_and_cut_in_the_text(executor: Executor) -> None:
+    output = (await executor.query("SELECT string_agg('word', ' ') AS words FROM generate_series(1, 10000)")).output
+    assert len(output.table.rows[0].values[0].text_value) == 49_999
+    assert output.text.endswith("… (49999 characters)")
+    assert len(output.text) < 1100
+    assert not output.truncated
+
+
 async def test_a_slow_query_is_stopped_and_its_connection_lives_on(executor: Executor) -> None:
     slow = await executor.query("SELECT count(*) FROM device_readings a, device_readings b, device_readings c")
     assert (slow.error.reason, slow.error.retryable) == ("timeout", True)

@@ -44,6 +44,8 @@ DRIFT = [
     ("GRANT pg_read_all_data TO signalbox_reader", "is a member of pg_read_all_data"),
     ("GRANT signalbox_policy TO signalbox_reader", "is a member of signalbox_policy"),
     ("ALTER ROLE signalbox_reader IN DATABASE {database} SET statement_timeout = 0", "statement_timeout = "),
+    ("ALTER ROLE signalbox_reader IN DATABASE {database} SET work_mem = '1GB'", "work_mem = 4096"),
+    ("ALTER ROLE signalbox_reader IN DATABASE {database} RESET hash_mem_multiplier", "hash_mem_multiplier = 2"),
     ("ALTER ROLE signalbox_reader IN DATABASE {database} SET search_path = pg_temp", "search_path = public"),
     ("ALTER TABLE ships OWNER TO signalbox_reader", "owns table ships"),
     ("GRANT TEMPORARY ON DATABASE {database} TO PUBLIC", "PUBLIC has TEMPORARY"),
