@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.errors import ReadOnlySqlTransaction
 from psycopg_pool import AsyncConnectionPool
 
 from services.runtime.errors import DatabaseAway
@@ -34,8 +35,13 @@ class PlatformPool(AsyncConnectionPool[AsyncConnection[Any]]):
         """Lends a connection. Raises DatabaseAway, also for what happens inside the context."""
         try:
             async with super().connection(timeout) as connection:
-                yield connection
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                try:
+                    yield connection
+                except ReadOnlySqlTransaction:
+                    # A primary that has become a standby: another connection may find the new one.
+                    await connection.close()
+                    raise
+        except (psycopg.OperationalError, psycopg.InterfaceError, ReadOnlySqlTransaction) as error:
             raise DatabaseAway("the platform database can't be reached; try again") from error
 
 

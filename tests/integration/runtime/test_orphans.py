@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import psycopg
@@ -118,6 +119,20 @@ async def test_a_run_that_its_own_replica_lost_and_found(replica: Replica, count
     done = await ended(replica, run)
     assert (done.state, done.epoch, answer_of(done.output)) == (RunState.SUCCEEDED, 2, "1 2 3")
     assert [number for _, number in counting.counted] == [1, 2, 3], "the first execution was stopped"
+    await whole(replica, run.run_id)
+
+
+async def test_a_run_whose_database_takes_no_writes_for_a_while(replica: Replica, counting: Counting) -> None:
+    gate = counting.hold(2)
+    run, _ = await replica.engine.create(new_run(until=3))
+    await asyncio.wait_for(counting.reached.wait(), TIMEOUT_S)
+    async with AsyncExitStack() as stack:
+        for _ in range(replica.pool.max_size):
+            connection = await stack.enter_async_context(replica.pool.connection())
+            await connection.execute("SET default_transaction_read_only = on")  # as when a primary becomes a standby
+    gate.set()
+    done = await ended(replica, run)
+    assert (done.state, answer_of(done.output)) == (RunState.SUCCEEDED, "1 2 3")
     await whole(replica, run.run_id)
 
 
