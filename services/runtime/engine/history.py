@@ -57,7 +57,9 @@ class CheckpointHistory:
             "metadata": orjson.dumps(metadata_filter or {}).decode(),
             "limit": limit,
         }
-        async with self._pool.connection() as connection:
+        async with self._pool.connection() as connection, connection.transaction():
+            # One moment for all that is read: retention may be moving values from row to row.
+            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             cursor = connection.cursor(row_factory=dict_row)
             await cursor.execute(query("list_checkpoints"), parameters)
             found = await cursor.fetchall()

@@ -217,7 +217,11 @@ class Pruner:
         if stage >= Stage.EVENTS:
             removals.append(await remove(Kind.EVENTS, last=stage is Stage.RUNS))
         if stage is Stage.RUNS:
+            cursor = await connection.execute(query("lock_threads_of_runs"), {"run_ids": run_ids})
+            threads = await cursor.fetchall()
             removals.append(await remove(Kind.RUNS))
+            subjects, thread_ids = [subject for subject, _ in threads], [thread_id for _, thread_id in threads]
+            await connection.execute(query("prune_threads"), {"subjects": subjects, "thread_ids": thread_ids})
         else:
             await connection.execute("UPDATE runs SET pruned = %s WHERE run_id = ANY (%s::uuid[])", [stage, run_ids])
         return removals

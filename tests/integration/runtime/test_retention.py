@@ -9,6 +9,7 @@ import pytest
 from psycopg_pool import AsyncConnectionPool
 
 from services.runtime.engine.history import CheckpointHistory
+from services.runtime.engine.queries import query
 from services.runtime.engine.records import RunRecord, RunState
 from services.runtime.engine.retention import Kind, Pruner, Removal, RetentionPolicy
 from services.runtime.engine.serde import make_serde
@@ -181,6 +182,49 @@ async def test_live_runs_and_rows_that_others_hold_are_left_alone(
     gate.set()
     after = await asyncio.wait_for(ended(replica, live), 30)
     assert (after.state, answer_of(after.output)) == (RunState.SUCCEEDED, "1 2 3 4 5 6")
+
+
+async def test_a_thread_is_kept_when_a_run_is_created_in_it_while_its_last_one_goes(
+    replica: Replica, pruner: Pruner, platform_pool: Pool
+) -> None:
+    run = await finished(replica, thread_id="talk")
+    await age(platform_pool, run, "31 days")
+    async with platform_pool.connection() as connection, platform_pool.connection() as observer:
+        async with connection.transaction():
+            await connection.execute(query("lock_thread"), {"subject": run.caller.subject, "thread_id": "talk"})
+            await replica.store.create_pending(connection, new_run(thread_id="talk"))
+            pruning = asyncio.create_task(everything(pruner))
+            async with asyncio.timeout(20):
+                while not pruning.done() and not await waiting(observer):  # noqa: ASYNC110 - in the database
+                    await asyncio.sleep(0.01)
+        assert Kind.RUNS in sums(await pruning)
+    assert (await rows(platform_pool))["threads"] == 1
+
+
+async def waiting(observer: Any) -> bool:
+    """Whether some statement waits for a lock."""
+    cursor = await observer.execute("SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+    return await cursor.fetchone() is not None
+
+
+async def test_what_is_read_while_it_is_pruned_is_whole(
+    replica: Replica, pruner: Pruner, platform_pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await finished(replica, until=6)
+    await age(platform_pool, run, "11 minutes")
+    history = CheckpointHistory(platform_pool, make_serde())
+    read_rows = history._rows
+
+    async def prune_first(*arguments: Any) -> Any:
+        await everything(pruner)
+        return await read_rows(*arguments)
+
+    monkeypatch.setattr(history, "_rows", prune_first)
+    config: Any = {"configurable": {"thread_id": run.run_id, "checkpoint_ns": ""}}
+    newest_first = history.select(config, metadata_filter=None, before=None, limit=None)
+    found = [checkpoint.checkpoint["channel_values"].get("counts") or [] async for checkpoint in newest_first]
+    assert (await rows(platform_pool))["checkpoints"] == 1
+    assert [len(counts) for counts in found] == [6, 6, 5, 4, 3, 2, 1, 0, 0]
 
 
 async def test_one_replica_prunes_at_a_time(pruner: Pruner, platform_pool: Pool) -> None:
