@@ -58,4 +58,5 @@ bench: .venv/.dev ## Measure throughput and CPU against the bare in-process grap
 	$(BIN)/python -m tests.bench
 
 clean: ## Remove what the targets made
-	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache protos/python/signalbox.binpb
+	find examples protos services tests -name __pycache__ -prune -exec rm -rf {} +
