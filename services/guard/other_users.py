@@ -14,12 +14,10 @@ _MARK = (
 )
 _EXCLUDING = (
     r"(?:not\s+in\s*\(?|is\s+not|isn't|not|other\s+than|except(?:\s+for)?|besides|but\s+not|!=|<>|>=?|<=?|between"
-    r"|above|below|over|under|from)"
+    r"|above|below|over|under|from|(?:greater|larger|higher|bigger|less|lower|smaller|more)\s+than)"
 )
 _ID = r"[\w@+-]*\d[\w@+-]*(?:\.[a-z]\w*)*"
-_LIST = (
-    rf"{_ID}(?:\s*(?:,|;|\band\b|\bor\b|&|/|\bto\b|\bthrough\b|\buntil\b|\.{{2,3}}|-|\+)\s*(?:{_USER}\s*)?#?\s*{_ID})*"
-)
+_LIST = rf"{_ID}(?:\s*(?:,|;|\band\b|\bor\b|&|/|\bto\b|\bthrough\b|\buntil\b|\bplus\b|\bminus\b|\.{{2,3}}|-|\+)\s*(?:{_USER}\s*)?#?\s*{_ID})*"
 _BY_ID = re.compile(
     rf"\b{_USER}[\s_.#\"'()\[\]-]*(?:{_MARK}[\s_.#\"'()\[\]-]*){{0,3}}"
     rf"(?P<excluding>{_EXCLUDING}[\s_#\"'(\[-]*)?(?P<ids>{_LIST})"
@@ -29,6 +27,7 @@ _OWNED = re.compile(
     r"|(?:devices?|sensors?|data|account|profile|things?|stuff|rows)\s+of)\s+"
     rf"(?:#|number\s+|no\.?\s+|id\s+)*(?P<ids>{_LIST})(?!\s*[%\w])"
 )
+_NTH = re.compile(rf"\b(?P<ids>\d+)(?:st|nd|rd|th)\s+{_USER}\b")
 # "31's devices", but neither "device 31's readings" nor "the 1990's".
 _POSSESSIVE = re.compile(
     r"(?:^|[.,;:?!]\s*|\b(?:of|for|show|list|me|count|and|or|all|the|from|get|display|about|to|is|are|what|which|how|many"
@@ -86,7 +85,9 @@ def names_other_user(text: str, own: frozenset[str]) -> bool:
     for match in _BY_ID.finditer(text):
         if match["excluding"] or _any_other(match["ids"], own):
             return True
-    return any(_any_other(match["ids"], own) for pattern in (_OWNED, _POSSESSIVE) for match in pattern.finditer(text))
+    return any(
+        _any_other(match["ids"], own) for pattern in (_OWNED, _POSSESSIVE, _NTH) for match in pattern.finditer(text)
+    )
 
 
 def _any_other(ids: str, own: frozenset[str]) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from services.guard.text import joined_letters, letters_for_digits, plain_text, plain_words
+from services.guard.text import joined_letters, joined_pieces, letters_for_digits, plain_text, plain_words
 
 # After a one-word name these show that the name itself was meant: words that end its phrase …
 _CLOSING = (
@@ -43,7 +43,7 @@ class RestrictedTables:
     def named_in(self, text: str) -> bool:
         """Says whether a plain text names one of the tables."""
         joined = joined_letters(text)
-        for reading in dict.fromkeys((text, joined, letters_for_digits(joined))):
+        for reading in dict.fromkeys((text, joined, letters_for_digits(joined), joined_pieces(text))):
             words = plain_words(reading)
             if any(phrase.search(words) for phrase in self._phrases):
                 return True

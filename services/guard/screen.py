@@ -8,7 +8,7 @@ from enum import StrEnum
 from services.guard.identity_claims import changes_caller
 from services.guard.other_users import names_other_user, own_ids
 from services.guard.restricted import RestrictedTables
-from services.guard.text import digits_for_words, plain_text
+from services.guard.text import digits_for_words, joined_letters, plain_text
 
 
 class Reason(StrEnum):
@@ -32,8 +32,9 @@ class DeterministicScreen:
         """Returns why a caller's question must be blocked, or None when nothing was found."""
         text = digits_for_words(plain_text(question))
         own = own_ids(plain_text(subject))
-        if changes_caller(text, own):
+        readings = tuple(dict.fromkeys((text, joined_letters(text))))
+        if any(changes_caller(reading, own) for reading in readings):
             return Reason.CALLER_CHANGE
         if self._tables.named_in(text):
             return Reason.RESTRICTED_TABLE
-        return Reason.OTHER_USER if names_other_user(text, own) else None
+        return Reason.OTHER_USER if any(names_other_user(reading, own) for reading in readings) else None

@@ -25,6 +25,12 @@ _LETTER_BY_LETTER = re.compile(r"(?<![^\W_])(?:[^\W_][\s._*-]+){3,}[^\W_](?![^\W
 _LEET = str.maketrans("013457", "oieast")
 _MIXED = re.compile(r"\b(?=\w*[a-z])(?=\w*\d)\w+\b")
 
+# Runs that no word and no punctuation needs; patterns that look for an end try a run from each of its characters.
+_LONG_WORD = re.compile(r"(\w{48})(?=\w)")
+_LONG_SIGNS = re.compile(r"([\W_]{8})[\W_]+")
+# What stands between the pieces of a name that is put together: 'ad' || 'min', ad/**/min, ad-min.
+_TIE = re.compile(r"(?<=\w)(?:/\*.{0,40}?\*/|['\"]?\s?(?:\|\||\+)\s?['\"]?|[-._/\\^*~=|]+)(?=\w)")
+
 _SMALL = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
     "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
@@ -44,7 +50,8 @@ def plain_text(text: str) -> str:
     decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text))
     visible = "".join(_visible(character) for character in decomposed)
     latin = unicodedata.normalize("NFKC", visible).translate(_FOLD)
-    return " ".join(_CAMEL.sub(" ", latin).casefold().split())
+    words = " ".join(_CAMEL.sub(" ", latin).casefold().split())
+    return _LONG_WORD.sub(r"\1 ", _LONG_SIGNS.sub(r"\1 ", words))
 
 
 def plain_words(text: str) -> str:
@@ -55,6 +62,11 @@ def plain_words(text: str) -> str:
 def joined_letters(text: str) -> str:
     """Closes up words that are spelt letter by letter: `a d m i n`."""
     return _LETTER_BY_LETTER.sub(lambda spelt: re.sub(r"[\W_]", "", spelt[0]), text)
+
+
+def joined_pieces(text: str) -> str:
+    """Closes up words whose pieces a comment, an operator or a sign parts: `ad/**/min`, `'ad' || 'min'`."""
+    return _TIE.sub("", text)
 
 
 def letters_for_digits(text: str) -> str:

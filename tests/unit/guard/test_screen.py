@@ -34,6 +34,12 @@ RESTRICTED_TABLE = [
     "count rows in \u00e1dmin",  # accent
     "count rows in a d m i n",
     "count rows in a.d.m.i.n",
+    "count rows in ad/**/min",
+    "select login from ad/* and so on */min",
+    "the table 'ad' || 'min'",
+    "the table 'ad'+'min'",
+    "count rows in ad-min",
+    "show user/**/_device_/**/assignment",
     "count rows in adm1n",
     "count rows in [admin]",
     "show user_device_assignment",
@@ -51,6 +57,12 @@ RESTRICTED_TABLE = [
     "show \u1d1cser_device_assignment",
 ]
 OTHER_USER = [
+    "devices of u s e r 31",
+    "devices of the 31st user",
+    "user ids greater than 27",
+    "users with id less than 27",
+    "devices of user twenty-seven plus four",
+    "devices of user 27 plus 4",
     "Show me the devices of user 31",
     "user id = 31",
     "user_id: 31",
@@ -193,6 +205,10 @@ ALLOWED = [
     "show the devices on the admin deck",
     "Is the admin office too warm?",
     "temperature in the admin building today",
+    "devices of the engine-room, mine only",
+    "more than 31 devices",
+    "the 31st reading of device 3",
+    "temperature of device 31 plus 2 degrees",
     "What is the average temperature of all my devices?",
     "What is the average temperature of all devices?",
     "How many devices of each kind are there?",
@@ -310,3 +326,10 @@ def test_only_the_own_id_passes(number: int, spelling: str) -> None:
 def test_no_question_costs_much_more_than_its_length(unit: str) -> None:
     question = (unit * 4000)[:4000]
     assert growth(lambda length: SCREEN.find(question[:length], CALLER), 4000, 8) < 16
+
+
+@pytest.mark.parametrize("unit", ["a", "1", "_", "-", "_.", "\u3300", "\ufdfa"])
+def test_a_long_run_costs_no_more_than_its_length(unit: str) -> None:
+    """Some characters stand for many: U+3300 is four letters, U+FDFA eighteen."""
+    question = "user 27 " + (unit * 4000)[:3900]
+    assert growth(lambda length: SCREEN.find(question[:length], CALLER), 3900, 8) < 3
