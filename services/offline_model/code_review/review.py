@@ -9,9 +9,10 @@ from services.offline_model.code_review.flagged import Flagged
 from services.offline_model.code_review.opinion import Need, Opinion, undecided
 from services.offline_model.code_review.origins import Scope
 from services.offline_model.code_review.shown import Shown
-from services.offline_model.code_review.weaknesses import BY_CWE, BY_RULE, Judgement
+from services.offline_model.code_review.weaknesses import BY_CWE, BY_RULE, WITHOUT_CWE, Judgement
 
-_BANDIT = re.compile(r"B\d{3}")
+# Ruff has copied Bandit's rules, with an S for the B.
+_BANDIT = re.compile(r"\bB\d{3}\b|^S\d{3}$")
 
 
 @dataclass(frozen=True)
@@ -44,4 +45,5 @@ def review(finding: Finding, shown: Shown) -> Opinion:
 
 def _judgement(finding: Finding) -> Judgement | None:
     rule = _BANDIT.search(finding.rule)
-    return (BY_RULE.get(rule[0]) if rule else None) or BY_CWE.get(finding.cwe)
+    number = rule[0][1:] if rule else ""
+    return BY_RULE.get(number) or BY_CWE.get(finding.cwe) or WITHOUT_CWE.get(number)

@@ -38,9 +38,18 @@ BY_CWE: dict[str, Judgement] = {
     **dict.fromkeys(("CWE-611", "CWE-776"), xml),
     "CWE-295": certificates,
 }
-# Where a scanner's CWE is too general, its rule says more.
+# By the numbers that Bandit and Ruff share. Where a scanner's CWE is too general, its rule says more.
 BY_RULE: dict[str, Judgement] = {
-    "B506": deserialization, "B301": deserialization, "B302": deserialization, "B403": deserialization,
-    "B307": evaluated, "B102": evaluated, "B201": evaluated, "B701": xss, "B310": ssrf, "B404": command,
-    "B607": partial_path, "B113": timeouts, "B306": temporary_files,
+    "506": deserialization, "301": deserialization, "302": deserialization, "403": deserialization,
+    "307": evaluated, "102": evaluated, "201": evaluated, "701": xss, "310": ssrf, "404": command,
+    "607": partial_path, "113": timeouts, "306": temporary_files,
+}  # fmt: skip
+# For logs that name no CWE.
+WITHOUT_CWE: dict[str, Judgement] = {
+    **dict.fromkeys(("602", "603", "604", "605", "606"), command),
+    **dict.fromkeys(("303", "304", "305", "311", "324"), weak_crypto),
+    **dict.fromkeys(("105", "106", "107"), hardcoded_secret),
+    **dict.fromkeys(("313", "314", "315", "316", "317", "318", "319"), xml),
+    **dict.fromkeys(("308", "702", "703", "704"), xss),
+    "202": path, "608": sql, "501": certificates, "614": deserialization,
 }  # fmt: skip

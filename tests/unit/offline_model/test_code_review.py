@@ -386,6 +386,13 @@ def test_rules_that_say_more_than_their_weakness(rule: str, line: str, expected:
     assert review(Finding(rule, "CWE-400", "app/service.py", 1, 1), shown).verdict == expected
 
 
+@pytest.mark.parametrize(("rule", "expected"), [("S605", TRUE_POSITIVE), ("sonar:S605", NEEDS_REVIEW)])
+def test_rules_of_a_log_without_weaknesses(rule: str, expected: str) -> None:
+    shown = Shown()
+    shown.add("app/service.py", {1: "os.system(request.args['command'])"})
+    assert review(Finding(rule, "", "app/service.py", 1, 1), shown).verdict == expected
+
+
 def test_a_call_whose_function_was_not_read_is_asked_for() -> None:
     shown = Shown()
     lines = {8: "    note(name)", 20: "def note(name):", 21: "    os.system('log ' + name)"}

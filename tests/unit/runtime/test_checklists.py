@@ -46,6 +46,8 @@ def test_every_required_kind_has_one() -> None:
         ("", "load.py", "python.lang.security.deserialization.pickle", "deserialization"),
         ("", "users.py", "retrieval-of-users", GENERAL),
         ("", "users.py", "B6", GENERAL),
+        ("", "users.py", "S608", "sql_injection"),
+        ("", "users.py", "python:S608", GENERAL),
         ("CWE-99999", "users.py", "R1", GENERAL),
     ],
 )

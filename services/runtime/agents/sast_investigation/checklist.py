@@ -16,6 +16,7 @@ from services.runtime.agents.code_review.finding import language_of
 
 GENERAL: Final = "general"
 ANY: Final = "any"
+_RUFF = re.compile(r"^S(?=\d{3}$)")
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 Cwe = Annotated[str, StringConstraints(pattern=r"^CWE-[1-9][0-9]*$")]
@@ -124,8 +125,8 @@ def _check_overlaps(checklists: Sequence[Checklist]) -> None:
 
 
 def _names(rule: str, rule_id: str) -> bool:
-    """Tells whether a rule's id names a kind of rule, as whole words."""
-    return f"-{_words(rule)}-" in f"-{_words(rule_id)}-"
+    """Tells whether a rule's id names a kind of rule, as whole words; Ruff's S602 is Bandit's B602."""
+    return f"-{_words(rule)}-" in f"-{_words(_RUFF.sub('B', rule_id))}-"
 
 
 def _words(text: str) -> str:
