@@ -145,3 +145,24 @@ def test_a_log_that_bandit_has_just_written(tmp_path: Path, format_name: str) ->
     annotated = annotate(document, outcomes_of(document), ANYWHERE)
     assert violations(annotated) == []
     assert stripped(annotated) == stripped(document)
+
+
+def test_a_log_that_ruff_has_just_written(tmp_path: Path) -> None:
+    """Absolute file URIs, no rules, no fingerprints, no weaknesses."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "app.py").write_text(SOURCE)
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--select=S", "--exit-zero"]
+    written = ["--output-format=sarif", "--output-file=log.sarif", "src"]
+    subprocess.run([*command, *written], cwd=tmp_path, check=True, timeout=120)
+    document = read_document(tmp_path / "log.sarif")
+    assert violations(document) == []
+    paths = RepositoryPaths(root=str(tmp_path), files={"src/app.py"})
+    results = read_results(document, paths)
+    places = {(entry.finding.rule_id, entry.finding.location.first_line) for entry in results}
+    assert places >= {("S105", 5), ("S602", 9), ("S602", 10), ("S301", 11), ("S324", 11)}
+    assert len({entry.fingerprint for entry in results}) == len(results)
+    for files in (paths, RepositoryPaths(files={"src/app.py"})):
+        assert {entry.finding.location.file for entry in read_results(document, files)} == {"src/app.py"}
+    annotated = annotate(document, outcomes_of(document), ANYWHERE)
+    assert violations(annotated) == []
+    assert stripped(annotated) == stripped(document)
