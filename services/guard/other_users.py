@@ -17,7 +17,9 @@ _EXCLUDING = (
     r"|above|below|over|under|from|(?:greater|larger|higher|bigger|less|lower|smaller|more)\s+than)"
 )
 _ID = r"[\w@+-]*\d[\w@+-]*(?:\.[a-z]\w*)*"
-_LIST = rf"{_ID}(?:\s*(?:,|;|\band\b|\bor\b|&|/|\bto\b|\bthrough\b|\buntil\b|\bplus\b|\bminus\b|\.{{2,3}}|-|\+)\s*(?:{_USER}\s*)?#?\s*{_ID})*"
+_LIST = (
+    rf"{_ID}(?:\s*(?:,|;|\b(?:and|or|to|through|until|plus|minus)\b|&|/|\.{{2,3}}|-|\+)\s*(?:{_USER}\s*)?#?\s*{_ID})*"
+)
 _BY_ID = re.compile(
     rf"\b{_USER}[\s_.#\"'()\[\]-]*(?:{_MARK}[\s_.#\"'()\[\]-]*){{0,3}}"
     rf"(?P<excluding>{_EXCLUDING}[\s_#\"'(\[-]*)?(?P<ids>{_LIST})"
