@@ -21,11 +21,13 @@ from services.cli.local.stack import LocalStack
 from services.cli.local.topology import ModelEndpoint, StackOptions
 from services.cli.settings import inherited_environment
 from tests.chaos.script import script
+from tests.fixtures.ports import place_kept
 from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.stack import AGENT_MODEL, FORMAT_MODEL, GUARD_MODEL
 
 REPLICAS = 3
-LEASE_S = 3.0
+# Longer than a busy machine may stand still: a lease that ends is a replica that was frozen.
+LEASE_S = 10.0
 POLL_S = 0.05
 
 
@@ -72,7 +74,14 @@ def _metric(address: str, name: str) -> float:
         return sum(sample.value for family in families for sample in family.samples if sample.name == name)
 
 
-async def until(condition: Callable[[], Awaitable[bool]], what: str, *, timeout_s: float = 30.0) -> None:
+async def kill_and_start(service: ServiceProcess) -> None:
+    """Kills a service, and starts it again where it was."""
+    await service.kill()
+    with place_kept(service):
+        await service.start()
+
+
+async def until(condition: Callable[[], Awaitable[bool]], what: str, *, timeout_s: float = 120.0) -> None:
     """Waits for a condition; raises TimeoutError that says for what."""
     try:
         async with asyncio.timeout(timeout_s):

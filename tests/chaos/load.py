@@ -17,7 +17,7 @@ from tests.chaos.script import question_for
 from tests.fixtures.client import RunClient, question
 
 SUBJECTS = ("27", "28", "31", "40")
-RUN_TIMEOUT_S = 120.0
+RUN_TIMEOUT_S = 240.0
 RECONNECT_PAUSE_S = 0.05
 _numbers = itertools.count(1)
 
@@ -67,12 +67,12 @@ class Load:
             finally:
                 self._stopping.set()
 
-    async def finished(self, count: int, *, timeout_s: float = 120.0) -> None:
+    async def finished(self, count: int, *, timeout_s: float = 240.0) -> None:
         """Waits until so many runs have ended. Raises TimeoutError."""
         async with asyncio.timeout(timeout_s), self._finished:
             await self._finished.wait_for(lambda: len(self.told) >= count)
 
-    async def more(self, count: int, *, timeout_s: float = 120.0) -> None:
+    async def more(self, count: int, *, timeout_s: float = 240.0) -> None:
         """Waits until so many more runs have ended. Raises TimeoutError."""
         await self.finished(len(self.told) + count, timeout_s=timeout_s)
 

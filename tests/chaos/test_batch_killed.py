@@ -20,6 +20,7 @@ from services.cli.sarif.documents import read_document
 from services.cli.sarif.findings import read_results
 from services.cli.sarif.outcome import Outcome, Source
 from services.cli.sarif.paths import RepositoryPaths
+from tests.chaos.arena import kill_and_start
 from tests.fixtures.stack import Platform, platform, world
 
 FINDINGS = 500
@@ -90,9 +91,7 @@ async def test_every_finding_has_one_run_and_one_verdict(tmp_path: Path) -> None
             judging = asyncio.create_task(batch.run(findings))
             for number in range(KILLS):
                 await tally.reach((number + 1) * FINDINGS // (KILLS + 2))
-                victim = running.stack.runtimes[number % 2]
-                await victim.kill()
-                await victim.start()
+                await kill_and_start(running.stack.runtimes[number % 2])
             outcomes = await asyncio.wait_for(judging, TIMEOUT_S)
         await check(running, findings, outcomes, tally)
 

@@ -15,6 +15,7 @@ from tests.chaos.arena import Arena
 from tests.chaos.book import check
 from tests.chaos.load import Load
 from tests.chaos.test_replica_frozen import TAKEN_OVER
+from tests.fixtures.ports import place_kept
 
 HOUR_S = 3600.0
 
@@ -54,11 +55,13 @@ async def shifted(ring: Arena, replica: ServiceProcess, shift_s: float) -> Async
     await replica.stop()
     other = ServiceProcess(Program(f"{replica.name}-shifted", program.arguments, env), ring.stack.directory)
     try:
-        await other.start()
+        with place_kept(replica):
+            await other.start()
         yield other
     finally:
         await other.stop()
-        await replica.start()
+        with place_kept(replica):
+            await replica.start()
 
 
 @pytest.mark.parametrize("shift_s", [HOUR_S, -HOUR_S])

@@ -11,6 +11,7 @@ from tests.chaos.arena import Arena, until
 from tests.chaos.book import check
 from tests.chaos.conftest import Extent
 from tests.chaos.load import Load
+from tests.fixtures.ports import reserved
 
 CUTS = 60
 PAUSE_S = 0.02  # between looks for a session at work
@@ -26,8 +27,10 @@ async def test_restarted(ring: Arena) -> None:
     load = Load(ring, concurrency=10, callers_reconnect=True)
     async with load.running():
         await load.more(15)
+        address = f"127.0.0.1:{ring.postgres.port}"
         await asyncio.to_thread(ring.postgres.stop)
-        await asyncio.to_thread(ring.postgres.start)
+        with reserved(address):
+            await asyncio.to_thread(ring.postgres.start)
         await load.more(15)
     await check(ring, load.told)
 
@@ -47,7 +50,7 @@ async def test_sessions_cut_in_mid_statement(ring: Arena) -> None:
     load = Load(ring, concurrency=10, callers_reconnect=True)
     async with load.running():
         cut = 0
-        async with asyncio.timeout(60), ring.database() as connection:
+        async with asyncio.timeout(240), ring.database() as connection:
             while cut < CUTS:
                 cursor = await connection.execute(_CUT_BUSY)
                 cut += (await cursor.fetchone() or (0,))[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.chaos.arena import Arena
+from tests.chaos.arena import Arena, kill_and_start
 from tests.chaos.book import check
 from tests.chaos.conftest import Extent
 from tests.chaos.load import Load
@@ -18,8 +18,7 @@ async def test_runs_wait_for_it(ring: Arena, extent: Extent) -> None:
     async with load.running():
         for _ in range(KILLS):
             await load.more(random.randint(1, 12))
-            await ring.executor.kill()
-            await ring.executor.start()
+            await kill_and_start(ring.executor)
         await load.more(10)
     await check(ring, load.told)
     [[attempts]] = ring.effects("SELECT count(*) FROM attempts WHERE tool = 'execute_db_query'")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.chaos.arena import Arena
+from tests.chaos.arena import Arena, kill_and_start
 from tests.chaos.book import check
 from tests.chaos.load import Load
 
@@ -15,8 +15,7 @@ async def test_callers_go_on_where_they_were(ring: Arena) -> None:
     async with load.running():
         for _ in range(KILLS):
             await load.more(10)
-            await gateway.kill()
-            await gateway.start()
+            await kill_and_start(gateway)
         await load.more(10)
     await check(ring, load.told)
     assert sum(one.reconnects for one in load.told) >= KILLS

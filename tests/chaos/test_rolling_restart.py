@@ -7,8 +7,9 @@ from tests.chaos.arena import Arena
 from tests.chaos.book import check
 from tests.chaos.load import Load
 from tests.chaos.test_replica_frozen import TAKEN_OVER
+from tests.fixtures.ports import place_kept
 
-GRACE_S = 20.0
+GRACE_S = 120.0
 
 
 async def test_replicas_of_the_runtime(ring: Arena) -> None:
@@ -38,4 +39,5 @@ async def restart(service: ServiceProcess) -> None:
     """Restarts a service, which must end by itself within its grace."""
     await service.stop(grace_s=GRACE_S)
     assert service.returncode == 0, service.logs()[-2000:]
-    await service.start()
+    with place_kept(service):
+        await service.start()

@@ -10,6 +10,7 @@ from tests.chaos.arena import Arena
 from tests.chaos.book import check
 from tests.chaos.conftest import Extent
 from tests.chaos.load import Load
+from tests.fixtures.ports import place_kept
 
 CONCURRENCY = 12
 LONGEST_PAUSE_S = 1.0
@@ -45,5 +46,6 @@ async def kill_again_and_again(ring: Arena, kills: int, random: Random) -> None:
 
 async def start_again(replica: ServiceProcess, free: asyncio.Queue[ServiceProcess]) -> None:
     """Starts a killed replica and makes it a candidate again."""
-    await replica.start()
+    with place_kept(replica):
+        await replica.start()
     free.put_nowait(replica)

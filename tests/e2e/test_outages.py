@@ -9,7 +9,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from time import monotonic
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
@@ -17,6 +17,7 @@ import pytest_asyncio
 from services.cli.local.processes import ServiceProcess
 from tests.fixtures.client import Asked, RunClient, question
 from tests.fixtures.ledger import check_ledger, plain
+from tests.fixtures.ports import place_kept, reserved
 from tests.fixtures.script import ALLOW, ANSWER, Script, query
 from tests.fixtures.scripted_model import Reply, ScriptedModel
 from tests.fixtures.stack import AGENT_MODEL, Platform, World, platform
@@ -27,8 +28,9 @@ ALLOWED = "screen_question: allowed -> agent"
 ASKED_TOOLS = "agent: tool_calls -> tools"
 QUERIED = "tools: query_executed -> format_answer"
 Away = Callable[[ServiceProcess], AbstractAsyncContextManager[None]]
-MODEL_TIMEOUT_S = 2.0
-CALL_TIMEOUT_S = 3.0
+# Long enough for a machine that has other things to do: these services answer the next question too.
+MODEL_TIMEOUT_S = 4.0
+CALL_TIMEOUT_S = 8.0
 IMPATIENT = {
     "guard": {"SIGNALBOX_MODEL_TIMEOUT_S": f"{MODEL_TIMEOUT_S}"},
     "runtime": {
@@ -62,10 +64,11 @@ def caller(impatient: Platform) -> RunClient:
 async def killed(service: ServiceProcess) -> AsyncIterator[None]:
     """Ends a service at once, and starts it again at the same address afterwards."""
     await service.kill()
-    try:
-        yield
-    finally:
-        await service.start()
+    with place_kept(service):
+        try:
+            yield
+        finally:
+            await service.start()
 
 
 @asynccontextmanager
@@ -81,11 +84,13 @@ async def frozen(service: ServiceProcess) -> AsyncIterator[None]:
 @asynccontextmanager
 async def unreachable(model: ScriptedModel) -> AsyncIterator[None]:
     """Closes a model server's port, so that connections are refused."""
+    address = urlsplit(model.base_url).netloc
     await model.__aexit__(None, None, None)
-    try:
-        yield
-    finally:
-        await model.__aenter__()
+    with reserved(address):
+        try:
+            yield
+        finally:
+            await model.__aenter__()
 
 
 def check_failed(asked: Asked, node: str, reason: str, *words: str) -> None:
@@ -138,11 +143,10 @@ async def test_an_agents_model_that_fails_for_ever(caller: RunClient, script: Sc
 
 
 async def test_an_agents_model_that_is_too_slow(caller: RunClient, script: Script) -> None:
-    script.agent_always(query(COUNT).delayed(60))
-    started = monotonic()
+    script.agent_always(query(COUNT).after(asyncio.Event()))
     asked = await caller.ask(QUESTION)
 
-    assert MODEL_TIMEOUT_S <= monotonic() - started < 30
+    assert asked.decisions[-1].node_elapsed_ms >= MODEL_TIMEOUT_S * 1000
     assert asked.route == [ALLOWED, "agent: node_failed -> __end__"]
     check_failed(asked, "agent", "MODEL_FAILED", AGENT_MODEL, "did not answer")
 
@@ -160,7 +164,7 @@ async def test_a_wording_model_that_is_down_does_not_hide_the_rows(caller: RunCl
     check_failed(asked, "format_answer", "MODEL_FAILED", "scripted-format")
 
 
-@pytest.mark.parametrize("reply", [Reply.http_error(500), ALLOW.delayed(60), Reply.raw("{}")])
+@pytest.mark.parametrize("reply", [Reply.http_error(500), ALLOW.delayed(600), Reply.raw("{}")])
 async def test_a_guards_model_that_is_of_no_use_blocks(caller: RunClient, script: Script, reply: Reply) -> None:
     script.guard(reply)
     asked = await caller.ask(QUESTION)
