@@ -23,7 +23,7 @@ from services.kit.telemetry import carrying, tracer
 from services.runtime.errors import ClaimLost, DatabaseAway
 from services.runtime.routing.calls import collecting
 from services.runtime.routing.recorder import Recorder, StepRecord, step_record
-from services.runtime.routing.state import FAILED, spend_of
+from services.runtime.routing.state import FAILED, add_spend, spend_of
 from services.runtime.routing.table import END, Router, State, StateUpdate, Verdict
 from services.runtime.run_context import NodeContext, RunContext
 
@@ -126,7 +126,7 @@ class _Step:
                 update, failure = await self._run(state, NodeContext(runtime.context, checkpoint_id))
         finally:
             context.detach(token)
-        spend = spend_of(calls, time.perf_counter() - started)
+        spend = add_spend(update.get("spend"), spend_of(calls, time.perf_counter() - started))
         update = {**update, "spend": spend}
         verdict = failure or self._decide(project(state, update, self._reducers))
         destination = verdict.destination if verdict else self._node.then

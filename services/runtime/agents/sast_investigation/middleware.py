@@ -22,7 +22,13 @@ from services.runtime.agents.code_review.finding import describe, quoted
 from services.runtime.agents.code_review.templates import template
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.agents.sast_investigation.state import ToolUse
-from services.runtime.agents.sast_investigation.task import MODEL_CALL_LIMIT, TOOLS, ResearchState, ResearchTask
+from services.runtime.agents.sast_investigation.task import (
+    BUDGET_SPENT,
+    MODEL_CALL_LIMIT,
+    TOOLS,
+    ResearchState,
+    ResearchTask,
+)
 from services.runtime.chat_model import recorded_call
 from services.runtime.routing.calls import collecting, note
 from services.runtime.routing.recorder import CallRecord
@@ -33,8 +39,8 @@ ARGUMENTS_LENGTH = 300
 HISTORY_SHOWN = 100
 
 
-class ModelCallLimit(AgentMiddleware[ResearchState, ResearchTask]):
-    """Ends research in good order once it has made the model calls that its task allows."""
+class Limits(AgentMiddleware[ResearchState, ResearchTask]):
+    """Ends research in good order once it has made the model calls that its task allows, or the budget is spent."""
 
     state_schema = ResearchState
 
@@ -42,11 +48,12 @@ class ModelCallLimit(AgentMiddleware[ResearchState, ResearchTask]):
         self, request: Request, handler: Handler
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """Makes the call, or says in the model's place that there are no more."""
-        limit = request.runtime.context.model_calls
-        if _calls_made(request) < limit:
-            return await handler(request)
-        said = AIMessage(f"The limit of {limit} model calls is reached.")
-        return ExtendedModelResponse(ModelResponse(result=[said]), Command(update={"ended": MODEL_CALL_LIMIT}))
+        task = request.runtime.context
+        if spent := task.budget_spent(request.state):
+            return _ending(f"The run's budget of {spent} is spent.", BUDGET_SPENT)
+        if _calls_made(request) >= task.model_calls:
+            return _ending(f"The limit of {task.model_calls} model calls is reached.", MODEL_CALL_LIMIT)
+        return await handler(request)
 
 
 class StatelessPrompt(AgentMiddleware[ResearchState, ResearchTask]):
@@ -76,8 +83,9 @@ class StatelessPrompt(AgentMiddleware[ResearchState, ResearchTask]):
                 raise TypeError(f"a model answers with an assistant message, not {type(answer).__name__}")
             call.answered(answer)
         kept = with_own_ids(answer, f"research-{task.iteration}-{made}")
-        result = ModelResponse(result=[_trimmed(kept, self._policy.research_calls_per_turn)])
-        return ExtendedModelResponse(result, Command(update={"calls": calls}))
+        tool_calls = task.tool_calls_left(request.state, self._policy.research_calls_per_turn)
+        result = ModelResponse(result=[_trimmed(kept, tool_calls)])
+        return ExtendedModelResponse(result, Command(update={"calls": calls, "elapsed_s": task.laps.lap()}))
 
     def _messages(self, request: Request, task: ResearchTask, made: int) -> list[AnyMessage]:
         gathered: Any = request.state
@@ -141,6 +149,10 @@ def _kept_for_state() -> Iterator[list[CallRecord]]:
         for call in calls:
             note(call)
         raise
+
+
+def _ending(text: str, ended: str) -> ExtendedModelResponse[Any]:
+    return ExtendedModelResponse(ModelResponse(result=[AIMessage(text)]), Command(update={"ended": ended}))
 
 
 def _update(text: str, tool: str, call_id: str, gathered: dict[str, Any]) -> Command[Any]:

@@ -20,7 +20,7 @@ from services.runtime.agents.sast_investigation.state import Critique, SastInves
 from services.runtime.agents.sast_investigation.task import ResearchTask
 from services.runtime.chat_model import ChatModel
 from services.runtime.evaluator_client import EvaluatorClient, outcome_word
-from services.runtime.routing.state import COMPLETED, IN_PROGRESS, NEEDS_REVIEW
+from services.runtime.routing.state import COMPLETED, IN_PROGRESS, NEEDS_REVIEW, NOTHING_SPENT
 from services.runtime.routing.table import StateUpdate
 from services.runtime.run_context import NodeContext
 
@@ -58,6 +58,8 @@ class SastInvestigationNodes:
                 feedback=_feedback(state),
                 code_bank=state.get("code_bank") or (),
                 tool_call_history=state.get("tool_call_history") or (),
+                spend=state.get("spend") or NOTHING_SPENT,
+                budget=state["budget"],
             )
         )
         return {
@@ -65,6 +67,7 @@ class SastInvestigationNodes:
             "fetched_files": [file for file in gathered.fetched_files if file not in known],
             "tool_call_history": gathered.tool_call_history,
             "research_ended": gathered.ended,
+            "spend": {**NOTHING_SPENT, "wall_time_s": gathered.elapsed_before_s},
         }
 
     async def analysis(self, state: SastInvestigationState, _context: NodeContext) -> StateUpdate:

@@ -13,7 +13,7 @@ from services.kit.logs import get_logger
 from services.runtime.agents.code_review.code_bank import BankLimits, new_code
 from services.runtime.agents.code_review.code_tools import CodeTools
 from services.runtime.agents.code_review.finding import describe
-from services.runtime.agents.sast_investigation.middleware import CodeGathering, ModelCallLimit, StatelessPrompt
+from services.runtime.agents.sast_investigation.middleware import CodeGathering, Limits, StatelessPrompt
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.agents.sast_investigation.task import DONE, STEP_LIMIT, Gathered, ResearchState, ResearchTask
 from services.runtime.chat_model import ChatModel, is_transient
@@ -50,7 +50,7 @@ class Research:
         )
         middleware: list[Any] = [
             retry,
-            ModelCallLimit(),
+            Limits(),
             StatelessPrompt(code, model.name, policy),
             CodeGathering(code, self._limits),
         ]
@@ -65,12 +65,14 @@ class Research:
     async def gather(self, task: ResearchTask) -> Gathered:
         """Gathers code; at the step limit, returns what there is by then. Raises ModelFailed, ServiceFailed."""
         reached: dict[str, Any] = {}
-        ended = ""
+        ended, elapsed_before_s = "", None
         config: Any = {"recursion_limit": self._policy.research_steps}
         begin: Any = {"messages": [HumanMessage(describe(task.finding))]}
         try:
             async for values in self.graph.astream(begin, config, context=task, stream_mode="values"):
                 reached = cast("dict[str, Any]", values)
+                if elapsed_before_s is None:
+                    elapsed_before_s = reached.get("elapsed_s", 0.0)
         except GraphRecursionError:
             ended = STEP_LIMIT
             log.warning("research cut at its step limit", steps=self._policy.research_steps)
@@ -82,4 +84,5 @@ class Research:
             fetched_files=list(dict.fromkeys(reached.get("fetched_files") or ())),
             tool_call_history=list(reached.get("tool_call_history") or ()),
             ended=ended or reached.get("ended") or DONE,
+            elapsed_before_s=elapsed_before_s or 0.0,
         )
