@@ -34,6 +34,12 @@ class ServiceSettings(BaseSettings):
     otlp_endpoint: str = Field(
         "", description="OTLP/gRPC endpoint for traces, http://host:port; empty exports nothing."
     )
+    trace_sample_ratio: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="Share of the traces that begin in this service to record, when there is an endpoint.",
+    )
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Lowest level that is logged.")
     shutdown_grace_s: float = Field(20.0, gt=0, le=600, description="Seconds that calls in flight get after SIGTERM.")
     max_message_bytes: int = Field(

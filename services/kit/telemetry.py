@@ -13,7 +13,7 @@ from opentelemetry.propagators.composite import CompositePropagator
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRatioBased
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from services.kit.names import ATTRIBUTE_PREFIX
@@ -23,10 +23,13 @@ FLUSH_TIMEOUT_MS = 5000
 
 
 def start_telemetry(service: str, *, otlp_endpoint: str, sample_ratio: float = 1.0) -> TracerProvider:
-    """Makes the process's tracer provider; without an endpoint, spans carry ids but go nowhere."""
+    """Makes the process's tracer provider; without an endpoint, spans carry ids but record nothing.
+
+    `sample_ratio` is the share of the traces that begin here; one that began elsewhere is recorded if it is there.
+    """
     provider = TracerProvider(
         resource=Resource.create({"service.name": service, "service.namespace": "signalbox"}),
-        sampler=ParentBased(TraceIdRatioBased(sample_ratio)),
+        sampler=ParentBased(TraceIdRatioBased(sample_ratio)) if otlp_endpoint else ALWAYS_OFF,
     )
     if otlp_endpoint:
         exporter = OTLPSpanExporter(endpoint=otlp_endpoint, insecure=otlp_endpoint.startswith("http://"))

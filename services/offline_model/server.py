@@ -65,7 +65,7 @@ async def _serve(settings: OfflineModelSettings) -> None:
 @asynccontextmanager
 async def running(settings: OfflineModelSettings) -> AsyncIterator[Running]:
     """Serves inside the context; on the way out: stop accepting, finish what is in flight, flush telemetry."""
-    provider = start_telemetry(NAME, otlp_endpoint=settings.otlp_endpoint)
+    provider = start_telemetry(NAME, otlp_endpoint=settings.otlp_endpoint, sample_ratio=settings.trace_sample_ratio)
     metrics = MetricsPort(settings.metrics_listen)
     listener = _bind(settings.listen)
     server = _Server(

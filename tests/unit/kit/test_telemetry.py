@@ -1,0 +1,58 @@
+"""What is traced: nothing without somewhere to send it; else a share of what begins here, and all that is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, TraceFlags, set_span_in_context
+
+from services.kit.telemetry import start_telemetry, trace_ids
+
+NOBODY_LISTENS = "http://127.0.0.1:1"
+Start = Callable[[str, float], TracerProvider]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    providers = []
+
+    def started(endpoint: str, ratio: float) -> TracerProvider:
+        providers.append(start_telemetry("gateway", otlp_endpoint=endpoint, sample_ratio=ratio))
+        return providers[-1]
+
+    yield started
+    for provider in providers:
+        provider.shutdown()
+
+
+def begun_elsewhere(*, sampled: bool) -> Context:
+    ids = SpanContext(0xABC, 0xDEF, is_remote=True, trace_flags=TraceFlags(sampled))
+    return set_span_in_context(NonRecordingSpan(ids))
+
+
+def span(provider: TracerProvider, parent: Context | None = None) -> Span:
+    return provider.get_tracer("test").start_span("call", parent or Context())
+
+
+@pytest.mark.parametrize("sampled", [True, False])
+def test_without_an_endpoint_spans_carry_their_trace_and_record_nothing(start: Start, sampled: bool) -> None:
+    provider = start("", 1.0)
+    assert not span(provider).is_recording()
+    assert all(trace_ids(span(provider)))
+    under_way = span(provider, begun_elsewhere(sampled=sampled))
+    assert not under_way.is_recording()
+    assert int(trace_ids(under_way)[0], 16) == 0xABC
+
+
+@pytest.mark.parametrize(("ratio", "recorded"), [(0.0, False), (1.0, True)])
+def test_a_share_of_the_traces_that_begin_here_is_recorded(start: Start, ratio: float, recorded: bool) -> None:
+    assert span(start(NOBODY_LISTENS, ratio)).is_recording() is recorded
+
+
+@pytest.mark.parametrize("sampled", [True, False])
+@pytest.mark.parametrize("ratio", [0.0, 1.0])
+def test_a_trace_that_began_elsewhere_is_recorded_if_it_is_there(start: Start, ratio: float, sampled: bool) -> None:
+    assert span(start(NOBODY_LISTENS, ratio), begun_elsewhere(sampled=sampled)).is_recording() is sampled
