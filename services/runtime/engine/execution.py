@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -117,7 +118,9 @@ class Execution:
         run, shared = self.run, self.shared
         claim = Claim(run.run_id, run.epoch, run.epoch == 1, self._publish_step, lambda: self.stop(CANCELLED))
         saver = RunSaver(shared.pool, shared.serde, claim=claim)
-        graph = shared.graphs[run.agent].copy({"checkpointer": saver})
+        # A copy of one attribute: the graph's own `copy` checks all of it again.
+        graph = copy(shared.graphs[run.agent])
+        graph.checkpointer = saver
         config: RunnableConfig = {
             "configurable": {"thread_id": run.run_id},
             "recursion_limit": shared.agents[run.agent].graph.max_steps,
