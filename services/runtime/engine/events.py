@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from services.runtime.engine.claim import StepWritten, step_rows
 from services.runtime.engine.queries import query
-from services.runtime.engine.records import RunRecord
+from services.runtime.engine.records import RunRecord, RunState
 from services.runtime.errors import Draining
 
 PAGE = 500
@@ -69,8 +70,8 @@ class EventStream:
 
     def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
         self._pool = pool
-        self._watchers: dict[str, set[asyncio.Queue[Event]]] = defaultdict(set)
-        self._closed = asyncio.Event()
+        self._watchers: dict[str, set[asyncio.Queue[Event | None]]] = defaultdict(set)
+        self._closed = False
 
     def has_watchers(self, run_id: str) -> bool:
         """True when somebody on this replica watches the run."""
@@ -85,7 +86,10 @@ class EventStream:
 
     def close(self) -> None:
         """Ends every watch with Draining, for the watcher to go on at another replica."""
-        self._closed.set()
+        self._closed = True
+        for queue in itertools.chain.from_iterable(self._watchers.values()):
+            if not queue.full():
+                queue.put_nowait(None)
 
     async def watch(self, run: RunRecord, after: int, *, fresh: bool = False) -> AsyncIterator[Event]:
         """Yields the events after a sequence number until the run ends or asks a question. Raises Draining.
@@ -98,10 +102,11 @@ class EventStream:
         after = min(after, run.event_count)
         if run.state.ended and after == run.event_count:
             return
-        queue: asyncio.Queue[Event] = asyncio.Queue(QUEUE_LENGTH)
+        queue: asyncio.Queue[Event | None] = asyncio.Queue(QUEUE_LENGTH)
         self._watchers[run_id].add(queue)
         try:
-            wait_s, last = POLL_FIRST_S, None
+            # The events of a run that begins here, claimed, are handed over.
+            wait_s, last = POLL_MOST_S if fresh and run.state is RunState.RUNNING else POLL_FIRST_S, None
             while True:
                 found = [] if fresh else await self._read(run_id, after)
                 fresh = False
@@ -112,46 +117,34 @@ class EventStream:
                     continue
                 if last and last.is_last:
                     return
-                wait_s = POLL_FIRST_S if found else min(wait_s * 2, POLL_MOST_S)
+                if found:
+                    wait_s = POLL_FIRST_S
                 async for event in self._pushed(queue, after, wait_s):
                     after = event.sequence
                     yield event
                     if event.is_last:
                         return
+                wait_s = min(wait_s * 2, POLL_MOST_S)
         finally:
             self._watchers[run_id].discard(queue)
             if not self._watchers[run_id]:
                 del self._watchers[run_id]
 
-    async def _pushed(self, queue: asyncio.Queue[Event], after: int, wait_s: float) -> AsyncIterator[Event]:
+    async def _pushed(self, queue: asyncio.Queue[Event | None], after: int, wait_s: float) -> AsyncIterator[Event]:
         """Yields events handed over in this process, until there is a gap or none comes for a while."""
-        while True:
-            if self._closed.is_set():
-                raise Draining("this replica is going; watch on at another")
+        while not self._closed:
             try:
-                event = queue.get_nowait() if not queue.empty() else await self._next(queue, wait_s)
+                async with asyncio.timeout(wait_s):
+                    event = await queue.get()
             except TimeoutError:
                 return
-            if event.sequence <= after:
+            if event is None or event.sequence <= after:
                 continue
             if event.sequence != after + 1:
                 return
             after = event.sequence
             yield event
-
-    async def _next(self, queue: asyncio.Queue[Event], wait_s: float) -> Event:
-        closing = asyncio.ensure_future(self._closed.wait())
-        coming = asyncio.ensure_future(queue.get())
-        try:
-            done, _ = await asyncio.wait({closing, coming}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
-            if coming in done:
-                return coming.result()
-            if closing in done:
-                raise Draining("this replica is going; watch on at another")
-            raise TimeoutError
-        finally:
-            closing.cancel()
-            coming.cancel()
+        raise Draining("this replica is going; watch on at another")
 
     async def _read(self, run_id: str, after: int) -> list[Event]:
         async with self._pool.connection() as connection:
