@@ -159,8 +159,7 @@ class Pruner:
             found, more = Counter[tuple[Kind, str]](), False
             sizes = Counter[tuple[Kind, str]]()
             for agent, policy in self._policies.items():
-                # From the last stage to the first, so that a run that is due for several is looked at once.
-                for stage in sorted(Stage, reverse=True):
+                for stage in Stage:
                     runs = await self._due_runs(connection, agent, policy, stage)
                     more |= sum(len(run_ids) for run_ids in runs.values()) >= self._batch
                     for run_agent, run_ids in runs.items():
@@ -191,6 +190,7 @@ class Pruner:
         parameters = {
             "from_stages": list(range(stage)),
             "age_s": age_s,
+            "next_age_s": None if stage is Stage.RUNS else _finite(policy.age_s(Stage(stage + 1))),
             "agent": agent,
             "others": self._named,
             "limit": self._batch,

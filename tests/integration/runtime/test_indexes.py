@@ -21,7 +21,7 @@ OF_AGENT = {"agent": "counting", "others": [], "limit": 1}
         ("renew_leases", NOBODY),
         ("cancel_requests", NOBODY),
         ("expire_questions", {}),
-        ("runs_to_prune", {**OF_AGENT, "from_stages": [0], "age_s": 1.0}),
+        ("runs_to_prune", {**OF_AGENT, "from_stages": [0], "age_s": 1.0, "next_age_s": 2.0}),
         ("prune_decisions", {**OF_AGENT, "oldest_kept": "01a20103-ace7-7608-b83d-5de6f3809c8b"}),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -57,7 +58,10 @@ async def age(pool: Pool, run: RunRecord, interval: str) -> None:
 
 def sums(removals: list[Removal]) -> dict[Kind, int]:
     """Rows by kind."""
-    return {removal.kind: removal.row_count for removal in removals}
+    counted = Counter[Kind]()
+    for removal in removals:
+        counted[removal.kind] += removal.row_count
+    return dict(counted)
 
 
 async def everything(pruner: Pruner) -> list[Removal]:
@@ -162,6 +166,19 @@ async def test_batches_are_small_and_the_next_goes_on(replica: Replica, platform
             break
     assert [bool(batch.removals) for batch in batches] == [True, True, True]
     assert (await rows(platform_pool))["checkpoints"] == 5
+
+
+@pytest.mark.parametrize("batch", [1, 2, 100])
+async def test_what_is_due_is_what_goes_however_small_the_batches(
+    replica: Replica, platform_pool: Pool, batch: int
+) -> None:
+    for number, days in enumerate([0.5, 5, 12, 15, 22, 25, 35, 40]):
+        await age(platform_pool, await finished(replica, until=1 + number % 3), f"{days} days")
+    pruner = Pruner(platform_pool, CheckpointHistory(platform_pool, make_serde()), {"default": POLICY}, batch=batch)
+    due = sums(await pruner.due())
+    assert due.keys() == {Kind.HISTORY, Kind.CHECKPOINTS, Kind.EVENTS, Kind.RUNS}
+    assert sums(await everything(pruner)) == due
+    assert await pruner.due() == []
 
 
 async def test_live_runs_and_rows_that_others_hold_are_left_alone(
