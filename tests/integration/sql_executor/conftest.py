@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from signalbox.v1.tools_pb2_grpc import ToolExecutorServiceAsyncStub
 
 RUN = "run-1"
-STATEMENT_TIMEOUT_MS = 800
 USER = Caller(str(CALLER))
 ADMIN = Caller("ops", frozenset({"admin"}))
 
@@ -51,7 +50,7 @@ class Executor:
         message = tools_pb2.CallToolRequest(**{"tool": tool, "idempotency_key": key, "epoch": 1, **request})
         message.arguments.update(arguments)
         metadata = (bearer_metadata(token or self.token(caller)),)
-        return await self.stub.CallTool(message, metadata=metadata, timeout=60)
+        return await self.stub.CallTool(message, metadata=metadata, timeout=120)
 
     async def query(self, sql: str, caller: Caller = USER) -> tools_pb2.CallToolResponse:
         """Run a query for a caller."""
@@ -66,21 +65,29 @@ def fleet_database(postgres_cluster: PostgresCluster) -> Iterator[str]:
     postgres_cluster.drop_database(name)
 
 
+@pytest.fixture(scope="module")
+def statement_timeout_ms() -> int:
+    """How long a query may take; modules with queries that never end override it."""
+    return 20_000
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def fleet(fleet_database: str) -> Fleet:
+async def fleet(fleet_database: str, statement_timeout_ms: int) -> Fleet:
     """The marked harbour world, provisioned."""
     await prepare(fleet_database)
-    return await provisioned(fleet_database, fleet_policy(statement_timeout_ms=STATEMENT_TIMEOUT_MS))
+    return await provisioned(fleet_database, fleet_policy(statement_timeout_ms=statement_timeout_ms))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def executor(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Executor]:
+async def executor(
+    fleet: Fleet, statement_timeout_ms: int, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Executor]:
     """The executor over gRPC, with one or two connections so that callers share them."""
     directory: Path = tmp_path_factory.mktemp("sql_executor")
     keys = generate_keypair()
     (directory / "key.pem").write_text(keys.public_pem)
     policy = yaml.safe_load(POLICY_FILE.read_text())
-    policy["limits"]["statement_timeout_ms"] = STATEMENT_TIMEOUT_MS
+    policy["limits"]["statement_timeout_ms"] = statement_timeout_ms
     (directory / "policy.yaml").write_text(yaml.safe_dump(policy))
     settings = SqlExecutorSettings(
         database_dsn=fleet.reader_dsn,
@@ -89,6 +96,7 @@ async def executor(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> As
         run_token_public_key_file=directory / "key.pem",
         pool_min_size=1,
         pool_max_size=2,
+        pool_wait_s=60,
         examples_dsn=fleet.superuser_dsn,
         shutdown_grace_s=1,
     )

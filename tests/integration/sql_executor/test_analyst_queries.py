@@ -16,6 +16,13 @@ from tests.integration.sql_executor.fleet import CALLER, NEIGHBOUR, Fleet, leaks
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+
+@pytest.fixture(scope="module")
+def statement_timeout_ms() -> int:
+    """One query here ends by nothing else."""
+    return 5000
+
+
 # The caller's rows under the tables' own names, for a superuser: what the reader must see through row-level security.
 _MINE = """
     CREATE SCHEMA mine;

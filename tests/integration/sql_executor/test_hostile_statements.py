@@ -48,6 +48,12 @@ _SESSION = """
 """
 
 
+@pytest.fixture(scope="module")
+def statement_timeout_ms() -> int:
+    """Some statements here end by nothing else; after them, others have to be answered within it."""
+    return 1500
+
+
 Session = psycopg.AsyncConnection[tuple[object, ...]]
 
 
@@ -119,7 +125,7 @@ async def test_row_level_security_holds_without_the_check(fleet: Fleet, witness:
     before = await fleet.fingerprint()
     leaked = []
     async with reader_pool(fleet.reader_dsn, min_size=1, max_size=1) as pool:
-        runner = QueryRunner(pool, CallerSigner(SECRET), fleet.policy.limits)
+        runner = QueryRunner(pool, CallerSigner(SECRET), fleet.policy.limits, pool_wait_s=60)
         caller = SqlCaller(str(CALLER), is_admin=False)
         async with pool.connection() as connection:
             clean = await (await connection.execute(_SESSION)).fetchall()

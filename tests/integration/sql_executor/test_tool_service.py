@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import grpc
@@ -131,14 +131,21 @@ async def test_an_unknown_role_is_no_admin_and_an_unknown_user_owns_nothing(exec
     assert admin.output.table.rows[0].values[0].int_value == 121
 
 
+async def _outcome(call: Awaitable[tools_pb2.CallToolResponse]) -> str:
+    try:
+        return (await call).error.reason
+    except grpc.aio.AioRpcError as error:
+        return error.code().name
+
+
 async def test_a_deadline_ends_the_query_too(executor: Executor, fleet: Fleet) -> None:
     metadata = (("authorization", f"Bearer {executor.token()}"),)
     key = tools_pb2.IdempotencyKey(run_id=RUN, checkpoint_id="c", tool_call_id="t")
     request = tools_pb2.CallToolRequest(tool=QUERY_TOOL, idempotency_key=key, epoch=1)
-    request.arguments.update({"query": "SELECT count(*) FROM generate_series(1, 100000000000)"})
-    with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await executor.stub.CallTool(request, metadata=metadata, timeout=0.3)
-    assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    request.arguments.update({"query": "SELECT count(*) FROM device_readings a, device_readings b, device_readings c"})
+    call = executor.stub.CallTool(request, metadata=metadata, timeout=0.3)
+    # The database is given the same deadline, and may be the one to notice it.
+    assert await _outcome(call) in ("DEADLINE_EXCEEDED", "timeout")
     await _until_no_query_runs(fleet)
     assert (await executor.call(QUERY_TOOL, QUERY)).HasField("output")
 
@@ -165,7 +172,7 @@ async def _until_no_query_runs(fleet: Fleet) -> None:
         "SELECT count(*) FROM pg_stat_activity a JOIN pg_locks l USING (pid) "
         "WHERE usename = 'signalbox_reader' AND a.xact_start IS NOT NULL AND l.relation IS NULL"
     )
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     async with await psycopg.AsyncConnection.connect(fleet.superuser_dsn, autocommit=True) as connection:
         while time.monotonic() < deadline:
             row = await (await connection.execute(running)).fetchone()
@@ -199,28 +206,33 @@ async def test_a_query_that_outlasts_its_timeout_loses_its_connection(fleet: Fle
     async with await psycopg.AsyncConnection.connect(fleet.superuser_dsn, autocommit=True) as superuser:
         await superuser.execute(_DEAF)
     async with reader_pool(fleet.reader_dsn, min_size=1, max_size=1) as opened:
+        patient = QueryRunner(opened, CallerSigner(SECRET), fleet.policy.limits, pool_wait_s=60)
         runner = QueryRunner(opened, CallerSigner(SECRET), fleet_policy(statement_timeout_ms=200).limits)
-        before = (await runner.run("SELECT pg_backend_pid()", USER)).rows
+        before = (await patient.run("SELECT pg_backend_pid()", USER)).rows
         with pytest.raises(ToolRefused, match="ran longer than 200 ms"):
             await runner.run("SELECT public.deaf()", USER)
         await runner.aclose()
-        assert (await runner.run("SELECT pg_backend_pid()", USER)).rows != before
+        assert (await patient.run("SELECT pg_backend_pid()", USER)).rows != before
 
 
 async def test_no_free_connection_is_said_so(fleet: Fleet, pool: AsyncConnectionPool[Any]) -> None:
-    runner = QueryRunner(pool, CallerSigner(SECRET), fleet.policy.limits, pool_wait_s=0.1)
+    await pool.wait()
     async with pool.connection():
         with pytest.raises(DatabaseBusy):
-            await runner.run("SELECT 1", USER)
-    assert (await runner.run("SELECT 1", USER)).rows == [("1",)]
+            await QueryRunner(pool, CallerSigner(SECRET), fleet.policy.limits, pool_wait_s=0.1).run("SELECT 1", USER)
+    patient = QueryRunner(pool, CallerSigner(SECRET), fleet.policy.limits, pool_wait_s=60)
+    assert (await patient.run("SELECT 1", USER)).rows == [("1",)]
 
 
 async def test_a_lost_connection_is_said_so_and_replaced(fleet: Fleet, pool: AsyncConnectionPool[Any]) -> None:
-    runner = QueryRunner(pool, CallerSigner(SECRET), fleet_policy(statement_timeout_ms=20_000).limits)
+    limits = fleet_policy(statement_timeout_ms=600_000).limits
+    runner = QueryRunner(pool, CallerSigner(SECRET), limits, pool_wait_s=60)
     pid = (await runner.run("SELECT pg_backend_pid()", USER)).rows[0][0]
-    slow = asyncio.create_task(runner.run("SELECT pg_sleep(20)", USER))
+    slow = asyncio.create_task(runner.run("SELECT pg_sleep(600)", USER))
+    terminated = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
     async with await psycopg.AsyncConnection.connect(fleet.superuser_dsn, autocommit=True) as superuser:
-        await superuser.execute("SELECT pg_terminate_backend(%s, 5000)", (int(pid or 0),))
+        while not await (await superuser.execute(terminated, (int(pid or 0),))).fetchall():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
     with pytest.raises(DatabaseDown):
         await slow
     assert (await runner.run("SELECT 1", USER)).rows == [("1",)]
@@ -229,6 +241,6 @@ async def test_a_lost_connection_is_said_so_and_replaced(fleet: Fleet, pool: Asy
 async def test_a_database_that_cannot_be_reached_is_said_so(fleet: Fleet) -> None:
     dsn = psycopg.conninfo.make_conninfo(fleet.reader_dsn, host="127.0.0.1", port=1)
     async with reader_pool(dsn, min_size=0, max_size=1) as opened:
-        runner = QueryRunner(opened, CallerSigner(SECRET), fleet.policy.limits, pool_wait_s=0.3)
+        runner = QueryRunner(opened, CallerSigner(SECRET), fleet.policy.limits, pool_wait_s=3)
         with pytest.raises(DatabaseDown):
             await runner.run("SELECT 1", USER)
