@@ -33,6 +33,7 @@ EDDSA: Final = "EdDSA"
 # Only asymmetric algorithms: with a shared-secret one, a public key could pass for the secret.
 CALLER_ALGORITHMS: Final = ("EdDSA", "ES256", "RS256")
 MAX_TOKEN_LENGTH: Final = 8192
+LONGEST_NAME: Final = 128
 CLOCK_SKEW_S: Final = 5
 # Long enough for the calls of a run, short enough for a key that is taken back.
 VERIFIED_FOR_S: Final = 30
@@ -111,11 +112,13 @@ def generate_keypair() -> KeyPair:
 
 
 def bearer_token(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
-    """Takes the bearer token from a call's metadata. Raises TokenMissing."""
-    for key, value in metadata or ():
-        if key == AUTHORIZATION and isinstance(value, str) and value.startswith(BEARER):
-            return value.removeprefix(BEARER)
-    raise TokenMissing("this call needs a bearer token in the metadata key 'authorization'")
+    """Takes the bearer token from a call's metadata. Raises TokenMissing, and TokenInvalid when there are two."""
+    given = [value for key, value in metadata or () if key == AUTHORIZATION]
+    if len(given) > 1:
+        raise TokenInvalid("the metadata key 'authorization' is given more than once")
+    if not given or not isinstance(given[0], str) or not given[0].startswith(BEARER):
+        raise TokenMissing("this call needs a bearer token in the metadata key 'authorization'")
+    return given[0].removeprefix(BEARER)
 
 
 def bearer_metadata(token: str) -> tuple[str, str]:
@@ -266,11 +269,13 @@ def authorize_tool(claims: RunClaims, tool: str) -> None:
 def _bound(token: str) -> None:
     if len(token) > MAX_TOKEN_LENGTH:
         raise TokenInvalid(f"the token is longer than {MAX_TOKEN_LENGTH} characters")
+    if not token.isascii():
+        raise TokenInvalid("the token has characters that no token has")
 
 
 def _decode(token: str, key: Any, algorithm: str, *, issuer: str, audience: str) -> dict[str, Any]:
     try:
-        return jwt.decode(
+        claims = jwt.decode(
             token, key, algorithms=[algorithm], issuer=issuer, audience=audience, leeway=CLOCK_SKEW_S,
             options={"require": ["exp", "iat", "sub", "aud", "iss"]},
         )  # fmt: skip
@@ -278,14 +283,23 @@ def _decode(token: str, key: Any, algorithm: str, *, issuer: str, audience: str)
         raise TokenExpired("the token has expired; get a new one") from error
     except jwt.PyJWTError as error:
         raise TokenInvalid("the token is not valid here") from error
+    # PyJWT reads "1700000000" as a time too; what is compared later is the claim itself.
+    if type(claims["exp"]) not in (int, float):
+        raise TokenInvalid("the token's expiry is not a number")
+    return claims
 
 
 def _caller(claims: dict[str, Any], roles_claim: str) -> Caller:
     roles = claims.get(roles_claim, [])
     subject = claims["sub"]
-    if not isinstance(subject, str) or not 0 < len(subject) <= 128 or not _is_strings(roles):
+    if not _is_name(subject) or not _is_strings(roles) or not all(map(_is_name, roles)):
         raise TokenInvalid("the token's subject or roles are malformed")
     return Caller(subject, frozenset(roles))
+
+
+def _is_name(value: object) -> bool:
+    """Whether a value can stand in logs, prompts and databases as it is: no control or invisible characters."""
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and value.isprintable()
 
 
 def _is_strings(value: object) -> bool:

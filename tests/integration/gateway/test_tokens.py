@@ -91,6 +91,12 @@ async def test_no_token_is_refused(platform: Platform, metadata: tuple[tuple[str
     assert await refused(platform, *metadata) == "TOKEN_MISSING"
 
 
+async def test_a_second_token_is_refused_whichever_comes_first(platform: Platform) -> None:
+    mine, others = platform.auth(), platform.auth("31")
+    assert await refused(platform, *mine, *others) == "TOKEN_INVALID"
+    assert await refused(platform, *others, *mine) == "TOKEN_INVALID"
+
+
 async def test_streams_are_guarded_too(platform: Platform) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await anext(aiter(platform.stub.WatchRun(runs_pb2.WatchRunRequest())))

@@ -99,6 +99,15 @@ REFUSED: dict[str, tuple[Callable[[], str], type[Unauthenticated]]] = {
     "no subject": (lambda: token(drop="sub"), TokenInvalid),
     "empty subject": (lambda: token(sub=""), TokenInvalid),
     "long subject": (lambda: token(sub="u" * 129), TokenInvalid),
+    "subject with a NUL": (lambda: token(sub="27\x00"), TokenInvalid),
+    "subject of two lines": (lambda: token(sub="27\nadmin"), TokenInvalid),
+    "subject with an escape sequence": (lambda: token(sub="\x1b[2J27"), TokenInvalid),
+    "subject that looks like another": (lambda: token(sub="27\u200b"), TokenInvalid),
+    "subject that no encoding has": (lambda: token(sub="\ud800"), TokenInvalid),
+    "role with a NUL": (lambda: token(roles=["admin\x00"]), TokenInvalid),
+    "role that no encoding has": (lambda: token(roles=["\ud800"]), TokenInvalid),
+    "expiry in words": (lambda: token(exp=str(int(time.time()) + 60)), TokenInvalid),
+    "characters that no encoding has": (lambda: "\ud800.a.b", TokenInvalid),
     "roles that are no list": (lambda: token(roles="admin"), TokenInvalid),
     "roles that are no words": (lambda: token(roles=[1]), TokenInvalid),
     "alg none": (lambda: forged({"alg": "none", "kid": "k1"}, token()), TokenInvalid),
@@ -181,6 +190,20 @@ def test_a_tool_that_the_run_token_does_not_name_is_refused() -> None:
 def test_a_call_without_a_bearer_token_is_told_so(metadata: Any) -> None:
     with pytest.raises(TokenMissing):
         bearer_token(metadata)
+
+
+@pytest.mark.parametrize("second", ["Bearer other", "Bearer abc", "Basic x"])
+def test_a_call_that_names_its_caller_twice_is_refused(second: str) -> None:
+    """Whoever stands in between may have read the other one."""
+    with pytest.raises(TokenInvalid):
+        bearer_token([("authorization", "Bearer abc"), ("authorization", second)])
+
+
+def test_names_of_any_language_may_be_subjects() -> None:
+    assert (
+        verifier().verify(token(sub="Zo\u00eb \u5f20 +1@harbour.example")).subject
+        == "Zo\u00eb \u5f20 +1@harbour.example"
+    )
 
 
 def test_a_bearer_token_is_found_where_it_is_put() -> None:
