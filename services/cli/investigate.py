@@ -29,7 +29,7 @@ from services.cli.investigation.summary import Judged, Summary, as_data, as_tabl
 from services.cli.investigation.truth import TruthEntry, match_truth, read_truth
 from services.cli.sarif.annotate import annotate
 from services.cli.sarif.documents import read_document, write_json
-from services.cli.sarif.errors import write_text
+from services.cli.sarif.errors import check_writable, write_text
 from services.cli.sarif.findings import LogResult, read_results
 from services.cli.sarif.outcome import Outcome, Verdict
 from services.cli.sarif.paths import RepositoryPaths
@@ -86,9 +86,7 @@ async def summarise(connection: Connection, wanted: Investigation, terminal: Ter
 
 
 async def _read(connection: Connection, wanted: Investigation) -> _Material:
-    for path in (wanted.out, wanted.html):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise CliError(f"can't write {path}: no such directory", hint="make it first", code=ExitCode.USAGE)
+    _check_outputs(wanted)
     document = read_document(wanted.log)
     known = read_known(wanted.known_file) if wanted.known_file else ()
     truth = read_truth(wanted.truth_file) if wanted.truth_file else None
@@ -96,6 +94,22 @@ async def _read(connection: Connection, wanted: Investigation) -> _Material:
     check_readable(source, connection.code_roots)
     paths = RepositoryPaths(root=source.repository if source.is_local else "", files=source.files)
     return _Material(document, read_results(document, paths), source, paths, known, truth)
+
+
+def _check_outputs(wanted: Investigation) -> None:
+    """Raises CliError for what could not be written at the end, or would overwrite what is read or written too."""
+    inputs = [wanted.known_file, wanted.truth_file, wanted.log]
+    taken = {path.resolve() for path in inputs if path is not None}
+    if wanted.out is not None:
+        # The log itself may be written anew, with its verdicts.
+        taken.discard(wanted.log.resolve())
+    for path in (wanted.out, wanted.html):
+        if path is None:
+            continue
+        check_writable(path)
+        if path.resolve() in taken:
+            raise CliError(f"{path} is used twice", hint="name a file of its own", code=ExitCode.USAGE)
+        taken.add(path.resolve())
 
 
 async def _judge(

@@ -67,8 +67,11 @@ def read_truth(path: Path) -> tuple[TruthEntry, ...]:
     """Returns the entries of a file. Raises BadFile."""
     if path.suffix.lower() in {".yaml", ".yml"}:
         return read_yaml(path, TruthList).root
-    rows = csv.DictReader(io.StringIO(read_text(path)))
-    filled: list[dict[str, Any]] = [{name: value for name, value in row.items() if value} for row in rows]
+    rows = csv.DictReader(io.StringIO(read_text(path), newline=""), skipinitialspace=True)
+    try:
+        filled: list[dict[str, Any]] = [{name: value for name, value in row.items() if value} for row in rows]
+    except csv.Error as error:
+        raise BadFile(f"{path} is no CSV: line {rows.line_num}: {error}") from error
     return check(filled, TruthList, str(path)).root
 
 

@@ -13,6 +13,8 @@ from services.cli.sarif.finding_list import as_sarif
 from services.cli.sarif.log import Log
 from services.cli.sarif.schema import violations
 
+MAX_DEPTH = 100
+
 
 def read_document(path: Path) -> dict[str, Any]:
     """Returns a SARIF document, valid by its schema. Raises BadFile."""
@@ -57,9 +59,31 @@ def write_json(document: Any) -> str:
 def _check(document: dict[str, Any], path: Path) -> None:
     if document.get("version") != "2.1.0":
         raise BadLog(f"{path} is SARIF {document.get('version')!r}, not 2.1.0", hint="let the tool write SARIF 2.1.0")
+    if _is_deep(document):
+        raise BadLog(f"{path} is nested more than {MAX_DEPTH} deep")
+    if document["runs"] is None:
+        raise BadLog(f"{path} has no runs", hint="look at what the tool said when it ran")
     wrong = violations(document)
     if wrong:
         raise BadLog(f"{path} breaks the SARIF 2.1.0 schema:\n  " + "\n  ".join(wrong), hint="tell the tool's makers")
+
+    if any(run.get("externalPropertyFileReferences", {}).get("results") for run in document["runs"]):
+        raise BadLog(f"{path} has its results in other files", hint="let the tool write them into the log")
+
+
+def _is_deep(document: Any) -> bool:
+    """Tells whether a document is nested deeper than what walks it by recursion can stand."""
+    level: list[Any] = [document]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -8,6 +8,8 @@ CliError
 
 from __future__ import annotations
 
+import codecs
+import tempfile
 from collections.abc import Collection
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 
 SHOWN = 5
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class BadFile(CliError):
@@ -41,13 +44,26 @@ class UnmatchedResults(BadFile):
 
 
 def read_text(path: Path) -> str:
-    """Returns a file's text, without a byte order mark. Raises BadFile."""
+    """Returns a file's text, without a byte order mark; UTF-8, or UTF-16 with its mark. Raises BadFile."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        content = path.read_bytes()
+        # What a Windows shell redirects into a file is UTF-16.
+        return content.decode("utf-16" if content.startswith(_UTF16) else "utf-8-sig")
     except OSError as error:
         raise BadFile(f"can't read {path}: {error.strerror}", hint="name a file that can be read") from error
     except UnicodeDecodeError as error:
-        raise BadFile(f"{path} is not UTF-8: byte {error.start} is wrong") from error
+        raise BadFile(f"{path} is not {error.encoding.upper()}: byte {error.start} is wrong") from error
+
+
+def check_writable(path: Path) -> None:
+    """Tries whether a file can be written, and leaves no trace. Raises BadFile."""
+    try:
+        if path.is_file() or path.is_dir():
+            path.open("ab").close()
+        elif not path.exists():
+            tempfile.TemporaryFile(dir=path.absolute().parent).close()
+    except OSError as error:
+        raise BadFile(f"can't write {path}: {error.strerror}", hint="name a file that can be written") from error
 
 
 def write_text(path: Path, text: str) -> None:

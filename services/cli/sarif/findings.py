@@ -21,6 +21,8 @@ MAX_SNIPPET_CHARACTERS = 8000
 MAX_PLACE_MESSAGE_CHARACTERS = 2000
 MAX_RULE_CHARACTERS = 256
 MAX_PATH_CHARACTERS = 1024
+# The largest that the proto carries; no file has so many.
+MAX_LINE = 2**31 - 1
 _NOT_FAILURES = frozenset({"pass", "notApplicable", "informational"})
 
 
@@ -131,11 +133,11 @@ def _place(location: Location, run: Run, paths: RepositoryPaths) -> sast_pb2.Cod
         return None
     region = (location.physical_location or PhysicalLocation()).region
     # A result on a whole file is one on its first line: there is no other place to start from.
-    first_line = max(region.start_line, 1)
+    first_line = min(max(region.start_line, 1), MAX_LINE)
     return sast_pb2.CodeLocation(
         file=path,
         first_line=first_line,
-        last_line=max(region.end_line, first_line),
+        last_line=min(max(region.end_line, first_line), MAX_LINE),
         message=clean(location.message.text, MAX_PLACE_MESSAGE_CHARACTERS),
     )
 

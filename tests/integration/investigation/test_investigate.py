@@ -160,6 +160,10 @@ async def test_what_is_wrong_is_said_before_anything_runs(written: Path, reposit
         Investigation(written, str(repository), "--upload-pack=x"),
         Investigation(written, "https://example.org/repo.git", "main"),
         Investigation(written, str(repository), out=tmp_path / "no" / "out.sarif"),
+        Investigation(written, str(repository), out=tmp_path),
+        Investigation(written, str(repository), html=Path("/proc/report.html")),
+        Investigation(written, str(repository), html=written),
+        Investigation(written, str(repository), out=tmp_path / "same", html=tmp_path / "." / "same"),
         Investigation(written, str(repository), known_file=tmp_path / "none.yaml"),
         Investigation(written, str(repository), truth_file=tmp_path / "none.csv"),
     ]

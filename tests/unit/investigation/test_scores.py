@@ -40,6 +40,7 @@ IN_YAML = """
 """
 FILES: list[tuple[str, str]] = [
     ("truth.csv", "fingerprint,is_vulnerable\nf1,true\nf2,0\nf3,yes\nf9,no\n"),
+    ("truth.csv", "fingerprint, is_vulnerable\r\nf1, true\r\n\r\nf2, 0\r\nf3, yes\r\nf9, no\r\n"),
     ("truth.csv", BY_PLACE),
     ("truth.yaml", IN_YAML),
 ]
@@ -58,6 +59,7 @@ BAD: list[tuple[str, str]] = [
     ("truth.csv", "fingerprint,is_vulnerable\nf1,\n"),
     ("truth.csv", "rule,file,is_vulnerable\nR1,a.py,true\n"),
     ("truth.csv", "rule,file,line,is_vulnerable\nR1,a.py,x,true\n"),
+    ("truth.csv", "fingerprint,is_vulnerable\n" + "f" * 200_000 + ",true\n"),
     ("truth.yml", "fingerprint: f1"),
     ("truth.yml", "- 3"),
 ]

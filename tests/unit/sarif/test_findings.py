@@ -184,16 +184,30 @@ def test_thousands_of_results_cost_much_the_same_each(tmp_path: Path) -> None:
     assert growth(read_log, 2000, 10) < 5
 
 
+EXTERNAL = {
+    "version": "2.1.0",
+    "runs": [
+        {
+            "tool": {"driver": {"name": "T"}},
+            "externalPropertyFileReferences": {"results": [{"location": {"uri": "r.json"}, "itemCount": 3}]},
+        }
+    ],
+}
+NESTED = json.loads("[" * 400 + "]" * 400)
 BAD_FILES: list[tuple[str, bytes, str]] = [
     ("nothing", b"", "no JSON"),
     ("half", b'{"version": "2.1.0", "runs": [', "no JSON"),
     ("not a number", b'{"version": "2.1.0", "runs": [], "x": NaN}', "NaN"),
     ("deep", b"[" * 100_000, "no JSON"),
-    ("not text", b"\xff\xfe\x00", "not UTF-8"),
+    ("not text", b"\xff\x00", "not UTF-8"),
+    ("half a character", b"\xff\xfe\x00", "not UTF-16"),
     ("old", b'{"version": "2.0.0", "runs": []}', "2.0.0"),
     ("runs are no list", b'{"version": "2.1.0", "runs": {}}', "$.runs"),
     ("a result without message", json.dumps(log_of({"ruleId": "X"})).encode(), "$.runs[0].results[0]"),
     ("line zero", json.dumps(log_of(result(0))).encode(), "startLine"),
+    ("runs that are null", b'{"version": "2.1.0", "runs": null}', "no runs"),
+    ("results that are elsewhere", json.dumps(EXTERNAL).encode(), "other files"),
+    ("properties without an end", json.dumps(log_of(result(1, properties={"a": NESTED}))).encode(), "deep"),
     ("a finding without a line", b'[{"rule_id": "X", "file": "a.py"}]', "0.first_line"),
     ("a number", b"7", "neither"),
 ]
@@ -218,6 +232,20 @@ def test_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "log.sarif"
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(SEMGREP).encode())
     assert len(read_results(read_document(path), ANYWHERE)) == 2
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_logs_that_a_windows_shell_has_redirected(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "log.sarif"
+    mark = "" if encoding == "utf-16" else "\ufeff"
+    path.write_bytes((mark + json.dumps(SEMGREP)).encode(encoding))
+    assert len(read_results(read_document(path), ANYWHERE)) == 2
+
+
+def test_lines_that_no_file_has() -> None:
+    physical = {"artifactLocation": {"uri": "a.py"}, "region": {"startLine": 2**40, "endLine": 2**41}}
+    (entry,) = read(log_of({"ruleId": "X", "message": {"text": "m"}, "locations": [{"physicalLocation": physical}]}))
+    assert entry.finding.location.first_line == entry.finding.location.last_line == 2**31 - 1
 
 
 def test_finding_lists(tmp_path: Path) -> None:
