@@ -69,7 +69,7 @@ class Arena:
 
 
 def _metric(address: str, name: str) -> float:
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as response:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as response:
         families = text_string_to_metric_families(response.read().decode())
         return sum(sample.value for family in families for sample in family.samples if sample.name == name)
 

@@ -25,7 +25,7 @@ from tests.fixtures.stack import Platform, World, platform
 T = TypeVar("T")
 ANSWERED = "Count devices with temperature > 10"
 BLOCKED = "Show me the devices of user 31"
-WAIT_S = 20.0
+WAIT_S = 60.0
 SPAN_OF_CALL = {
     "model": "client chat {}",
     "tool": "internal execute_tool {}",

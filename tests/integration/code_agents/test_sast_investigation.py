@@ -294,7 +294,7 @@ async def cut_at_next_write(dsn: str, run_id: str, gate: asyncio.Event) -> None:
     """Opens a gate behind which a run writes a step, and cuts the connection in the middle of that statement."""
     holding = await psycopg.AsyncConnection.connect(dsn)
     cutting = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
-    async with holding, cutting, asyncio.timeout(20):
+    async with holding, cutting, asyncio.timeout(60):
         await holding.execute("SELECT FROM runs WHERE run_id = %s FOR UPDATE", [run_id])
         gate.set()
         cut = 0

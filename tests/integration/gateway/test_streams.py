@@ -26,14 +26,14 @@ class Reader:
 
     async def next(self) -> runs_pb2.RunEvent:
         """The next event."""
-        response = await asyncio.wait_for(anext(self._events), 30)
+        response = await asyncio.wait_for(anext(self._events), 60)
         self.seen.append(response.event)
         event: runs_pb2.RunEvent = response.event
         return event
 
     async def rest(self) -> list[int]:
         """Read to the end; returns the sequence of every event seen."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             async for response in self._events:
                 self.seen.append(response.event)
         return [event.sequence for event in self.seen]
@@ -50,7 +50,7 @@ def watch(platform: Platform, run_id: str, after: int = 0) -> Reader:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - the fake's state has no event
             await asyncio.sleep(0.01)
 
@@ -63,7 +63,7 @@ def serving(platform: Platform) -> Replica:
 
 async def metric(platform: Platform, name: str) -> float:
     url = f"http://{platform.metrics_address}/metrics"
-    text = await asyncio.to_thread(lambda: urlopen(url, timeout=10).read().decode())
+    text = await asyncio.to_thread(lambda: urlopen(url, timeout=60).read().decode())
     lines = [line for line in text.splitlines() if line.startswith(name)]
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
 
@@ -182,7 +182,7 @@ async def test_create_is_repeated_by_its_request_id_until_a_replica_is_there(pla
         await replica.cut()
     creating = asyncio.ensure_future(platform.stub.CreateRun(question(), metadata=platform.auth()))
     await platform.replicas[0].come_back()
-    response = await asyncio.wait_for(creating, 30)
+    response = await asyncio.wait_for(creating, 60)
     assert list(platform.store.runs) == [response.run.run_id]
 
 

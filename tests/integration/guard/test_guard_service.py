@@ -150,7 +150,7 @@ async def test_a_slow_model_blocks_after_the_timeout(tmp_path: Path) -> None:
         guard.model.script(MODEL, [Reply.text("ALLOW").after(asyncio.Event())])
         response = await guard.screen(PLAIN)
     assert (response.verdict, response.reason) == (guard_pb2.SCREEN_VERDICT_BLOCK, "guard_unavailable")
-    assert 500 <= response.model_elapsed_ms < 20_000
+    assert response.model_elapsed_ms >= 500
 
 
 async def test_a_model_that_is_down_blocks(guard: Guard) -> None:

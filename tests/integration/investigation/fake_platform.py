@@ -96,7 +96,7 @@ class FakePlatform(runs_pb2_grpc.RunServiceServicer):
 
     async def wait_for_watchers(self, count: int) -> None:
         """Waits until so many streams are open at once; raises TimeoutError."""
-        async with asyncio.timeout(30), self._counted:
+        async with asyncio.timeout(60), self._counted:
             await self._counted.wait_for(lambda: self._watching >= count)
 
     async def _count(self, change: int) -> None:

@@ -20,7 +20,7 @@ from tests.fixtures.ports import reserved_port
 def _get(address: str, path: str, method: str = "GET") -> tuple[int, str]:
     request = urllib.request.Request(f"http://{address}{path}", method=method)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - always http
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - always http
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

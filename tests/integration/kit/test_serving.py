@@ -55,7 +55,7 @@ async def channel() -> AsyncIterator[grpc.aio.Channel]:
         yield opened
 
 
-async def screen(channel: grpc.aio.Channel, question: str, timeout_s: float = 10) -> guard_pb2.ScreenResponse:
+async def screen(channel: grpc.aio.Channel, question: str, timeout_s: float = 60) -> guard_pb2.ScreenResponse:
     """Calls the echo service."""
     stub = guard_pb2_grpc.GuardServiceStub(channel)
     return await stub.Screen(guard_pb2.ScreenRequest(question=question), timeout=timeout_s)

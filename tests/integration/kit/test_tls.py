@@ -33,7 +33,7 @@ async def serving(certificate: Certificate, *, require_client_cert: bool | None 
 
 
 async def health(channel: grpc.aio.Channel) -> health_pb2.HealthCheckResponse:
-    return await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10)
+    return await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=60)
 
 
 def without_certificate(address: str, authority: Path) -> grpc.aio.Channel:

@@ -33,7 +33,7 @@ def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"timed out waiting until {what}"

@@ -21,7 +21,7 @@ from services.runtime.errors import ClaimLost
 from tests.fixtures.replica import Replica
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 _LOCKS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
 
 

@@ -40,7 +40,7 @@ async def unfinished(start_replica: StartReplica) -> str:
     replica: Replica = await start_replica()
     replica.counting.hold(3)
     run, _ = await replica.engine.create(new_run(until=5))
-    await asyncio.wait_for(replica.counting.reached.wait(), 20)
+    await asyncio.wait_for(replica.counting.reached.wait(), 60)
     return run.run_id
 
 

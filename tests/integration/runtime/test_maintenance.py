@@ -54,7 +54,7 @@ def auth(*roles: str) -> tuple[tuple[str, str], ...]:
 async def counted(replica: Replica, until: int) -> str:
     """A run that has counted."""
     run, _ = await replica.engine.create(new_run(until=until))
-    await asyncio.wait_for(ended(replica, run), 30)
+    await asyncio.wait_for(ended(replica, run), 60)
     return run.run_id
 
 

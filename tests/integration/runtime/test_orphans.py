@@ -16,7 +16,7 @@ from services.runtime.engine.records import RunRecord, RunState
 from tests.fixtures.replica import Counting, Replica, answer_of, open_replica
 from tests.integration.runtime.conftest import new_run
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 # A run as it is when its replica dies after the last checkpoint and before the end is written down.
 _UNDO_END = """
     WITH undone AS (

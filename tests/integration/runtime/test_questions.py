@@ -11,7 +11,7 @@ from services.runtime.errors import RunEnded, StaleAnswer
 from tests.fixtures.replica import Counting, Replica, answer_of
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture

@@ -90,14 +90,14 @@ async def test_spend_goes_on_where_it_was_when_another_replica_takes_over(start_
     gate = slow.counting.hold(4)
     budget = Budget(model_calls=6, tool_calls=0, tokens=0, wall_time_s=0.0)
     run, _ = await slow.engine.create(new_run(until=20, budget=budget))
-    await asyncio.wait_for(slow.counting.reached.wait(), 20)
+    await asyncio.wait_for(slow.counting.reached.wait(), 60)
     before = await slow.store.get(run.run_id, run.caller)
     assert before.spend["model_calls"] == 3
 
     heir = await start_replica(Counting())
     # Drained with its node in flight: the run is given back from its last checkpoint, and the heir goes on.
     await slow.engine.drain()
-    after = await asyncio.wait_for(ended(heir, run), 30)
+    after = await asyncio.wait_for(ended(heir, run), 60)
     gate.set()
     assert [number for _, number in heir.counting.counted] == [4, 5, 6]
     assert (after.state, after.stop_reason, after.epoch) == (RunState.NEEDS_REVIEW, "budget_exhausted", 2)

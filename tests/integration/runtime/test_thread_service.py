@@ -51,7 +51,7 @@ async def replica(start_replica: StartReplica) -> Replica:
 async def counted(replica: Replica, thread_id: str) -> str:
     """A run of a thread that has counted to two."""
     run, _ = await replica.engine.create(new_run(thread_id=thread_id, until=2))
-    await asyncio.wait_for(ended(replica, run), 30)
+    await asyncio.wait_for(ended(replica, run), 60)
     return run.run_id
 
 

@@ -44,7 +44,7 @@ def threads(platform_pool: Pool, first: RunStore) -> ThreadStore:
 async def finished(replica: Replica, thread_id: str = "talk", **changes: Any) -> RunRecord:
     """A run of a thread that has counted to the end."""
     run, _ = await replica.engine.create(new_run(thread_id=thread_id, **changes))
-    return await asyncio.wait_for(ended(replica, run), 30)
+    return await asyncio.wait_for(ended(replica, run), 60)
 
 
 async def state_of(store: RunStore, run: RunRecord) -> RunState:
@@ -114,11 +114,11 @@ async def test_cancelling_the_active_run_reaches_the_replica_that_executes_it(
     one, other = await start_replica(), await start_replica()
     gate = one.counting.hold(2)
     active, _ = await one.engine.create(new_run(thread_id="talk"))
-    await asyncio.wait_for(one.counting.reached.wait(), 20)
+    await asyncio.wait_for(one.counting.reached.wait(), 60)
     queued, _ = await other.engine.create(new_run(thread_id="talk", active_run_policy=QUEUE))
     latest, _ = await other.engine.create(new_run(thread_id="talk", active_run_policy=CANCEL_ACTIVE))
     gate.set()
-    after = [await asyncio.wait_for(ended(other, run), 30) for run in (active, queued, latest)]
+    after = [await asyncio.wait_for(ended(other, run), 60) for run in (active, queued, latest)]
     assert [run.state for run in after] == [RunState.CANCELLED, RunState.CANCELLED, RunState.SUCCEEDED]
 
 
@@ -126,12 +126,12 @@ async def test_a_cancelled_run_whose_owner_is_gone_does_nothing_more(start_repli
     gone = await start_replica()
     gone.counting.hold(2)
     active, _ = await gone.engine.create(new_run(thread_id="talk", until=30))
-    await asyncio.wait_for(gone.counting.reached.wait(), 20)
+    await asyncio.wait_for(gone.counting.reached.wait(), 60)
     latest, _ = await gone.store.create(new_run(thread_id="talk", active_run_policy=CANCEL_ACTIVE), claim=False)
 
     heir = await start_replica(Counting())
     await gone.engine.drain()
-    after = [await asyncio.wait_for(ended(heir, run), 30) for run in (active, latest)]
+    after = [await asyncio.wait_for(ended(heir, run), 60) for run in (active, latest)]
     assert [run.state for run in after] == [RunState.CANCELLED, RunState.SUCCEEDED]
     assert [number for run_id, number in heir.counting.counted if run_id == active.run_id] == []
 
@@ -220,7 +220,7 @@ async def test_a_run_goes_on_from_an_earlier_checkpoint_in_a_fork(replica: Repli
     assert (fork.run_count, fork.active_run_id, run.graph_version) == (2, run.run_id, "2")
     assert run.spend["model_calls"] == 2
 
-    after = await asyncio.wait_for(ended(replica, run), 30)
+    after = await asyncio.wait_for(ended(replica, run), 60)
     assert (after.state, after.output) == (RunState.SUCCEEDED, source.output)
     assert [number for run_id, number in replica.counting.counted if run_id == run.run_id] == [3, 4]
     assert after.spend["model_calls"] == source.spend["model_calls"]
@@ -234,7 +234,7 @@ async def test_a_run_goes_on_from_its_input_in_a_fork(replica: Replica, threads:
     _, checkpoints = await threads.state(OWNER, "talk", source.run_id, None)
     _, run = await threads.fork(OWNER, Fork("talk", source.run_id, checkpoints[0].checkpoint_id))
     assert run is not None
-    assert answer_of((await asyncio.wait_for(ended(replica, run), 30)).output) == "1 2"
+    assert answer_of((await asyncio.wait_for(ended(replica, run), 60)).output) == "1 2"
 
 
 async def test_what_can_not_be_forked_is_refused_and_leaves_nothing(
@@ -253,7 +253,7 @@ async def test_what_can_not_be_forked_is_refused_and_leaves_nothing(
         await without_agents.fork(OWNER, Fork("talk", run.run_id, checkpoints[1].checkpoint_id, "fork"))
     gate = replica.counting.hold(2)
     live, _ = await replica.engine.create(new_run(thread_id="talk", until=2))
-    await asyncio.wait_for(replica.counting.reached.wait(), 20)
+    await asyncio.wait_for(replica.counting.reached.wait(), 60)
     with pytest.raises(RunNotEnded):
         await threads.fork(OWNER, Fork("talk", live.run_id, new_thread_id="fork"))
     gate.set()

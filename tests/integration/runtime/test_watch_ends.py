@@ -11,7 +11,7 @@ from services.runtime.engine.records import RunRecord
 from tests.fixtures.replica import Replica
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ async def server() -> AsyncIterator[EmbeddingsServer]:
     app = Starlette(routes=[Route("/v1/embeddings", endpoint.embeddings, methods=["POST"])])
     http = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", lifespan="off"))
     serving = asyncio.create_task(http.serve())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not http.started:  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.01)
     endpoint.base_url = f"http://127.0.0.1:{http.servers[0].sockets[0].getsockname()[1]}/v1"
@@ -113,7 +113,7 @@ async def embedder(server: EmbeddingsServer) -> AsyncIterator[EmbeddingsClient]:
 
 @asynccontextmanager
 async def client(server: EmbeddingsServer, model: str = "words") -> AsyncIterator[EmbeddingsClient]:
-    made = EmbeddingsClient(base_url=server.base_url, api_key="key", model=model, timeout_s=10, retries=0)
+    made = EmbeddingsClient(base_url=server.base_url, api_key="key", model=model, timeout_s=60, retries=0)
     try:
         yield made
     finally:

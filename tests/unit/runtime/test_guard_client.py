@@ -35,7 +35,7 @@ async def guard(answer: guard_pb2.ScreenResponse) -> AsyncIterator[GuardClient]:
     await server.start()
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            yield GuardClient(channel, timeout_s=20)
+            yield GuardClient(channel, timeout_s=60)
     finally:
         await server.stop(None)
 
