@@ -92,7 +92,7 @@ def replayed(response: maintenance_pb2.ReplayDecisionsResponse, limits: Mapping[
     """Where runs would have left their way, and what they spent after that."""
     table = Table(box=None, header_style="bold dim", pad_edge=False)
     for name in ("run", "step", "went", "would have gone", "spent after"):
-        table.add_column(name, justify="right" if name == "step" else "left")
+        table.add_column(name, justify="right" if name == "step" else "left", no_wrap=name == "run")
     for each in response.divergences:
         table.add_row(
             printable(each.run_id), str(each.sequence), _way(each.rule, each.destination),

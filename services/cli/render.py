@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from google.protobuf.json_format import MessageToJson
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
@@ -98,7 +98,8 @@ def run_list(runs: Iterable[runs_pb2.Run]) -> Table:
     """Runs, one a line."""
     table = Table(box=None, header_style="bold dim", pad_edge=False)
     for name in ("run", "agent", "caller", "state", "stop reason", "tokens", "time", "created"):
-        table.add_column(name, justify="right" if name in ("tokens", "time") else "left")
+        justify: JustifyMethod = "right" if name in ("tokens", "time") else "left"
+        table.add_column(name, justify=justify, no_wrap=name in ("run", "state"))
     for run in runs:
         table.add_row(
             printable(run.run_id), printable(run.agent), printable(run.caller.subject), state_text(run),

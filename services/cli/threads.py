@@ -98,7 +98,7 @@ def thread_list(threads: list[threads_pb2.Thread]) -> Table:
     """Threads, one a line."""
     table = Table(box=None, header_style="bold dim", pad_edge=False)
     for name in ("thread", "runs", "active run", "latest run", "created"):
-        table.add_column(name, justify="right" if name == "runs" else "left")
+        table.add_column(name, justify="right" if name == "runs" else "left", no_wrap=name == "thread")
     for thread in threads:
         table.add_row(
             printable(thread.thread_id), str(thread.run_count), printable(thread.active_run_id),

@@ -1,9 +1,9 @@
 """Answers, tables and lists as a terminal shows them."""
 
 import pytest
-from signalbox.v1 import data_chat_pb2, runs_pb2
+from signalbox.v1 import data_chat_pb2, maintenance_pb2, runs_pb2, threads_pb2
 
-from services.cli import render
+from services.cli import maintenance, render, threads
 from services.cli.words import duration, fact, parse_state, state_name
 from tests.unit.cli.runs import RUN_ID, decisions, run, table, usage
 
@@ -76,6 +76,14 @@ def test_runs_and_decisions_are_a_line_each() -> None:
     assert len(render.to_text(render.run_list([run(), run()]), width=160).splitlines()) == 3
     shown = render.to_text(render.decision_list(decisions()), width=160)
     assert [line.split()[0] for line in shown.splitlines()[1:]] == ["1", "2", "3"]
+
+
+def test_ids_are_whole_on_a_narrow_terminal_as_the_next_command_takes_them() -> None:
+    thread = threads_pb2.Thread(thread_id=RUN_ID, active_run_id=RUN_ID, run_count=3)
+    divergence = maintenance_pb2.Divergence(run_id=RUN_ID, rule="tool_call", other_rule="max_iterations")
+    response = maintenance_pb2.ReplayDecisionsResponse(run_count=1, diverged_count=1, divergences=[divergence])
+    for shown in (render.run_list([run()]), threads.thread_list([thread]), maintenance.replayed(response, {})):
+        assert RUN_ID in render.to_text(shown, width=80)
 
 
 def test_rows_from_a_database_cannot_speak_to_the_terminal() -> None:
