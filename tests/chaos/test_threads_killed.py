@@ -25,7 +25,7 @@ REFUSE, QUEUE, CANCEL = (
 )
 CALLERS = 3
 SUCCEEDED, CANCELLED = runs_pb2.RUN_STATE_SUCCEEDED, runs_pb2.RUN_STATE_CANCELLED
-# Each run of a thread with the one before it: how both ended, when this one was created, and when it took its first step
+# Each run of a thread with the one before it: how both ended, when this one was created, when it took its first step
 # and the other its last. Not when they began and ended: a statement's time is a little older than what it sees.
 _PAIRS = """
     SELECT p.state, r.state, p.ended_at, r.created_at,
