@@ -38,7 +38,7 @@ from services.runtime.engine.records import InputRequest, RunRecord, RunState
 from services.runtime.engine.saver import RunSaver
 from services.runtime.engine.store import Ending, RunStore
 from services.runtime.errors import ClaimLost, DatabaseAway
-from services.runtime.metrics import CLAIMS_LOST, RUN_DURATION, RUNS_ENDED, RUNS_GIVEN_BACK
+from services.runtime.metrics import CLAIMS_LOST, RUNS_GIVEN_BACK
 from services.runtime.routing.state import COMPLETED, FAILED, IN_PROGRESS
 from services.runtime.run_context import RunContext
 
@@ -187,14 +187,6 @@ class Execution:
             log.warning("database away at the end; giving the run back", error=str(error))
             await self._give_back("database_away")
             return
-        self._ended(ended)
-
-    def _ended(self, ended: RunRecord) -> None:
-        RUNS_ENDED.labels(ended.agent, ended.state, ended.stop_reason).inc()
-        RUN_DURATION.labels(ended.agent).observe(
-            ((ended.ended_at or ended.created_at) - ended.created_at).total_seconds()
-        )
-        log.info("run ended", state=ended.state, stop_reason=ended.stop_reason)
         self._publish(ended, "run_ended", None)
 
     async def _pause(self, interrupt: Any) -> None:
@@ -207,7 +199,7 @@ class Execution:
         )
         paused = await self.shared.store.await_input(self.run, asked)
         if paused.state.ended:
-            self._ended(paused)
+            self._publish(paused, "run_ended", None)
             return
         payload = {"state": paused.state, "input_request": {"input_request_id": asked.input_request_id}}
         self._publish(paused, "state_changed", payload)

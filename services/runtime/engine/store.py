@@ -14,12 +14,15 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from services.kit.identity import Caller
+from services.kit.logs import get_logger
 from services.kit.names import ROLE_OPERATOR
 from services.runtime.engine.queries import query
 from services.runtime.engine.quota import CallerQuota
 from services.runtime.engine.records import ActiveRunPolicy, InputRequest, NewRun, RunRecord, RunState
 from services.runtime.errors import ClaimLost, InvalidAnswer, RunEnded, RunNotFound, StaleAnswer, ThreadBusy
+from services.runtime.metrics import RUN_DURATION, RUNS_ENDED
 
+log = get_logger()
 Parameters = Mapping[str, Any]
 # How long the answer to a claim may take before the run counts as one that its owner does not know of.
 STRAY_AFTER_S = 2.0
@@ -114,10 +117,13 @@ class RunStore:
                 f"thread {new.thread_id!r} has an active run; wait for it, cancel it, or ask to queue",
                 metadata={"active_run_id": active[0]},
             )
-        if active and new.active_run_policy is ActiveRunPolicy.CANCEL_ACTIVE:
-            for run_id in active:
-                await connection.execute(query("cancel_run"), {"run_id": run_id})
-        return await self._insert(connection, {**parameters, "owner": None if active else parameters["owner"]})
+        cancelled: list[RunRecord | None] = []
+        if new.active_run_policy is ActiveRunPolicy.CANCEL_ACTIVE:
+            cancelled = [await _one(connection, "cancel_run", {"run_id": run_id}) for run_id in active]
+        created = await self._insert(connection, {**parameters, "owner": None if active else parameters["owner"]})
+        for run in filter(None, cancelled):
+            _noted(run)
+        return created
 
     async def create_pending(self, connection: AsyncConnection[Any], new: NewRun) -> RunRecord:
         """Creates a pending run without a request id, in the caller's transaction.
@@ -191,22 +197,26 @@ class RunStore:
             "stray_after_s": min(STRAY_AFTER_S, self._lease_s / 2),
         }
         async with self._pool.connection() as connection:
-            cursor = await connection.execute(query("take_over"), parameters)
-            found = await cursor.fetchone()
-        return Orphans(*found) if found else Orphans(0, [])
+            cursor = connection.cursor(row_factory=dict_row)
+            await cursor.execute(query("take_over"), parameters)
+            rows = await cursor.fetchall()
+        freed = [RunRecord.of(row) for row in rows if row["run_id"]]
+        return Orphans(rows[0]["orphans"], [_noted(run).run_id for run in freed])
 
     async def expire_questions(self) -> list[str]:
         """Ends the runs whose question was not answered in time; returns their ids."""
-        return await self._ids("expire_questions", {})
+        return [_noted(run).run_id for run in await self._many("expire_questions", {})]
 
     async def cancel_requests(self) -> list[str]:
         """Returns the ids of this replica's runs that have been asked to stop."""
-        return await self._ids("cancel_requests", {"owner": self._owner})
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(query("cancel_requests"), {"owner": self._owner})
+            return [run_id for (run_id,) in await cursor.fetchall()]
 
     async def release(self, run: RunRecord) -> None:
-        """Lets go of a claimed run, for any replica to go on with."""
-        async with self._pool.connection() as connection:
-            await connection.execute(query("release_run"), {"run_id": run.run_id, "epoch": run.epoch})
+        """Lets go of a claimed run, for any replica to go on with, or ends it if it is to be cancelled."""
+        for released in await self._many("release_run", {"run_id": run.run_id, "epoch": run.epoch}):
+            _noted(released)
 
     async def end(self, run: RunRecord, ending: Ending) -> RunRecord:
         """Ends a claimed run. Raises ClaimLost."""
@@ -254,7 +264,7 @@ class RunStore:
         async with self._pool.connection() as connection:
             changed = await _one(connection, "cancel_run", {"run_id": run_id})
         if changed is not None:
-            return changed
+            return _noted(changed)
         run = await self.get(run_id, caller)
         if run.state is not RunState.CANCELLED:
             raise RunEnded(f"run {run_id} has already ended: {run.state}", metadata={"state": run.state})
@@ -277,7 +287,7 @@ class RunStore:
             changed = await _one(connection, name, parameters)
         if changed is None:
             raise ClaimLost(f"run {parameters['run_id']} is no longer claimed at epoch {parameters['epoch']}")
-        return changed
+        return _noted(changed)
 
     async def _many(self, name: str, parameters: Parameters) -> list[RunRecord]:
         async with self._pool.connection() as connection:
@@ -285,17 +295,21 @@ class RunStore:
             await cursor.execute(query(name), parameters)
             return [RunRecord.of(row) for row in await cursor.fetchall()]
 
-    async def _ids(self, name: str, parameters: Parameters) -> list[str]:
-        async with self._pool.connection() as connection:
-            cursor = await connection.execute(query(name), parameters)
-            return [run_id for (run_id,) in await cursor.fetchall()]
-
 
 async def _one(connection: AsyncConnection[Any], name: str, parameters: Parameters) -> RunRecord | None:
     cursor = connection.cursor(row_factory=dict_row)
     await cursor.execute(query(name), parameters)
     row = await cursor.fetchone()
     return RunRecord.of(row) if row else None
+
+
+def _noted(run: RunRecord) -> RunRecord:
+    """Counts and logs a run that has just ended, if it has."""
+    if run.ended_at is not None:
+        RUNS_ENDED.labels(run.agent, run.state, run.stop_reason).inc()
+        RUN_DURATION.labels(run.agent).observe((run.ended_at - run.created_at).total_seconds())
+        log.info("run ended", run_id=run.run_id, state=run.state, stop_reason=run.stop_reason)
+    return run
 
 
 def _visible_to(caller: Caller) -> dict[str, Any]:

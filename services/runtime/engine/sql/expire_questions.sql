@@ -6,4 +6,4 @@ WITH expired AS (
 ), happened AS (
     INSERT INTO run_events (run_id, sequence, kind) SELECT run_id, event_count, 'run_ended' FROM expired
 )
-SELECT run_id::text FROM expired
+SELECT * FROM expired

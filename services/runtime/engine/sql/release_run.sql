@@ -6,7 +6,9 @@ WITH released AS (
         ended_at = CASE WHEN cancel_requested THEN now() END,
         event_count = event_count + cancel_requested::int
     WHERE run_id = %(run_id)s AND epoch = %(epoch)s AND state = 'RUNNING'
-    RETURNING run_id, state, event_count
+    RETURNING *
+), happened AS (
+    INSERT INTO run_events (run_id, sequence, kind)
+    SELECT run_id, event_count, 'run_ended' FROM released WHERE state = 'CANCELLED'
 )
-INSERT INTO run_events (run_id, sequence, kind)
-SELECT run_id, event_count, 'run_ended' FROM released WHERE state = 'CANCELLED'
+SELECT * FROM released

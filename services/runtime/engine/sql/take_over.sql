@@ -24,9 +24,9 @@ WITH alive AS (
         ended_at = CASE WHEN cancel_requested THEN now() END,
         event_count = event_count + cancel_requested::int
     FROM free WHERE runs.run_id = free.run_id
-    RETURNING runs.run_id, runs.state, runs.event_count
+    RETURNING runs.*
 ), happened AS (
     INSERT INTO run_events (run_id, sequence, kind)
     SELECT run_id, event_count, 'run_ended' FROM taken WHERE state = 'CANCELLED'
 )
-SELECT (SELECT count(*) FROM orphans), (SELECT coalesce(array_agg(run_id::text), '{}') FROM taken)
+SELECT found.orphans, taken.* FROM (SELECT count(*) AS orphans FROM orphans) AS found LEFT JOIN taken ON true
