@@ -29,8 +29,9 @@ class RunServiceStub:
     """Runs of agents: create, watch, read back, cancel, resume, and the routing decisions behind them.
 
     Served by the gateway to callers, and by the runtime to the gateway. Every call needs a bearer token in the metadata key
-    `authorization`. A caller sees their own runs; the role `operator` sees all. Errors carry `google.rpc.ErrorInfo` with the
-    domain `signalbox`.
+    `authorization`. A caller sees their own runs; the role `operator` sees all, and any other run is NOT_FOUND. A request that
+    breaks a rule of its fields is INVALID_ARGUMENT, with a `google.rpc.BadRequest` that names them. Errors carry
+    `google.rpc.ErrorInfo` with the domain `signalbox`.
     """
 
     def __init__(self, channel):
@@ -85,19 +86,21 @@ class RunServiceServicer:
     """Runs of agents: create, watch, read back, cancel, resume, and the routing decisions behind them.
 
     Served by the gateway to callers, and by the runtime to the gateway. Every call needs a bearer token in the metadata key
-    `authorization`. A caller sees their own runs; the role `operator` sees all. Errors carry `google.rpc.ErrorInfo` with the
-    domain `signalbox`.
+    `authorization`. A caller sees their own runs; the role `operator` sees all, and any other run is NOT_FOUND. A request that
+    breaks a rule of its fields is INVALID_ARGUMENT, with a `google.rpc.BadRequest` that names them. Errors carry
+    `google.rpc.ErrorInfo` with the domain `signalbox`.
     """
 
     def CreateRun(self, request, context):
-        """Creates a run and returns at once. Idempotent by `request_id`.
+        """Creates a run and returns at once. Idempotent by `request_id`. RESOURCE_EXHAUSTED with a `google.rpc.RetryInfo` when the
+        caller's quota is used up, FAILED_PRECONDITION when the thread is busy and the request says to refuse.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExecuteRun(self, request, context):
-        """Creates a run and streams its events until it ends. Idempotent by `request_id`.
+        """Creates a run and streams its events until it ends or awaits input. Idempotent by `request_id`. Errors of `CreateRun`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -111,7 +114,7 @@ class RunServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetRun(self, request, context):
-        """Returns a run. NOT_FOUND for another caller's.
+        """Returns a run.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -200,8 +203,9 @@ class RunService:
     """Runs of agents: create, watch, read back, cancel, resume, and the routing decisions behind them.
 
     Served by the gateway to callers, and by the runtime to the gateway. Every call needs a bearer token in the metadata key
-    `authorization`. A caller sees their own runs; the role `operator` sees all. Errors carry `google.rpc.ErrorInfo` with the
-    domain `signalbox`.
+    `authorization`. A caller sees their own runs; the role `operator` sees all, and any other run is NOT_FOUND. A request that
+    breaks a rule of its fields is INVALID_ARGUMENT, with a `google.rpc.BadRequest` that names them. Errors carry
+    `google.rpc.ErrorInfo` with the domain `signalbox`.
     """
 
     @staticmethod

@@ -30,8 +30,9 @@ class RunServiceStub:
     """Runs of agents: create, watch, read back, cancel, resume, and the routing decisions behind them.
 
     Served by the gateway to callers, and by the runtime to the gateway. Every call needs a bearer token in the metadata key
-    `authorization`. A caller sees their own runs; the role `operator` sees all. Errors carry `google.rpc.ErrorInfo` with the
-    domain `signalbox`.
+    `authorization`. A caller sees their own runs; the role `operator` sees all, and any other run is NOT_FOUND. A request that
+    breaks a rule of its fields is INVALID_ARGUMENT, with a `google.rpc.BadRequest` that names them. Errors carry
+    `google.rpc.ErrorInfo` with the domain `signalbox`.
     """
 
     @_typing.overload
@@ -39,13 +40,15 @@ class RunServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RunServiceAsyncStub: ...
     CreateRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.CreateRunRequest, _runs_pb2.CreateRunResponse]
-    """Creates a run and returns at once. Idempotent by `request_id`."""
+    """Creates a run and returns at once. Idempotent by `request_id`. RESOURCE_EXHAUSTED with a `google.rpc.RetryInfo` when the
+    caller's quota is used up, FAILED_PRECONDITION when the thread is busy and the request says to refuse.
+    """
     ExecuteRun: _grpc.UnaryStreamMultiCallable[_runs_pb2.ExecuteRunRequest, _runs_pb2.ExecuteRunResponse]
-    """Creates a run and streams its events until it ends. Idempotent by `request_id`."""
+    """Creates a run and streams its events until it ends or awaits input. Idempotent by `request_id`. Errors of `CreateRun`."""
     WatchRun: _grpc.UnaryStreamMultiCallable[_runs_pb2.WatchRunRequest, _runs_pb2.WatchRunResponse]
     """Streams the events of a run after a sequence number, then those to come, until the run ends or awaits input."""
     GetRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.GetRunRequest, _runs_pb2.GetRunResponse]
-    """Returns a run. NOT_FOUND for another caller's."""
+    """Returns a run."""
     ListRuns: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRunsRequest, _runs_pb2.ListRunsResponse]
     """Lists runs, newest first."""
     CancelRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.CancelRunRequest, _runs_pb2.CancelRunResponse]
@@ -60,19 +63,22 @@ class RunServiceAsyncStub(RunServiceStub):
     """Runs of agents: create, watch, read back, cancel, resume, and the routing decisions behind them.
 
     Served by the gateway to callers, and by the runtime to the gateway. Every call needs a bearer token in the metadata key
-    `authorization`. A caller sees their own runs; the role `operator` sees all. Errors carry `google.rpc.ErrorInfo` with the
-    domain `signalbox`.
+    `authorization`. A caller sees their own runs; the role `operator` sees all, and any other run is NOT_FOUND. A request that
+    breaks a rule of its fields is INVALID_ARGUMENT, with a `google.rpc.BadRequest` that names them. Errors carry
+    `google.rpc.ErrorInfo` with the domain `signalbox`.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.CreateRunRequest, _runs_pb2.CreateRunResponse]  # type: ignore[assignment]
-    """Creates a run and returns at once. Idempotent by `request_id`."""
+    """Creates a run and returns at once. Idempotent by `request_id`. RESOURCE_EXHAUSTED with a `google.rpc.RetryInfo` when the
+    caller's quota is used up, FAILED_PRECONDITION when the thread is busy and the request says to refuse.
+    """
     ExecuteRun: _aio.UnaryStreamMultiCallable[_runs_pb2.ExecuteRunRequest, _runs_pb2.ExecuteRunResponse]  # type: ignore[assignment]
-    """Creates a run and streams its events until it ends. Idempotent by `request_id`."""
+    """Creates a run and streams its events until it ends or awaits input. Idempotent by `request_id`. Errors of `CreateRun`."""
     WatchRun: _aio.UnaryStreamMultiCallable[_runs_pb2.WatchRunRequest, _runs_pb2.WatchRunResponse]  # type: ignore[assignment]
     """Streams the events of a run after a sequence number, then those to come, until the run ends or awaits input."""
     GetRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.GetRunRequest, _runs_pb2.GetRunResponse]  # type: ignore[assignment]
-    """Returns a run. NOT_FOUND for another caller's."""
+    """Returns a run."""
     ListRuns: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunsRequest, _runs_pb2.ListRunsResponse]  # type: ignore[assignment]
     """Lists runs, newest first."""
     CancelRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.CancelRunRequest, _runs_pb2.CancelRunResponse]  # type: ignore[assignment]
@@ -86,8 +92,9 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
     """Runs of agents: create, watch, read back, cancel, resume, and the routing decisions behind them.
 
     Served by the gateway to callers, and by the runtime to the gateway. Every call needs a bearer token in the metadata key
-    `authorization`. A caller sees their own runs; the role `operator` sees all. Errors carry `google.rpc.ErrorInfo` with the
-    domain `signalbox`.
+    `authorization`. A caller sees their own runs; the role `operator` sees all, and any other run is NOT_FOUND. A request that
+    breaks a rule of its fields is INVALID_ARGUMENT, with a `google.rpc.BadRequest` that names them. Errors carry
+    `google.rpc.ErrorInfo` with the domain `signalbox`.
     """
 
     @_abc_1.abstractmethod
@@ -96,7 +103,9 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.CreateRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.CreateRunResponse, _abc.Awaitable[_runs_pb2.CreateRunResponse]]:
-        """Creates a run and returns at once. Idempotent by `request_id`."""
+        """Creates a run and returns at once. Idempotent by `request_id`. RESOURCE_EXHAUSTED with a `google.rpc.RetryInfo` when the
+        caller's quota is used up, FAILED_PRECONDITION when the thread is busy and the request says to refuse.
+        """
 
     @_abc_1.abstractmethod
     def ExecuteRun(
@@ -104,7 +113,7 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.ExecuteRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_runs_pb2.ExecuteRunResponse], _abc.AsyncIterator[_runs_pb2.ExecuteRunResponse]]:
-        """Creates a run and streams its events until it ends. Idempotent by `request_id`."""
+        """Creates a run and streams its events until it ends or awaits input. Idempotent by `request_id`. Errors of `CreateRun`."""
 
     @_abc_1.abstractmethod
     def WatchRun(
@@ -120,7 +129,7 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.GetRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.GetRunResponse, _abc.Awaitable[_runs_pb2.GetRunResponse]]:
-        """Returns a run. NOT_FOUND for another caller's."""
+        """Returns a run."""
 
     @_abc_1.abstractmethod
     def ListRuns(

@@ -65,9 +65,9 @@ class ToolExecutorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CallTool(self, request, context):
-        """Calls a tool. Applied at most once per idempotency key: a repeat gets the first result. FAILED_PRECONDITION with reason
-        `STALE_EPOCH` when the run has since been claimed by another replica, or `KEY_REUSED` when the key was used for
-        another call.
+        """Calls a tool. Applied at most once per idempotency key: a repeat gets the first result. A tool that is `read_only` may
+        keep none, and reads again. FAILED_PRECONDITION with reason `STALE_EPOCH` when the run has since been claimed by another
+        replica, or `KEY_REUSED` when the key of a tool that writes was used for another call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

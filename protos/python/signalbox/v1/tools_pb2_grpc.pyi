@@ -40,9 +40,9 @@ class ToolExecutorServiceStub:
     ListTools: _grpc.UnaryUnaryMultiCallable[_tools_pb2.ListToolsRequest, _tools_pb2.ListToolsResponse]
     """Lists the executor's tools."""
     CallTool: _grpc.UnaryUnaryMultiCallable[_tools_pb2.CallToolRequest, _tools_pb2.CallToolResponse]
-    """Calls a tool. Applied at most once per idempotency key: a repeat gets the first result. FAILED_PRECONDITION with reason
-    `STALE_EPOCH` when the run has since been claimed by another replica, or `KEY_REUSED` when the key was used for
-    another call.
+    """Calls a tool. Applied at most once per idempotency key: a repeat gets the first result. A tool that is `read_only` may
+    keep none, and reads again. FAILED_PRECONDITION with reason `STALE_EPOCH` when the run has since been claimed by another
+    replica, or `KEY_REUSED` when the key of a tool that writes was used for another call.
     """
 
 @_typing.type_check_only
@@ -57,9 +57,9 @@ class ToolExecutorServiceAsyncStub(ToolExecutorServiceStub):
     ListTools: _aio.UnaryUnaryMultiCallable[_tools_pb2.ListToolsRequest, _tools_pb2.ListToolsResponse]  # type: ignore[assignment]
     """Lists the executor's tools."""
     CallTool: _aio.UnaryUnaryMultiCallable[_tools_pb2.CallToolRequest, _tools_pb2.CallToolResponse]  # type: ignore[assignment]
-    """Calls a tool. Applied at most once per idempotency key: a repeat gets the first result. FAILED_PRECONDITION with reason
-    `STALE_EPOCH` when the run has since been claimed by another replica, or `KEY_REUSED` when the key was used for
-    another call.
+    """Calls a tool. Applied at most once per idempotency key: a repeat gets the first result. A tool that is `read_only` may
+    keep none, and reads again. FAILED_PRECONDITION with reason `STALE_EPOCH` when the run has since been claimed by another
+    replica, or `KEY_REUSED` when the key of a tool that writes was used for another call.
     """
 
 class ToolExecutorServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -83,9 +83,9 @@ class ToolExecutorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tools_pb2.CallToolRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tools_pb2.CallToolResponse, _abc.Awaitable[_tools_pb2.CallToolResponse]]:
-        """Calls a tool. Applied at most once per idempotency key: a repeat gets the first result. FAILED_PRECONDITION with reason
-        `STALE_EPOCH` when the run has since been claimed by another replica, or `KEY_REUSED` when the key was used for
-        another call.
+        """Calls a tool. Applied at most once per idempotency key: a repeat gets the first result. A tool that is `read_only` may
+        keep none, and reads again. FAILED_PRECONDITION with reason `STALE_EPOCH` when the run has since been claimed by another
+        replica, or `KEY_REUSED` when the key of a tool that writes was used for another call.
         """
 
 def add_ToolExecutorServiceServicer_to_server(servicer: ToolExecutorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
