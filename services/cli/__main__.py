@@ -1,11 +1,29 @@
 """Entry of the `signalbox` command."""
 
-from services.cli.app import app
+import sys
+
+_USAGE = 2
+_INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command."""
+    if any(not _is_text(argument) for argument in sys.argv):
+        print("error: an argument is not UTF-8 text", file=sys.stderr)
+        raise SystemExit(_USAGE)
+    try:
+        from services.cli.app import app  # takes a moment, in which Ctrl-C is one too
+    except KeyboardInterrupt:
+        raise SystemExit(_INTERRUPTED) from None
     app()
+
+
+def _is_text(argument: str) -> bool:
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

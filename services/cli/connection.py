@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from services.cli.local.keys import mint_caller_token
 from services.cli.settings import CliSettings
 from services.kit.names import ROLE_ADMIN, ROLE_OPERATOR
 
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+")  # RFC 6750
 # Who looks at runs when the command is not told: on one's own machine, the operator of it.
 LOCAL_OPERATOR = "operator"
 
@@ -27,7 +29,9 @@ class Identity:
 
     @classmethod
     def of(cls, subject: str | None, *, admin: bool, roles: Iterable[str] = ()) -> Identity:
-        """The identity that a command's options name."""
+        """The identity that a command's options name. Raises CliError when --as names nobody."""
+        if subject is not None and not (subject.strip() and subject.isprintable()):
+            raise CliError(f"--as {subject!r} names no user", hint="give one, such as --as 27", code=ExitCode.USAGE)
         return cls(subject or "", tuple(sorted({*roles, *([ROLE_ADMIN] if admin else [])})))
 
 
@@ -59,11 +63,17 @@ def development_token(endpoint: Endpoint, identity: Identity, *, ttl_s: int = 36
 
 
 def _token(settings: CliSettings, identity: Identity, endpoint: Endpoint | None, address: str) -> str:
-    own = settings.token.get_secret_value()
+    own = settings.token.get_secret_value().strip()
     if own and (identity.subject or identity.roles):
         raise CliError(
             "SIGNALBOX_TOKEN already says who you are",
             hint="leave out --as, --admin and --role, or unset SIGNALBOX_TOKEN",
+            code=ExitCode.USAGE,
+        )
+    if own and not _TOKEN.fullmatch(own):
+        raise CliError(
+            "SIGNALBOX_TOKEN holds no token: it has characters that none has",
+            hint="set it to the token alone, on one line",
             code=ExitCode.USAGE,
         )
     if own:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import sys
 from collections.abc import Coroutine
@@ -21,6 +22,8 @@ from services.cli.local.postgres import EmbeddedPostgresError
 from services.cli.local.processes import ProcessError
 from services.cli.words import printable
 
+_INVISIBLE = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+
 
 @dataclass(frozen=True)
 class Terminal:
@@ -31,12 +34,11 @@ class Terminal:
 
     def json(self, message: Message) -> None:
         """Write a message as JSON with the proto's field names."""
-        self.raw(MessageToJson(message, preserving_proto_field_name=True, ensure_ascii=False) + "\n")
+        self.raw(_json(message) + "\n")
 
     def json_list(self, messages: list[Message]) -> None:
         """Write messages as a JSON array."""
-        texts = [MessageToJson(message, preserving_proto_field_name=True, ensure_ascii=False) for message in messages]
-        self.raw("[" + ",\n".join(texts) + "]\n")
+        self.raw("[" + ",\n".join(map(_json, messages)) + "]\n")
 
     def raw(self, text: str) -> None:
         """Write text as it is, for another program to read."""
@@ -64,8 +66,19 @@ def _status_of(command: Coroutine[Any, Any, ExitCode], terminal: Terminal) -> Ex
     except (ProcessError, EmbeddedPostgresError) as error:
         terminal.error(CliError(str(error), hint="mend what the log above says", code=ExitCode.RUN_FAILED))
         return ExitCode.RUN_FAILED
+    except BrokenPipeError:
+        raise  # whoever reads has enough; nothing is wrong, and nobody is there to be told
+    except OSError as error:
+        terminal.error(CliError(f"can't go on: {error}", hint="mend that and try again", code=ExitCode.USAGE))
+        return ExitCode.USAGE
     except (KeyboardInterrupt, asyncio.CancelledError):
         return ExitCode.INTERRUPTED
+
+
+def _json(message: Message) -> str:
+    text = MessageToJson(message, preserving_proto_field_name=True, ensure_ascii=False)
+    # Printed to a terminal, it must not steer it: JSON itself lets C1 controls and direction marks stand in strings.
+    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 async def _cancelled_by_sigterm(command: Coroutine[Any, Any, ExitCode]) -> ExitCode:

@@ -34,11 +34,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return asyncio.run(_run(options.action, options.policy, options.dsn_env))
     except (_WrongInput, PolicyFileError) as error:
-        _say(f"error: {error}")
+        _complain(f"error: {error}")
     except psycopg.OperationalError as error:
-        _say(f"error: the database of ${options.dsn_env} can't be used: {error}".strip())
+        _complain(f"error: the database of ${options.dsn_env} can't be used: {error}".strip())
     except psycopg.errors.InsufficientPrivilege as error:
-        _say(
+        _complain(
             f"error: the role of ${options.dsn_env} lacks a right: {str(error).splitlines()[0]}. Use the tables' owner "
             "with CREATEROLE, or a superuser; without one, set `hardening: false` in the policy file."
         )
@@ -107,6 +107,10 @@ async def _apply(connection: AsyncConnection[Any], policy: SqlPolicy) -> int:
         _say(f"mended: {difference.problem}")
     _say(f"{policy.database}: {len(done)} differences mended; as the policy promises")
     return OK
+
+
+def _complain(line: str) -> None:
+    print(line, file=sys.stderr)  # noqa: T201 - what `plan` prints is SQL, for a file or another program
 
 
 def _say(line: str) -> None:

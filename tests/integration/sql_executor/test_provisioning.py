@@ -293,7 +293,7 @@ async def test_the_command_says_what_is_wrong_with_its_input(database: str) -> N
         ("verify", "postgresql://127.0.0.1:1/x", {}, "can't be used"),
     ):
         done = _command(action, dsn, **env)
-        assert (done.returncode, words in done.stdout) == (2, True), done
+        assert (done.returncode, done.stdout, words in done.stderr) == (2, "", True), done
         assert "Traceback" not in done.stderr
     done = _command("apply", database, SIGNALBOX_CALLER_SECRET=SECRET)
     assert (done.returncode, "public.devices is not a table of this database" in done.stdout) == (1, True)

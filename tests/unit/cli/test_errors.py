@@ -1,16 +1,24 @@
 """Errors say what happened and what to do, and leave with the right status."""
 
+import errno
+import io
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import grpc
 import pytest
+import typer
 from grpc_status import rpc_status
+from rich.console import Console
+from signalbox.v1 import runs_pb2
 from typer.testing import CliRunner
 
 from services.cli.app import app
 from services.cli.connection import Identity, connect_to
+from services.cli.console import Terminal, run_command
 from services.cli.endpoint import Endpoint, only_one, read_endpoint, write_endpoint
 from services.cli.errors import CliError, from_rpc
 from services.cli.exit_codes import ExitCode
@@ -164,6 +172,82 @@ def test_ones_own_token_and_another_name_contradict_each_other(
     status, output = invoke("ask", "hello", "--as", "27")
     assert status == ExitCode.USAGE
     assert "already says who you are" in output
+
+
+@pytest.mark.parametrize("token", ["a\nb", "t\u00f6ken", "a b", "\x1b"])
+def test_a_token_that_is_none_is_refused_before_it_is_sent(
+    runtime_dir: Path, monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    endpoint(runtime_dir)
+    monkeypatch.setenv("SIGNALBOX_TOKEN", token)
+    status, output = invoke("runs")
+    assert status == ExitCode.USAGE
+    assert "SIGNALBOX_TOKEN" in output
+    assert token not in output
+
+
+def test_the_line_end_after_a_token_from_a_file_is_no_part_of_it(
+    runtime_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint(runtime_dir)
+    monkeypatch.setenv("SIGNALBOX_TOKEN", " abc\n")
+    assert connect_to(CliSettings(), Identity()).token == "abc"
+
+
+@pytest.mark.parametrize("command", [("ask", "hello"), ("runs",), ("show", "x"), ("token",)])
+@pytest.mark.parametrize("name", ["", " ", "27\n31"])
+def test_a_user_without_a_name_is_not_taken_for_the_operator(
+    runtime_dir: Path, command: tuple[str, ...], name: str
+) -> None:
+    """As in `--as "$USER_ID"`, where nothing set it."""
+    endpoint(runtime_dir)
+    status, output = invoke(*command, "--as", name)
+    assert status == ExitCode.USAGE
+    assert "--as" in output
+
+
+def test_an_argument_that_is_no_text_is_said_to_be_none(runtime_dir: Path) -> None:
+    done = run_cli(runtime_dir, "ask", b"caf\xe9", "--as", "27")
+    assert (done.returncode, done.stdout) == (ExitCode.USAGE, b"")
+    assert b"UTF-8" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_full_disk_is_said_to_be_full(runtime_dir: Path) -> None:
+    async def write() -> ExitCode:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(typer.Exit) as ended:
+        run_command(write(), Terminal(err=(err := Console(record=True, file=io.StringIO()))))
+    assert ended.value.exit_code == ExitCode.USAGE
+    assert "No space left on device" in err.export_text()
+    assert not runtime_dir.exists()
+
+
+def test_json_says_the_same_and_cannot_speak_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "\x9b2Jred \x1b]0;title\x07 \u202etxt.exe \u00fc \u5f20"
+    Terminal().json(runs_pb2.Run(error=hostile))
+    Terminal().json_list([runs_pb2.Run(error=hostile)])
+    shown = capsys.readouterr().out
+    assert shown.replace("\n", "").isprintable()
+    assert "\u00fc \u5f20" in shown
+    one, _, several = shown.partition("}\n[")
+    assert json.loads(one + "}")["error"] == json.loads("[" + several)[0]["error"] == hostile
+
+
+def test_what_is_wrong_with_a_policy_file_does_not_go_where_sql_goes(runtime_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("tables: [")
+    done = run_cli(runtime_dir, "sql-policy", "plan", "--policy", str(tmp_path / "policy.yaml"))
+    assert (done.returncode, done.stdout) == (ExitCode.USAGE, b"")
+    assert b"is not YAML" in done.stderr
+
+
+def run_cli(runtime_dir: Path, *arguments: str | bytes) -> subprocess.CompletedProcess[bytes]:
+    """The command as a process of its own."""
+    environment = {**os.environ, "SIGNALBOX_RUNTIME_DIR": str(runtime_dir), "PYTHONUTF8": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "services.cli", *arguments], env=environment, capture_output=True, timeout=120
+    )
 
 
 @pytest.mark.parametrize(
