@@ -21,7 +21,7 @@ import pytest_asyncio
 from examples.harbour import repository as portal
 from services.cli.local.processes import TETHER
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 COMMAND = (sys.executable, "-m", "services.cli")
 # A platform ends with the tests that started it, also when they are killed.
 TETHERED = (sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), "--")
