@@ -21,6 +21,7 @@ from services.runtime.routing.state import Budget
 NAME = "data_chat"
 VERSION = "1"
 TURN_ANSWER_LENGTH = 1000
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def make_graph(nodes: DataChatNodes, policy: DataChatPolicy) -> AgentGraph:
@@ -71,18 +72,27 @@ class DataChat:
 
 
 def as_csv(table: table_pb2.Table) -> str:
-    """Returns a table as RFC 4180 CSV with a header line; NULL is an empty field."""
+    """Returns a table as RFC 4180 CSV with a header line; NULL is an empty field.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe in front, by which it is shown as text.
+    """
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(column.name for column in table.columns)
+    writer.writerow(_as_text(column.name) for column in table.columns)
     for row in table.rows:
-        writer.writerow(_plain(cell) for cell in row.values)
+        writer.writerow(_plain(cell, column.type) for cell, column in zip(row.values, table.columns, strict=True))
     return text.getvalue()
 
 
-def _plain(cell: table_pb2.Cell) -> object:
+def _plain(cell: table_pb2.Cell, kind: table_pb2.ColumnType) -> object:
     field = cell.WhichOneof("value")
+    if field == "text_value" and kind != table_pb2.COLUMN_TYPE_NUMERIC:
+        return _as_text(cell.text_value)
     return getattr(cell, field) if field else None
+
+
+def _as_text(text: str) -> str:
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 
 def _turn(asked: bytes, answered: bytes) -> Turn:
