@@ -14,9 +14,11 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from signalbox.v1 import evaluator_pb2, sast_pb2
 
 from services.kit.errors import error_detail
+from services.kit.telemetry import tracer
 from services.kit.identity import generate_keypair
 from tests.fixtures.scripted_model import Reply
 from tests.integration.evaluator.conftest import CODE, MODEL, Bench, claim, critique, investigation
@@ -241,10 +243,13 @@ async def test_bad_requests(bench: Bench) -> None:
 
 
 @pytest.fixture
-def spans(bench: Bench) -> Iterator[InMemorySpanExporter]:
+def spans(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     assert bench
     provider = trace.get_tracer_provider()
     assert isinstance(provider, TracerProvider)
+    # Without an endpoint to send them to, the service records no spans.
+    recording = tracer()
+    monkeypatch.setattr(getattr(recording, "_tracer", recording), "sampler", ALWAYS_ON)
     exporter = InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     yield exporter
