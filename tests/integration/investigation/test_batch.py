@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -150,9 +151,23 @@ async def test_a_refused_caller_ends_the_batch_at_once() -> None:
     assert "goes on where it was" in raised.value.hint
 
 
+def _from_the_first_refusal_on(platform: FakePlatform) -> Callable[[], float]:
+    """A clock that stands until somebody was refused: on a slow machine calls would not be too many otherwise."""
+    begun: list[float] = []
+
+    def clock() -> float:
+        if not platform.refused:
+            return 0.0
+        begun[:] = begun or [time.monotonic()]
+        return time.monotonic() - begun[0]
+
+    return clock
+
+
 async def test_a_platform_that_asks_for_patience_is_given_it() -> None:
     async with serving(FakePlatform()) as at:
-        at.platform.quota = Quotas(Quota(requests_per_minute=1500, burst=20, concurrent_streams=256))
+        quota = Quota(requests_per_minute=6000, burst=20, concurrent_streams=256)
+        at.platform.quota = Quotas(quota, clock=_from_the_first_refusal_on(at.platform))
         policy = BatchPolicy(concurrency=32)
         outcomes = await Batch(at.gateway, SOURCE, policy, Recorder(), investigation_input).run(findings(120))
     assert at.platform.refused
