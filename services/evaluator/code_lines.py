@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
-from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, Punctuation, String, _TokenType
+from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, Punctuation, String, Text, _TokenType
 
 from services.evaluator.languages import Family, MakeLexer, is_a, language_of
 
@@ -25,6 +25,9 @@ _NAME, _BRACKETS, _DOCSTRING = 1, 2, 4
 _LEADING_STAR = re.compile(r"\s*\*(?:\s|$)")
 _STRING_START = re.compile(r"\s*[bfru]{0,2}['\"]", re.IGNORECASE)
 _WORD = re.compile(r"\w")
+# Directives for editors and for who reads the compiler's output.
+_IDLE_DIRECTIVE = re.compile(r"^\s*#\s*(region|endregion|pragma|warning|error)\b|__END__", re.MULTILINE)
+_IDLE_PUNCTUATION = {Family.PYTHON: frozenset("()[],;+*%"), Family.BRACES: frozenset("();+")}
 _TRIPLE_QUOTES = ('"""', "'''")
 _CODE_TOKENS = (Name, Keyword, Literal, Number, Operator, Punctuation)
 
@@ -164,6 +167,9 @@ def _lex(family: Family, make_lexer: MakeLexer | None, text: str) -> _Reading:
     depth = 0
     for start, kind, value in make_lexer().get_tokens_unprocessed(text):
         standing, traits = _traits(kind)
+        if family is Family.OTHER and is_a(kind, Text):
+            # To lexers of shells and makefiles, what is run is plain text.
+            standing = _CODE
         if traits & _BRACKETS:
             depth = max(0, depth + sum(map(value.count, "([{")) - sum(map(value.count, ")]}")))
         if traits & _DOCSTRING and not (depth and family is Family.PYTHON):
@@ -171,10 +177,12 @@ def _lex(family: Family, make_lexer: MakeLexer | None, text: str) -> _Reading:
             standing = _INERT
         if traits & _NAME:
             names.append((start, value))
-        if standing:
+        if standing and not (kind is Comment.Preproc and _is_idle(text, start, start + len(value))):
             classes[start : start + len(value)] = bytes([standing]) * len(value)
     if family is Family.PYTHON:
         _silence_bare_strings(text, classes)
+    if family in _IDLE_PUNCTUATION:
+        _silence_idle_statements(text, classes, family)
     return _Reading(classes, tuple(names))
 
 
@@ -188,6 +196,11 @@ def _traits(kind: _TokenType) -> tuple[int, int]:
     named = _NAME if is_a(kind, Name) and not is_a(kind, Name.Builtin) else 0
     brackets = _BRACKETS if is_a(kind, Punctuation) or is_a(kind, Operator) else 0
     return (_CODE if any(is_a(kind, code) for code in _CODE_TOKENS) else _INERT), named | brackets
+
+
+def _is_idle(text: str, start: int, end: int) -> bool:
+    """Tells whether a part of a directive belongs to one that changes nothing of the program."""
+    return _IDLE_DIRECTIVE.search(text, text.rfind("\n", 0, start) + 1, end) is not None
 
 
 def _silence_bare_strings(text: str, classes: bytearray) -> None:
@@ -205,6 +218,25 @@ def _silence_bare_strings(text: str, classes: bytearray) -> None:
         depth = max(0, depth + sum(map(structure.count, "([{")) - sum(map(structure.count, ")]}")))
         continued = line.rstrip("\r\n").endswith("\\")
         offset += len(line)
+
+
+def _silence_idle_statements(text: str, classes: bytearray, family: Family) -> None:
+    """Makes statements inert that are made of strings and punctuation: they run, and do nothing."""
+    depth = offset = start = 0
+    opening, closing = ("([{", ")]}") if family is Family.PYTHON else ("([", ")]")
+    for line in text.splitlines(keepends=True):
+        structure = "".join(text[at] for at in range(offset, offset + len(line)) if classes[at] == _CODE)
+        depth = max(0, depth + sum(map(structure.count, opening)) - sum(map(structure.count, closing)))
+        offset += len(line)
+        goes_on = depth or line.rstrip("\r\n").endswith("\\") or classes[offset - 1] == _STRING
+        if goes_on and offset < len(text):
+            continue
+        statement = range(start, offset)
+        code = {text[at] for at in statement if classes[at] == _CODE and not text[at].isspace()}
+        ends = family is Family.PYTHON or ";" in code
+        if ends and not depth and code <= _IDLE_PUNCTUATION[family] and _STRING in classes[start:offset]:
+            classes[start:offset] = bytes(len(statement))
+        start = offset
 
 
 def _lex_unknown(text: str) -> _Reading:

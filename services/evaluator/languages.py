@@ -11,6 +11,8 @@ from typing import Any
 
 from pygments.lexer import Lexer
 from pygments.lexers import find_lexer_class_for_filename
+from pygments.lexers.perl import PerlLexer
+from pygments.lexers.r import SLexer
 from pygments.lexers.templates import HtmlDjangoLexer
 from pygments.token import Comment, _TokenType
 
@@ -41,6 +43,8 @@ _TEMPLATES = frozenset({".html", ".htm", ".xhtml", ".jinja", ".jinja2", ".j2", "
 _PROSE = frozenset(
     {".md", ".markdown", ".rst", ".txt", ".adoc", ".asciidoc", ".org", ".tex", ".log", ".diff", ".patch"}
 )
+# Endings that several languages claim: the one that is meant far more often.
+_CONTESTED = {".pl": PerlLexer, ".pm": PerlLexer, ".t": PerlLexer, ".r": SLexer}
 _PYTHON = frozenset({"Python", "Cython", "Python 2.x", "Starlark"})
 
 
@@ -57,7 +61,7 @@ def _language(name: str, suffix: str) -> Language:
         return Language(Family.PROSE, None)
     if suffix in _TEMPLATES:
         return Language(Family.MARKUP, HtmlDjangoLexer)
-    found = find_lexer_class_for_filename(name)
+    found = _CONTESTED.get(suffix) or find_lexer_class_for_filename(name)
     return Language(_family(found()), found) if found else Language(Family.OTHER, None)
 
 
