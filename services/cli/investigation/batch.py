@@ -151,9 +151,11 @@ class Batch:
         return run.state == runs_pb2.RUN_STATE_FAILED and self._policy.rerun_failed
 
     async def _create(self, finding: sast_pb2.Finding, attempt: int) -> runs_pb2.Run:
+        asked = self._make_input(finding, self._source)
+        # What one agent made of a finding is no answer to what another is asked.
+        label = f"{asked.WhichOneof('agent')} {self._policy.label}"
         request = runs_pb2.CreateRunRequest(
-            input=self._make_input(finding, self._source),
-            request_id=request_id(self._source, finding, label=self._policy.label, attempt=attempt),
+            input=asked, request_id=request_id(self._source, finding, label=label, attempt=attempt)
         )
         creating = asyncio.ensure_future(self._gateway.create(request))
         self._creating.add(creating)
