@@ -10,6 +10,7 @@ SignalboxError
 ├── ThreadExists                the id of a new thread is taken
 ├── ThreadBusy                  the thread has an active run
 ├── RunQuotaExceeded: TooManyRunsAtOnce, TooManyRunsStarted
+├── RequestIdReused             the request id was used for another run
 ├── StaleAnswer                 the answer is not for the question that the run asks now
 ├── InvalidAnswer               the answer is none of the options
 ├── Draining                    this replica takes no new runs
@@ -102,6 +103,13 @@ class TooManyRunsStarted(RunQuotaExceeded):
     """A caller has started too many runs within a minute."""
 
     reason = "TOO_MANY_RUNS_STARTED"
+
+
+class RequestIdReused(SignalboxError):
+    """The caller has used the request id for something else."""
+
+    reason = "REQUEST_ID_REUSED"
+    code = grpc.StatusCode.FAILED_PRECONDITION
 
 
 class StaleAnswer(SignalboxError):

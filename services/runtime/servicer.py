@@ -155,7 +155,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
             agent=name,
             graph_version=agent.graph.version,
             caller=caller,
-            input=request.input.SerializeToString(),
+            input=request.input.SerializeToString(deterministic=True),
             budget=_budget(request.budget, agent.budget),
             correlation_id=request.correlation_id,
             thread_id=request.thread_id or None,

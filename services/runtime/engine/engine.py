@@ -58,7 +58,7 @@ class Engine:
             await asyncio.gather(*loops, return_exceptions=True)
 
     async def create(self, new: NewRun) -> tuple[RunRecord, bool]:
-        """Creates a run and starts it here when there is room. Raises Draining, ThreadBusy."""
+        """Creates a run and starts it here when there is room. Raises what `RunStore.create` does, and Draining."""
         if self._draining:
             raise Draining("this replica takes no new runs; ask another")
         # Shielded: the caller may go away between the claim and its answer, and the run would have nobody.

@@ -19,7 +19,15 @@ from services.kit.names import ROLE_OPERATOR
 from services.runtime.engine.queries import query
 from services.runtime.engine.quota import CallerQuota
 from services.runtime.engine.records import ActiveRunPolicy, InputRequest, NewRun, RunRecord, RunState
-from services.runtime.errors import ClaimLost, InvalidAnswer, RunEnded, RunNotFound, StaleAnswer, ThreadBusy
+from services.runtime.errors import (
+    ClaimLost,
+    InvalidAnswer,
+    RequestIdReused,
+    RunEnded,
+    RunNotFound,
+    StaleAnswer,
+    ThreadBusy,
+)
 from services.runtime.metrics import RUN_DURATION, RUNS_ENDED
 
 log = get_logger()
@@ -60,8 +68,8 @@ class RunStore:
     async def create(self, new: NewRun, *, claim: bool) -> tuple[RunRecord, bool]:
         """Creates a run, claimed by this replica if asked and possible; returns it, and whether it is new.
 
-        Raises ThreadBusy when the thread has an active run and the policy is to refuse, TooManyRunsAtOnce,
-        TooManyRunsStarted.
+        Raises ThreadBusy when the thread has an active run and the policy is to refuse, RequestIdReused,
+        TooManyRunsAtOnce, TooManyRunsStarted.
         """
         parameters = self._parameters_of(new, claim=claim)
         async with self._pool.connection() as connection:
@@ -139,6 +147,11 @@ class RunStore:
         found = await _one(connection, "find_request", parameters)
         if found is None:
             raise RunNotFound("the run of this request has been removed")
+        if (found.agent, found.input, found.thread_id) != (new.agent, new.input, new.thread_id):
+            raise RequestIdReused(
+                f"request id {new.request_id!r} was used with another input or thread; use a new one",
+                metadata={"run_id": found.run_id},
+            )
         return found
 
     async def get(self, run_id: str, caller: Caller) -> RunRecord:
