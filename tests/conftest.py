@@ -21,14 +21,22 @@ _TERMINAL = (
 # How much harm the chaos tests do is chosen by these; where certificates are is the machine's own business.
 _KEPT = ("SIGNALBOX_CHAOS_", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH")
 
+# Nobody's own configuration of git, which may sign, run hooks or copy templates; and a checkout may be another user's.
+_GIT = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "safe.directory",
+    "GIT_CONFIG_VALUE_0": "*",
+}
+
 
 def _forget_the_machine() -> None:
     for name in list(os.environ):
         steers = name.startswith(_STEERING) or name.upper() in _PROXIES or name in _TERMINAL
         if steers and not name.startswith(_KEPT):
             del os.environ[name]
-    # Nobody's own configuration: hooks, signatures, templates.
-    os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    os.environ |= _GIT
 
 
 _forget_the_machine()
