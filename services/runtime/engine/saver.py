@@ -30,12 +30,14 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from psycopg_pool import AsyncConnectionPool
 
+from services.kit.logs import get_logger
 from services.runtime.engine.changes import Stored, pack_changes, pack_writes
 from services.runtime.engine.claim import Claim, StepWritten, step_rows
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.queries import query
-from services.runtime.errors import ClaimLost
+from services.runtime.errors import ClaimLost, DatabaseAway
 
+log = get_logger()
 # A task's writes wait this long for their step's checkpoint, to share its transaction. A task whose siblings are slow
 # is written ahead of them.
 WRITES_WAIT_S = 0.02
@@ -177,7 +179,11 @@ class RunSaver(AsyncPostgresSaver):
 
     async def _flush(self, thread_id: str, namespace: str, checkpoint_id: str) -> None:
         if rows := self._waiting.pop((thread_id, namespace, checkpoint_id), []):
-            await self._write_ahead(thread_id, namespace, checkpoint_id, rows)
+            try:
+                await self._write_ahead(thread_id, namespace, checkpoint_id, rows)
+            except (ClaimLost, DatabaseAway) as error:
+                # Nobody waits for this; the step's checkpoint, which is waited for, fares no better or makes up for it.
+                log.warning("writes not saved ahead of their step", error=str(error))
 
     async def _write_ahead(self, thread_id: str, namespace: str, checkpoint_id: str, rows: list[WriteRow]) -> None:
         parameters = {

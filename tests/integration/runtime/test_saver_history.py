@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -9,7 +11,9 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from psycopg_pool import AsyncConnectionPool
+from structlog.testing import capture_logs
 
+from services.runtime.engine.claim import Claim
 from services.runtime.engine.saver import RunSaver
 from services.runtime.engine.serde import make_serde
 from services.runtime.routing.state import append
@@ -95,6 +99,20 @@ async def test_the_last_checkpoint_reads_as_before_and_can_be_gone_on_from(saver
     values = (await graph.aget_state(THREAD)).values
     assert values["messages"][: len(before[last]["messages"])] == before[last]["messages"]
     assert len(values["messages"]) == len(before[last]["messages"]) + 7
+
+
+async def test_writes_that_come_too_late_are_nobodys_error(platform_pool: Pool) -> None:
+    met: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: met.append(context))
+    with capture_logs() as logs:
+        saver = RunSaver(platform_pool, make_serde(), claim=Claim("00000000-0000-7000-8000-000000000001", 1))
+        place: RunnableConfig = {"configurable": {"thread_id": "thread", "checkpoint_ns": "", "checkpoint_id": "1"}}
+        await saver.aput_writes(place, [("left", 1)], "task")
+        async with asyncio.timeout(20):
+            while not met and not logs:
+                await asyncio.sleep(0.01)
+                gc.collect()  # when asyncio tells of what nobody looked at
+    assert (met, [line["event"] for line in logs]) == ([], ["writes not saved ahead of their step"])
 
 
 async def test_a_step_stores_what_it_added_also_in_a_process_that_did_not_begin_the_run(
