@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,17 +141,21 @@ class Git:
         timeout_s: float,
     ) -> GitOutcome:
         """Runs git to its end, and kills it when time is up or the caller goes away. Raises TimeoutError."""
-        process = await asyncio.create_subprocess_exec(
-            *self.command(git_dir, arguments),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(environment or self.environment()),
-            cwd=str(self._home),
-            start_new_session=True,
-        )
+        # From a file: uvloop raises RuntimeError when it writes to a pipe whose process has ended by then.
+        with tempfile.TemporaryFile() as given:
+            given.write(stdin)
+            given.seek(0)
+            process = await asyncio.create_subprocess_exec(
+                *self.command(git_dir, arguments),
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(environment or self.environment()),
+                cwd=str(self._home),
+                start_new_session=True,
+            )
         try:
-            stdout, stderr = await asyncio.wait_for(process.communicate(stdin), timeout_s)
+            stdout, stderr = await asyncio.wait_for(process.communicate(), timeout_s)
         finally:
             end(process)
         return GitOutcome(process.returncode or 0, stdout, stderr[-_STDERR_BYTES:].decode(errors="replace"))
