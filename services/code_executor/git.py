@@ -29,6 +29,7 @@ _CONFIG = """\
 \tfsmonitor = false
 \tattributesFile = /dev/null
 \texcludesFile = /dev/null
+\tcommitGraph = false
 \taskPass = true
 \tsshCommand = false
 [protocol]

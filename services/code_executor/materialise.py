@@ -7,11 +7,12 @@ written: no symbolic link, no submodule, no name that could lead out of the fold
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -38,8 +39,6 @@ _FORBIDDEN = frozenset({b"", b".", b"..", b".git"})
 _MAX_DEPTH = 200
 _MAX_LINK_BYTES = 4096
 _READ_BYTES = 256 * 1024
-# Object ids asked for at once; their length together stays below what a pipe holds, so neither side waits for ever.
-_AT_ONCE = 256
 
 
 def materialise(git: Git, objects: Objects, commit: str, target: Path, limits: Limits) -> list[Entry]:
@@ -53,9 +52,8 @@ def materialise(git: Git, objects: Objects, commit: str, target: Path, limits: L
     written = {entry.raw: entry for entry in entries}
     with _process(git, objects, ["cat-file", "--batch"], limits) as process:
         writer = _Writer(target)
-        for start in range(0, len(wanted), _AT_ONCE):
-            for entry, content in _contents(process, wanted[start : start + _AT_ONCE]):
-                written[entry.raw] = writer.keep(entry, content)
+        for entry, content in _contents(process, wanted):
+            written[entry.raw] = writer.keep(entry, content)
     return list(written.values())
 
 
@@ -135,19 +133,22 @@ def _unique(entries: Iterator[Entry]) -> list[Entry]:
 
 
 def _contents(process: subprocess.Popen[bytes], entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes]]:
-    try:
-        _in(process).write(b"".join(entry.blob.encode() + b"\n" for entry in entries))
-        _in(process).flush()
-    except BrokenPipeError as error:
-        raise RepositoryBroken("repository_unreadable", "git stopped reading the commit") from error
+    """Yields every entry's content, checked against its id: a forged object may hold anything, and be of any length."""
+    # Asked for aside, so that git comes to an end by itself and nobody waits for bytes that it does not have.
+    threading.Thread(target=_ask, args=(_in(process), entries), daemon=True).start()
     for entry in entries:
         header = _out(process).readline().split()
-        if len(header) != 3 or header[1] != b"blob":
+        if len(header) != 3 or header[1] != b"blob" or not header[2].isdigit() or int(header[2]) != entry.size_bytes:
             raise RepositoryBroken("repository_unreadable", f"the repository lacks the content of {entry.path!r}")
-        content = _out(process).read(int(header[2]) + 1)
-        if len(content) != int(header[2]) + 1:
-            raise RepositoryBroken("repository_unreadable", "git stopped in the middle of a file")
-        yield entry, content[:-1]
+        content = _out(process).read(entry.size_bytes + 1)[:-1]
+        if hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest() != entry.blob:
+            raise RepositoryBroken("repository_unreadable", f"the content of {entry.path!r} is not what was committed")
+        yield entry, content
+
+
+def _ask(stdin: IO[bytes], entries: Sequence[Entry]) -> None:
+    with suppress(BrokenPipeError), stdin:
+        stdin.writelines(entry.blob.encode() + b"\n" for entry in entries)
 
 
 class _Writer:

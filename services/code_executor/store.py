@@ -9,6 +9,7 @@ one holds it alone. So nothing in use is ever evicted, and what a crash leaves h
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import tempfile
@@ -31,6 +32,7 @@ SNAPSHOTS = "snapshots"
 _KINDS = (REPOSITORIES, SNAPSHOTS)
 _ENTRY = "entry.json"
 _ATTEMPTS = 5
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 # Fills a folder and returns its size in bytes.
 Build = Callable[[Path], Awaitable[int]]
@@ -134,8 +136,11 @@ class Store:
         try:
             _write_entry(partial, await build(partial))
             partial.rename(self._root / kind / key)
-        except BaseException:
+        except BaseException as error:
             await asyncio.to_thread(shutil.rmtree, partial, ignore_errors=True)
+            if isinstance(error, OSError) and error.errno in _FULL:
+                log.warning("cache full", kind=kind, key=key, error=str(error))
+                raise SourceFailed("cache_full", "the cache's disk is full; try again later", retryable=True) from error
             raise
 
     def _evict(self, keep: tuple[str, str] | None = None) -> None:
