@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import Field, SecretStr
 
+from services.kit.dsn import Dsn
 from services.kit.settings import ServiceSettings
 from services.runtime.engine.retention import RetentionPolicy
 
@@ -13,7 +14,7 @@ from services.runtime.engine.retention import RetentionPolicy
 class MigrationSettings(ServiceSettings):
     """What a migration needs."""
 
-    database_dsn: SecretStr = Field(description="Platform database, postgresql://user:password@host:port/database.")
+    database_dsn: Dsn = Field(description="Platform database, postgresql://user:password@host:port/database.")
 
 
 class RuntimeSettings(MigrationSettings):
@@ -23,7 +24,7 @@ class RuntimeSettings(MigrationSettings):
     database_prepare: bool = Field(
         True, description="Prepare statements; turn off behind a pooler in transaction mode such as pgbouncer."
     )
-    liveness_dsn: SecretStr | None = Field(
+    liveness_dsn: Dsn | None = Field(
         None,
         description="Connection for the liveness lock, past any pooler; default: database_dsn.",
     )

@@ -19,7 +19,7 @@ from psycopg_pool import AsyncConnectionPool
 from services.sql_executor.embeddings import EmbeddingsClient, EmbeddingsUnavailable
 from services.sql_executor.example_file import ExampleFileError, read_example_file
 from services.sql_executor.examples import ExampleStore, ExampleStoreError
-from services.sql_executor.settings import ExampleLoadingSettings, environment_value
+from services.sql_executor.settings import ExampleLoadingSettings, environment_dsn
 
 OK, WRONG_INPUT = 0, 2
 ROLE_EXISTS = "SELECT FROM pg_roles WHERE rolname = %s"
@@ -33,7 +33,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--reader", metavar="ROLE", help="role that looks examples up; made when missing")
     options = parser.parse_args(arguments)
     try:
-        asyncio.run(_load(options.file, environment_value(options.dsn_env), options.reader))
+        dsn = environment_dsn(options.dsn_env)
+    except ValueError as error:
+        parser.error(str(error))
+    try:
+        asyncio.run(_load(options.file, dsn, options.reader))
     except (ExampleFileError, ExampleStoreError, EmbeddingsUnavailable, psycopg.Error) as error:
         sys.stderr.write(f"error: {error}\n")
         return WRONG_INPUT

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from services.kit.dsn import Dsn, check_dsn
 from services.kit.settings import ENV_PREFIX, ServiceSettings
 from services.sql_executor.callers import MIN_SECRET_LENGTH
 
@@ -15,7 +16,7 @@ from services.sql_executor.callers import MIN_SECRET_LENGTH
 class SqlExecutorSettings(ServiceSettings):
     """Settings of the SQL executor."""
 
-    database_dsn: SecretStr = Field(description="DSN of the user's database, as the policy's reader role.")
+    database_dsn: Dsn = Field(description="DSN of the user's database, as the policy's reader role.")
     sql_policy: Path = Field(description="Policy file (YAML): tables, owners, restrictions and limits.")
     caller_secret: SecretStr = Field(
         min_length=MIN_SECRET_LENGTH,
@@ -25,7 +26,7 @@ class SqlExecutorSettings(ServiceSettings):
     pool_min_size: int = Field(1, ge=0, le=100, description="Connections kept open to the user's database.")
     pool_max_size: int = Field(8, ge=1, le=100, description="Most connections to the user's database at once.")
     pool_wait_s: float = Field(5.0, gt=0, le=60, description="Longest that a query waits for a connection.")
-    examples_dsn: SecretStr = Field(
+    examples_dsn: Dsn = Field(
         SecretStr(""), description="DSN of the few-shot store, as a role that may read it; empty: no such tool."
     )
     embeddings_base_url: str = Field(
@@ -72,6 +73,12 @@ class ExampleLoadingSettings(BaseSettings):
         return self.reader_password.get_secret_value() if self.reader_password else None
 
 
-def environment_value(name: str) -> str:
-    """Return an environment variable that a command's argument names; empty when it is not set."""
-    return os.environ.get(name, "")
+def environment_dsn(name: str) -> str:
+    """Return the DSN in an environment variable that a command's argument names. Raises ValueError."""
+    dsn = os.environ.get(name, "")
+    if not dsn:
+        raise ValueError(f"the environment variable {name} is not set; it must hold a DSN")
+    try:
+        return check_dsn(SecretStr(dsn)).get_secret_value()
+    except ValueError as error:
+        raise ValueError(f"what is in {name} {error}") from error

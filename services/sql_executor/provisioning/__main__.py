@@ -19,7 +19,7 @@ from services.sql_executor.callers import MIN_SECRET_LENGTH
 from services.sql_executor.errors import PolicyFileError
 from services.sql_executor.policy import SqlPolicy, load_policy
 from services.sql_executor.provisioning import Difference, NotApplied, apply, compare
-from services.sql_executor.settings import ProvisioningSettings, environment_value
+from services.sql_executor.settings import ProvisioningSettings, environment_dsn
 
 OK, NOT_AS_PROMISED, WRONG_INPUT = 0, 1, 2
 
@@ -57,9 +57,10 @@ def _parser() -> argparse.ArgumentParser:
 
 async def _run(action: str, policy_file: Path, dsn_env: str) -> int:
     policy = load_policy(policy_file)
-    dsn = environment_value(dsn_env)
-    if not dsn:
-        raise _WrongInput(f"the environment variable {dsn_env} is not set; it must hold the DSN of {policy.database}")
+    try:
+        dsn = environment_dsn(dsn_env)
+    except ValueError as error:
+        raise _WrongInput(str(error)) from error
     async with await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=10) as connection:
         if action == "apply":
             return await _apply(connection, policy)
