@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,16 @@ def test_the_image_runs_as_nobody_without_a_shell() -> None:
     environment = only(stage, "ENV")
     assert "PYTHONDONTWRITEBYTECODE=1" in environment
     assert "PYTHONUNBUFFERED=1" in environment
+
+
+def test_a_user_that_the_image_does_not_know_has_a_name() -> None:
+    """Asks for it as the migration does, in the image's environment and without the machine's list of users."""
+    environment = dict(entry.split("=", 1) for entry in shlex.split(only(final_stage(), "ENV")))
+    nameless = "import getpass, pwd; pwd.getpwuid = {}.__getitem__; print(getpass.getuser())"
+    ran = subprocess.run(
+        [sys.executable, "-c", nameless], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (0, "signalbox\n"), ran.stderr
 
 
 def test_the_launcher_runs_the_service_as_its_main_module(tmp_path: Path) -> None:
