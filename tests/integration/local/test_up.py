@@ -103,6 +103,12 @@ def ready_files(up: Up) -> list[dict[str, str]]:
     return [json.loads(path.read_text()) for path in (up.runtime_dir / "up").glob("*.ready.json")]
 
 
+async def runs(up: Up) -> set[str]:
+    """Every run that there is; those of earlier tests may still be under way."""
+    listed = json.loads((await up.run("runs", "--json", "--limit", "1000")).out)
+    return {run["run_id"] for run in listed}
+
+
 async def all_gone(pids: list[int]) -> None:
     async with asyncio.timeout(120):
         while any(lives(pid) for pid in pids):  # noqa: ASYNC110 - their end has no event here
@@ -156,11 +162,11 @@ async def test_rows_are_written_as_csv(up: Up, tmp_path: Path) -> None:
 
 
 async def test_a_file_that_cannot_be_written_is_told_before_anything_is_asked(up: Up, tmp_path: Path) -> None:
-    before = json.loads((await up.run("runs", "--json", "--limit", "1000")).out)
+    before = await runs(up)
     result = await up.run("ask", QUESTION, "--as", "27", "--csv", str(tmp_path / "no" / "rows.csv"))
     assert result.status == 2
     assert "there is no directory" in result.err
-    assert len(json.loads((await up.run("runs", "--json", "--limit", "1000")).out)) == len(before)
+    assert await runs(up) == before
 
 
 async def test_a_blocked_question_has_its_own_status_and_writes_no_file(up: Up, tmp_path: Path) -> None:
@@ -272,14 +278,14 @@ async def test_a_finding_is_triaged_where_code_may_be_read(up: Up) -> None:
 
 async def test_a_repository_elsewhere_is_refused_before_anything_runs(up: Up, tmp_path: Path) -> None:
     portal.create(tmp_path / "portal")
-    before = (await up.run("runs", "--json", "--limit", "1000")).out
+    before = await runs(up)
     finding = ("--finding", str(portal.FINDINGS), "--fingerprint", "harbour-unchecked-join")
     result = await up.run("triage", *finding, "--repo", str(tmp_path / "portal"), "--as", "27")
     assert result.status == 2
     assert f"--code-root {tmp_path / 'portal'}" in result.err
     investigated = await up.run("investigate", str(portal.FINDINGS), "--repo", str(tmp_path / "portal"), "--as", "27")
     assert investigated.status == 2
-    assert (await up.run("runs", "--json", "--limit", "1000")).out == before
+    assert await runs(up) == before
 
 
 async def test_a_second_up_is_refused(up: Up) -> None:
