@@ -141,7 +141,7 @@ class Engine:
                 await self._attempt("claim", self._claim(room))
 
     async def _claim(self, room: int) -> None:
-        for run in await self._shared.store.claim_pending(room):
+        for run in await self._shared.store.claim_pending(room, self._shared.agents):
             RUNS_STARTED.labels(run.agent, "taken_over" if run.epoch > 1 else "queued").inc()
             if run.idle_claims > self._limits.max_idle_claims:
                 await self._give_up(run)

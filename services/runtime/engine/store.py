@@ -185,9 +185,10 @@ class RunStore:
         }
         return await self._many("list_runs", parameters)
 
-    async def claim_pending(self, limit: int) -> list[RunRecord]:
-        """Claims pending runs for this replica, oldest first."""
-        return await self._many("claim_runs", {"owner": self._owner, "lease_s": self._lease_s, "limit": limit})
+    async def claim_pending(self, limit: int, agents: Collection[str]) -> list[RunRecord]:
+        """Claims pending runs of some agents for this replica, oldest first."""
+        parameters = {"owner": self._owner, "lease_s": self._lease_s, "limit": limit, "agents": list(agents)}
+        return await self._many("claim_runs", parameters)
 
     async def renew_leases(self, executing: Collection[str]) -> None:
         """Renews the leases of the runs that this replica executes.

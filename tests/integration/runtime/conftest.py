@@ -17,6 +17,7 @@ from services.runtime.engine.store import RunStore
 from tests.fixtures.replica import Counting, Replica, open_replica
 
 LEASE_S = 15.0
+AGENTS = ("counting",)
 _numbers = itertools.count(1)
 
 
@@ -24,7 +25,7 @@ def new_run(subject: str = "27", **changes: Any) -> NewRun:
     """What it takes to create a run of the counting agent; `until` says how far it counts."""
     until = changes.pop("until", 3)
     defaults: dict[str, Any] = {
-        "agent": "counting",
+        "agent": AGENTS[0],
         "graph_version": "1",
         "caller": Caller(subject, frozenset()),
         "input": Counting.input(until),

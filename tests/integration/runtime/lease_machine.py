@@ -26,6 +26,7 @@ from tests.integration.runtime.lease_model import PENDING, Held, Model, ModelRun
 T = TypeVar("T")
 LEASE_S = 1000.0
 CALLER = Caller("27")
+AGENTS = ("any",)
 OWNERS = ("anna", "boris", "clara")
 
 
@@ -33,7 +34,7 @@ def new_run(thread: str | None) -> NewRun:
     """A run of a thread, queued behind those before it."""
     budget = Budget(model_calls=0, tool_calls=0, tokens=0, wall_time_s=0.0)
     policy = ActiveRunPolicy.QUEUE
-    return NewRun("any", "1", CALLER, b"", budget, "correlation", thread_id=thread, active_run_policy=policy)
+    return NewRun(*AGENTS, "1", CALLER, b"", budget, "correlation", thread_id=thread, active_run_policy=policy)
 
 
 def step_record() -> StepRecord:

@@ -9,7 +9,14 @@ from psycopg_pool import AsyncConnectionPool
 
 from services.runtime.engine.queries import query
 
-NOBODY = {"owner": "a replica", "executing": [], "lease_s": 15.0, "stray_after_s": 2.0, "limit": 1}
+NOBODY = {
+    "agents": ["counting"],
+    "owner": "a replica",
+    "executing": [],
+    "lease_s": 15.0,
+    "stray_after_s": 2.0,
+    "limit": 1,
+}
 OF_AGENT = {"agent": "counting", "others": [], "limit": 1}
 
 

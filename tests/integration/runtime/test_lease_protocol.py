@@ -18,7 +18,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 from services.runtime.engine.records import InputRequest, RunState
 from services.runtime.engine.store import Ending
 from services.runtime.errors import RunEnded, StaleAnswer
-from tests.integration.runtime.lease_machine import CALLER, OWNERS, Owners, new_run
+from tests.integration.runtime.lease_machine import AGENTS, CALLER, OWNERS, Owners, new_run
 from tests.integration.runtime.lease_model import (
     AWAITING_INPUT,
     CANCELLED,
@@ -78,7 +78,7 @@ class LeaseProtocol(Owners):
     @rule(target=claims, owner=owners)
     def claim(self, owner: str) -> Any:
         expected = self.model.claimable()
-        found = self.wait(self.store(owner).claim_pending(MANY))
+        found = self.wait(self.store(owner).claim_pending(MANY, AGENTS))
         assert {run.run_id for run in found} == set(expected), (
             "a pending run was passed over, or one that was not taken"
         )
@@ -86,7 +86,7 @@ class LeaseProtocol(Owners):
 
     @rule(owner=owners)
     def claim_and_never_hear(self, owner: str) -> None:
-        for held in self.note_claims(owner, self.wait(self.store(owner).claim_pending(1))):
+        for held in self.note_claims(owner, self.wait(self.store(owner).claim_pending(1, AGENTS))):
             self.model.runs[held.run_id].stray = True
             # It happened a while ago, as time is told to the sweep: by the lease.
             self.age(held, "lease_expires_at - interval '1 min'")
@@ -96,7 +96,7 @@ class LeaseProtocol(Owners):
         expected = set(self.model.claimable())
 
         async def race() -> list[Any]:
-            return await asyncio.gather(*(self.store(owner).claim_pending(MANY) for owner in OWNERS))
+            return await asyncio.gather(*(self.store(owner).claim_pending(MANY, AGENTS) for owner in OWNERS))
 
         claimed: list[Held] = []
         for owner, found in zip(OWNERS, self.wait(race()), strict=True):
@@ -256,7 +256,7 @@ class LeaseProtocol(Owners):
         for run in self.model.runs.values():
             if run.state == AWAITING_INPUT:
                 self.answer(Held(run.run_id, "", run.epoch))
-        while claimed := self.wait(self.store("anna").claim_pending(MANY)):
+        while claimed := self.wait(self.store("anna").claim_pending(MANY, AGENTS)):
             for held in self.note_claims("anna", claimed):
                 self.end(held)
         self.the_tables_agree_with_the_model()

@@ -122,6 +122,16 @@ async def test_a_run_that_its_own_replica_lost_and_found(replica: Replica, count
     await whole(replica, run.run_id)
 
 
+async def test_a_run_of_an_agent_that_only_another_release_has(replica: Replica, platform_dsn: str) -> None:
+    unknown, _ = await replica.store.create(new_run(agent="newer"), claim=False)
+    known, _ = await replica.store.create(new_run(), claim=False)
+    assert (await ended(replica, known)).state is RunState.SUCCEEDED
+    assert (await replica.store.get(unknown.run_id, unknown.caller)).state is RunState.PENDING
+    async with open_replica(platform_dsn, Counting(), agent="newer") as newer:
+        done = await ended(newer, unknown)
+    assert (done.state, answer_of(done.output)) == (RunState.SUCCEEDED, "1 2 3")
+
+
 async def test_a_run_whose_database_takes_no_writes_for_a_while(replica: Replica, counting: Counting) -> None:
     gate = counting.hold(2)
     run, _ = await replica.engine.create(new_run(until=3))

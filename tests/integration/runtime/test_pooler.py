@@ -9,7 +9,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from services.runtime.engine.database import open_pool
 from services.runtime.engine.store import RunStore
-from tests.integration.runtime.conftest import LEASE_S, new_run
+from tests.integration.runtime.conftest import AGENTS, LEASE_S, new_run
 
 REPEATS = 12
 
@@ -21,10 +21,10 @@ async def use(pool: AsyncConnectionPool[Any]) -> int:
     for _ in range(REPEATS):
         await store.renew_leases([run.run_id])
         await store.release(run)
-        [run] = await store.claim_pending(1)
+        [run] = await store.claim_pending(1, AGENTS)
         await store.get(run.run_id, run.caller)
         await store.take_over([run.run_id])
-        [run] = await store.claim_pending(1)  # its owner holds no liveness lock
+        [run] = await store.claim_pending(1, AGENTS)  # its owner holds no liveness lock
     async with pool.connection() as connection:
         cursor = await connection.execute("SELECT count(*) FROM pg_prepared_statements")
         [[prepared]] = await cursor.fetchall()

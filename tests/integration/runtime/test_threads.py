@@ -23,7 +23,7 @@ from services.runtime.errors import (
     ThreadNotFound,
 )
 from tests.fixtures.replica import Counting, Replica, answer_of
-from tests.integration.runtime.conftest import StartReplica, ended, new_run
+from tests.integration.runtime.conftest import AGENTS, StartReplica, ended, new_run
 
 Pool = AsyncConnectionPool[Any]
 OWNER = Caller("27", frozenset())
@@ -85,14 +85,14 @@ async def test_queued_runs_go_one_after_another_in_order_also_after_a_takeover(
         for store in (first, second, first)
     ]
     assert [run.state for run in created] == [RunState.RUNNING, RunState.PENDING, RunState.PENDING]
-    assert await second.claim_pending(10) == []
+    assert await second.claim_pending(10, AGENTS) == []
 
     # The owner of the first one is gone: it comes back before those that wait behind it.
     assert (await second.take_over([])).freed == [created[0].run_id]
     for expected in created:
-        [claimed] = await second.claim_pending(10)
+        [claimed] = await second.claim_pending(10, AGENTS)
         assert claimed.run_id == expected.run_id
-        assert await first.claim_pending(10) == []
+        assert await first.claim_pending(10, AGENTS) == []
         await second.end(claimed, Ending(RunState.SUCCEEDED))
 
 
@@ -101,7 +101,7 @@ async def test_replicas_that_claim_at_once_never_run_two_of_a_thread(first: RunS
         await first.create(new_run(thread_id="talk", active_run_policy=QUEUE), claim=False)
     done = 0
     while done < 6:
-        claims = await asyncio.gather(*(store.claim_pending(10) for store in (first, second) for _ in range(3)))
+        claims = await asyncio.gather(*(store.claim_pending(10, AGENTS) for store in (first, second) for _ in range(3)))
         claimed = [run for runs in claims for run in runs]
         assert len(claimed) == 1
         await first.end(claimed[0], Ending(RunState.SUCCEEDED))

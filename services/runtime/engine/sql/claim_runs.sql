@@ -1,7 +1,8 @@
--- A thread's runs go one after another, in the order they were created.
+-- A thread's runs go one after another, in the order they were created. What this replica has no graph for waits for one
+-- that has: while releases change places, not all have the same.
 WITH candidates AS (
     SELECT run_id FROM runs AS r
-    WHERE state = 'PENDING'
+    WHERE state = 'PENDING' AND agent = ANY (%(agents)s)
         AND (thread_id IS NULL OR NOT EXISTS (
             SELECT 1 FROM runs AS other
             WHERE other.subject = r.subject AND other.thread_id = r.thread_id
