@@ -54,7 +54,7 @@ SCENES: Final = (
         nodes=("screen_question", "agent", "tools"),
     ),
     Scene(
-        "A question that no example at hand is near to: the agent looks for examples first, then queries",
+        "No example at hand is near: the agent looks for some first, then queries",
         "Give me an overview: count my devices by status",
         "27",
         nodes=("screen_question", "agent", "tools", "agent", "tools"),
@@ -68,7 +68,7 @@ SCENES: Final = (
         nodes=("screen_question", "agent", "tools"),
     ),
     Scene(
-        "User 27 asks for another user's devices: the guard blocks it before anything else sees it",
+        "User 27 asks for another user's devices: the guard blocks it",
         "Show me the devices of user 31",
         "27",
         outcome=ExitCode.BLOCKED,

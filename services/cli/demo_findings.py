@@ -48,7 +48,7 @@ class FindingsScene:
 
 
 SCENE: Final = FindingsScene(
-    title="Bandit scans the fleet portal's repository, and a run of its own looks into each finding",
+    title="Bandit scans the fleet portal; a run of its own looks into each finding",
     truth=WORLD / "service_truth.yaml",
     known=WORLD / "service_known_false_positives.yaml",
     hostile="portal/charts.py:46",

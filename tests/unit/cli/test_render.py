@@ -1,9 +1,11 @@
 """Answers, tables and lists as a terminal shows them."""
 
 import pytest
+from rich.rule import Rule
+from rich.text import Text
 from signalbox.v1 import data_chat_pb2, maintenance_pb2, runs_pb2, threads_pb2
 
-from services.cli import maintenance, render, threads
+from services.cli import demo, demo_findings, maintenance, render, threads
 from services.cli.words import duration, fact, parse_state, state_name
 from tests.unit.cli.runs import RUN_ID, decisions, run, table, usage
 
@@ -120,3 +122,8 @@ def test_states_have_short_names_and_unknown_ones_stay_numbers() -> None:
     assert parse_state("needs-review") == runs_pb2.RUN_STATE_NEEDS_REVIEW
     with pytest.raises(ValueError, match=r"'done' is no state; there are: pending, running"):
         parse_state("done")
+
+
+def test_the_titles_of_the_demo_are_whole_on_a_narrow_terminal() -> None:
+    for scene in (*demo.SCENES, demo_findings.SCENE):
+        assert scene.title in render.to_text(Rule(Text(scene.title), align="left"), width=80)
