@@ -16,7 +16,7 @@ from psycopg_pool import AsyncConnectionPool
 from services.runtime.engine.claim import StepWritten, step_rows
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import RunRecord, RunState
-from services.runtime.errors import Draining
+from services.runtime.errors import Draining, RunNotFound
 
 PAGE = 500
 QUEUE_LENGTH = 1000
@@ -92,10 +92,10 @@ class EventStream:
                 queue.put_nowait(None)
 
     async def watch(self, run: RunRecord, after: int, *, fresh: bool = False) -> AsyncIterator[Event]:
-        """Yields the events after a sequence number until the run ends or asks a question. Raises Draining.
+        """Yields the events after a sequence number until the run ends or asks a question.
 
         `run` is as it was read for this watch. `fresh` says that it has just been created here, and nothing in the
-        database can have been missed.
+        database can have been missed. Raises Draining, and RunNotFound when the run has been deleted meanwhile.
         """
         run_id = run.run_id
         # Nobody can have seen more than there was; who says so would wait for ever.
@@ -151,4 +151,6 @@ class EventStream:
             cursor = connection.cursor(row_factory=dict_row)
             await cursor.execute(query("read_events"), {"run_id": run_id, "after": after, "limit": PAGE})
             rows = await cursor.fetchall()
-        return [Event(run_id=run_id, **row) for row in rows]
+        if not rows:
+            raise RunNotFound(f"run {run_id} has been deleted", metadata={"run_id": run_id})
+        return [Event(run_id=run_id, **row) for row in rows if row["sequence"] is not None]

@@ -8,6 +8,7 @@ import pytest
 
 from services.runtime.engine import events
 from services.runtime.engine.records import RunRecord
+from services.runtime.errors import RunNotFound
 from tests.fixtures.replica import Replica
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 
@@ -45,6 +46,20 @@ async def test_behind_a_number_that_no_event_has_yet(replica: Replica) -> None:
     watching = asyncio.create_task(watched(replica, run, 5000))
     gate.set()
     assert (await watching)[-1:] in ([], [5]), "it says nothing, or the end"
+
+
+async def test_when_the_run_is_deleted_before_its_end_was_seen(replica: Replica, start_replica: StartReplica) -> None:
+    elsewhere = await start_replica()
+    gate = replica.counting.hold(2)
+    run, _ = await replica.engine.create(new_run(until=2))
+    await asyncio.wait_for(replica.counting.reached.wait(), TIMEOUT_S)
+    watching = asyncio.create_task(watched(elsewhere, run, 0))
+    async with replica.pool.connection() as connection, connection.transaction():
+        # The watcher at another replica sees the end only together with the run's removal.
+        await connection.execute("DELETE FROM runs WHERE run_id = %s", [run.run_id])
+    with pytest.raises(RunNotFound):
+        await watching
+    gate.set()
 
 
 @pytest.mark.parametrize("page", [1, 2, 5])
