@@ -13,7 +13,7 @@ from tests.chaos.conftest import Extent
 from tests.chaos.load import Load
 from tests.fixtures.ports import reserved
 
-CUTS = 60
+CUTS = 20
 PAUSE_S = 0.02  # between looks for a session at work
 _SESSIONS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'signalbox-runtime'"
 _LIVENESS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'signalbox-runtime-liveness'"
@@ -50,7 +50,7 @@ async def test_sessions_cut_in_mid_statement(ring: Arena) -> None:
     load = Load(ring, concurrency=10, callers_reconnect=True)
     async with load.running():
         cut = 0
-        async with asyncio.timeout(240), ring.database() as connection:
+        async with asyncio.timeout(480), ring.database() as connection:
             while cut < CUTS:
                 cursor = await connection.execute(_CUT_BUSY)
                 cut += (await cursor.fetchone() or (0,))[0]
