@@ -36,6 +36,14 @@ class Span:
         return same and self.first_line <= other.last_line and other.first_line <= self.last_line
 
 
+@dataclass(frozen=True)
+class _Given:
+    """Names that lines set, and every name on those lines."""
+
+    assigned: frozenset[str]
+    used: frozenset[str]
+
+
 class Connections:
     """What is connected to the flagged location and the scanner's own places."""
 
@@ -43,6 +51,7 @@ class Connections:
         self._bank = bank
         self._anchors = anchors
         self._by_file: dict[str, list[Block]] = {}
+        self._given_by: dict[Span, _Given] = {}
 
     def reach(self, span: Span) -> bool:
         """Whether a span is connected."""
@@ -64,7 +73,9 @@ class Connections:
         names = self._names(span)
         for anchor in self._anchors:
             near = normal_path(anchor.file) == normal_path(span.file)
-            if near and self._around(anchor) is None and names & self._names(anchor):
+            if not near or self._around(anchor) is not None:
+                continue
+            if names & self._names(anchor) or self._assigned(span) & self._given(anchor).assigned:
                 return True
         return False
 
@@ -84,7 +95,7 @@ class Connections:
 
     @cached_property
     def _connected(self) -> frozenset[Block]:
-        loose = frozenset[str]().union(*(self._names(anchor) | self._given(anchor) for anchor in self._anchors))
+        loose = frozenset[str]().union(*(self._names(anchor) | self._given(anchor).used for anchor in self._anchors))
         found = self._starts | {block for block in self._blocks if block.name in loose}
         newest = found
         for _ in range(MAX_CALLS_AWAY):
@@ -99,17 +110,29 @@ class Connections:
             found = found | newest
         return found
 
-    def _given(self, anchor: Span) -> frozenset[str]:
-        """Returns the names on a module's lines that set what an anchor outside any definition uses."""
+    def _given(self, anchor: Span) -> _Given:
+        """Returns what the module's lines set that an anchor outside any definition uses, a few names away."""
+        if anchor not in self._given_by:
+            self._given_by[anchor] = self._find_given(anchor)
+        return self._given_by[anchor]
+
+    def _find_given(self, anchor: Span) -> _Given:
         file = self._bank.file(anchor.file)
+        names = set[str]()
+        wanted = {*self._names(anchor)}
         if file is None or self._around(anchor) is not None:
-            return frozenset()
-        wanted, found = self._names(anchor), frozenset[str]()
-        for number, line in file.lines.items():
-            assigned = _ASSIGNMENT.match(line.structure)
-            if assigned and assigned[1] in wanted and self._around(Span(file.path, number, number)) is None:
-                found |= line.names
-        return found
+            return _Given(frozenset(), frozenset())
+        lines = [
+            (assigned[1], line.names)
+            for number, line in file.lines.items()
+            if (assigned := _ASSIGNMENT.match(line.structure)) and not self._around(Span(file.path, number, number))
+        ]
+        for _ in range(MAX_CALLS_AWAY):
+            names = {name for assigned, used in lines if assigned in wanted for name in used}
+            if names <= wanted:
+                break
+            wanted |= names
+        return _Given(frozenset(assigned for assigned, _ in lines if assigned in wanted), frozenset(names))
 
     def _around(self, span: Span) -> Block | None:
         """Returns the smallest definition that holds the span's first line."""
@@ -117,6 +140,15 @@ class Connections:
         blocks = self._blocks_in(file) if file else []
         holding = [block for block in blocks if block.holds(span.first_line, span.first_line)]
         return min(holding, key=lambda block: block.last_line - block.first_line, default=None)
+
+    def _assigned(self, span: Span) -> frozenset[str]:
+        """Returns the names that lines of a module set."""
+        file = self._bank.file(span.file)
+        if file is None or self._around(span) is not None:
+            return frozenset()
+        lines = (file.lines.get(number) for number in range(span.first_line, min(span.last_line, file.total_lines) + 1))
+        matches = (_ASSIGNMENT.match(line.structure) for line in lines if line is not None)
+        return frozenset(match[1] for match in matches if match)
 
     def _names(self, span: Span) -> frozenset[str]:
         file = self._bank.file(span.file)

@@ -195,3 +195,12 @@ def test_lines_of_a_module_are_connected_through_what_they_are_given() -> None:
         line: [problem.reason for problem in check_draft(draft(claim(line)), flagged, given)] for line in (5, 9, 12)
     }
     assert reasons == {5: [], 9: [Reason.UNCONNECTED], 12: []}
+
+
+def test_lines_of_a_module_are_connected_over_other_names() -> None:
+    text = "first = read(name)\nsecond = first\nother = name\nmark_safe(second)\n"
+    given, flagged = bank(fragment("app.py", text)), finding(Span("app.py", 4, 4))
+    reasons = {
+        line: [problem.reason for problem in check_draft(draft(claim(line)), flagged, given)] for line in (1, 2, 3)
+    }
+    assert reasons == {1: [], 2: [], 3: [Reason.UNCONNECTED]}
