@@ -21,6 +21,7 @@ from services.cli.local.stack import LocalStack
 from services.cli.local.topology import ModelEndpoint, StackOptions
 from services.cli.settings import inherited_environment
 from tests.chaos.script import script
+from tests.fixtures.patience import START_TIMEOUT_S
 from tests.fixtures.ports import place_kept
 from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.stack import AGENT_MODEL, FORMAT_MODEL, GUARD_MODEL
@@ -98,14 +99,18 @@ async def arena(*, replicas: int = REPLICAS, runtime_env: dict[str, str] | None 
         directory = stack.enter_context(_work_directory())
         # What is committed must be there after a crash of the server, if not of the machine.
         settings = {"synchronous_commit": "on"}
-        postgres = EmbeddedPostgres(data_dir=directory / "postgres" / "data", durable=False, settings=settings)
+        data_dir = directory / "postgres" / "data"
+        postgres = EmbeddedPostgres(
+            data_dir=data_dir, durable=False, settings=settings, start_timeout_s=START_TIMEOUT_S
+        )
         await asyncio.to_thread(postgres.start)
         stack.callback(postgres.stop)
         model = await stack.enter_async_context(ScriptedModel(record=False))
         script(model)
         keys = directory / "keys"
         effects_file = directory / "effects.sqlite"
-        executor = ServiceProcess(_executor_program(keys / "runs.pub.pem", effects_file), directory)
+        program = _executor_program(keys / "runs.pub.pem", effects_file)
+        executor = ServiceProcess(program, directory, ready_timeout_s=START_TIMEOUT_S)
         stack.push_async_callback(executor.stop)
         await executor.start()
         options = StackOptions(
@@ -114,6 +119,7 @@ async def arena(*, replicas: int = REPLICAS, runtime_env: dict[str, str] | None 
             runtime_replicas=replicas,
             directory=keys,
             log_level="WARNING",
+            ready_timeout_s=START_TIMEOUT_S,
             service_env={
                 "runtime": {
                     "SIGNALBOX_SQL_EXECUTOR_TARGET": f"ipv4:{executor.ready.listen}",

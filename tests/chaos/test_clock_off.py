@@ -15,6 +15,7 @@ from tests.chaos.arena import Arena
 from tests.chaos.book import check
 from tests.chaos.load import Load
 from tests.chaos.test_replica_frozen import TAKEN_OVER
+from tests.fixtures.patience import START_TIMEOUT_S
 from tests.fixtures.ports import place_kept
 
 HOUR_S = 3600.0
@@ -53,7 +54,8 @@ async def shifted(ring: Arena, replica: ServiceProcess, shift_s: float) -> Async
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
     await replica.stop()
-    other = ServiceProcess(Program(f"{replica.name}-shifted", program.arguments, env), ring.stack.directory)
+    shifted_program = Program(f"{replica.name}-shifted", program.arguments, env)
+    other = ServiceProcess(shifted_program, ring.stack.directory, ready_timeout_s=START_TIMEOUT_S)
     try:
         with place_kept(replica):
             await other.start()

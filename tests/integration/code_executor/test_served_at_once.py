@@ -11,6 +11,7 @@ from signalbox.v1 import tools_pb2_grpc
 from services.cli.local.processes import Program, ServiceProcess
 from services.cli.settings import inherited_environment
 from services.kit.identity import generate_keypair
+from tests.fixtures.patience import START_TIMEOUT_S
 from tests.integration.code_executor.conftest import Executor
 from tests.integration.code_executor.git_repository import GitRepository
 
@@ -29,7 +30,7 @@ async def test_every_symbol_is_found(root: Path, tmp_path: Path) -> None:
         "SIGNALBOX_CODE_CACHE_DIR": str(tmp_path / "cache"),
     }
     program = Program("code_executor", ["-m", "services.code_executor"], {**inherited_environment(), **settings})
-    process = ServiceProcess(program, tmp_path)
+    process = ServiceProcess(program, tmp_path, ready_timeout_s=START_TIMEOUT_S)
     ready = await process.start()
     try:
         async with grpc.aio.insecure_channel(ready.listen) as channel:
