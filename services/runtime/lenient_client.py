@@ -2,13 +2,15 @@
 
 What it sends and understands is ChatOpenAI's; the request itself goes without the SDK, whose share of a run's CPU is
 the largest (docs/adr/0008-lean-model-calls.md). Models say things that the API does not foresee: arguments that are
-JSON but no object, tool calls without an id or with one id for two calls, half of a surrogate pair. langchain-openai
-raises on the first, and neither a checkpoint nor a message can hold the last.
+JSON but no object, tool calls without an id or with one id for two calls, half of a surrogate pair, numbers of four
+hundred digits. langchain-openai raises on the first, and neither a checkpoint nor a message can hold the last two.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Sequence
 from typing import Any, cast
 from uuid import uuid4
@@ -21,6 +23,8 @@ from pydantic import ConfigDict, SecretStr
 
 from services.kit.completions import CompletionError, Completions
 
+# NaN, infinities, more digits than 64 bits hold, exponents that may be beyond a double.
+_ODD_NUMBER = re.compile(r"NaN|Infinity|\d{18}|\d[eE]\+?\d{3}")
 NOT_THE_APIS_FORM = "not_the_apis_form"
 
 
@@ -94,15 +98,26 @@ def mend(answer: dict[str, Any]) -> None:
 
 def mended_arguments(text: str) -> str:
     """Returns a JSON object with well-formed strings, or text that is no JSON and so will be told to the model."""
-    if not text.strip() or (text.lstrip().startswith("{") and "\\u" not in text):
+    plain = "\\u" not in text and not _ODD_NUMBER.search(text)
+    if not text.strip() or (text.lstrip().startswith("{") and plain):
         return well_formed(text)
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_int=_held, parse_float=_held, parse_constant=_held)
+    except OverflowError:
+        return f"a number that no tool takes: {well_formed(text)}"
     except ValueError:
         return well_formed(text)
     if not isinstance(value, dict):
         return f"not an object: {well_formed(text)}"
     return well_formed(json.dumps(value, ensure_ascii=False))
+
+
+def _held(text: str) -> int | float:
+    """Returns a number that checkpoints and messages can hold. Raises OverflowError for any other."""
+    value = float(text)
+    if not math.isfinite(value) or (text.lstrip("-").isdecimal() and abs(value) >= 2**63):
+        raise OverflowError(text[:40])
+    return int(text) if text.lstrip("-").isdecimal() else value
 
 
 def well_formed(text: str) -> str:

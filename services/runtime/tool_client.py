@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 import grpc
 from google.protobuf import json_format, struct_pb2
+from google.protobuf.message import DecodeError
 from opentelemetry.trace import Status, StatusCode
 from signalbox.v1 import tools_pb2, tools_pb2_grpc
 
@@ -24,6 +26,9 @@ from services.runtime.run_context import NodeContext
 
 # Tools change with a roll-out of their executor, not with a run.
 CATALOG_LIFETIME_S = 60.0
+_NOT_CARRIED = tools_pb2.ToolError(
+    reason="invalid_arguments", message="The arguments hold a number or a depth of nesting that no tool takes."
+)
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,9 @@ class ToolClient:
     ) -> tools_pb2.CallToolResponse:
         """Calls a tool; a refusal is part of the answer. Raises ServiceFailed."""
         run = context.run
-        given = struct_pb2.Struct()
-        given.update(arguments)
+        given = _as_struct(arguments)
+        if given is None:
+            return tools_pb2.CallToolResponse(error=_NOT_CARRIED)
         request = tools_pb2.CallToolRequest(
             tool=tool,
             arguments=given,
@@ -111,6 +117,19 @@ class ToolClient:
             f"the {self._service} could not {what} ({detail.reason}); try again later",
             metadata={"service": self._service, "cause": detail.reason},
         )
+
+
+def _as_struct(arguments: Mapping[str, Any]) -> struct_pb2.Struct | None:
+    """Returns arguments as the wire carries them; None for numbers that it lacks, and for nesting beyond its limit."""
+    given = struct_pb2.Struct()
+    try:
+        json.dumps(arguments, allow_nan=False)
+        given.update(arguments)
+        # What is nested too deep is written without a word, and refused by whoever reads it.
+        tools_pb2.CallToolRequest.FromString(tools_pb2.CallToolRequest(arguments=given).SerializeToString())
+    except (ValueError, OverflowError, RecursionError, DecodeError):
+        return None
+    return given
 
 
 def _description(tool: tools_pb2.Tool) -> ToolDescription:

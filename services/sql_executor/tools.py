@@ -52,7 +52,10 @@ class JsonSchema:
 
     def checked(self, tool: str, arguments: struct_pb2.Struct) -> Mapping[str, Any]:
         """Return a call's arguments as plain values. Raises ToolRefused."""
-        values = json_format.MessageToDict(arguments)
+        try:
+            values = json_format.MessageToDict(arguments)
+        except ValueError as error:  # NaN and infinities, which JSON lacks
+            raise ToolRefused("invalid_arguments", f"The arguments of {tool} hold a number that is none.") from error
         problem = best_match(self._validator.iter_errors(values))
         if problem is not None:
             raise ToolRefused("invalid_arguments", f"The arguments of {tool} are not valid: {problem.message[:300]}.")

@@ -112,7 +112,21 @@ async def test_three_error_attempts_end_the_run(caller: RunClient, script: Scrip
     check_unanswered(asked, "error_limit", "Too many attempts", "drop_everything")
 
 
-@pytest.mark.parametrize("arguments", ['{"query": "SELECT', "", "[1, 2]", '"SELECT 1"', "null", '{"sql": "SELECT 1"}'])
+BROKEN_ARGUMENTS = [
+    '{"query": "SELECT',
+    "",
+    "[1, 2]",
+    '"SELECT 1"',
+    "null",
+    '{"sql": "SELECT 1"}',
+    '{"query": NaN}',
+    '{"query": -Infinity}',
+    f'{{"query": 1{"0" * 400}}}',
+    f'{{"query": {"[" * 120}{"]" * 120}}}',
+]
+
+
+@pytest.mark.parametrize("arguments", BROKEN_ARGUMENTS, ids=lambda arguments: arguments[:20])
 async def test_broken_arguments_are_mended(caller: RunClient, script: Script, arguments: str) -> None:
     script.agent(Reply.broken_tool_call("execute_db_query", arguments), query(COUNT))
     asked = await caller.ask(QUESTION)

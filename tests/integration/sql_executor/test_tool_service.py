@@ -110,6 +110,8 @@ async def test_the_token_must_name_the_tool_the_run_and_the_epoch(executor: Exec
         {"query": 1},
         {"query": ["SELECT 1"]},
         {"query": None},
+        {"query": float("nan")},
+        {"query": float("inf")},
         {**QUERY, "user_id": 31},
         {**QUERY, "caller": {"subject": "31"}},
         {**QUERY, "roles": ["admin"]},
