@@ -110,3 +110,10 @@ def test_joins_to_one_table_get_names_of_their_own() -> None:
     assert len(set(names)) == 6
     assert names[:2] == ["shares_by_buyer", "caller_order_id_of_shares_by_buyer"]
     assert all(len(name) <= 63 for name in names)
+
+
+def test_the_policy_file_of_the_readme_loads(tmp_path: Path) -> None:
+    readme = (Path(__file__).resolve().parents[3] / "services" / "sql_executor" / "README.md").read_text()
+    file = tmp_path / "policy.yaml"
+    file.write_text(readme.split("```yaml\n")[1].split("```")[0])
+    assert [table.name for table in load_policy(file).visible()] == ["devices", "users", "ships"]
