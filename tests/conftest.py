@@ -3,6 +3,7 @@
 import os
 import signal
 
+import structlog
 from hypothesis import HealthCheck, settings
 
 # Variables that steer the services, the command, or a library beneath them. Tests set what they mean to.
@@ -44,6 +45,11 @@ _forget_the_machine()
 # The same examples in every run, however slow the machine; `--hypothesis-profile=default` looks for others.
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+
+# Rich would show every local variable of a traceback, which holds up an event loop for seconds, and on a busy machine
+# for longer than a caller waits.
+_plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+structlog.configure(processors=[*structlog.get_config()["processors"][:-1], _plain])
 
 # In the background of a shell SIGINT is ignored, and every process that a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
