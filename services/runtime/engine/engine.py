@@ -14,8 +14,7 @@ from services.runtime.engine.background import attempt
 from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.events import Event
 from services.runtime.engine.execution import CANCELLED, HANDED_OVER, Dependencies, Execution
-from services.runtime.engine.records import NewRun, RunRecord, RunState
-from services.runtime.engine.store import Ending
+from services.runtime.engine.records import Ending, NewRun, RunRecord, RunState
 from services.runtime.errors import ClaimLost, DatabaseAway, Draining
 from services.runtime.metrics import RUNS_ACTIVE, RUNS_ORPHANED, RUNS_STARTED, RUNS_TAKEN_OVER
 

@@ -34,9 +34,9 @@ from services.kit.telemetry import carrying, tracer
 from services.runtime.agents.agent import Agent, Assignment
 from services.runtime.engine.claim import Claim, StepWritten
 from services.runtime.engine.events import Event, EventStream, events_of_step
-from services.runtime.engine.records import InputRequest, RunRecord, RunState
+from services.runtime.engine.records import Ending, InputRequest, RunRecord, RunState
 from services.runtime.engine.saver import RunSaver
-from services.runtime.engine.store import Ending, RunStore
+from services.runtime.engine.store import RunStore
 from services.runtime.errors import ClaimLost, DatabaseAway
 from services.runtime.metrics import CLAIMS_LOST, RUNS_GIVEN_BACK
 from services.runtime.routing.state import COMPLETED, FAILED, IN_PROGRESS

@@ -123,3 +123,21 @@ def _input_request(asked: Mapping[str, Any]) -> InputRequest:
         tuple(asked["options"]),
         datetime.fromisoformat(asked["expires_at"]),
     )
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended."""
+
+    state: RunState
+    output: bytes | None = None
+    stop_reason: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Orphans:
+    """Runs without a live owner: how many there were, and which of them have none now: they go on, or are cancelled."""
+
+    found: int
+    freed: list[str]

@@ -23,8 +23,8 @@ from psycopg_pool import AsyncConnectionPool
 from services.kit.logs import get_logger
 from services.runtime.engine.background import attempt
 from services.runtime.engine.history import CheckpointHistory
+from services.runtime.engine.identifiers import uuid7_floor
 from services.runtime.engine.queries import query
-from services.runtime.engine.store import uuid7_floor
 from services.runtime.metrics import BYTES_REMOVED, BYTES_STORED, ROWS_REMOVED, ROWS_STORED
 
 log = get_logger()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,9 +15,10 @@ from psycopg_pool import AsyncConnectionPool
 from services.kit.identity import Caller
 from services.kit.logs import get_logger
 from services.kit.names import ROLE_OPERATOR
+from services.runtime.engine.identifiers import uuid7
 from services.runtime.engine.queries import query
 from services.runtime.engine.quota import CallerQuota
-from services.runtime.engine.records import ActiveRunPolicy, InputRequest, NewRun, RunRecord, RunState
+from services.runtime.engine.records import ActiveRunPolicy, Ending, InputRequest, NewRun, Orphans, RunRecord, RunState
 from services.runtime.errors import (
     ClaimLost,
     InvalidAnswer,
@@ -34,24 +34,6 @@ log = get_logger()
 Parameters = Mapping[str, Any]
 # How long the answer to a claim may take before the run counts as one that its owner does not know of.
 STRAY_AFTER_S = 2.0
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How a run ended."""
-
-    state: RunState
-    output: bytes | None = None
-    stop_reason: str = ""
-    error: str = ""
-
-
-@dataclass(frozen=True)
-class Orphans:
-    """Runs without a live owner: how many there were, and which of them have none now: they go on, or are cancelled."""
-
-    found: int
-    freed: list[str]
 
 
 class RunStore:
@@ -328,20 +310,3 @@ def _noted(run: RunRecord) -> RunRecord:
 
 def _visible_to(caller: Caller) -> dict[str, Any]:
     return {"subject": caller.subject, "any_subject": ROLE_OPERATOR in caller.roles}
-
-
-def uuid7() -> str:
-    """Returns a UUID version 7 (RFC 9562): ids sort by the time they were made, which keeps indexes compact."""
-    return _uuid7(datetime.now(UTC), uuid.uuid4().int)
-
-
-def uuid7_floor(moment: datetime) -> str:
-    """Returns an id that no id made after the moment is less than."""
-    return _uuid7(moment, 0)
-
-
-def _uuid7(moment: datetime, random: int) -> str:
-    value = (int(moment.timestamp() * 1000) << 80) | (random & ((1 << 80) - 1))
-    value = (value & ~(0xF << 76)) | (0x7 << 76)
-    value = (value & ~(0x3 << 62)) | (0x2 << 62)
-    return str(uuid.UUID(int=value))

@@ -18,10 +18,11 @@ from psycopg_pool import AsyncConnectionPool
 from services.kit.identity import Caller
 from services.runtime.engine.changes import pack_changes
 from services.runtime.engine.history import CheckpointHistory
+from services.runtime.engine.identifiers import uuid7
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import NewRun, RunRecord
 from services.runtime.engine.snapshot import START, CheckpointSummary, Snapshot, snapshot_of, state_values, summary_of
-from services.runtime.engine.store import RunStore, uuid7
+from services.runtime.engine.store import RunStore
 from services.runtime.errors import (
     AgentGone,
     CheckpointNotFound,

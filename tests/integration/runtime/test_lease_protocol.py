@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
 
-from services.runtime.engine.records import InputRequest, RunState
-from services.runtime.engine.store import Ending
+from services.runtime.engine.records import Ending, InputRequest, RunState
 from services.runtime.errors import RunEnded, StaleAnswer
 from tests.integration.runtime.lease_machine import AGENTS, CALLER, OWNERS, Owners, new_run
 from tests.integration.runtime.lease_model import (

@@ -11,8 +11,8 @@ import pytest
 from psycopg_pool import AsyncConnectionPool
 
 from services.runtime.engine.quota import CallerQuota
-from services.runtime.engine.records import RunState
-from services.runtime.engine.store import Ending, RunStore
+from services.runtime.engine.records import Ending, RunState
+from services.runtime.engine.store import RunStore
 from services.runtime.errors import RunQuotaExceeded, TooManyRunsAtOnce, TooManyRunsStarted
 from services.runtime.routing.state import Budget
 from tests.fixtures.replica import TOKENS_PER_COUNT, Counting

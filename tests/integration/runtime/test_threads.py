@@ -9,9 +9,9 @@ import pytest
 from psycopg_pool import AsyncConnectionPool
 
 from services.kit.identity import Caller
-from services.runtime.engine.records import ActiveRunPolicy, RunRecord, RunState
+from services.runtime.engine.records import ActiveRunPolicy, Ending, RunRecord, RunState
 from services.runtime.engine.serde import make_serde
-from services.runtime.engine.store import Ending, RunStore
+from services.runtime.engine.store import RunStore
 from services.runtime.engine.threads import Fork, ThreadStore
 from services.runtime.errors import (
     AgentGone,
