@@ -102,6 +102,8 @@ class EventStream:
         after = min(after, run.event_count)
         if run.state.ended and after == run.event_count:
             return
+        # What a run that goes on has asked so far is answered.
+        answered = run.event_count if run.state in (RunState.PENDING, RunState.RUNNING) else 0
         queue: asyncio.Queue[Event | None] = asyncio.Queue(QUEUE_LENGTH)
         self._watchers[run_id].add(queue)
         try:
@@ -115,7 +117,7 @@ class EventStream:
                     yield event
                 if len(found) == PAGE:
                     continue
-                if last and last.is_last:
+                if last and last.is_last and last.sequence > answered:
                     return
                 if found:
                     wait_s = POLL_FIRST_S

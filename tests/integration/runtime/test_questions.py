@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from services.runtime.engine.events import EventStream
 from services.runtime.engine.records import InputRequest, RunRecord, RunState
 from services.runtime.errors import RunEnded, StaleAnswer
 from tests.fixtures.replica import Counting, Replica, answer_of
@@ -34,6 +35,23 @@ async def asking(replica: Replica, run: RunRecord) -> tuple[RunRecord, InputRequ
     assert found.state is RunState.AWAITING_INPUT
     assert found.input_request
     return found, found.input_request
+
+
+async def test_a_watch_does_not_end_with_a_question_that_is_answered(
+    replica: Replica, start_replica: StartReplica, counting: Counting
+) -> None:
+    run, _ = await replica.engine.create(new_run(until=3))
+    asked, question = await asking(replica, run)
+    await replica.engine.drain()
+    going_on = await replica.store.answer(run.run_id, run.caller, question.input_request_id, "yes")
+    assert (going_on.state, going_on.event_count) == (RunState.PENDING, asked.event_count)
+    seen = []
+    async with asyncio.timeout(TIMEOUT_S):
+        async for event in EventStream(replica.pool).watch(going_on, 0):
+            seen.append(event.kind)
+            if event.sequence == asked.event_count:
+                await start_replica(counting)
+    assert seen[-1] == "run_ended"
 
 
 async def test_a_run_goes_on_with_its_answer_at_another_replica(replica: Replica, start_replica: StartReplica) -> None:
