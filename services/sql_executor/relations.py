@@ -1,12 +1,12 @@
 """Which columns the relations of a query have, and which relations a qualified name can mean.
 
 Postgres reads `u.f` as the call `f(u)` when the row `u` has no column `f`. So each qualified name must be a column of
-every relation that it can mean; where scopes leave a doubt, of all of them.
+every relation that it can mean; where scopes leave a doubt, of all of them. sqlglot's own `qualify` will not do: it
+knows no names that Postgres makes up (`s.count` of a subquery), and lets any column of a function in FROM pass.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlglot import exp
@@ -14,12 +14,11 @@ from sqlglot import exp
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.policy import TableName
 from services.sql_executor.tables import cte_meant, folded
-from services.sql_executor.text import DIALECT
+from services.sql_executor.text import DIALECT, called_name
 
 # A column by the names that it may have: one, but for expressions without an alias, whose name the database makes up.
 Names = frozenset[str]
 _MADE_UP = frozenset(("?column?", "array", "bool", "case", "exists", "interval"))
-_CALLED_NAME = re.compile(r"([a-z_][a-z0-9_]*)\s*\(", re.IGNORECASE)
 
 
 class Relations:
@@ -160,5 +159,4 @@ def _called(function: object) -> str:
     if not isinstance(function, exp.Func):
         return ""
     rendered = function.sql(DIALECT, comments=False)
-    called = _CALLED_NAME.match(rendered)
-    return (called.group(1) if called else rendered).lower()
+    return called_name(rendered) or rendered.lower()

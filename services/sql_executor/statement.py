@@ -21,7 +21,7 @@ from services.sql_executor.catalog import Catalog
 from services.sql_executor.policy import TableName
 from services.sql_executor.relations import Relations
 from services.sql_executor.tables import folded, read_tables
-from services.sql_executor.text import DIALECT, read_text
+from services.sql_executor.text import DIALECT, called_name, read_text
 
 # Its warnings quote statements; what it can't read is refused here anyway.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
@@ -29,7 +29,6 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 # Each level of nesting in the text takes a few levels of the tree; chains of operators are left-deep.
 _TREE_LEVELS_PER_NESTING = 5
 _SYNTAX = grammar.NODES | grammar.SYNTAX_FUNCTIONS
-_CALLED_NAME = re.compile(r'([a-z_][a-z0-9_]*|"[^"]+")\s*\(', re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -132,9 +131,7 @@ def _check_parts(node: exp.Expr) -> None:
 def _check_function(node: exp.Func, catalog: Catalog) -> None:
     rendered = node.sql(DIALECT, comments=False)
     is_call = _is_one_call(rendered)
-    called = _CALLED_NAME.match(rendered) if is_call else None
-    # A quoted name keeps its case, and may belong to somebody's own function.
-    name = called.group(1).lower() if called and not called.group(1).startswith('"') else ""
+    name = called_name(rendered) if is_call else ""
     if name in grammar.FUNCTIONS or name in catalog.policy.functions.allow:
         return
     # What sqlglot has as a function may reach the database as an operator, for example regexp_like(a, b) as a ~ b.
@@ -210,8 +207,8 @@ def _made_names(tree: exp.Query) -> Iterator[str]:
         if is_function:
             yield folded(named.this)
     for function in tree.find_all(exp.Func):
-        if called := _CALLED_NAME.match(function.sql(DIALECT, comments=False)):
-            yield called.group(1).lower()
+        if called := called_name(function.sql(DIALECT, comments=False)):
+            yield called
         if isinstance(function, exp.Unnest):
             yield folded(function.args.get("offset"))
     yield from ("case", "array", "exists", "bool", "ordinality", "column1", "column2", "column3", "column4", "column5")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -23,6 +24,7 @@ _ODD_LITERALS = frozenset(
     {TokenType.BYTE_STRING, TokenType.RAW_STRING, TokenType.UNICODE_STRING, TokenType.NATIONAL_STRING}
 )
 _LETTERS_AND_MARKS = ("L", "M", "N")
+_CALL = re.compile(r"([a-z_][a-z0-9_]*)\s*\(", re.IGNORECASE)
 
 
 def read_text(query: str, limits: Limits) -> tuple[str, list[Token]]:
@@ -40,6 +42,15 @@ def read_text(query: str, limits: Limits) -> tuple[str, list[Token]]:
     _check_characters(text, tokens)
     _check_nesting(tokens, limits.depth)
     return text, statement
+
+
+def called_name(rendered: str) -> str:
+    """Return the name of the function that a rendered expression begins with a call of; empty for any other.
+
+    A quoted name keeps its case, and may belong to somebody's own function: it is none either.
+    """
+    called = _CALL.match(rendered)
+    return called.group(1).lower() if called else ""
 
 
 def _tokenize(text: str) -> Sequence[Token]:
