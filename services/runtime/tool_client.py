@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -123,7 +122,6 @@ def _as_struct(arguments: Mapping[str, Any]) -> struct_pb2.Struct | None:
     """Returns arguments as the wire carries them; None for numbers that it lacks, and for nesting beyond its limit."""
     given = struct_pb2.Struct()
     try:
-        json.dumps(arguments, allow_nan=False)
         given.update(arguments)
         # What is nested too deep is written without a word, and refused by whoever reads it.
         tools_pb2.CallToolRequest.FromString(tools_pb2.CallToolRequest(arguments=given).SerializeToString())
