@@ -9,7 +9,7 @@ import pytest
 from services.offline_model.code_review.opinion import FALSE_POSITIVE, NEEDS_REVIEW, TRUE_POSITIVE, Need
 from services.offline_model.code_review.review import Finding, review
 from services.offline_model.code_review.shown import Shown
-from tests.unit.offline_model.test_code_review import (
+from tests.unit.offline_model.reviews import (
     CODE,
     COMMAND,
     CRYPTO,
