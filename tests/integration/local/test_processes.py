@@ -201,7 +201,7 @@ async def test_a_failed_command_says_what_it_wrote(tmp_path: Path) -> None:
 
 
 async def test_a_command_that_hangs_is_killed(tmp_path: Path) -> None:
-    hanging = Program("load", ["-c", "import time; time.sleep(600)"], {"MARK": str(tmp_path)})
+    hanging = Program("load", ["-c", "import signal; signal.pause()"], {"MARK": str(tmp_path)})
     with pytest.raises(CommandFailed, match="load took longer than 1 s"):
         await run_to_end(hanging, tmp_path, timeout_s=1)
     assert marked(f"MARK={tmp_path}") == []
