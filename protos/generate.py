@@ -1,35 +1,20 @@
-"""Generates the Python stubs and the descriptor image from the protos.
-
-`buf/validate/validate.proto` is not vendored: the installed protovalidate package carries its descriptor, and protoc
-takes a descriptor set in place of sources.
-"""
+"""Generates the Python stubs and the descriptor image from the protos."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import grpc_tools
-import protovalidate._gen.buf.validate.validate_pb as validate_pb
-from google.protobuf import descriptor_pb2
 
 ROOT = Path(__file__).parent
 SOURCES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("signalbox/**/*.proto"))
 WELL_KNOWN = Path(grpc_tools.__file__).parent / "_proto"
 IMAGE = "signalbox.binpb"
-WELL_KNOWN_NAMES = ("descriptor", "duration", "field_mask", "struct", "timestamp")
-
-
-def write_dependencies(path: Path) -> None:
-    """Writes the descriptors of every import that is not ours to path."""
-    names = [f"google/protobuf/{name}.proto" for name in WELL_KNOWN_NAMES]
-    run_protoc("-I", str(WELL_KNOWN), f"--descriptor_set_out={path}", *names)
-    files = descriptor_pb2.FileDescriptorSet.FromString(path.read_bytes())
-    files.file.add().ParseFromString(validate_pb.desc().proto.to_binary())
-    path.write_bytes(files.SerializeToString())
+# As in buf.yaml; protoc brings Google's own files.
+INPUTS = ("-I", ".", "-I", "third_party/protovalidate", "-I", str(WELL_KNOWN))
 
 
 def run_protoc(*arguments: str) -> None:
@@ -43,16 +28,12 @@ def run_protoc(*arguments: str) -> None:
 def generate(out: Path) -> None:
     """Writes the stubs below out, and beside them the image: every descriptor, with the comments."""
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        dependencies = Path(folder) / "dependencies.binpb"
-        write_dependencies(dependencies)
-        inputs = ("-I", ".", f"--descriptor_set_in={dependencies}")
-        run_protoc(*inputs, f"--python_out={out}", f"--pyi_out={out}", "buf/validate/validate.proto", *SOURCES)
-        run_protoc(*inputs, f"--grpc_python_out={out}", f"--mypy_grpc_out={out}", *SOURCES)
-        run_protoc(
-            *inputs, "--include_imports", "--include_source_info",
-            f"--descriptor_set_out={out / IMAGE}", *SOURCES,
-        )  # fmt: skip
+    run_protoc(*INPUTS, f"--python_out={out}", f"--pyi_out={out}", "buf/validate/validate.proto", *SOURCES)
+    run_protoc(*INPUTS, f"--grpc_python_out={out}", f"--mypy_grpc_out={out}", *SOURCES)
+    run_protoc(
+        *INPUTS, "--include_imports", "--include_source_info",
+        f"--descriptor_set_out={out / IMAGE}", *SOURCES,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
