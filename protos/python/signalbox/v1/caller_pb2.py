@@ -25,13 +25,14 @@ _sym_db = _symbol_database.Default()
 from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19signalbox/v1/caller.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\"(\n\x06\x43\x61ller\x12\x0f\n\x07subject\x18\x01 \x01(\t\x12\r\n\x05roles\x18\x02 \x03(\t\"O\n\nTokenUsage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x03\x12\x15\n\routput_tokens\x18\x02 \x01(\x03\x12\x14\n\x0ctotal_tokens\x18\x03 \x01(\x03\"\x89\x01\n\x06\x42udget\x12\x1f\n\x0bmodel_calls\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\x90N(\x00\x12\x1c\n\x06tokens\x18\x02 \x01(\x03\x42\x0c\xbaH\t\"\x07\x18\x80\xc2\xd7/(\x00\x12\x1e\n\ntool_calls\x18\x03 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\x90N(\x00\x12 \n\x0bwall_time_s\x18\x04 \x01(\x05\x42\x0b\xbaH\x08\x1a\x06\x18\x80\xa3\x05(\x00\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19signalbox/v1/caller.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\"(\n\x06\x43\x61ller\x12\x0f\n\x07subject\x18\x01 \x01(\t\x12\r\n\x05roles\x18\x02 \x03(\t\"O\n\nTokenUsage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x03\x12\x15\n\routput_tokens\x18\x02 \x01(\x03\x12\x14\n\x0ctotal_tokens\x18\x03 \x01(\x03\"\x89\x01\n\x06\x42udget\x12\x1f\n\x0bmodel_calls\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\x90N(\x00\x12\x1c\n\x06tokens\x18\x02 \x01(\x03\x42\x0c\xbaH\t\"\x07\x18\x80\xc2\xd7/(\x00\x12\x1e\n\ntool_calls\x18\x03 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\x90N(\x00\x12 \n\x0bwall_time_s\x18\x04 \x01(\x05\x42\x0b\xbaH\x08\x1a\x06\x18\x80\xa3\x05(\x00\x42*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'signalbox.v1.caller_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\014signalbox.v1P\001Z\030signalbox/v1;signalboxv1'
   _globals['_BUDGET'].fields_by_name['model_calls']._loaded_options = None
   _globals['_BUDGET'].fields_by_name['model_calls']._serialized_options = b'\272H\007\032\005\030\220N(\000'
   _globals['_BUDGET'].fields_by_name['tokens']._loaded_options = None

@@ -2,12 +2,26 @@ from buf.validate import validate_pb2 as _validate_pb2
 from signalbox.v1 import caller_pb2 as _caller_pb2
 from signalbox.v1 import table_pb2 as _table_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class Grounding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    GROUNDING_UNSPECIFIED: _ClassVar[Grounding]
+    GROUNDING_ANSWERED_FROM_DATA: _ClassVar[Grounding]
+    GROUNDING_REFUSED: _ClassVar[Grounding]
+    GROUNDING_UNANSWERABLE: _ClassVar[Grounding]
+    GROUNDING_NOT_CHECKED: _ClassVar[Grounding]
+GROUNDING_UNSPECIFIED: Grounding
+GROUNDING_ANSWERED_FROM_DATA: Grounding
+GROUNDING_REFUSED: Grounding
+GROUNDING_UNANSWERABLE: Grounding
+GROUNDING_NOT_CHECKED: Grounding
 
 class DataChatInput(_message.Message):
     __slots__ = ("question", "want_csv", "want_debug")
@@ -20,20 +34,22 @@ class DataChatInput(_message.Message):
     def __init__(self, question: _Optional[str] = ..., want_csv: _Optional[bool] = ..., want_debug: _Optional[bool] = ...) -> None: ...
 
 class DataChatOutput(_message.Message):
-    __slots__ = ("answer", "sql_query", "rows", "csv", "token_usage", "debug")
+    __slots__ = ("answer", "sql_query", "rows", "csv", "token_usage", "debug", "grounding")
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     SQL_QUERY_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     CSV_FIELD_NUMBER: _ClassVar[int]
     TOKEN_USAGE_FIELD_NUMBER: _ClassVar[int]
     DEBUG_FIELD_NUMBER: _ClassVar[int]
+    GROUNDING_FIELD_NUMBER: _ClassVar[int]
     answer: str
     sql_query: str
     rows: _table_pb2.Table
     csv: str
     token_usage: _caller_pb2.TokenUsage
     debug: DataChatDebug
-    def __init__(self, answer: _Optional[str] = ..., sql_query: _Optional[str] = ..., rows: _Optional[_Union[_table_pb2.Table, _Mapping]] = ..., csv: _Optional[str] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., debug: _Optional[_Union[DataChatDebug, _Mapping]] = ...) -> None: ...
+    grounding: Grounding
+    def __init__(self, answer: _Optional[str] = ..., sql_query: _Optional[str] = ..., rows: _Optional[_Union[_table_pb2.Table, _Mapping]] = ..., csv: _Optional[str] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., debug: _Optional[_Union[DataChatDebug, _Mapping]] = ..., grounding: _Optional[_Union[Grounding, str]] = ...) -> None: ...
 
 class DataChatDebug(_message.Message):
     __slots__ = ("messages", "model_calls", "iterations")

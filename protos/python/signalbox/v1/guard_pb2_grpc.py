@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class GuardServiceStub:
-    """Screens a question before anything else sees it.
+    """Screens what people say, before anything else sees it: questions, goals, and answers to what runs ask.
 
     The caller is taken from the run token in the metadata key `authorization`.
     """
@@ -45,13 +45,15 @@ class GuardServiceStub:
 
 
 class GuardServiceServicer:
-    """Screens a question before anything else sees it.
+    """Screens what people say, before anything else sees it: questions, goals, and answers to what runs ask.
 
     The caller is taken from the run token in the metadata key `authorization`.
     """
 
     def Screen(self, request, context):
-        """Allows or blocks a question. Fails closed: whatever goes wrong inside is a `BLOCK` with reason `guard_unavailable`.
+        """Allows or blocks a text. What keeps it from a verdict is an error, never a verdict: UNAVAILABLE with the reason
+        `GUARD_UNAVAILABLE` for what a wait can mend, FAILED_PRECONDITION with `GUARD_BROKEN` for what an operator must mend.
+        Its metadata names the `cause`. Nothing is let through without an `ALLOW`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -74,7 +76,7 @@ def add_GuardServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class GuardService:
-    """Screens a question before anything else sees it.
+    """Screens what people say, before anything else sees it: questions, goals, and answers to what runs ask.
 
     The caller is taken from the run token in the metadata key `authorization`.
     """

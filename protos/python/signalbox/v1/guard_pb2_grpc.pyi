@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class GuardServiceStub:
-    """Screens a question before anything else sees it.
+    """Screens what people say, before anything else sees it: questions, goals, and answers to what runs ask.
 
     The caller is taken from the run token in the metadata key `authorization`.
     """
@@ -37,21 +37,27 @@ class GuardServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> GuardServiceAsyncStub: ...
     Screen: _grpc.UnaryUnaryMultiCallable[_guard_pb2.ScreenRequest, _guard_pb2.ScreenResponse]
-    """Allows or blocks a question. Fails closed: whatever goes wrong inside is a `BLOCK` with reason `guard_unavailable`."""
+    """Allows or blocks a text. What keeps it from a verdict is an error, never a verdict: UNAVAILABLE with the reason
+    `GUARD_UNAVAILABLE` for what a wait can mend, FAILED_PRECONDITION with `GUARD_BROKEN` for what an operator must mend.
+    Its metadata names the `cause`. Nothing is let through without an `ALLOW`.
+    """
 
 @_typing.type_check_only
 class GuardServiceAsyncStub(GuardServiceStub):
-    """Screens a question before anything else sees it.
+    """Screens what people say, before anything else sees it: questions, goals, and answers to what runs ask.
 
     The caller is taken from the run token in the metadata key `authorization`.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Screen: _aio.UnaryUnaryMultiCallable[_guard_pb2.ScreenRequest, _guard_pb2.ScreenResponse]  # type: ignore[assignment]
-    """Allows or blocks a question. Fails closed: whatever goes wrong inside is a `BLOCK` with reason `guard_unavailable`."""
+    """Allows or blocks a text. What keeps it from a verdict is an error, never a verdict: UNAVAILABLE with the reason
+    `GUARD_UNAVAILABLE` for what a wait can mend, FAILED_PRECONDITION with `GUARD_BROKEN` for what an operator must mend.
+    Its metadata names the `cause`. Nothing is let through without an `ALLOW`.
+    """
 
 class GuardServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Screens a question before anything else sees it.
+    """Screens what people say, before anything else sees it: questions, goals, and answers to what runs ask.
 
     The caller is taken from the run token in the metadata key `authorization`.
     """
@@ -62,6 +68,9 @@ class GuardServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _guard_pb2.ScreenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_guard_pb2.ScreenResponse, _abc.Awaitable[_guard_pb2.ScreenResponse]]:
-        """Allows or blocks a question. Fails closed: whatever goes wrong inside is a `BLOCK` with reason `guard_unavailable`."""
+        """Allows or blocks a text. What keeps it from a verdict is an error, never a verdict: UNAVAILABLE with the reason
+        `GUARD_UNAVAILABLE` for what a wait can mend, FAILED_PRECONDITION with `GUARD_BROKEN` for what an operator must mend.
+        Its metadata names the `cause`. Nothing is let through without an `ALLOW`.
+        """
 
 def add_GuardServiceServicer_to_server(servicer: GuardServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

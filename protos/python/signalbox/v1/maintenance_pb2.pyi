@@ -1,6 +1,7 @@
 import datetime
 
 from buf.validate import validate_pb2 as _validate_pb2
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from signalbox.v1 import runs_pb2 as _runs_pb2
 from google.protobuf.internal import containers as _containers
@@ -20,12 +21,14 @@ class RetainedKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RETAINED_KIND_EVENTS: _ClassVar[RetainedKind]
     RETAINED_KIND_RUNS: _ClassVar[RetainedKind]
     RETAINED_KIND_DECISIONS: _ClassVar[RetainedKind]
+    RETAINED_KIND_QUESTIONS: _ClassVar[RetainedKind]
 RETAINED_KIND_UNSPECIFIED: RetainedKind
 RETAINED_KIND_HISTORY: RetainedKind
 RETAINED_KIND_CHECKPOINTS: RetainedKind
 RETAINED_KIND_EVENTS: RetainedKind
 RETAINED_KIND_RUNS: RetainedKind
 RETAINED_KIND_DECISIONS: RetainedKind
+RETAINED_KIND_QUESTIONS: RetainedKind
 
 class PrunedData(_message.Message):
     __slots__ = ("kind", "agent", "row_count", "size_bytes")
@@ -109,3 +112,47 @@ class ReplayDecisionsResponse(_message.Message):
     divergences: _containers.RepeatedCompositeFieldContainer[Divergence]
     spent_after: _runs_pb2.Spend
     def __init__(self, policy_version: _Optional[str] = ..., run_count: _Optional[int] = ..., decision_count: _Optional[int] = ..., skipped_count: _Optional[int] = ..., diverged_count: _Optional[int] = ..., divergences: _Optional[_Iterable[_Union[Divergence, _Mapping]]] = ..., spent_after: _Optional[_Union[_runs_pb2.Spend, _Mapping]] = ...) -> None: ...
+
+class VerifyDecisionsRequest(_message.Message):
+    __slots__ = ("since_time", "max_disagreements")
+    SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
+    MAX_DISAGREEMENTS_FIELD_NUMBER: _ClassVar[int]
+    since_time: _timestamp_pb2.Timestamp
+    max_disagreements: int
+    def __init__(self, since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_disagreements: _Optional[int] = ...) -> None: ...
+
+class Disagreement(_message.Message):
+    __slots__ = ("run_id", "sequence", "decide_time", "router", "policy_version", "facts", "rule", "destination", "other_rule", "other_destination")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    DECIDE_TIME_FIELD_NUMBER: _ClassVar[int]
+    ROUTER_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_FIELD_NUMBER: _ClassVar[int]
+    OTHER_RULE_FIELD_NUMBER: _ClassVar[int]
+    OTHER_DESTINATION_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    sequence: int
+    decide_time: _timestamp_pb2.Timestamp
+    router: str
+    policy_version: str
+    facts: _struct_pb2.Struct
+    rule: str
+    destination: str
+    other_rule: str
+    other_destination: str
+    def __init__(self, run_id: _Optional[str] = ..., sequence: _Optional[int] = ..., decide_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., router: _Optional[str] = ..., policy_version: _Optional[str] = ..., facts: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., rule: _Optional[str] = ..., destination: _Optional[str] = ..., other_rule: _Optional[str] = ..., other_destination: _Optional[str] = ...) -> None: ...
+
+class VerifyDecisionsResponse(_message.Message):
+    __slots__ = ("decision_count", "skipped_count", "disagreement_count", "disagreements")
+    DECISION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DISAGREEMENT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DISAGREEMENTS_FIELD_NUMBER: _ClassVar[int]
+    decision_count: int
+    skipped_count: int
+    disagreement_count: int
+    disagreements: _containers.RepeatedCompositeFieldContainer[Disagreement]
+    def __init__(self, decision_count: _Optional[int] = ..., skipped_count: _Optional[int] = ..., disagreement_count: _Optional[int] = ..., disagreements: _Optional[_Iterable[_Union[Disagreement, _Mapping]]] = ...) -> None: ...

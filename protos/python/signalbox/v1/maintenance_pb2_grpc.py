@@ -48,6 +48,11 @@ class MaintenanceServiceStub:
                 request_serializer=signalbox_dot_v1_dot_maintenance__pb2.ReplayDecisionsRequest.SerializeToString,
                 response_deserializer=signalbox_dot_v1_dot_maintenance__pb2.ReplayDecisionsResponse.FromString,
                 _registered_method=True)
+        self.VerifyDecisions = channel.unary_unary(
+                '/signalbox.v1.MaintenanceService/VerifyDecisions',
+                request_serializer=signalbox_dot_v1_dot_maintenance__pb2.VerifyDecisionsRequest.SerializeToString,
+                response_deserializer=signalbox_dot_v1_dot_maintenance__pb2.VerifyDecisionsResponse.FromString,
+                _registered_method=True)
 
 
 class MaintenanceServiceServicer:
@@ -72,6 +77,14 @@ class MaintenanceServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def VerifyDecisions(self, request, context):
+        """Decides every stored decision once more by the policy that it was made by: what comes out otherwise is a defect, or was
+        made by a table that has changed since.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MaintenanceServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -84,6 +97,11 @@ def add_MaintenanceServiceServicer_to_server(servicer, server):
                     servicer.ReplayDecisions,
                     request_deserializer=signalbox_dot_v1_dot_maintenance__pb2.ReplayDecisionsRequest.FromString,
                     response_serializer=signalbox_dot_v1_dot_maintenance__pb2.ReplayDecisionsResponse.SerializeToString,
+            ),
+            'VerifyDecisions': grpc.unary_unary_rpc_method_handler(
+                    servicer.VerifyDecisions,
+                    request_deserializer=signalbox_dot_v1_dot_maintenance__pb2.VerifyDecisionsRequest.FromString,
+                    response_serializer=signalbox_dot_v1_dot_maintenance__pb2.VerifyDecisionsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -144,6 +162,33 @@ class MaintenanceService:
             '/signalbox.v1.MaintenanceService/ReplayDecisions',
             signalbox_dot_v1_dot_maintenance__pb2.ReplayDecisionsRequest.SerializeToString,
             signalbox_dot_v1_dot_maintenance__pb2.ReplayDecisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def VerifyDecisions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/signalbox.v1.MaintenanceService/VerifyDecisions',
+            signalbox_dot_v1_dot_maintenance__pb2.VerifyDecisionsRequest.SerializeToString,
+            signalbox_dot_v1_dot_maintenance__pb2.VerifyDecisionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

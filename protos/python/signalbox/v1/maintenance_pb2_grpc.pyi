@@ -43,6 +43,10 @@ class MaintenanceServiceStub:
     """Decides the stored decisions of a router once more under other limits, without a model call: which runs would have
     gone elsewhere, at which step, and what they spent after it.
     """
+    VerifyDecisions: _grpc.UnaryUnaryMultiCallable[_maintenance_pb2.VerifyDecisionsRequest, _maintenance_pb2.VerifyDecisionsResponse]
+    """Decides every stored decision once more by the policy that it was made by: what comes out otherwise is a defect, or was
+    made by a table that has changed since.
+    """
 
 @_typing.type_check_only
 class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
@@ -58,6 +62,10 @@ class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
     ReplayDecisions: _aio.UnaryUnaryMultiCallable[_maintenance_pb2.ReplayDecisionsRequest, _maintenance_pb2.ReplayDecisionsResponse]  # type: ignore[assignment]
     """Decides the stored decisions of a router once more under other limits, without a model call: which runs would have
     gone elsewhere, at which step, and what they spent after it.
+    """
+    VerifyDecisions: _aio.UnaryUnaryMultiCallable[_maintenance_pb2.VerifyDecisionsRequest, _maintenance_pb2.VerifyDecisionsResponse]  # type: ignore[assignment]
+    """Decides every stored decision once more by the policy that it was made by: what comes out otherwise is a defect, or was
+    made by a table that has changed since.
     """
 
 class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -83,6 +91,16 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_maintenance_pb2.ReplayDecisionsResponse, _abc.Awaitable[_maintenance_pb2.ReplayDecisionsResponse]]:
         """Decides the stored decisions of a router once more under other limits, without a model call: which runs would have
         gone elsewhere, at which step, and what they spent after it.
+        """
+
+    @_abc_1.abstractmethod
+    def VerifyDecisions(
+        self,
+        request: _maintenance_pb2.VerifyDecisionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_maintenance_pb2.VerifyDecisionsResponse, _abc.Awaitable[_maintenance_pb2.VerifyDecisionsResponse]]:
+        """Decides every stored decision once more by the policy that it was made by: what comes out otherwise is a defect, or was
+        made by a table that has changed since.
         """
 
 def add_MaintenanceServiceServicer_to_server(servicer: MaintenanceServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -3,8 +3,13 @@ import datetime
 from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from signalbox.v1 import agent_outline_pb2 as _agent_outline_pb2
 from signalbox.v1 import caller_pb2 as _caller_pb2
 from signalbox.v1 import data_chat_pb2 as _data_chat_pb2
+from signalbox.v1 import graph_editor_pb2 as _graph_editor_pb2
+from signalbox.v1 import incident_investigation_pb2 as _incident_investigation_pb2
+from signalbox.v1 import policy_pb2 as _policy_pb2
+from signalbox.v1 import recorded_answers_pb2 as _recorded_answers_pb2
 from signalbox.v1 import sast_pb2 as _sast_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -32,6 +37,21 @@ class ActiveRunPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ACTIVE_RUN_POLICY_REFUSE: _ClassVar[ActiveRunPolicy]
     ACTIVE_RUN_POLICY_QUEUE: _ClassVar[ActiveRunPolicy]
     ACTIVE_RUN_POLICY_CANCEL_ACTIVE: _ClassVar[ActiveRunPolicy]
+
+class AnswerRight(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ANSWER_RIGHT_UNSPECIFIED: _ClassVar[AnswerRight]
+    ANSWER_RIGHT_CALLER: _ClassVar[AnswerRight]
+    ANSWER_RIGHT_ROLE: _ClassVar[AnswerRight]
+    ANSWER_RIGHT_ASSIGNEE: _ClassVar[AnswerRight]
+
+class ClaimCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CLAIM_CAUSE_UNSPECIFIED: _ClassVar[ClaimCause]
+    CLAIM_CAUSE_BEGIN: _ClassVar[ClaimCause]
+    CLAIM_CAUSE_ANSWER: _ClassVar[ClaimCause]
+    CLAIM_CAUSE_WAIT: _ClassVar[ClaimCause]
+    CLAIM_CAUSE_TAKEOVER: _ClassVar[ClaimCause]
 RUN_STATE_UNSPECIFIED: RunState
 RUN_STATE_PENDING: RunState
 RUN_STATE_RUNNING: RunState
@@ -44,29 +64,53 @@ ACTIVE_RUN_POLICY_UNSPECIFIED: ActiveRunPolicy
 ACTIVE_RUN_POLICY_REFUSE: ActiveRunPolicy
 ACTIVE_RUN_POLICY_QUEUE: ActiveRunPolicy
 ACTIVE_RUN_POLICY_CANCEL_ACTIVE: ActiveRunPolicy
+ANSWER_RIGHT_UNSPECIFIED: AnswerRight
+ANSWER_RIGHT_CALLER: AnswerRight
+ANSWER_RIGHT_ROLE: AnswerRight
+ANSWER_RIGHT_ASSIGNEE: AnswerRight
+CLAIM_CAUSE_UNSPECIFIED: ClaimCause
+CLAIM_CAUSE_BEGIN: ClaimCause
+CLAIM_CAUSE_ANSWER: ClaimCause
+CLAIM_CAUSE_WAIT: ClaimCause
+CLAIM_CAUSE_TAKEOVER: ClaimCause
 
 class RunInput(_message.Message):
-    __slots__ = ("data_chat", "sast_triage", "sast_investigation")
+    __slots__ = ("data_chat", "sast_triage", "sast_investigation", "graph_editor", "incident_investigation")
     DATA_CHAT_FIELD_NUMBER: _ClassVar[int]
     SAST_TRIAGE_FIELD_NUMBER: _ClassVar[int]
     SAST_INVESTIGATION_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_EDITOR_FIELD_NUMBER: _ClassVar[int]
+    INCIDENT_INVESTIGATION_FIELD_NUMBER: _ClassVar[int]
     data_chat: _data_chat_pb2.DataChatInput
     sast_triage: _sast_pb2.SastTriageInput
     sast_investigation: _sast_pb2.SastInvestigationInput
-    def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatInput, _Mapping]] = ..., sast_triage: _Optional[_Union[_sast_pb2.SastTriageInput, _Mapping]] = ..., sast_investigation: _Optional[_Union[_sast_pb2.SastInvestigationInput, _Mapping]] = ...) -> None: ...
+    graph_editor: _graph_editor_pb2.GraphEditorInput
+    incident_investigation: _incident_investigation_pb2.IncidentInvestigationInput
+    def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatInput, _Mapping]] = ..., sast_triage: _Optional[_Union[_sast_pb2.SastTriageInput, _Mapping]] = ..., sast_investigation: _Optional[_Union[_sast_pb2.SastInvestigationInput, _Mapping]] = ..., graph_editor: _Optional[_Union[_graph_editor_pb2.GraphEditorInput, _Mapping]] = ..., incident_investigation: _Optional[_Union[_incident_investigation_pb2.IncidentInvestigationInput, _Mapping]] = ...) -> None: ...
 
 class RunOutput(_message.Message):
-    __slots__ = ("data_chat", "sast_triage", "sast_investigation")
+    __slots__ = ("data_chat", "sast_triage", "sast_investigation", "graph_editor", "incident_investigation")
     DATA_CHAT_FIELD_NUMBER: _ClassVar[int]
     SAST_TRIAGE_FIELD_NUMBER: _ClassVar[int]
     SAST_INVESTIGATION_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_EDITOR_FIELD_NUMBER: _ClassVar[int]
+    INCIDENT_INVESTIGATION_FIELD_NUMBER: _ClassVar[int]
     data_chat: _data_chat_pb2.DataChatOutput
     sast_triage: _sast_pb2.SastTriageOutput
     sast_investigation: _sast_pb2.SastInvestigationOutput
-    def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatOutput, _Mapping]] = ..., sast_triage: _Optional[_Union[_sast_pb2.SastTriageOutput, _Mapping]] = ..., sast_investigation: _Optional[_Union[_sast_pb2.SastInvestigationOutput, _Mapping]] = ...) -> None: ...
+    graph_editor: _graph_editor_pb2.GraphEditorOutput
+    incident_investigation: _incident_investigation_pb2.IncidentInvestigationOutput
+    def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatOutput, _Mapping]] = ..., sast_triage: _Optional[_Union[_sast_pb2.SastTriageOutput, _Mapping]] = ..., sast_investigation: _Optional[_Union[_sast_pb2.SastInvestigationOutput, _Mapping]] = ..., graph_editor: _Optional[_Union[_graph_editor_pb2.GraphEditorOutput, _Mapping]] = ..., incident_investigation: _Optional[_Union[_incident_investigation_pb2.IncidentInvestigationOutput, _Mapping]] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("run_id", "agent", "graph_version", "thread_id", "caller", "correlation_id", "state", "input", "output", "stop_reason", "error", "input_request", "budget", "spend", "epoch", "create_time", "start_time", "end_time", "trace_id")
+    __slots__ = ("run_id", "agent", "graph_version", "thread_id", "caller", "correlation_id", "state", "input", "output", "stop_reason", "error", "input_request", "budget", "spend", "epoch", "create_time", "start_time", "end_time", "trace_id", "waiting_for", "retry_time", "policy", "retryable", "labels", "recorded")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     GRAPH_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -86,6 +130,12 @@ class Run(_message.Message):
     START_TIME_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     TRACE_ID_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
+    RETRY_TIME_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    RETRYABLE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     agent: str
     graph_version: str
@@ -105,7 +155,13 @@ class Run(_message.Message):
     start_time: _timestamp_pb2.Timestamp
     end_time: _timestamp_pb2.Timestamp
     trace_id: str
-    def __init__(self, run_id: _Optional[str] = ..., agent: _Optional[str] = ..., graph_version: _Optional[str] = ..., thread_id: _Optional[str] = ..., caller: _Optional[_Union[_caller_pb2.Caller, _Mapping]] = ..., correlation_id: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., input: _Optional[_Union[RunInput, _Mapping]] = ..., output: _Optional[_Union[RunOutput, _Mapping]] = ..., stop_reason: _Optional[str] = ..., error: _Optional[str] = ..., input_request: _Optional[_Union[InputRequest, _Mapping]] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., spend: _Optional[_Union[Spend, _Mapping]] = ..., epoch: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trace_id: _Optional[str] = ...) -> None: ...
+    waiting_for: str
+    retry_time: _timestamp_pb2.Timestamp
+    policy: _policy_pb2.Policy
+    retryable: bool
+    labels: _containers.ScalarMap[str, str]
+    recorded: bool
+    def __init__(self, run_id: _Optional[str] = ..., agent: _Optional[str] = ..., graph_version: _Optional[str] = ..., thread_id: _Optional[str] = ..., caller: _Optional[_Union[_caller_pb2.Caller, _Mapping]] = ..., correlation_id: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., input: _Optional[_Union[RunInput, _Mapping]] = ..., output: _Optional[_Union[RunOutput, _Mapping]] = ..., stop_reason: _Optional[str] = ..., error: _Optional[str] = ..., input_request: _Optional[_Union[InputRequest, _Mapping]] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., spend: _Optional[_Union[Spend, _Mapping]] = ..., epoch: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trace_id: _Optional[str] = ..., waiting_for: _Optional[str] = ..., retry_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., policy: _Optional[_Union[_policy_pb2.Policy, _Mapping]] = ..., retryable: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., recorded: _Optional[bool] = ...) -> None: ...
 
 class Spend(_message.Message):
     __slots__ = ("model_calls", "token_usage", "tool_calls", "wall_time_s")
@@ -120,16 +176,32 @@ class Spend(_message.Message):
     def __init__(self, model_calls: _Optional[int] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., tool_calls: _Optional[int] = ..., wall_time_s: _Optional[float] = ...) -> None: ...
 
 class InputRequest(_message.Message):
-    __slots__ = ("input_request_id", "question", "options", "expire_time")
+    __slots__ = ("input_request_id", "question", "options", "expire_time", "any_text")
     INPUT_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    ANY_TEXT_FIELD_NUMBER: _ClassVar[int]
     input_request_id: str
     question: str
     options: _containers.RepeatedScalarFieldContainer[str]
     expire_time: _timestamp_pb2.Timestamp
-    def __init__(self, input_request_id: _Optional[str] = ..., question: _Optional[str] = ..., options: _Optional[_Iterable[str]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    any_text: bool
+    def __init__(self, input_request_id: _Optional[str] = ..., question: _Optional[str] = ..., options: _Optional[_Iterable[str]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., any_text: _Optional[bool] = ...) -> None: ...
+
+class InputReceived(_message.Message):
+    __slots__ = ("input_request_id", "expired", "subject", "right", "role")
+    INPUT_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPIRED_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    input_request_id: str
+    expired: bool
+    subject: str
+    right: AnswerRight
+    role: str
+    def __init__(self, input_request_id: _Optional[str] = ..., expired: _Optional[bool] = ..., subject: _Optional[str] = ..., right: _Optional[_Union[AnswerRight, str]] = ..., role: _Optional[str] = ...) -> None: ...
 
 class Decision(_message.Message):
     __slots__ = ("decision_id", "run_id", "sequence", "router", "rule", "destination", "rejected_rules", "grounds", "facts", "policy_version", "checkpoint_id", "trace_id", "span_id", "node", "node_elapsed_ms", "calls", "decide_time")
@@ -178,18 +250,22 @@ class TriedRule(_message.Message):
     def __init__(self, rule: _Optional[str] = ..., grounds: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
 
 class NodeCall(_message.Message):
-    __slots__ = ("kind", "name", "outcome", "elapsed_ms", "token_usage")
+    __slots__ = ("kind", "name", "outcome", "elapsed_ms", "token_usage", "service", "end_time")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
     TOKEN_USAGE_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
     kind: str
     name: str
     outcome: str
     elapsed_ms: float
     token_usage: _caller_pb2.TokenUsage
-    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., outcome: _Optional[str] = ..., elapsed_ms: _Optional[float] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ...) -> None: ...
+    service: str
+    end_time: _timestamp_pb2.Timestamp
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., outcome: _Optional[str] = ..., elapsed_ms: _Optional[float] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., service: _Optional[str] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RunEvent(_message.Message):
     __slots__ = ("sequence", "run_id", "event_time", "state_changed", "node_completed", "decision", "run_ended")
@@ -210,12 +286,20 @@ class RunEvent(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., run_id: _Optional[str] = ..., event_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_changed: _Optional[_Union[StateChanged, _Mapping]] = ..., node_completed: _Optional[_Union[NodeCompleted, _Mapping]] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ...) -> None: ...
 
 class StateChanged(_message.Message):
-    __slots__ = ("state", "input_request")
+    __slots__ = ("state", "input_request", "waiting_for", "cause", "retry_time", "input_received")
     STATE_FIELD_NUMBER: _ClassVar[int]
     INPUT_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_TIME_FIELD_NUMBER: _ClassVar[int]
+    INPUT_RECEIVED_FIELD_NUMBER: _ClassVar[int]
     state: RunState
     input_request: InputRequest
-    def __init__(self, state: _Optional[_Union[RunState, str]] = ..., input_request: _Optional[_Union[InputRequest, _Mapping]] = ...) -> None: ...
+    waiting_for: str
+    cause: str
+    retry_time: _timestamp_pb2.Timestamp
+    input_received: InputReceived
+    def __init__(self, state: _Optional[_Union[RunState, str]] = ..., input_request: _Optional[_Union[InputRequest, _Mapping]] = ..., waiting_for: _Optional[str] = ..., cause: _Optional[str] = ..., retry_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ...) -> None: ...
 
 class NodeCompleted(_message.Message):
     __slots__ = ("node", "elapsed_ms", "calls")
@@ -234,20 +318,31 @@ class RunEnded(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
 
 class CreateRunRequest(_message.Message):
-    __slots__ = ("input", "request_id", "thread_id", "correlation_id", "budget", "active_run_policy")
+    __slots__ = ("input", "request_id", "thread_id", "correlation_id", "budget", "active_run_policy", "labels", "record")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     INPUT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     THREAD_ID_FIELD_NUMBER: _ClassVar[int]
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     BUDGET_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_RUN_POLICY_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
     input: RunInput
     request_id: str
     thread_id: str
     correlation_id: str
     budget: _caller_pb2.Budget
     active_run_policy: ActiveRunPolicy
-    def __init__(self, input: _Optional[_Union[RunInput, _Mapping]] = ..., request_id: _Optional[str] = ..., thread_id: _Optional[str] = ..., correlation_id: _Optional[str] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., active_run_policy: _Optional[_Union[ActiveRunPolicy, str]] = ...) -> None: ...
+    labels: _containers.ScalarMap[str, str]
+    record: bool
+    def __init__(self, input: _Optional[_Union[RunInput, _Mapping]] = ..., request_id: _Optional[str] = ..., thread_id: _Optional[str] = ..., correlation_id: _Optional[str] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., active_run_policy: _Optional[_Union[ActiveRunPolicy, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., record: _Optional[bool] = ...) -> None: ...
 
 class CreateRunResponse(_message.Message):
     __slots__ = ("run",)
@@ -294,18 +389,33 @@ class GetRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
 
 class ListRunsRequest(_message.Message):
-    __slots__ = ("agent", "state", "thread_id", "page_size", "page_token")
+    __slots__ = ("agent", "state", "thread_id", "page_size", "page_token", "since_time", "until_time", "subject", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     AGENT_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     THREAD_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
     agent: str
     state: RunState
     thread_id: str
     page_size: int
     page_token: str
-    def __init__(self, agent: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., thread_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    since_time: _timestamp_pb2.Timestamp
+    until_time: _timestamp_pb2.Timestamp
+    subject: str
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, agent: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., thread_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., subject: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ListRunsResponse(_message.Message):
     __slots__ = ("runs", "next_page_token")
@@ -344,6 +454,78 @@ class ResumeRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
 
 class ListDecisionsRequest(_message.Message):
+    __slots__ = ("run_id", "page_size", "page_token", "agent", "router", "rule", "destination", "since_time", "until_time", "subject", "correlation_id")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    ROUTER_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_FIELD_NUMBER: _ClassVar[int]
+    SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    page_size: int
+    page_token: str
+    agent: str
+    router: str
+    rule: str
+    destination: str
+    since_time: _timestamp_pb2.Timestamp
+    until_time: _timestamp_pb2.Timestamp
+    subject: str
+    correlation_id: str
+    def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., agent: _Optional[str] = ..., router: _Optional[str] = ..., rule: _Optional[str] = ..., destination: _Optional[str] = ..., since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., subject: _Optional[str] = ..., correlation_id: _Optional[str] = ...) -> None: ...
+
+class ListDecisionsResponse(_message.Message):
+    __slots__ = ("decisions", "next_page_token")
+    DECISIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    decisions: _containers.RepeatedCompositeFieldContainer[Decision]
+    next_page_token: str
+    def __init__(self, decisions: _Optional[_Iterable[_Union[Decision, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class CountDecisionsRequest(_message.Message):
+    __slots__ = ("agent", "since_time", "interval_hours")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_HOURS_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    since_time: _timestamp_pb2.Timestamp
+    interval_hours: int
+    def __init__(self, agent: _Optional[str] = ..., since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., interval_hours: _Optional[int] = ...) -> None: ...
+
+class CountDecisionsResponse(_message.Message):
+    __slots__ = ("counts", "decision_count", "is_partial")
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    DECISION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    IS_PARTIAL_FIELD_NUMBER: _ClassVar[int]
+    counts: _containers.RepeatedCompositeFieldContainer[DecisionCount]
+    decision_count: int
+    is_partial: bool
+    def __init__(self, counts: _Optional[_Iterable[_Union[DecisionCount, _Mapping]]] = ..., decision_count: _Optional[int] = ..., is_partial: _Optional[bool] = ...) -> None: ...
+
+class DecisionCount(_message.Message):
+    __slots__ = ("router", "rule", "destination", "node", "count", "begin_time", "last_time")
+    ROUTER_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_TIME_FIELD_NUMBER: _ClassVar[int]
+    LAST_TIME_FIELD_NUMBER: _ClassVar[int]
+    router: str
+    rule: str
+    destination: str
+    node: str
+    count: int
+    begin_time: _timestamp_pb2.Timestamp
+    last_time: _timestamp_pb2.Timestamp
+    def __init__(self, router: _Optional[str] = ..., rule: _Optional[str] = ..., destination: _Optional[str] = ..., node: _Optional[str] = ..., count: _Optional[int] = ..., begin_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ExplainRunRequest(_message.Message):
     __slots__ = ("run_id", "page_size", "page_token")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -353,10 +535,188 @@ class ListDecisionsRequest(_message.Message):
     page_token: str
     def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
-class ListDecisionsResponse(_message.Message):
-    __slots__ = ("decisions", "next_page_token")
-    DECISIONS_FIELD_NUMBER: _ClassVar[int]
+class ListRecordedAnswersRequest(_message.Message):
+    __slots__ = ("run_id", "page_token")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    page_token: str
+    def __init__(self, run_id: _Optional[str] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListRecordedAnswersResponse(_message.Message):
+    __slots__ = ("answers", "next_page_token")
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    decisions: _containers.RepeatedCompositeFieldContainer[Decision]
+    answers: _containers.RepeatedCompositeFieldContainer[_recorded_answers_pb2.RecordedAnswer]
     next_page_token: str
-    def __init__(self, decisions: _Optional[_Iterable[_Union[Decision, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, answers: _Optional[_Iterable[_Union[_recorded_answers_pb2.RecordedAnswer, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class ExplainRunResponse(_message.Message):
+    __slots__ = ("explanations", "next_page_token", "run")
+    EXPLANATIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    explanations: _containers.RepeatedCompositeFieldContainer[DecisionExplanation]
+    next_page_token: str
+    run: RunExplanation
+    def __init__(self, explanations: _Optional[_Iterable[_Union[DecisionExplanation, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., run: _Optional[_Union[RunExplanation, _Mapping]] = ...) -> None: ...
+
+class DecisionExplanation(_message.Message):
+    __slots__ = ("sequence", "rules", "alternatives", "later_rules")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    ALTERNATIVES_FIELD_NUMBER: _ClassVar[int]
+    LATER_RULES_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    rules: _containers.RepeatedCompositeFieldContainer[RuleExplanation]
+    alternatives: _containers.RepeatedCompositeFieldContainer[Alternative]
+    later_rules: _containers.RepeatedCompositeFieldContainer[RuleExplanation]
+    def __init__(self, sequence: _Optional[int] = ..., rules: _Optional[_Iterable[_Union[RuleExplanation, _Mapping]]] = ..., alternatives: _Optional[_Iterable[_Union[Alternative, _Mapping]]] = ..., later_rules: _Optional[_Iterable[_Union[RuleExplanation, _Mapping]]] = ...) -> None: ...
+
+class RuleExplanation(_message.Message):
+    __slots__ = ("rule", "condition", "missed_by")
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    CONDITION_FIELD_NUMBER: _ClassVar[int]
+    MISSED_BY_FIELD_NUMBER: _ClassVar[int]
+    rule: str
+    condition: str
+    missed_by: str
+    def __init__(self, rule: _Optional[str] = ..., condition: _Optional[str] = ..., missed_by: _Optional[str] = ...) -> None: ...
+
+class Alternative(_message.Message):
+    __slots__ = ("change", "is_limit", "rule", "destination")
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    IS_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_FIELD_NUMBER: _ClassVar[int]
+    change: str
+    is_limit: bool
+    rule: str
+    destination: str
+    def __init__(self, change: _Optional[str] = ..., is_limit: _Optional[bool] = ..., rule: _Optional[str] = ..., destination: _Optional[str] = ...) -> None: ...
+
+class RunExplanation(_message.Message):
+    __slots__ = ("route", "charges", "spend", "uncharged", "elapsed_ms", "breakers", "questions", "waits", "claims", "agent", "read_time")
+    ROUTE_FIELD_NUMBER: _ClassVar[int]
+    CHARGES_FIELD_NUMBER: _ClassVar[int]
+    SPEND_FIELD_NUMBER: _ClassVar[int]
+    UNCHARGED_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
+    BREAKERS_FIELD_NUMBER: _ClassVar[int]
+    QUESTIONS_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    READ_TIME_FIELD_NUMBER: _ClassVar[int]
+    route: _containers.RepeatedCompositeFieldContainer[RouteStep]
+    charges: _containers.RepeatedCompositeFieldContainer[Charge]
+    spend: Spend
+    uncharged: Spend
+    elapsed_ms: float
+    breakers: _containers.RepeatedCompositeFieldContainer[Breaker]
+    questions: _containers.RepeatedCompositeFieldContainer[AskedQuestion]
+    waits: _containers.RepeatedCompositeFieldContainer[DependencyWait]
+    claims: _containers.RepeatedCompositeFieldContainer[RunClaim]
+    agent: _agent_outline_pb2.AgentOutline
+    read_time: _timestamp_pb2.Timestamp
+    def __init__(self, route: _Optional[_Iterable[_Union[RouteStep, _Mapping]]] = ..., charges: _Optional[_Iterable[_Union[Charge, _Mapping]]] = ..., spend: _Optional[_Union[Spend, _Mapping]] = ..., uncharged: _Optional[_Union[Spend, _Mapping]] = ..., elapsed_ms: _Optional[float] = ..., breakers: _Optional[_Iterable[_Union[Breaker, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[AskedQuestion, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[DependencyWait, _Mapping]]] = ..., claims: _Optional[_Iterable[_Union[RunClaim, _Mapping]]] = ..., agent: _Optional[_Union[_agent_outline_pb2.AgentOutline, _Mapping]] = ..., read_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class RouteStep(_message.Message):
+    __slots__ = ("node", "end_time", "elapsed_ms", "calls", "sequence", "led_by")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    LED_BY_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    end_time: _timestamp_pb2.Timestamp
+    elapsed_ms: float
+    calls: _containers.RepeatedCompositeFieldContainer[NodeCall]
+    sequence: int
+    led_by: int
+    def __init__(self, node: _Optional[str] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., elapsed_ms: _Optional[float] = ..., calls: _Optional[_Iterable[_Union[NodeCall, _Mapping]]] = ..., sequence: _Optional[int] = ..., led_by: _Optional[int] = ...) -> None: ...
+
+class Charge(_message.Message):
+    __slots__ = ("sequence", "router", "rule", "nodes", "spend", "elapsed_ms", "waited_ms", "asked_ms")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    ROUTER_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    SPEND_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
+    WAITED_MS_FIELD_NUMBER: _ClassVar[int]
+    ASKED_MS_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    router: str
+    rule: str
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    spend: Spend
+    elapsed_ms: float
+    waited_ms: float
+    asked_ms: float
+    def __init__(self, sequence: _Optional[int] = ..., router: _Optional[str] = ..., rule: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ..., spend: _Optional[_Union[Spend, _Mapping]] = ..., elapsed_ms: _Optional[float] = ..., waited_ms: _Optional[float] = ..., asked_ms: _Optional[float] = ...) -> None: ...
+
+class Breaker(_message.Message):
+    __slots__ = ("router", "rule", "sequence", "missed_by", "used", "fired")
+    ROUTER_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    MISSED_BY_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    FIRED_FIELD_NUMBER: _ClassVar[int]
+    router: str
+    rule: str
+    sequence: int
+    missed_by: str
+    used: float
+    fired: bool
+    def __init__(self, router: _Optional[str] = ..., rule: _Optional[str] = ..., sequence: _Optional[int] = ..., missed_by: _Optional[str] = ..., used: _Optional[float] = ..., fired: _Optional[bool] = ...) -> None: ...
+
+class AskedQuestion(_message.Message):
+    __slots__ = ("input_request_id", "question", "ask_time", "answer_time", "answered_by", "answer", "asked_ms", "led_by", "right", "role")
+    INPUT_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    ASK_TIME_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_TIME_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_BY_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    ASKED_MS_FIELD_NUMBER: _ClassVar[int]
+    LED_BY_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    input_request_id: str
+    question: str
+    ask_time: _timestamp_pb2.Timestamp
+    answer_time: _timestamp_pb2.Timestamp
+    answered_by: str
+    answer: str
+    asked_ms: float
+    led_by: int
+    right: AnswerRight
+    role: str
+    def __init__(self, input_request_id: _Optional[str] = ..., question: _Optional[str] = ..., ask_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., answer_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., answered_by: _Optional[str] = ..., answer: _Optional[str] = ..., asked_ms: _Optional[float] = ..., led_by: _Optional[int] = ..., right: _Optional[_Union[AnswerRight, str]] = ..., role: _Optional[str] = ...) -> None: ...
+
+class DependencyWait(_message.Message):
+    __slots__ = ("dependency", "cause", "begin_time", "end_time", "led_by")
+    DEPENDENCY_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    LED_BY_FIELD_NUMBER: _ClassVar[int]
+    dependency: str
+    cause: str
+    begin_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    led_by: int
+    def __init__(self, dependency: _Optional[str] = ..., cause: _Optional[str] = ..., begin_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., led_by: _Optional[int] = ...) -> None: ...
+
+class RunClaim(_message.Message):
+    __slots__ = ("claim_time", "cause", "after_sequence")
+    CLAIM_TIME_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    claim_time: _timestamp_pb2.Timestamp
+    cause: ClaimCause
+    after_sequence: int
+    def __init__(self, claim_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[ClaimCause, str]] = ..., after_sequence: _Optional[int] = ...) -> None: ...

@@ -80,6 +80,21 @@ class RunServiceStub:
                 request_serializer=signalbox_dot_v1_dot_runs__pb2.ListDecisionsRequest.SerializeToString,
                 response_deserializer=signalbox_dot_v1_dot_runs__pb2.ListDecisionsResponse.FromString,
                 _registered_method=True)
+        self.CountDecisions = channel.unary_unary(
+                '/signalbox.v1.RunService/CountDecisions',
+                request_serializer=signalbox_dot_v1_dot_runs__pb2.CountDecisionsRequest.SerializeToString,
+                response_deserializer=signalbox_dot_v1_dot_runs__pb2.CountDecisionsResponse.FromString,
+                _registered_method=True)
+        self.ExplainRun = channel.unary_unary(
+                '/signalbox.v1.RunService/ExplainRun',
+                request_serializer=signalbox_dot_v1_dot_runs__pb2.ExplainRunRequest.SerializeToString,
+                response_deserializer=signalbox_dot_v1_dot_runs__pb2.ExplainRunResponse.FromString,
+                _registered_method=True)
+        self.ListRecordedAnswers = channel.unary_unary(
+                '/signalbox.v1.RunService/ListRecordedAnswers',
+                request_serializer=signalbox_dot_v1_dot_runs__pb2.ListRecordedAnswersRequest.SerializeToString,
+                response_deserializer=signalbox_dot_v1_dot_runs__pb2.ListRecordedAnswersResponse.FromString,
+                _registered_method=True)
 
 
 class RunServiceServicer:
@@ -135,14 +150,39 @@ class RunServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ResumeRun(self, request, context):
-        """Answers the question of a run that awaits input. FAILED_PRECONDITION when the question is stale or answered.
+        """Answers the question of a run that the caller sees. Errors as those of `QuestionService.AnswerQuestion`, which is for all
+        who may answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListDecisions(self, request, context):
-        """Lists the routing decisions of a run in order.
+        """Lists the routing decisions of a run in order, or of all runs that the caller may see, those of the newest runs first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CountDecisions(self, request, context):
+        """Counts the newest decisions of an agent's runs that the caller may see, by rule and destination; rules that never
+        fired are there too.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExplainRun(self, request, context):
+        """Explains a run: the way it went, in words why each decision fell as it did and what would have led elsewhere, and what
+        each decision caused: calls, tokens, time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRecordedAnswers(self, request, context):
+        """Lists what the nodes of a run heard from models, services and people, in order. FAILED_PRECONDITION with reason
+        `RUN_NOT_RECORDED` for a run that was not to be recorded; PERMISSION_DENIED for callers who have lost one of its roles.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -190,6 +230,21 @@ def add_RunServiceServicer_to_server(servicer, server):
                     servicer.ListDecisions,
                     request_deserializer=signalbox_dot_v1_dot_runs__pb2.ListDecisionsRequest.FromString,
                     response_serializer=signalbox_dot_v1_dot_runs__pb2.ListDecisionsResponse.SerializeToString,
+            ),
+            'CountDecisions': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountDecisions,
+                    request_deserializer=signalbox_dot_v1_dot_runs__pb2.CountDecisionsRequest.FromString,
+                    response_serializer=signalbox_dot_v1_dot_runs__pb2.CountDecisionsResponse.SerializeToString,
+            ),
+            'ExplainRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExplainRun,
+                    request_deserializer=signalbox_dot_v1_dot_runs__pb2.ExplainRunRequest.FromString,
+                    response_serializer=signalbox_dot_v1_dot_runs__pb2.ExplainRunResponse.SerializeToString,
+            ),
+            'ListRecordedAnswers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRecordedAnswers,
+                    request_deserializer=signalbox_dot_v1_dot_runs__pb2.ListRecordedAnswersRequest.FromString,
+                    response_serializer=signalbox_dot_v1_dot_runs__pb2.ListRecordedAnswersResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -414,6 +469,87 @@ class RunService:
             '/signalbox.v1.RunService/ListDecisions',
             signalbox_dot_v1_dot_runs__pb2.ListDecisionsRequest.SerializeToString,
             signalbox_dot_v1_dot_runs__pb2.ListDecisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountDecisions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/signalbox.v1.RunService/CountDecisions',
+            signalbox_dot_v1_dot_runs__pb2.CountDecisionsRequest.SerializeToString,
+            signalbox_dot_v1_dot_runs__pb2.CountDecisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExplainRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/signalbox.v1.RunService/ExplainRun',
+            signalbox_dot_v1_dot_runs__pb2.ExplainRunRequest.SerializeToString,
+            signalbox_dot_v1_dot_runs__pb2.ExplainRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRecordedAnswers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/signalbox.v1.RunService/ListRecordedAnswers',
+            signalbox_dot_v1_dot_runs__pb2.ListRecordedAnswersRequest.SerializeToString,
+            signalbox_dot_v1_dot_runs__pb2.ListRecordedAnswersResponse.FromString,
             options,
             channel_credentials,
             insecure,

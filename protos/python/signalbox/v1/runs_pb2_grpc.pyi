@@ -54,9 +54,23 @@ class RunServiceStub:
     CancelRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.CancelRunRequest, _runs_pb2.CancelRunResponse]
     """Asks a run to stop at its next step boundary. Idempotent; FAILED_PRECONDITION once it has ended otherwise."""
     ResumeRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ResumeRunRequest, _runs_pb2.ResumeRunResponse]
-    """Answers the question of a run that awaits input. FAILED_PRECONDITION when the question is stale or answered."""
+    """Answers the question of a run that the caller sees. Errors as those of `QuestionService.AnswerQuestion`, which is for all
+    who may answer.
+    """
     ListDecisions: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListDecisionsRequest, _runs_pb2.ListDecisionsResponse]
-    """Lists the routing decisions of a run in order."""
+    """Lists the routing decisions of a run in order, or of all runs that the caller may see, those of the newest runs first."""
+    CountDecisions: _grpc.UnaryUnaryMultiCallable[_runs_pb2.CountDecisionsRequest, _runs_pb2.CountDecisionsResponse]
+    """Counts the newest decisions of an agent's runs that the caller may see, by rule and destination; rules that never
+    fired are there too.
+    """
+    ExplainRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ExplainRunRequest, _runs_pb2.ExplainRunResponse]
+    """Explains a run: the way it went, in words why each decision fell as it did and what would have led elsewhere, and what
+    each decision caused: calls, tokens, time.
+    """
+    ListRecordedAnswers: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRecordedAnswersRequest, _runs_pb2.ListRecordedAnswersResponse]
+    """Lists what the nodes of a run heard from models, services and people, in order. FAILED_PRECONDITION with reason
+    `RUN_NOT_RECORDED` for a run that was not to be recorded; PERMISSION_DENIED for callers who have lost one of its roles.
+    """
 
 @_typing.type_check_only
 class RunServiceAsyncStub(RunServiceStub):
@@ -84,9 +98,23 @@ class RunServiceAsyncStub(RunServiceStub):
     CancelRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.CancelRunRequest, _runs_pb2.CancelRunResponse]  # type: ignore[assignment]
     """Asks a run to stop at its next step boundary. Idempotent; FAILED_PRECONDITION once it has ended otherwise."""
     ResumeRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.ResumeRunRequest, _runs_pb2.ResumeRunResponse]  # type: ignore[assignment]
-    """Answers the question of a run that awaits input. FAILED_PRECONDITION when the question is stale or answered."""
+    """Answers the question of a run that the caller sees. Errors as those of `QuestionService.AnswerQuestion`, which is for all
+    who may answer.
+    """
     ListDecisions: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListDecisionsRequest, _runs_pb2.ListDecisionsResponse]  # type: ignore[assignment]
-    """Lists the routing decisions of a run in order."""
+    """Lists the routing decisions of a run in order, or of all runs that the caller may see, those of the newest runs first."""
+    CountDecisions: _aio.UnaryUnaryMultiCallable[_runs_pb2.CountDecisionsRequest, _runs_pb2.CountDecisionsResponse]  # type: ignore[assignment]
+    """Counts the newest decisions of an agent's runs that the caller may see, by rule and destination; rules that never
+    fired are there too.
+    """
+    ExplainRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.ExplainRunRequest, _runs_pb2.ExplainRunResponse]  # type: ignore[assignment]
+    """Explains a run: the way it went, in words why each decision fell as it did and what would have led elsewhere, and what
+    each decision caused: calls, tokens, time.
+    """
+    ListRecordedAnswers: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRecordedAnswersRequest, _runs_pb2.ListRecordedAnswersResponse]  # type: ignore[assignment]
+    """Lists what the nodes of a run heard from models, services and people, in order. FAILED_PRECONDITION with reason
+    `RUN_NOT_RECORDED` for a run that was not to be recorded; PERMISSION_DENIED for callers who have lost one of its roles.
+    """
 
 class RunServiceServicer(metaclass=_abc_1.ABCMeta):
     """Runs of agents: create, watch, read back, cancel, resume, and the routing decisions behind them.
@@ -153,7 +181,9 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.ResumeRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.ResumeRunResponse, _abc.Awaitable[_runs_pb2.ResumeRunResponse]]:
-        """Answers the question of a run that awaits input. FAILED_PRECONDITION when the question is stale or answered."""
+        """Answers the question of a run that the caller sees. Errors as those of `QuestionService.AnswerQuestion`, which is for all
+        who may answer.
+        """
 
     @_abc_1.abstractmethod
     def ListDecisions(
@@ -161,6 +191,36 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.ListDecisionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.ListDecisionsResponse, _abc.Awaitable[_runs_pb2.ListDecisionsResponse]]:
-        """Lists the routing decisions of a run in order."""
+        """Lists the routing decisions of a run in order, or of all runs that the caller may see, those of the newest runs first."""
+
+    @_abc_1.abstractmethod
+    def CountDecisions(
+        self,
+        request: _runs_pb2.CountDecisionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.CountDecisionsResponse, _abc.Awaitable[_runs_pb2.CountDecisionsResponse]]:
+        """Counts the newest decisions of an agent's runs that the caller may see, by rule and destination; rules that never
+        fired are there too.
+        """
+
+    @_abc_1.abstractmethod
+    def ExplainRun(
+        self,
+        request: _runs_pb2.ExplainRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.ExplainRunResponse, _abc.Awaitable[_runs_pb2.ExplainRunResponse]]:
+        """Explains a run: the way it went, in words why each decision fell as it did and what would have led elsewhere, and what
+        each decision caused: calls, tokens, time.
+        """
+
+    @_abc_1.abstractmethod
+    def ListRecordedAnswers(
+        self,
+        request: _runs_pb2.ListRecordedAnswersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.ListRecordedAnswersResponse, _abc.Awaitable[_runs_pb2.ListRecordedAnswersResponse]]:
+        """Lists what the nodes of a run heard from models, services and people, in order. FAILED_PRECONDITION with reason
+        `RUN_NOT_RECORDED` for a run that was not to be recorded; PERMISSION_DENIED for callers who have lost one of its roles.
+        """
 
 def add_RunServiceServicer_to_server(servicer: RunServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -26,13 +26,14 @@ from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from signalbox.v1 import caller_pb2 as signalbox_dot_v1_dot_caller__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17signalbox/v1/sast.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x19signalbox/v1/caller.proto\"_\n\nCodeSource\x12*\n\nrepository\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\x80\x10\x32\n^[^\\x00]*$\x12%\n\x06\x63ommit\x18\x02 \x01(\tB\x15\xbaH\x12r\x10\x32\x0e^[0-9a-f]{40}$\"\x88\x01\n\x0c\x43odeLocation\x12$\n\x04\x66ile\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\x80\x08\x32\n^[^\\x00]*$\x12\x1b\n\nfirst_line\x18\x02 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x01\x12\x1a\n\tlast_line\x18\x03 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00\x12\x19\n\x07message\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xd0\x0f\"\xd4\x02\n\x07\x46inding\x12\x1f\n\x0b\x66ingerprint\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x02\x12\x1b\n\x07rule_id\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x02\x12\'\n\x03\x63we\x18\x03 \x01(\tB\x1a\xbaH\x17r\x15\x32\x13^(CWE-[0-9]{1,6})?$\x12%\n\x07message\x18\x04 \x01(\tB\x14\xbaH\x11r\x0f\x18\xa0\x1f\x32\n^[^\\x00]*$\x12\x34\n\x08location\x18\x05 \x01(\x0b\x32\x1a.signalbox.v1.CodeLocationB\x06\xbaH\x03\xc8\x01\x01\x12\x19\n\x07snippet\x18\x06 \x01(\tB\x08\xbaH\x05r\x03\x18\xc0>\x12\x33\n\x05trace\x18\x07 \x03(\x0b\x32\x1a.signalbox.v1.CodeLocationB\x08\xbaH\x05\x92\x01\x02\x10\x64\x12\x35\n\x07related\x18\x08 \x03(\x0b\x32\x1a.signalbox.v1.CodeLocationB\x08\xbaH\x05\x92\x01\x02\x10\x64\"m\n\x08\x45vidence\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12\x0c\n\x04\x66ile\x18\x02 \x01(\t\x12\x12\n\nfirst_line\x18\x03 \x01(\x05\x12\x11\n\tlast_line\x18\x04 \x01(\x05\x12\x0e\n\x06\x63ommit\x18\x05 \x01(\t\x12\r\n\x05quote\x18\x06 \x01(\t\"\x89\x01\n\x0c\x43odeFragment\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x12\n\nfirst_line\x18\x02 \x01(\x05\x12\x11\n\tlast_line\x18\x03 \x01(\x05\x12\x0e\n\x06\x63ommit\x18\x04 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x05 \x01(\t\x12\x13\n\x0btotal_lines\x18\x06 \x01(\x05\x12\x0e\n\x06symbol\x18\x07 \x01(\t\"s\n\x0fSastTriageInput\x12.\n\x07\x66inding\x18\x01 \x01(\x0b\x32\x15.signalbox.v1.FindingB\x06\xbaH\x03\xc8\x01\x01\x12\x30\n\x06source\x18\x02 \x01(\x0b\x32\x18.signalbox.v1.CodeSourceB\x06\xbaH\x03\xc8\x01\x01\"\xd2\x01\n\x10SastTriageOutput\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.signalbox.v1.Verdict\x12\x12\n\nconfidence\x18\x02 \x01(\x01\x12\x15\n\rjustification\x18\x03 \x01(\t\x12(\n\x08\x65vidence\x18\x04 \x03(\x0b\x32\x16.signalbox.v1.Evidence\x12-\n\x0btoken_usage\x18\x05 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12\x12\n\niterations\x18\x06 \x01(\x05\"z\n\x16SastInvestigationInput\x12.\n\x07\x66inding\x18\x01 \x01(\x0b\x32\x15.signalbox.v1.FindingB\x06\xbaH\x03\xc8\x01\x01\x12\x30\n\x06source\x18\x02 \x01(\x0b\x32\x18.signalbox.v1.CodeSourceB\x06\xbaH\x03\xc8\x01\x01\"\xf0\x01\n\x17SastInvestigationOutput\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.signalbox.v1.Verdict\x12\x12\n\nconfidence\x18\x02 \x01(\x01\x12\x15\n\rjustification\x18\x03 \x01(\t\x12(\n\x08\x65vidence\x18\x04 \x03(\x0b\x32\x16.signalbox.v1.Evidence\x12-\n\x0btoken_usage\x18\x05 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12\x12\n\niterations\x18\x06 \x01(\x05\x12\x15\n\rfetched_files\x18\x07 \x03(\t*s\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x19\n\x15VERDICT_TRUE_POSITIVE\x10\x01\x12\x1a\n\x16VERDICT_FALSE_POSITIVE\x10\x02\x12\x18\n\x14VERDICT_NEEDS_REVIEW\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17signalbox/v1/sast.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x19signalbox/v1/caller.proto\"_\n\nCodeSource\x12*\n\nrepository\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\x80\x10\x32\n^[^\\x00]*$\x12%\n\x06\x63ommit\x18\x02 \x01(\tB\x15\xbaH\x12r\x10\x32\x0e^[0-9a-f]{40}$\"\x88\x01\n\x0c\x43odeLocation\x12$\n\x04\x66ile\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\x80\x08\x32\n^[^\\x00]*$\x12\x1b\n\nfirst_line\x18\x02 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x01\x12\x1a\n\tlast_line\x18\x03 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00\x12\x19\n\x07message\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xd0\x0f\"\xeb\x02\n\x07\x46inding\x12\x1f\n\x0b\x66ingerprint\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x02\x12\x1b\n\x07rule_id\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x02\x12\'\n\x03\x63we\x18\x03 \x01(\tB\x1a\xbaH\x17r\x15\x32\x13^(CWE-[0-9]{1,6})?$\x12%\n\x07message\x18\x04 \x01(\tB\x14\xbaH\x11r\x0f\x18\xa0\x1f\x32\n^[^\\x00]*$\x12\x34\n\x08location\x18\x05 \x01(\x0b\x32\x1a.signalbox.v1.CodeLocationB\x06\xbaH\x03\xc8\x01\x01\x12\x19\n\x07snippet\x18\x06 \x01(\tB\x08\xbaH\x05r\x03\x18\xc0>\x12\x33\n\x05trace\x18\x07 \x03(\x0b\x32\x1a.signalbox.v1.CodeLocationB\x08\xbaH\x05\x92\x01\x02\x10\x64\x12\x35\n\x07related\x18\x08 \x03(\x0b\x32\x1a.signalbox.v1.CodeLocationB\x08\xbaH\x05\x92\x01\x02\x10\x64\x12\x15\n\rcheck_snippet\x18\t \x01(\x08\"m\n\x08\x45vidence\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12\x0c\n\x04\x66ile\x18\x02 \x01(\t\x12\x12\n\nfirst_line\x18\x03 \x01(\x05\x12\x11\n\tlast_line\x18\x04 \x01(\x05\x12\x0e\n\x06\x63ommit\x18\x05 \x01(\t\x12\r\n\x05quote\x18\x06 \x01(\t\"\x89\x01\n\x0c\x43odeFragment\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x12\n\nfirst_line\x18\x02 \x01(\x05\x12\x11\n\tlast_line\x18\x03 \x01(\x05\x12\x0e\n\x06\x63ommit\x18\x04 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x05 \x01(\t\x12\x13\n\x0btotal_lines\x18\x06 \x01(\x05\x12\x0e\n\x06symbol\x18\x07 \x01(\t\"s\n\x0fSastTriageInput\x12.\n\x07\x66inding\x18\x01 \x01(\x0b\x32\x15.signalbox.v1.FindingB\x06\xbaH\x03\xc8\x01\x01\x12\x30\n\x06source\x18\x02 \x01(\x0b\x32\x18.signalbox.v1.CodeSourceB\x06\xbaH\x03\xc8\x01\x01\"\xa2\x02\n\x10SastTriageOutput\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.signalbox.v1.Verdict\x12\x12\n\nconfidence\x18\x02 \x01(\x01\x12\x15\n\rjustification\x18\x03 \x01(\t\x12(\n\x08\x65vidence\x18\x04 \x03(\x0b\x32\x16.signalbox.v1.Evidence\x12-\n\x0btoken_usage\x18\x05 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12\x12\n\niterations\x18\x06 \x01(\x05\x12/\n\x10\x64rafted_verdicts\x18\x07 \x03(\x0e\x32\x15.signalbox.v1.Verdict\x12\x1d\n\x15\x63onfidence_calibrated\x18\x08 \x01(\x08\"z\n\x16SastInvestigationInput\x12.\n\x07\x66inding\x18\x01 \x01(\x0b\x32\x15.signalbox.v1.FindingB\x06\xbaH\x03\xc8\x01\x01\x12\x30\n\x06source\x18\x02 \x01(\x0b\x32\x18.signalbox.v1.CodeSourceB\x06\xbaH\x03\xc8\x01\x01\"\xc0\x02\n\x17SastInvestigationOutput\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.signalbox.v1.Verdict\x12\x12\n\nconfidence\x18\x02 \x01(\x01\x12\x15\n\rjustification\x18\x03 \x01(\t\x12(\n\x08\x65vidence\x18\x04 \x03(\x0b\x32\x16.signalbox.v1.Evidence\x12-\n\x0btoken_usage\x18\x05 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12\x12\n\niterations\x18\x06 \x01(\x05\x12\x15\n\rfetched_files\x18\x07 \x03(\t\x12/\n\x10\x64rafted_verdicts\x18\x08 \x03(\x0e\x32\x15.signalbox.v1.Verdict\x12\x1d\n\x15\x63onfidence_calibrated\x18\t \x01(\x08*s\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x19\n\x15VERDICT_TRUE_POSITIVE\x10\x01\x12\x1a\n\x16VERDICT_FALSE_POSITIVE\x10\x02\x12\x18\n\x14VERDICT_NEEDS_REVIEW\x10\x03\x42*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'signalbox.v1.sast_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\014signalbox.v1P\001Z\030signalbox/v1;signalboxv1'
   _globals['_CODESOURCE'].fields_by_name['repository']._loaded_options = None
   _globals['_CODESOURCE'].fields_by_name['repository']._serialized_options = b'\272H\023r\021\020\001\030\200\0202\n^[^\\x00]*$'
   _globals['_CODESOURCE'].fields_by_name['commit']._loaded_options = None
@@ -69,24 +70,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SASTINVESTIGATIONINPUT'].fields_by_name['finding']._serialized_options = b'\272H\003\310\001\001'
   _globals['_SASTINVESTIGATIONINPUT'].fields_by_name['source']._loaded_options = None
   _globals['_SASTINVESTIGATIONINPUT'].fields_by_name['source']._serialized_options = b'\272H\003\310\001\001'
-  _globals['_VERDICT']._serialized_start=1624
-  _globals['_VERDICT']._serialized_end=1739
+  _globals['_VERDICT']._serialized_start=1807
+  _globals['_VERDICT']._serialized_end=1922
   _globals['_CODESOURCE']._serialized_start=97
   _globals['_CODESOURCE']._serialized_end=192
   _globals['_CODELOCATION']._serialized_start=195
   _globals['_CODELOCATION']._serialized_end=331
   _globals['_FINDING']._serialized_start=334
-  _globals['_FINDING']._serialized_end=674
-  _globals['_EVIDENCE']._serialized_start=676
-  _globals['_EVIDENCE']._serialized_end=785
-  _globals['_CODEFRAGMENT']._serialized_start=788
-  _globals['_CODEFRAGMENT']._serialized_end=925
-  _globals['_SASTTRIAGEINPUT']._serialized_start=927
-  _globals['_SASTTRIAGEINPUT']._serialized_end=1042
-  _globals['_SASTTRIAGEOUTPUT']._serialized_start=1045
-  _globals['_SASTTRIAGEOUTPUT']._serialized_end=1255
-  _globals['_SASTINVESTIGATIONINPUT']._serialized_start=1257
-  _globals['_SASTINVESTIGATIONINPUT']._serialized_end=1379
-  _globals['_SASTINVESTIGATIONOUTPUT']._serialized_start=1382
-  _globals['_SASTINVESTIGATIONOUTPUT']._serialized_end=1622
+  _globals['_FINDING']._serialized_end=697
+  _globals['_EVIDENCE']._serialized_start=699
+  _globals['_EVIDENCE']._serialized_end=808
+  _globals['_CODEFRAGMENT']._serialized_start=811
+  _globals['_CODEFRAGMENT']._serialized_end=948
+  _globals['_SASTTRIAGEINPUT']._serialized_start=950
+  _globals['_SASTTRIAGEINPUT']._serialized_end=1065
+  _globals['_SASTTRIAGEOUTPUT']._serialized_start=1068
+  _globals['_SASTTRIAGEOUTPUT']._serialized_end=1358
+  _globals['_SASTINVESTIGATIONINPUT']._serialized_start=1360
+  _globals['_SASTINVESTIGATIONINPUT']._serialized_end=1482
+  _globals['_SASTINVESTIGATIONOUTPUT']._serialized_start=1485
+  _globals['_SASTINVESTIGATIONOUTPUT']._serialized_end=1805
 # @@protoc_insertion_point(module_scope)

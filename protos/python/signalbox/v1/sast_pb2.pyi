@@ -41,7 +41,7 @@ class CodeLocation(_message.Message):
     def __init__(self, file: _Optional[str] = ..., first_line: _Optional[int] = ..., last_line: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class Finding(_message.Message):
-    __slots__ = ("fingerprint", "rule_id", "cwe", "message", "location", "snippet", "trace", "related")
+    __slots__ = ("fingerprint", "rule_id", "cwe", "message", "location", "snippet", "trace", "related", "check_snippet")
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     RULE_ID_FIELD_NUMBER: _ClassVar[int]
     CWE_FIELD_NUMBER: _ClassVar[int]
@@ -50,6 +50,7 @@ class Finding(_message.Message):
     SNIPPET_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
     RELATED_FIELD_NUMBER: _ClassVar[int]
+    CHECK_SNIPPET_FIELD_NUMBER: _ClassVar[int]
     fingerprint: str
     rule_id: str
     cwe: str
@@ -58,7 +59,8 @@ class Finding(_message.Message):
     snippet: str
     trace: _containers.RepeatedCompositeFieldContainer[CodeLocation]
     related: _containers.RepeatedCompositeFieldContainer[CodeLocation]
-    def __init__(self, fingerprint: _Optional[str] = ..., rule_id: _Optional[str] = ..., cwe: _Optional[str] = ..., message: _Optional[str] = ..., location: _Optional[_Union[CodeLocation, _Mapping]] = ..., snippet: _Optional[str] = ..., trace: _Optional[_Iterable[_Union[CodeLocation, _Mapping]]] = ..., related: _Optional[_Iterable[_Union[CodeLocation, _Mapping]]] = ...) -> None: ...
+    check_snippet: bool
+    def __init__(self, fingerprint: _Optional[str] = ..., rule_id: _Optional[str] = ..., cwe: _Optional[str] = ..., message: _Optional[str] = ..., location: _Optional[_Union[CodeLocation, _Mapping]] = ..., snippet: _Optional[str] = ..., trace: _Optional[_Iterable[_Union[CodeLocation, _Mapping]]] = ..., related: _Optional[_Iterable[_Union[CodeLocation, _Mapping]]] = ..., check_snippet: _Optional[bool] = ...) -> None: ...
 
 class Evidence(_message.Message):
     __slots__ = ("claim", "file", "first_line", "last_line", "commit", "quote")
@@ -103,20 +105,24 @@ class SastTriageInput(_message.Message):
     def __init__(self, finding: _Optional[_Union[Finding, _Mapping]] = ..., source: _Optional[_Union[CodeSource, _Mapping]] = ...) -> None: ...
 
 class SastTriageOutput(_message.Message):
-    __slots__ = ("verdict", "confidence", "justification", "evidence", "token_usage", "iterations")
+    __slots__ = ("verdict", "confidence", "justification", "evidence", "token_usage", "iterations", "drafted_verdicts", "confidence_calibrated")
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     JUSTIFICATION_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
     TOKEN_USAGE_FIELD_NUMBER: _ClassVar[int]
     ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    DRAFTED_VERDICTS_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_CALIBRATED_FIELD_NUMBER: _ClassVar[int]
     verdict: Verdict
     confidence: float
     justification: str
     evidence: _containers.RepeatedCompositeFieldContainer[Evidence]
     token_usage: _caller_pb2.TokenUsage
     iterations: int
-    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., confidence: _Optional[float] = ..., justification: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., iterations: _Optional[int] = ...) -> None: ...
+    drafted_verdicts: _containers.RepeatedScalarFieldContainer[Verdict]
+    confidence_calibrated: bool
+    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., confidence: _Optional[float] = ..., justification: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., iterations: _Optional[int] = ..., drafted_verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ..., confidence_calibrated: _Optional[bool] = ...) -> None: ...
 
 class SastInvestigationInput(_message.Message):
     __slots__ = ("finding", "source")
@@ -127,7 +133,7 @@ class SastInvestigationInput(_message.Message):
     def __init__(self, finding: _Optional[_Union[Finding, _Mapping]] = ..., source: _Optional[_Union[CodeSource, _Mapping]] = ...) -> None: ...
 
 class SastInvestigationOutput(_message.Message):
-    __slots__ = ("verdict", "confidence", "justification", "evidence", "token_usage", "iterations", "fetched_files")
+    __slots__ = ("verdict", "confidence", "justification", "evidence", "token_usage", "iterations", "fetched_files", "drafted_verdicts", "confidence_calibrated")
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     JUSTIFICATION_FIELD_NUMBER: _ClassVar[int]
@@ -135,6 +141,8 @@ class SastInvestigationOutput(_message.Message):
     TOKEN_USAGE_FIELD_NUMBER: _ClassVar[int]
     ITERATIONS_FIELD_NUMBER: _ClassVar[int]
     FETCHED_FILES_FIELD_NUMBER: _ClassVar[int]
+    DRAFTED_VERDICTS_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_CALIBRATED_FIELD_NUMBER: _ClassVar[int]
     verdict: Verdict
     confidence: float
     justification: str
@@ -142,4 +150,6 @@ class SastInvestigationOutput(_message.Message):
     token_usage: _caller_pb2.TokenUsage
     iterations: int
     fetched_files: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., confidence: _Optional[float] = ..., justification: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., iterations: _Optional[int] = ..., fetched_files: _Optional[_Iterable[str]] = ...) -> None: ...
+    drafted_verdicts: _containers.RepeatedScalarFieldContainer[Verdict]
+    confidence_calibrated: bool
+    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., confidence: _Optional[float] = ..., justification: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., iterations: _Optional[int] = ..., fetched_files: _Optional[_Iterable[str]] = ..., drafted_verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ..., confidence_calibrated: _Optional[bool] = ...) -> None: ...

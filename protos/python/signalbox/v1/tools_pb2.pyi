@@ -10,16 +10,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Tool(_message.Message):
-    __slots__ = ("name", "description", "input_schema", "read_only")
+    __slots__ = ("name", "description", "input_schema", "read_only", "for_platform")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     INPUT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+    FOR_PLATFORM_FIELD_NUMBER: _ClassVar[int]
     name: str
     description: str
     input_schema: _struct_pb2.Struct
     read_only: bool
-    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., input_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., read_only: _Optional[bool] = ...) -> None: ...
+    for_platform: bool
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., input_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., read_only: _Optional[bool] = ..., for_platform: _Optional[bool] = ...) -> None: ...
 
 class ListToolsRequest(_message.Message):
     __slots__ = ()
@@ -53,6 +55,20 @@ class CallToolRequest(_message.Message):
     epoch: int
     def __init__(self, tool: _Optional[str] = ..., arguments: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., idempotency_key: _Optional[_Union[IdempotencyKey, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
 
+class LookUpCallRequest(_message.Message):
+    __slots__ = ("idempotency_key", "epoch")
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    idempotency_key: IdempotencyKey
+    epoch: int
+    def __init__(self, idempotency_key: _Optional[_Union[IdempotencyKey, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class LookUpCallResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: CallToolResponse
+    def __init__(self, result: _Optional[_Union[CallToolResponse, _Mapping]] = ...) -> None: ...
+
 class CallToolResponse(_message.Message):
     __slots__ = ("output", "error")
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
@@ -62,18 +78,20 @@ class CallToolResponse(_message.Message):
     def __init__(self, output: _Optional[_Union[ToolOutput, _Mapping]] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ...) -> None: ...
 
 class ToolOutput(_message.Message):
-    __slots__ = ("text", "sql_query", "table", "data", "truncated")
+    __slots__ = ("text", "sql_query", "table", "data", "truncated", "reads_tables")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     SQL_QUERY_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    READS_TABLES_FIELD_NUMBER: _ClassVar[int]
     text: str
     sql_query: str
     table: _table_pb2.Table
     data: _struct_pb2.Struct
     truncated: bool
-    def __init__(self, text: _Optional[str] = ..., sql_query: _Optional[str] = ..., table: _Optional[_Union[_table_pb2.Table, _Mapping]] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., truncated: _Optional[bool] = ...) -> None: ...
+    reads_tables: bool
+    def __init__(self, text: _Optional[str] = ..., sql_query: _Optional[str] = ..., table: _Optional[_Union[_table_pb2.Table, _Mapping]] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., truncated: _Optional[bool] = ..., reads_tables: _Optional[bool] = ...) -> None: ...
 
 class ToolError(_message.Message):
     __slots__ = ("reason", "message", "retryable")

@@ -48,6 +48,11 @@ class ToolExecutorServiceStub:
                 request_serializer=signalbox_dot_v1_dot_tools__pb2.CallToolRequest.SerializeToString,
                 response_deserializer=signalbox_dot_v1_dot_tools__pb2.CallToolResponse.FromString,
                 _registered_method=True)
+        self.LookUpCall = channel.unary_unary(
+                '/signalbox.v1.ToolExecutorService/LookUpCall',
+                request_serializer=signalbox_dot_v1_dot_tools__pb2.LookUpCallRequest.SerializeToString,
+                response_deserializer=signalbox_dot_v1_dot_tools__pb2.LookUpCallResponse.FromString,
+                _registered_method=True)
 
 
 class ToolExecutorServiceServicer:
@@ -67,7 +72,18 @@ class ToolExecutorServiceServicer:
     def CallTool(self, request, context):
         """Calls a tool. Applied at most once per idempotency key: a repeat gets the first result. A tool that is `read_only` may
         keep none, and reads again. FAILED_PRECONDITION with reason `STALE_EPOCH` when the run has since been claimed by another
-        replica, or `KEY_REUSED` when the key of a tool that writes was used for another call.
+        replica, or `KEY_REUSED` when the key of a tool that writes was used for another call. PERMISSION_DENIED with reason
+        `WRITES_NOT_ALLOWED` when the tool writes and the run token does not say that its holder may. After any other failure
+        of a tool that writes, its outcome is unknown: the same call again, with the same key, is safe and tells it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LookUpCall(self, request, context):
+        """Looks up the result of an earlier call of a tool that writes, by its key. NOT_FOUND with reason `CALL_UNKNOWN` when it
+        has taken no effect; a call at a lower epoch than this one's then takes none any more. UNIMPLEMENTED by executors
+        whose tools only read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -85,6 +101,11 @@ def add_ToolExecutorServiceServicer_to_server(servicer, server):
                     servicer.CallTool,
                     request_deserializer=signalbox_dot_v1_dot_tools__pb2.CallToolRequest.FromString,
                     response_serializer=signalbox_dot_v1_dot_tools__pb2.CallToolResponse.SerializeToString,
+            ),
+            'LookUpCall': grpc.unary_unary_rpc_method_handler(
+                    servicer.LookUpCall,
+                    request_deserializer=signalbox_dot_v1_dot_tools__pb2.LookUpCallRequest.FromString,
+                    response_serializer=signalbox_dot_v1_dot_tools__pb2.LookUpCallResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -145,6 +166,33 @@ class ToolExecutorService:
             '/signalbox.v1.ToolExecutorService/CallTool',
             signalbox_dot_v1_dot_tools__pb2.CallToolRequest.SerializeToString,
             signalbox_dot_v1_dot_tools__pb2.CallToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LookUpCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/signalbox.v1.ToolExecutorService/LookUpCall',
+            signalbox_dot_v1_dot_tools__pb2.LookUpCallRequest.SerializeToString,
+            signalbox_dot_v1_dot_tools__pb2.LookUpCallResponse.FromString,
             options,
             channel_credentials,
             insecure,

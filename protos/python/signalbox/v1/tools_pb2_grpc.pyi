@@ -42,7 +42,14 @@ class ToolExecutorServiceStub:
     CallTool: _grpc.UnaryUnaryMultiCallable[_tools_pb2.CallToolRequest, _tools_pb2.CallToolResponse]
     """Calls a tool. Applied at most once per idempotency key: a repeat gets the first result. A tool that is `read_only` may
     keep none, and reads again. FAILED_PRECONDITION with reason `STALE_EPOCH` when the run has since been claimed by another
-    replica, or `KEY_REUSED` when the key of a tool that writes was used for another call.
+    replica, or `KEY_REUSED` when the key of a tool that writes was used for another call. PERMISSION_DENIED with reason
+    `WRITES_NOT_ALLOWED` when the tool writes and the run token does not say that its holder may. After any other failure
+    of a tool that writes, its outcome is unknown: the same call again, with the same key, is safe and tells it.
+    """
+    LookUpCall: _grpc.UnaryUnaryMultiCallable[_tools_pb2.LookUpCallRequest, _tools_pb2.LookUpCallResponse]
+    """Looks up the result of an earlier call of a tool that writes, by its key. NOT_FOUND with reason `CALL_UNKNOWN` when it
+    has taken no effect; a call at a lower epoch than this one's then takes none any more. UNIMPLEMENTED by executors
+    whose tools only read.
     """
 
 @_typing.type_check_only
@@ -59,7 +66,14 @@ class ToolExecutorServiceAsyncStub(ToolExecutorServiceStub):
     CallTool: _aio.UnaryUnaryMultiCallable[_tools_pb2.CallToolRequest, _tools_pb2.CallToolResponse]  # type: ignore[assignment]
     """Calls a tool. Applied at most once per idempotency key: a repeat gets the first result. A tool that is `read_only` may
     keep none, and reads again. FAILED_PRECONDITION with reason `STALE_EPOCH` when the run has since been claimed by another
-    replica, or `KEY_REUSED` when the key of a tool that writes was used for another call.
+    replica, or `KEY_REUSED` when the key of a tool that writes was used for another call. PERMISSION_DENIED with reason
+    `WRITES_NOT_ALLOWED` when the tool writes and the run token does not say that its holder may. After any other failure
+    of a tool that writes, its outcome is unknown: the same call again, with the same key, is safe and tells it.
+    """
+    LookUpCall: _aio.UnaryUnaryMultiCallable[_tools_pb2.LookUpCallRequest, _tools_pb2.LookUpCallResponse]  # type: ignore[assignment]
+    """Looks up the result of an earlier call of a tool that writes, by its key. NOT_FOUND with reason `CALL_UNKNOWN` when it
+    has taken no effect; a call at a lower epoch than this one's then takes none any more. UNIMPLEMENTED by executors
+    whose tools only read.
     """
 
 class ToolExecutorServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -85,7 +99,20 @@ class ToolExecutorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_tools_pb2.CallToolResponse, _abc.Awaitable[_tools_pb2.CallToolResponse]]:
         """Calls a tool. Applied at most once per idempotency key: a repeat gets the first result. A tool that is `read_only` may
         keep none, and reads again. FAILED_PRECONDITION with reason `STALE_EPOCH` when the run has since been claimed by another
-        replica, or `KEY_REUSED` when the key of a tool that writes was used for another call.
+        replica, or `KEY_REUSED` when the key of a tool that writes was used for another call. PERMISSION_DENIED with reason
+        `WRITES_NOT_ALLOWED` when the tool writes and the run token does not say that its holder may. After any other failure
+        of a tool that writes, its outcome is unknown: the same call again, with the same key, is safe and tells it.
+        """
+
+    @_abc_1.abstractmethod
+    def LookUpCall(
+        self,
+        request: _tools_pb2.LookUpCallRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_tools_pb2.LookUpCallResponse, _abc.Awaitable[_tools_pb2.LookUpCallResponse]]:
+        """Looks up the result of an earlier call of a tool that writes, by its key. NOT_FOUND with reason `CALL_UNKNOWN` when it
+        has taken no effect; a call at a lower epoch than this one's then takes none any more. UNIMPLEMENTED by executors
+        whose tools only read.
         """
 
 def add_ToolExecutorServiceServicer_to_server(servicer: ToolExecutorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
