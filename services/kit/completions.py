@@ -7,33 +7,46 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 import orjson
+from opentelemetry import trace
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_exponential_jitter
 
 from services.kit import deadline
+from services.kit.model_span import describe_request, describe_response
+from services.kit.provider_words import provider_words
+from services.kit.silence import notice_silence
 from services.kit.telemetry import trace_headers
 
 RETRYABLE_STATUS = frozenset({408, 409, 429, *range(500, 600)})
+# Finish reasons of an answer that is not whole, and so is none.
+CUT_SHORT = frozenset({"length", "content_filter"})
 LONGEST_WAIT_S = 8.0
-ERROR_LENGTH = 300
-# The timeout is around all attempts, not in each.
-NO_TIMEOUT = aiohttp.ClientTimeout(total=None)
+ACCOUNT_USED_UP = b'"insufficient_quota"'
+# A model may take its time, and the timeout is around all attempts; to connect takes none, and may be tried again.
+CONNECT_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=5)
 _BACKOFF = wait_exponential_jitter(multiplier=0.2, max=LONGEST_WAIT_S, jitter=0.2)
 # What a client library says to itself, and no endpoint needs to hear.
 _NOT_SENT = frozenset({"extra_headers", "extra_query", "extra_body", "timeout"})
 
 
 class CompletionError(Exception):
-    """A completion that failed: `kind` for people and metrics, and whether the same request may succeed later."""
+    """A completion that failed: `kind` for people and metrics, and whether the same request may succeed later.
 
-    def __init__(self, kind: str, message: str, *, retryable: bool, retry_after_s: float | None = None) -> None:
+    `said` is what the endpoint says no with, in its own words.
+    """
+
+    def __init__(
+        self, kind: str, message: str, *, retryable: bool, retry_after_s: float | None = None, said: str = ""
+    ) -> None:
         super().__init__(message)
         self.kind = kind
+        self.said = said
         self.retryable = retryable
         self.retry_after_s = retry_after_s
 
@@ -59,26 +72,47 @@ class Completions:
     async def create(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Sends a request in the API's form and returns the answer in the API's form. Raises CompletionError.
 
+        The current span is the call's: it is told who was asked, who answered, and how that ended.
         A request that failed in passing (no connection, 408, 409, 429, 5xx) is repeated, after the time that the
         endpoint asks for or a growing one, all within one timeout and the deadline of the call being served.
         """
+        span = trace.get_current_span()
+        describe_request(span, self._endpoint.base_url)
         body = orjson.dumps({name: value for name, value in payload.items() if name not in _NOT_SENT})
+        try:
+            async with asyncio.timeout(deadline.remaining(self._endpoint.timeout_s)):
+                answer = await self._answered(body)
+        except TimeoutError as error:
+            raise CompletionError("timeout", "the model took too long", retryable=True) from error
+        describe_response(span, answer)
+        return answer
+
+    async def _answered(self, body: bytes) -> dict[str, Any]:
+        try:
+            return await self._post(body)
+        except CompletionError as error:
+            if not error.retryable:
+                raise
+            failed = [error]
+
+        async def post() -> dict[str, Any]:
+            if failed:
+                raise failed.pop()
+            return await self._post(body)
+
+        # To prepare this costs as much as a request, and most requests need no second one.
         attempts = AsyncRetrying(
             stop=stop_after_attempt(self._endpoint.retries + 1),
             wait=_wait,
             retry=retry_if_exception(lambda error: isinstance(error, CompletionError) and error.retryable),
             reraise=True,
         )
-        try:
-            async with asyncio.timeout(deadline.remaining(self._endpoint.timeout_s)):
-                return await attempts(self._post, body)
-        except TimeoutError as error:
-            raise CompletionError("timeout", "the model took too long", retryable=True) from error
+        return await attempts(post)
 
     async def _post(self, body: bytes) -> dict[str, Any]:
         try:
             async with self._open().post(self._url, data=body, headers=trace_headers()) as response:
-                return _read(response, await response.read())
+                return _read(response, await response.read(), self._endpoint.api_key)
         except (aiohttp.ClientError, OSError) as error:
             raise CompletionError("connection", f"no answer from the model: {error}", retryable=True) from error
 
@@ -89,7 +123,9 @@ class Completions:
                 "Authorization": f"Bearer {self._endpoint.api_key or 'none'}",
             }
             self._session = aiohttp.ClientSession(
-                headers=headers, connector=aiohttp.TCPConnector(limit=0), timeout=NO_TIMEOUT
+                headers=headers,
+                connector=aiohttp.TCPConnector(limit=0, socket_factory=_open_socket),
+                timeout=CONNECT_TIMEOUT,
             )
         return self._session
 
@@ -99,14 +135,24 @@ class Completions:
             await self._session.close()
 
 
-def _read(response: aiohttp.ClientResponse, content: bytes) -> dict[str, Any]:
+def _open_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    opened = socket.socket(family, kind, protocol)
+    notice_silence(opened)
+    return opened
+
+
+def _read(response: aiohttp.ClientResponse, content: bytes, api_key: str) -> dict[str, Any]:
     if response.status != 200:
         retry_after = response.headers.get("Retry-After", "")
+        said = provider_words(content, api_key)
         raise CompletionError(
             f"http_{response.status}",
-            f"the model's endpoint answered {response.status}: {content[:ERROR_LENGTH].decode(errors='replace')}",
-            retryable=response.status in RETRYABLE_STATUS,
+            f"the model's endpoint answered {response.status}: {said}",
+            # An account that is used up answers 429 too, and no wait fills it.
+            retryable=response.status in RETRYABLE_STATUS and ACCOUNT_USED_UP not in content,
             retry_after_s=float(retry_after) if retry_after.replace(".", "", 1).isdecimal() else None,
+            said=said,
         )
     answer = _parse(content)
     if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list) or not answer["choices"]:
@@ -127,5 +173,5 @@ def _parse(content: bytes) -> object:
 
 def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
-    asked = error.retry_after_s if isinstance(error, CompletionError) else None
-    return min(asked, LONGEST_WAIT_S) if asked is not None else _BACKOFF(state)
+    wait_s = error.retry_after_s if isinstance(error, CompletionError) else None
+    return min(wait_s, LONGEST_WAIT_S) if wait_s is not None else _BACKOFF(state)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, cast
 
 import grpc
+from google.protobuf.descriptor_pool import Default
 from grpc_status import rpc_status
 from opentelemetry import context, propagate, trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
@@ -16,13 +17,26 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from services.kit import deadline
 from services.kit.errors import SignalboxError, internal_status, to_status
 from services.kit.logs import get_logger
-from services.kit.metrics import RPC_DURATION, RPC_ERRORS, exemplar
+from services.kit.metrics import RPC_ACTIVE, RPC_DURATION, RPC_ERRORS, exemplar, from_zero
 from services.kit.names import RPC_METHOD, RPC_STATUS, RPC_SYSTEM
+from services.kit.streams import says_it_all
 from services.kit.telemetry import trace_ids, tracer
 
 log = get_logger()
 # Probes and reflection are no part of any trace.
 _UNOBSERVED = ("/grpc.health.", "/grpc.reflection.")
+
+
+def count_from_zero(service: str) -> None:
+    """Makes the series of a service's methods, so that the first call and the first failure are seen as such."""
+    methods = [f"/{service}/{method.name}" for method in Default().FindServiceByName(service).methods]
+    from_zero(RPC_ACTIVE, methods)
+    from_zero(RPC_DURATION, methods, [grpc.StatusCode.OK.name])
+    from_zero(RPC_ERRORS, methods, sorted(_reasons(SignalboxError)))
+
+
+def _reasons(error: type[SignalboxError]) -> set[str]:
+    return {error.reason}.union(*map(_reasons, error.__subclasses__()))
 
 
 class Observed:
@@ -32,12 +46,22 @@ class Observed:
         self.method = method
         self.span = span
         self.code = grpc.StatusCode.OK
+        self.said_it_all = False
         self._start = time.perf_counter()
+        RPC_ACTIVE.labels(method).inc()
+
+    def left(self) -> None:
+        """Notes that the caller has gone: after the last word that is the end of the call as any other."""
+        if self.said_it_all:
+            return
+        self.code = grpc.StatusCode.CANCELLED
+        self.span.set_status(Status(StatusCode.ERROR, self.code.name))
 
     def ended(self) -> None:
         """Closes the books of the call."""
         self.span.set_attribute(RPC_STATUS, self.code.value[0])
         elapsed_s = time.perf_counter() - self._start
+        RPC_ACTIVE.labels(self.method).dec()
         RPC_DURATION.labels(self.method, self.code.name).observe(elapsed_s, exemplar())
         log.debug("call served", method=self.method, code=self.code.name, elapsed_ms=round(elapsed_s * 1000, 3))
         self.span.end()
@@ -115,6 +139,7 @@ def _serve_stream(serve: StreamServe, method: str) -> StreamServe:
         with _observe(method, servicer_context) as call:
             try:
                 async for response in serve(request, servicer_context):
+                    call.said_it_all = says_it_all(response)
                     yield response
             except (grpc.aio.AbortError, asyncio.CancelledError):
                 raise
@@ -138,9 +163,9 @@ def _observe(method: str, servicer_context: grpc.aio.ServicerContext[Any, Any]) 
         if call.code is grpc.StatusCode.OK:
             call.code = _code_of(servicer_context)
         raise
-    except asyncio.CancelledError:
-        call.code = grpc.StatusCode.CANCELLED
-        span.set_status(Status(StatusCode.ERROR, "CANCELLED"))
+    except (asyncio.CancelledError, GeneratorExit):
+        # A stream whose caller goes while a message is on its way is closed, and one that waits is cancelled.
+        call.left()
         raise
     finally:
         call.ended()

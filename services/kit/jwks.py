@@ -1,41 +1,35 @@
-"""Where the keys that sign callers' tokens come from: a document, or the issuer's endpoint (RFC 7517)."""
+"""The keys that sign callers' tokens, as their issuer publishes them (RFC 7517)."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 import jwt
-from jwt import PyJWKClient, PyJWKSet
+from jwt import PyJWKSet
+
+
+class UnknownKeyId(jwt.InvalidTokenError):
+    """No key with the id that a token names is known, yet or any more."""
 
 
 class Jwks(Protocol):
     """Where the keys that sign callers' tokens come from."""
 
     def signing_key(self, token: str) -> jwt.PyJWK:
-        """Returns the key that the token's header names. Raises PyJWTError."""
+        """Returns the key that the token's header names, from memory. Raises UnknownKeyId and other PyJWTErrors."""
 
 
 class JwksDocument:
-    """Keys from a JWKS document."""
+    """Keys from a JWKS document; those that are not for signatures are left out."""
 
     def __init__(self, document: str) -> None:
-        self._keys = PyJWKSet.from_json(document)
+        """Raises PyJWTError, and ValueError for what is no JSON."""
+        keys = PyJWKSet.from_json(document).keys
+        self._keys = {key.key_id: key for key in keys if key.public_key_use in ("sig", None)}
 
     def signing_key(self, token: str) -> jwt.PyJWK:
-        """Returns the key that the token's header names. Raises PyJWTError."""
-        key_id = jwt.get_unverified_header(token).get("kid")
-        for key in self._keys.keys:
-            if key.key_id == key_id:
-                return key
-        raise jwt.InvalidTokenError("no such key id")
-
-
-class JwksEndpoint:
-    """Keys from a JWKS URL, cached; a key id never seen before makes it look again."""
-
-    def __init__(self, url: str, *, lifespan_s: float = 300, timeout_s: float = 5) -> None:
-        self._client = PyJWKClient(url, cache_jwk_set=True, lifespan=lifespan_s, timeout=timeout_s)
-
-    def signing_key(self, token: str) -> jwt.PyJWK:
-        """Returns the key that the token's header names; blocks while it fetches. Raises PyJWTError."""
-        return self._client.get_signing_key_from_jwt(token)
+        """Returns the key that the token's header names. Raises UnknownKeyId and other PyJWTErrors."""
+        key = self._keys.get(jwt.get_unverified_header(token).get("kid"))
+        if key is None:
+            raise UnknownKeyId("no such key id")
+        return key

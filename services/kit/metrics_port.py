@@ -1,10 +1,16 @@
-"""The port for operators, in plain HTTP: /metrics for Prometheus, /healthz for probes that can show no certificate."""
+"""The port for operators, in plain HTTP: /metrics for Prometheus, and two pages for probes.
+
+/healthz says whether the service takes calls: the readiness of whoever can show no certificate. /livez says whether its
+event loop turns, and nothing else: a service that waits for something, or drains, is alive; started again it would wait
+as long.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIRequestHandler, make_server
@@ -18,6 +24,30 @@ if TYPE_CHECKING:
 # How often the thread that accepts connections looks whether it is to stop; a connection wakes it at once.
 POLL_S = 0.5
 _READ = ("GET", "HEAD")
+BEAT_S = 1.0
+# A loop that is only busy comes round sooner than this.
+STOPPED_AFTER_S = 30.0
+
+
+class _Heartbeat:
+    """Notes that the event loop turns, for threads outside it to see."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._beat()
+
+    @property
+    def beats(self) -> bool:
+        """False once the loop has been stuck for a while."""
+        return time.monotonic() - self._last < STOPPED_AFTER_S
+
+    def _beat(self) -> None:
+        self._last = time.monotonic()
+        self._next = self._loop.call_later(BEAT_S, self._beat)
+
+    def stop(self) -> None:
+        """Leaves the loop alone."""
+        self._next.cancel()
 
 
 class _Silent(WSGIRequestHandler):
@@ -41,7 +71,7 @@ class _ServerV6(_Server):
 
 
 class MetricsPort:
-    """Listens from the moment it is made; /healthz says 503 until `serving` is true."""
+    """Listens from the moment it is made, in an event loop; /healthz says 503 until `serving` is true."""
 
     def __init__(self, listen: str) -> None:
         host, _, port = listen.rpartition(":")
@@ -52,11 +82,13 @@ class MetricsPort:
         )
         self.address = f"{host}:{self._server.server_port}"
         self._closing: asyncio.Task[None] | None = None
+        self._heart = _Heartbeat()
         threading.Thread(target=self._server.serve_forever, args=(POLL_S,), name="metrics", daemon=True).start()
 
     def begin_close(self) -> asyncio.Task[None]:
         """Begins to close the port, in a thread, as that waits for a poll; returns what to wait for."""
         if self._closing is None:
+            self._heart.stop()
             self._closing = asyncio.create_task(asyncio.to_thread(self._close))
         return self._closing
 
@@ -69,10 +101,13 @@ class MetricsPort:
         if path == "/metrics":
             pages: Iterable[bytes] = self._metrics(environ, start_response)
             return pages
-        if path != "/healthz":
-            return _say(start_response, "404 Not Found", "there are /metrics and /healthz")
+        if path not in ("/healthz", "/livez"):
+            return _say(start_response, "404 Not Found", "there are /metrics, /healthz and /livez")
         if environ["REQUEST_METHOD"] not in _READ:
             return _say(start_response, "405 Method Not Allowed", "use GET")
+        if path == "/livez":
+            alive = self._heart.beats
+            return _say(start_response, "200 OK" if alive else "503 Service Unavailable", "alive" if alive else "stuck")
         if self.serving:
             return _say(start_response, "200 OK", "serving")
         return _say(start_response, "503 Service Unavailable", "not serving")

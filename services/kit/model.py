@@ -4,41 +4,42 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
-from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from services.kit.completions import CompletionError, Completions, Endpoint
+from services.kit.completions import CUT_SHORT, CompletionError, Completions, Endpoint
 from services.kit.errors import SignalboxError
-from services.kit.metrics import MODEL_DURATION, MODEL_TOKENS, exemplar
-from services.kit.names import (
-    GEN_AI_CHAT,
-    GEN_AI_INPUT_TOKENS,
-    GEN_AI_OPERATION,
-    GEN_AI_OUTPUT_TOKENS,
-    GEN_AI_PROVIDER,
-    GEN_AI_REQUEST_MODEL,
-)
-from services.kit.telemetry import tracer
+from services.kit.model_call import model_call
+from services.kit.names import GEN_AI_CHAT
+from services.kit.reasoning import without_reasoning
 
 
 class ModelUnavailable(SignalboxError):
-    """The model did not answer, or not with anything that can be read."""
+    """The model did not answer: no connection, no answer in time, 429, 5xx. Its metadata names the `cause`."""
 
     reason = "MODEL_UNAVAILABLE"
     code = grpc.StatusCode.UNAVAILABLE
     retryable = True
 
 
+class ModelUnusable(SignalboxError):
+    """The model's endpoint refuses us, or does not answer in the API's form. Its metadata names the `cause`."""
+
+    reason = "MODEL_UNUSABLE"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
 @dataclass(frozen=True)
 class Completion:
-    """What a model answered, and what that took."""
+    """What a model answered, without its reasoning, and what that took; not `whole` when a limit cut it short."""
 
     text: str
     model: str
     input_tokens: int
     output_tokens: int
     elapsed_ms: float
+    whole: bool = True
 
 
 class ModelClient:
@@ -49,28 +50,21 @@ class ModelClient:
         self._completions = Completions(Endpoint(base_url, api_key, timeout_s, retries))
 
     async def complete(self, purpose: str, *, system: str, user: str, max_tokens: int = 256) -> Completion:
-        """Sends a system and a user message and returns the answer. Raises ModelUnavailable."""
-        attributes = {GEN_AI_OPERATION: GEN_AI_CHAT, GEN_AI_PROVIDER: "openai", GEN_AI_REQUEST_MODEL: self._model}
-        start = time.perf_counter()
-        outcome = "error"
-        with tracer().start_as_current_span(
-            f"{GEN_AI_CHAT} {self._model}", kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
-        ) as span:
-            try:
-                completion = await self._ask(system, user, max_tokens, start)
-                outcome = "ok"
-            except CompletionError as error:
-                span.set_status(Status(StatusCode.ERROR, error.kind))
-                raise ModelUnavailable(f"the model {self._model!r} did not answer ({error.kind})") from error
-            finally:
-                MODEL_DURATION.labels(purpose, outcome).observe(time.perf_counter() - start, exemplar())
-            span.set_attribute(GEN_AI_INPUT_TOKENS, completion.input_tokens)
-            span.set_attribute(GEN_AI_OUTPUT_TOKENS, completion.output_tokens)
-        MODEL_TOKENS.labels(purpose, "input").inc(completion.input_tokens)
-        MODEL_TOKENS.labels(purpose, "output").inc(completion.output_tokens)
-        return completion
+        """Sends a system and a user message and returns the answer. Raises ModelUnavailable, ModelUnusable."""
+        try:
+            with model_call(GEN_AI_CHAT, purpose, self._model) as call:
+                completion = await self._ask(system, user, max_tokens)
+                call.took(completion.input_tokens, completion.output_tokens)
+                return completion
+        except CompletionError as error:
+            failed = ModelUnavailable if error.retryable else ModelUnusable
+            said = f": {error.said}" if error.said and not error.retryable else ""
+            raise failed(
+                f"the model {self._model!r} did not answer ({error.kind}){said}", metadata={"cause": error.kind}
+            ) from error
 
-    async def _ask(self, system: str, user: str, max_tokens: int, start: float) -> Completion:
+    async def _ask(self, system: str, user: str, max_tokens: int) -> Completion:
+        start = time.perf_counter()
         answer = await self._completions.create(
             {
                 "model": self._model,
@@ -79,13 +73,22 @@ class ModelClient:
                 "temperature": 0,
             }
         )
-        usage = answer.get("usage") or {}
+        try:
+            return self._read(answer, (time.perf_counter() - start) * 1000)
+        except (AttributeError, TypeError, KeyError, ValueError) as error:
+            raise CompletionError(
+                "not_the_apis_form", f"the model's answer is not of the API's form: {error}", retryable=False
+            ) from error
+
+    def _read(self, answer: dict[str, Any], elapsed_ms: float) -> Completion:
+        usage, choice = answer.get("usage") or {}, answer["choices"][0]
         return Completion(
-            text=(answer["choices"][0].get("message") or {}).get("content") or "",
-            model=answer.get("model") or self._model,
-            input_tokens=usage.get("prompt_tokens") or 0,
-            output_tokens=usage.get("completion_tokens") or 0,
-            elapsed_ms=(time.perf_counter() - start) * 1000,
+            text=without_reasoning(str((choice.get("message") or {}).get("content") or "")),
+            model=str(answer.get("model") or self._model),
+            input_tokens=int(usage.get("prompt_tokens") or 0),
+            output_tokens=int(usage.get("completion_tokens") or 0),
+            elapsed_ms=elapsed_ms,
+            whole=choice.get("finish_reason") not in CUT_SHORT,
         )
 
     async def close(self) -> None:

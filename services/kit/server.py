@@ -13,18 +13,23 @@ from typing import Any, NoReturn, TypeVar
 import grpc
 import uvloop
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
-from services.kit.interceptor import CallInterceptor
+from services.kit.interceptor import CallInterceptor, count_from_zero
 from services.kit.logs import configure_logs, get_logger
+from services.kit.metrics import tell_build
 from services.kit.metrics_port import MetricsPort
+from services.kit.needs import needed_text
 from services.kit.ready import write_ready_file
+from services.kit.reflection import enable_reflection
 from services.kit.settings import ServiceSettings, load_settings
+from services.kit.silence import GRPC_OPTIONS
 from services.kit.telemetry import FLUSH_TIMEOUT_MS, start_telemetry
 
 log = get_logger()
 # What a call leaves in cycles is little, and not worth looking for every 700 objects, which is the default.
 COLLECT_AFTER_OBJECTS = 20_000
+# Calls that have arrived and not begun; none of them is read before that.
+MAX_PENDING_CALLS = 100_000
 SettingsT = TypeVar("SettingsT", bound=ServiceSettings)
 
 
@@ -67,24 +72,40 @@ def main(name: str, settings_class: type[SettingsT], build: Build[SettingsT]) ->
 async def _serve(name: str, settings: SettingsT, build: Build[SettingsT]) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
+    starting = asyncio.current_task()
+
+    def stop() -> None:
+        stopping.set()
+        if starting is not None:
+            starting.cancel()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    async with running(name, settings, build):
-        _spare_what_stays()
-        await stopping.wait()
-        log.info("stopping")
+        loop.add_signal_handler(number, stop)
+    try:
+        async with running(name, settings, build):
+            starting = None
+            _spare_what_stays()
+            await stopping.wait()
+            log.info("stopping")
+    except asyncio.CancelledError:
+        if not stopping.is_set():
+            raise
+        log.info("stopped before it served")
 
 
 @asynccontextmanager
 async def running(name: str, settings: SettingsT, build: Build[SettingsT]) -> AsyncIterator[Running]:
     """Serves inside the context; on the way out: NOT_SERVING, drain, stop the server, close what was built, flush."""
     provider = start_telemetry(name, otlp_endpoint=settings.otlp_endpoint, sample_ratio=settings.trace_sample_ratio)
+    tell_build(name, settings.revision)
     metrics = MetricsPort(settings.metrics_listen)
     try:
         async with AsyncExitStack() as stack:
             server = _make_server(settings)
             checks = health.aio.HealthServicer()
             await checks.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
+            for file in filter(None, (settings.tls_cert, settings.tls_key, settings.tls_ca)):
+                await needed_text(file)
             health_pb2_grpc.add_HealthServicer_to_server(checks, server)
             service = await build(settings, stack)
             address = _register(server, service, settings)
@@ -120,11 +141,16 @@ def _make_server(settings: ServiceSettings) -> grpc.aio.Server:
         options=[
             ("grpc.max_receive_message_length", settings.max_message_bytes),
             ("grpc.max_send_message_length", settings.max_message_bytes),
+            *GRPC_OPTIONS,
             ("grpc.keepalive_permit_without_calls", 1),
-            ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-            # Clients reconnect now and then, so that new replicas get their share.
-            ("grpc.max_connection_age_ms", settings.max_connection_age_s * 1000),
-            ("grpc.max_connection_age_grace_ms", settings.max_connection_age_s * 1000),
+            ("grpc.http2.min_ping_interval_without_data_ms", 2_000),
+            # Clients connect anew and look where, every few seconds: that is how new replicas get their share.
+            ("grpc.max_connection_age_ms", int(settings.max_connection_age_s * 1000)),
+            ("grpc.max_connection_age_grace_ms", int(settings.connection_grace_s * 1000)),
+            # By itself gRPC breaks off some of a thousand calls that arrive at once, with a bare CANCELLED. What is too
+            # much is for the service to say.
+            ("grpc.server.max_pending_requests", MAX_PENDING_CALLS),
+            ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING_CALLS),
             # Two processes on one port would share its calls without a word.
             ("grpc.so_reuseport", 0),
         ],
@@ -134,8 +160,9 @@ def _make_server(settings: ServiceSettings) -> grpc.aio.Server:
 def _register(server: grpc.aio.Server, service: Service, settings: ServiceSettings) -> str:
     for registration in service.registrations:
         registration.add(registration.servicer, server)
+        count_from_zero(registration.name)
     names = [registration.name for registration in service.registrations]
-    reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+    enable_reflection([*names, health.SERVICE_NAME], server)
     host = settings.listen.rpartition(":")[0]
     if settings.tls_cert and settings.tls_key and settings.tls_ca:
         credentials = grpc.ssl_server_credentials(

@@ -29,7 +29,9 @@ class ServiceSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True)
 
     listen: Address = Field("127.0.0.1:0", description="Address the service listens on; port 0 picks a free one.")
-    metrics_listen: Address = Field("127.0.0.1:0", description="Address, in plain HTTP, of /metrics and /healthz.")
+    metrics_listen: Address = Field(
+        "127.0.0.1:0", description="Address, in plain HTTP, of /metrics, /healthz and /livez."
+    )
     ready_file: Path | None = Field(None, description="File to write the bound addresses to once the service is ready.")
     otlp_endpoint: str = Field(
         "", description="OTLP/gRPC endpoint for traces, http://host:port; empty exports nothing."
@@ -40,13 +42,20 @@ class ServiceSettings(BaseSettings):
         le=1,
         description="Share of the traces that begin in this service to record, when there is an endpoint.",
     )
+    revision: str = Field("", description="Commit that the service was built from; images set it.")
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Lowest level that is logged.")
     shutdown_grace_s: float = Field(20.0, gt=0, le=600, description="Seconds that calls in flight get after SIGTERM.")
     max_message_bytes: int = Field(
         4 * 1024 * 1024, ge=65536, le=256 * 1024 * 1024, description="Largest gRPC message accepted, in bytes."
     )
-    max_connection_age_s: int = Field(
-        1800, ge=60, le=86400, description="Seconds after which a client is asked to reconnect, so that load spreads."
+    max_connection_age_s: float = Field(
+        3,
+        ge=0.1,
+        le=86400,
+        description="Seconds after which a client is asked to connect anew, so that new replicas get their share.",
+    )
+    connection_grace_s: float = Field(
+        1800, ge=1, le=86400, description="Seconds that calls in flight on its old connection then have to end."
     )
     tls_cert: Path | None = Field(None, description="PEM certificate of the service; with key and CA, mTLS is on.")
     tls_key: Path | None = Field(None, description="PEM private key of the certificate.")
@@ -72,9 +81,9 @@ def load_settings(settings_class: type[SettingsT]) -> SettingsT:
     try:
         return settings_class()
     except ValidationError as error:
-        _refuse([_told(settings_class, problem["loc"], problem["msg"]) for problem in error.errors()])
+        refuse([_told(settings_class, problem["loc"], problem["msg"]) for problem in error.errors()])
     except SettingsError as error:  # a value that should be JSON and is not
-        _refuse([str(error)])
+        refuse([str(error)])
 
 
 def variable_of(settings_class: type[BaseSettings], name: str) -> str:
@@ -96,7 +105,8 @@ def _told(settings_class: type[BaseSettings], location: tuple[int | str, ...], m
     return f"{variable_of(settings_class, str(first))}{where}: {message}"
 
 
-def _refuse(problems: list[str]) -> NoReturn:
+def refuse(problems: list[str]) -> NoReturn:
+    """Prints what is wrong, a line each, and ends the program with status 2."""
     for problem in problems:
         print(problem, file=sys.stderr)  # noqa: T201
     raise SystemExit(EXIT_BAD_SETTINGS)

@@ -1,10 +1,11 @@
-"""ToolExecutorService for executors whose tools only read: what every call is checked for, and how it is answered.
+"""ToolExecutorService: what every call is checked for, and how it is answered; tools that write are in effects.py.
 
 ToolRefused          a refusal that the model is told of: `ToolError` in the answer
 SignalboxError       the call itself fails: a gRPC status
 ├── UnknownTool      NOT_FOUND
 ├── RunMismatch      PERMISSION_DENIED
-├── StaleEpoch       FAILED_PRECONDITION
+├── StaleEpoch       FAILED_PRECONDITION, identity.py's
+├── NoResultsKept    UNIMPLEMENTED
 └── InvalidCall      INVALID_ARGUMENT
 
 A repeated call of a tool that only reads is answered by doing it again; that needs no memory of idempotency keys.
@@ -13,7 +14,8 @@ A repeated call of a tool that only reads is answered by doing it again; that ne
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import grpc
@@ -23,9 +25,9 @@ from prometheus_client import Counter, Histogram
 from signalbox.v1 import tools_pb2, tools_pb2_grpc
 
 from services.kit.errors import SignalboxError
-from services.kit.identity import Caller, RunClaims, RunTokenVerifier, authorize_tool, bearer_token
+from services.kit.identity import Caller, RunClaims, RunTokenVerifier, StaleEpoch, authorize_tool, bearer_token
 from services.kit.logs import get_logger
-from services.kit.metrics import DURATION_BUCKETS, exemplar
+from services.kit.metrics import DURATION_BUCKETS, exemplar, from_zero
 from services.kit.names import (
     GEN_AI_EXECUTE_TOOL,
     GEN_AI_OPERATION,
@@ -40,9 +42,11 @@ SERVICE_NAME = "signalbox.v1.ToolExecutorService"
 LONGEST_TOOL_CALL_ID = 256
 OK = "ok"
 
+# By a fault of the executor or of what it calls, and no refusal.
+FAILED = "failed"
 TOOL_CALLS = Counter(
     METRIC_PREFIX + "tool_calls_served_total",
-    "Tool calls, by tool and outcome: ok, or the reason.",
+    "Tool calls, by tool and outcome: ok, failed, or the reason why it was refused.",
     ["tool", "outcome"],
 )
 TOOL_DURATION = Histogram(
@@ -78,11 +82,11 @@ class RunMismatch(SignalboxError):
     code = grpc.StatusCode.PERMISSION_DENIED
 
 
-class StaleEpoch(SignalboxError):
-    """The call's epoch is not its token's: another replica has claimed the run."""
+class NoResultsKept(SignalboxError):
+    """The executor keeps no results of calls."""
 
-    reason = "STALE_EPOCH"
-    code = grpc.StatusCode.FAILED_PRECONDITION
+    reason = "NO_RESULTS_KEPT"
+    code = grpc.StatusCode.UNIMPLEMENTED
 
 
 class InvalidCall(SignalboxError):
@@ -92,8 +96,8 @@ class InvalidCall(SignalboxError):
     code = grpc.StatusCode.INVALID_ARGUMENT
 
 
-class ServedTool(Protocol):
-    """A tool that an executor serves."""
+class DescribedTool(Protocol):
+    """What an executor says of a tool."""
 
     @property
     def name(self) -> str:
@@ -107,16 +111,27 @@ class ServedTool(Protocol):
     def input_schema(self) -> Mapping[str, Any]:
         """JSON Schema of its arguments, draft 2020-12."""
 
+
+class ServedTool(DescribedTool, Protocol):
+    """A tool that only reads."""
+
     async def call(self, arguments: struct_pb2.Struct, caller: Caller) -> tools_pb2.ToolOutput:
         """Does it for a caller; checks the arguments first. Raises ToolRefused and SignalboxError."""
 
 
-class ReadingToolExecutor(tools_pb2_grpc.ToolExecutorServiceServicer):
-    """Serves tools that only read to the runs whose token names them."""
+Answer = Callable[[], Awaitable[tools_pb2.CallToolResponse]]
 
-    def __init__(self, tools: Sequence[ServedTool], verifier: RunTokenVerifier) -> None:
-        self._tools = {tool.name: tool for tool in tools}
+
+class ReadingToolExecutor(tools_pb2_grpc.ToolExecutorServiceServicer):
+    """Serves tools that only read to the runs whose token names them; `for_platform` are shown to no model."""
+
+    def __init__(
+        self, tools: Sequence[ServedTool], verifier: RunTokenVerifier, *, for_platform: Collection[str] = ()
+    ) -> None:
+        self._reading = {tool.name: tool for tool in tools}
         self._verifier = verifier
+        self._for_platform = frozenset(for_platform)
+        count_calls_from_zero(self._reading)
 
     async def ListTools(  # noqa: N802 - the proto's name
         self, request: tools_pb2.ListToolsRequest, context: Context
@@ -124,11 +139,8 @@ class ReadingToolExecutor(tools_pb2_grpc.ToolExecutorServiceServicer):
         """Lists the tools, by name."""
         del request  # has no fields
         self._claims(context)
-        response = tools_pb2.ListToolsResponse()
-        for name, tool in sorted(self._tools.items()):
-            listed = response.tools.add(name=name, description=tool.description, read_only=True)
-            listed.input_schema.update(tool.input_schema)
-        return response
+        listed = {tool.name: tool for tool in self._listed()}
+        return tools_pb2.ListToolsResponse(tools=[listed[name] for name in sorted(listed)])
 
     async def CallTool(  # noqa: N802 - the proto's name
         self, request: tools_pb2.CallToolRequest, context: Context
@@ -136,46 +148,89 @@ class ReadingToolExecutor(tools_pb2_grpc.ToolExecutorServiceServicer):
         """Calls a tool for the caller that the run token names."""
         claims = self._claims(context)
         authorize_tool(claims, request.tool)
-        check_run(request, claims)
-        tool = self._tools.get(request.tool)
-        if tool is None:
+        check_run(request.idempotency_key, request.epoch, claims)
+        answer = self._find(request, claims)
+        if answer is None:
             raise UnknownTool(f"this executor has no tool {request.tool!r}", metadata={"tool": request.tool})
         trace.get_current_span().set_attributes(
             {
                 GEN_AI_OPERATION: GEN_AI_EXECUTE_TOOL,
-                GEN_AI_TOOL_NAME: tool.name,
+                GEN_AI_TOOL_NAME: request.tool,
                 GEN_AI_TOOL_CALL_ID: request.idempotency_key.tool_call_id,
             }
         )
-        return await _call(tool, request.arguments, claims.caller)
+        return await _measured(request.tool, answer)
+
+    async def LookUpCall(  # noqa: N802 - the proto's name
+        self, request: tools_pb2.LookUpCallRequest, context: Context
+    ) -> tools_pb2.LookUpCallResponse:
+        """Refuses: what only reads keeps no results."""
+        check_run(request.idempotency_key, request.epoch, self._claims(context))
+        raise NoResultsKept("this executor's tools only read, and keep no results; call the tool again")
+
+    def _find(self, request: tools_pb2.CallToolRequest, claims: RunClaims) -> Answer | None:
+        """Returns what answers a call whose token allows the tool; None when there is no such tool."""
+        tool = self._reading.get(request.tool)
+        return None if tool is None else partial(_read, tool, request.arguments, claims.caller)
+
+    def _listed(self) -> Iterator[tools_pb2.Tool]:
+        for tool in self._reading.values():
+            yield self._described(tool, read_only=True)
+
+    def _described(self, tool: DescribedTool, *, read_only: bool) -> tools_pb2.Tool:
+        described = tools_pb2.Tool(
+            name=tool.name,
+            description=tool.description,
+            read_only=read_only,
+            for_platform=tool.name in self._for_platform,
+        )
+        described.input_schema.update(tool.input_schema)
+        return described
 
     def _claims(self, context: Context) -> RunClaims:
         return self._verifier.verify(bearer_token(context.invocation_metadata()))
 
 
-async def _call(tool: ServedTool, arguments: struct_pb2.Struct, caller: Caller) -> tools_pb2.CallToolResponse:
-    start = time.perf_counter()
-    outcome = "failed"
+def count_calls_from_zero(tools: Iterable[str]) -> None:
+    """Makes the series of tools, so that the first call of each, and the first that fails, is a rise."""
+    names = list(tools)
+    from_zero(TOOL_CALLS, names, [OK, FAILED])
+    from_zero(TOOL_DURATION, names)
+    from_zero(CUT_RESULTS, names)
+
+
+async def _read(tool: ServedTool, arguments: struct_pb2.Struct, caller: Caller) -> tools_pb2.CallToolResponse:
     try:
-        output = await tool.call(arguments, caller)
-        outcome = OK
+        return tools_pb2.CallToolResponse(output=await tool.call(arguments, caller))
     except ToolRefused as refused:
-        outcome = refused.reason
-        log.info("tool refused", tool=tool.name, reason=refused.reason, error=refused.message)
-        error = tools_pb2.ToolError(reason=refused.reason, message=refused.message, retryable=refused.retryable)
-        return tools_pb2.CallToolResponse(error=error)
+        return refusal(refused)
+
+
+def refusal(refused: ToolRefused) -> tools_pb2.CallToolResponse:
+    """Returns the answer that tells the model of a refusal."""
+    error = tools_pb2.ToolError(reason=refused.reason, message=refused.message, retryable=refused.retryable)
+    return tools_pb2.CallToolResponse(error=error)
+
+
+async def _measured(tool: str, answer: Answer) -> tools_pb2.CallToolResponse:
+    start = time.perf_counter()
+    outcome = FAILED
+    try:
+        response = await answer()
+        outcome = response.error.reason if response.HasField("error") else OK
     finally:
-        TOOL_CALLS.labels(tool.name, outcome).inc()
-        TOOL_DURATION.labels(tool.name).observe(time.perf_counter() - start, exemplar())
+        TOOL_CALLS.labels(tool, outcome).inc()
+        TOOL_DURATION.labels(tool).observe(time.perf_counter() - start, exemplar())
         trace.get_current_span().set_attribute("signalbox.tool.outcome", outcome)
-    if output.truncated:
-        CUT_RESULTS.labels(tool.name).inc()
-    return tools_pb2.CallToolResponse(output=output)
+    if response.HasField("error"):
+        log.info("tool refused", tool=tool, reason=outcome, error=response.error.message)
+    if response.output.truncated:
+        CUT_RESULTS.labels(tool).inc()
+    return response
 
 
-def check_run(request: tools_pb2.CallToolRequest, claims: RunClaims) -> None:
+def check_run(key: tools_pb2.IdempotencyKey, epoch: int, claims: RunClaims) -> None:
     """Checks that a call belongs to the run and the claim that its token names. Raises SignalboxError leaves."""
-    key = request.idempotency_key
     if not key.run_id or not key.checkpoint_id or not 0 < len(key.tool_call_id) <= LONGEST_TOOL_CALL_ID:
         raise InvalidCall(
             "the idempotency key needs a run, a checkpoint and a tool call id of at most "
@@ -183,5 +238,5 @@ def check_run(request: tools_pb2.CallToolRequest, claims: RunClaims) -> None:
         )
     if key.run_id != claims.run_id:
         raise RunMismatch("the call names another run than its token")
-    if request.epoch != claims.epoch:
+    if epoch != claims.epoch:
         raise StaleEpoch("the call's epoch is not its token's: another replica has claimed the run")

@@ -1,0 +1,8 @@
+"""What kinds of events a run has: the words of `run_events.kind`, and of the event's `oneof` in the proto."""
+
+from typing import Final
+
+STATE_CHANGED: Final = "state_changed"
+DECISION: Final = "decision"
+NODE_COMPLETED: Final = "node_completed"
+RUN_ENDED: Final = "run_ended"

@@ -1,0 +1,45 @@
+"""Reasoning that models write into their answers: `<think>…</think>` and its kin. It is no part of the answer."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_WORDS: Final = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad"
+# One alternative per dialect: tags (most), [THINK] (Mistral), ◁think▷ (Kimi), channels (gpt-oss).
+_OPENING = re.compile(
+    rf"<(?:{_WORDS})(?:\s[^<>]{{0,80}})?>|\[THINK\]|◁think▷|<\|channel\|>\s{{0,8}}(?:analysis|commentary)\b",
+    re.IGNORECASE,
+)
+_CLOSING = re.compile(
+    rf"</(?:{_WORDS})\s{{0,8}}>|\[/THINK\]|◁/think▷|<\|channel\|>\s{{0,8}}final\s{{0,8}}<\|message\|>", re.IGNORECASE
+)
+_CONTROL = re.compile(r"<\|(?:start|end|return|message|channel)\|>(?:assistant\b)?")
+
+
+def without_reasoning(text: str) -> str:
+    """Returns what a model says once its reasoning is taken out; nothing is left of reasoning that never ended.
+
+    A closing tag without an opening one ends reasoning that began in the prompt, as some chat templates have it. The
+    cost is linear in the text.
+    """
+    if not any(mark in text for mark in "<[◁"):
+        return text
+    marks = sorted(
+        (found.start(), found.end(), opens)
+        for pattern, opens in ((_OPENING, True), (_CLOSING, False))
+        for found in pattern.finditer(text)
+    )
+    if not marks:
+        return text
+    kept: list[str] = []
+    position, inside = 0, False
+    for start, end, opens in marks:
+        if opens and not inside:
+            kept.append(text[position:start])
+        elif not opens and not inside:
+            kept.clear()
+        inside, position = opens, end
+    if not inside:
+        kept.append(text[position:])
+    return _CONTROL.sub("", "".join(kept)).strip()
