@@ -10,21 +10,29 @@ from contextvars import ContextVar
 import grpc
 
 from services.kit.errors import SignalboxError, error_detail
+from services.runtime.errors import ModelNotAllowed
 from services.runtime.routing.recorder import CallRecord
 
 _calls: ContextVar[list[CallRecord] | None] = ContextVar("calls", default=None)
+_acts: ContextVar[bool] = ContextVar("acts", default=False)
 OK = "ok"
+MODEL = "model"
 
 
 @contextmanager
-def collecting() -> Iterator[list[CallRecord]]:
-    """Collects the calls made inside the context, also those of tasks started in it."""
+def collecting(*, acts: bool = False) -> Iterator[list[CallRecord]]:
+    """Collects the calls made inside the context, also those of tasks started in it.
+
+    In a node that acts, a call of a model raises ModelNotAllowed: repeated after a crash, the model might say something
+    else, and both effects would happen.
+    """
     calls: list[CallRecord] = []
-    token = _calls.set(calls)
+    token, acting = _calls.set(calls), _acts.set(acts)
     try:
         yield calls
     finally:
         _calls.reset(token)
+        _acts.reset(acting)
 
 
 def note(call: CallRecord) -> None:
@@ -35,10 +43,16 @@ def note(call: CallRecord) -> None:
 
 
 @contextmanager
-def noting(kind: str, name: str) -> Iterator[CallRecord]:
-    """Notes the call made inside the context; its caller fills in tokens and the outcome, else an exception does."""
+def noting(kind: str, name: str, *, service: str = "") -> Iterator[CallRecord]:
+    """Notes the call made inside the context; its caller fills in tokens and the outcome, else an exception does.
+
+    `service` is where it goes, where its kind does not say so. Raises ModelNotAllowed.
+    """
+    if kind == MODEL and _acts.get():
+        raise ModelNotAllowed(f"a node that acts asked the model {name!r}: let the node before it plan")
     start = time.perf_counter()
     call = CallRecord(kind=kind, name=name, outcome=OK, elapsed_ms=0.0, input_tokens=0, output_tokens=0)
+    call["service"] = service or kind
     try:
         yield call
     except BaseException as error:
@@ -47,6 +61,7 @@ def noting(kind: str, name: str) -> Iterator[CallRecord]:
         raise
     finally:
         call["elapsed_ms"] = round((time.perf_counter() - start) * 1000, 3)
+        call["ended_at"] = round(time.time(), 6)
         note(call)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, cast, get_type_hints
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, cast
 
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph import START, StateGraph
@@ -20,30 +21,58 @@ from services.kit.errors import SignalboxError
 from services.kit.logs import get_logger
 from services.kit.names import ATTRIBUTE_PREFIX, DECISION_ID, NODE
 from services.kit.telemetry import carrying, tracer
-from services.runtime.errors import ClaimLost, DatabaseAway
+from services.runtime.errors import (
+    ClaimLost,
+    DatabaseAway,
+    DependencyAway,
+    NodeTimedOut,
+    RouterFailed,
+    StatusForgotten,
+)
+from services.runtime.routing.attempt import Attempt, cost_of
 from services.runtime.routing.calls import collecting
-from services.runtime.routing.recorder import Recorder, StepRecord, step_record
-from services.runtime.routing.state import FAILED, add_spend, spend_of
-from services.runtime.routing.table import END, Router, State, StateUpdate, Verdict
+from services.runtime.routing.declared import Declaration, project
+from services.runtime.routing.digest import digest, outline_of_router, outline_of_type
+from services.runtime.routing.effects import FREE, Cost, Effect, Outcome
+from services.runtime.routing.inner import InnerGraph
+from services.runtime.routing.recorder import LeadingDecision, Recorder, last_decision, step_record
+from services.runtime.routing.soundness import check_destinations, check_state_type, check_status, reducers_of
+from services.runtime.routing.state import FAILED, IN_PROGRESS, STATUS, add_spend
+from services.runtime.routing.storable import check_decision, check_state, presentable
+from services.runtime.routing.table import END, Decision, Router, State, StateUpdate
 from services.runtime.run_context import NodeContext, RunContext
 
 log = get_logger()
 NODE_FAILED = "node_failed"
-Node = Callable[[Any, NodeContext], Awaitable[StateUpdate]]
+UNFORESEEN = "an internal error; see the run's trace"
+# Of a state and a NodeContext; before them its nodes, while those have no services.
+Node = Callable[..., Awaitable[StateUpdate]]
+Ids = Mapping[str, Callable[[State], str]]
 
 
 @dataclass(frozen=True)
 class RoutedNode:
     """A node and where it leads: by a router, or always to one place.
 
-    `inner` is the graph that the node runs, if there is one: its steps are checkpointed under the node.
+    `inner` is the graph that the node runs, if there is one: its steps are checkpointed under the node. `failed` says
+    what a failure comes to in state, for the router to decide on; where it returns None, the run ends by `node_failed`.
+    `concludes` says that the node sets the status of a run that ends after it. `acts` says that it has effects: such a
+    node, and no other, gets tokens for tools that write, and it gets no model.
+
+    `outcomes` are what it may change of the facts that routers read; one that changes anything else has failed. None is
+    a node that nothing is known of, and no agent's. `cost` is what a visit costs at most.
     """
 
     name: str
     run: Node
     router: Router[Any, Any] | None = None
     then: str = END
-    inner: CompiledStateGraph[Any, Any, Any, Any] | None = None
+    inner: InnerGraph | None = None
+    failed: Callable[[Exception], StateUpdate | None] | None = None
+    concludes: bool = False
+    outcomes: tuple[Outcome, ...] | None = None
+    cost: Cost = FREE
+    acts: bool = False
 
     @property
     def destinations(self) -> dict[str, str]:
@@ -57,121 +86,221 @@ class RoutedNode:
         return edges
 
 
+def router_after(agent: str, node: RoutedNode) -> str:
+    """Returns the name under which what comes after a node is recorded, also where no table decides it."""
+    return node.router.name if node.router else f"{agent}.route_after_{node.name}"
+
+
 @dataclass(frozen=True)
 class AgentGraph:
-    """An agent: its nodes, the routers between them, and the version its runs record."""
+    """An agent: its nodes, and the routers between them.
+
+    `node_timeout_s` is how long an attempt at a node may take, with all that it calls; waits are outside of it.
+    """
 
     name: str
-    version: str
     state: type
     entry: str
     nodes: tuple[RoutedNode, ...]
     tools: frozenset[str] = field(default_factory=frozenset)
-    # The routers bound an agent's loops by rules; this only stops a graph whose rules do not.
-    max_steps: int = 400
+    # Facts that come with the input.
+    given: tuple[Effect, ...] = ()
+    # The routers bound an agent's loops by rules; this only stops a graph whose rules do not. Limits as high as a proof
+    # can be had for come to less.
+    max_steps: int = 2000
+    node_timeout_s: float = 600.0
+    # What a failed node, with its message, changes in state beyond what it does for every agent.
+    when_failed: Callable[[str], StateUpdate] | None = None
+
+    @cached_property
+    def version(self) -> str:
+        """A digest of nodes, state and tables, which runs record: the same graph, the same version."""
+        nodes = {node.name: _outline_of_node(node) for node in self.nodes}
+        return digest([self.name, self.entry, nodes, outline_of_type(self.state)])
 
     @property
     def routers(self) -> tuple[Router[Any, Any], ...]:
         """The agent's routers, in node order."""
         return tuple(node.router for node in self.nodes if node.router is not None)
 
-    def compile(self) -> CompiledStateGraph[Any, RunContext, Any, Any]:
-        """Builds the LangGraph graph, without a checkpointer."""
+    def check(self) -> None:
+        """Raises InvalidGraphError for what would only show when a run comes to it."""
+        check_state_type(self.name, self.state)
+        check_destinations(self.name, self.entry, {node.name: node.destinations for node in self.nodes})
+        for node in self.nodes:
+            if not node.concludes:
+                check_status(self.name, node.name, node.router, node.then)
+
+    def compile(self, ids: Ids | None = None) -> CompiledStateGraph[Any, RunContext, Any, Any]:
+        """Builds the LangGraph graph, without a checkpointer; its decisions carry the ids. Raises InvalidGraphError."""
+        self.check()
         builder: StateGraph[Any, RunContext, Any, Any] = StateGraph(self.state, context_schema=RunContext)
-        recorder = Recorder(self.name)
+        recorder = Recorder(self.name, ids or {})
         reducers = reducers_of(self.state)
         for node in self.nodes:
-            step = _Step(node, recorder, reducers, self.name)
+            step = _Step(node, recorder, reducers, self)
             builder.add_node(node.name, cast(Any, step.__call__), destinations=node.destinations)
         builder.add_edge(START, self.entry)
         return builder.compile(name=self.name)
 
 
-def reducers_of(state: type) -> dict[str, Callable[[Any, Any], Any]]:
-    """Returns the reducer of each state field that has one."""
-    found = {}
-    for name, hint in get_type_hints(state, include_extras=True).items():
-        metadata = getattr(hint, "__metadata__", ())
-        if metadata and callable(metadata[-1]) and not isinstance(metadata[-1], type):
-            found[name] = metadata[-1]
-    return found
+def _outline_of_node(node: RoutedNode) -> list[Any]:
+    inner = node.inner
+    inside = [sorted(inner.nodes), outline_of_type(inner.state)] if inner else []
+    return [outline_of_router(node.router) if node.router else node.then, *inside]
 
 
 class _Step:
     """A node as LangGraph runs it: the node itself, then the decision, in one superstep."""
 
     def __init__(
-        self, node: RoutedNode, recorder: Recorder, reducers: Mapping[str, Callable[[Any, Any], Any]], agent: str
+        self,
+        node: RoutedNode,
+        recorder: Recorder,
+        reducers: Mapping[str, Callable[[Any, Any], Any]],
+        graph: AgentGraph,
     ) -> None:
         self._node = node
         self._recorder = recorder
         self._reducers = reducers
-        self._router_name = node.router.name if node.router else f"{agent}.route_after_{node.name}"
+        self._router_name = router_after(graph.name, node)
         self._policy_version = node.router.policy_version if node.router else ""
+        self._timeout_s = graph.node_timeout_s
+        self._when_failed = graph.when_failed
+        self._declaration = (
+            None if node.outcomes is None else Declaration(node.name, node.outcomes, graph.routers, reducers)
+        )
 
     async def __call__(self, state: dict[str, Any], runtime: Runtime[RunContext]) -> Command[Any]:
-        """Runs the node in the context of the decision that led to it, and routes on what it changed."""
-        started = time.perf_counter()
+        """Runs the node in the context of the decision that led to it, and routes on what it changed.
+
+        Raises RunWaits when the node has to run again later.
+        """
         # The config's own `checkpoint_id` is unset inside nodes.
         checkpoint_id = runtime.execution_info.checkpoint_id if runtime.execution_info else ""
-        cause = _cause(state)
-        token = context.attach(cause)
+        before = list(runtime.context.attempts)
+        led_by = _led_by(state, runtime.context)
+        token = context.attach(_caused_by(led_by))
         try:
             with (
-                collecting() as calls,
+                collecting(acts=self._node.acts) as calls,
                 tracer().start_as_current_span(
                     f"node {self._node.name}", attributes={ATTRIBUTE_PREFIX + NODE: self._node.name}
                 ),
             ):
-                update, failure = await self._run(state, NodeContext(runtime.context, checkpoint_id))
+                attempt = Attempt(state, before, calls)
+                node_context = NodeContext(
+                    runtime.context.of_node(acts=self._node.acts), checkpoint_id, led_by["rule"] if led_by else ""
+                )
+                update, decision = await self._decided(attempt, node_context)
         finally:
             context.detach(token)
-        spend = add_spend(update.get("spend"), spend_of(calls, time.perf_counter() - started))
-        update = {**update, "spend": spend}
-        verdict = failure or self._decide(project(state, update, self._reducers))
-        destination = verdict.destination if verdict else self._node.then
-        decision = None
-        if verdict:
-            update = _merge(update, verdict.update, self._reducers)
-            decision = self._recorder.record(
+        # From here on it is this step's; a later node of this claim begins anew.
+        runtime.context.end_beginning()
+        destination = decision.destination if decision else self._node.then
+        recorded = None
+        if decision:
+            update = _merge(update, decision.update, self._reducers)
+            recorded = self._recorder.record(
                 decision_id=_decision_id(runtime.context.run_id, checkpoint_id, self._node.name),
                 router=self._router_name,
                 policy_version=self._policy_version,
                 node=self._node.name,
-                verdict=verdict,
+                decision=decision,
+                state=state,
             )
-        update["steps"] = [step_record(self._node.name, started, calls, decision)]
+        elapsed_s = update["spend"]["wall_time_s"]
+        concludes = destination == END
+        update["steps"] = [step_record(self._node.name, elapsed_s, [*before, *calls], recorded, concludes=concludes)]
         return Command(update=update, goto=destination)
 
-    async def _run(self, state: State, node_context: NodeContext) -> tuple[StateUpdate, Verdict | None]:
+    async def _decided(self, attempt: Attempt, node_context: NodeContext) -> tuple[StateUpdate, Decision | None]:
+        """Returns what the node changed, its cost included, and the decision; a failure anywhere is a decision too."""
+        update, failure = await self._run(attempt, node_context)
+        attempt.end()
+        spent = add_spend(update.get("spend"), attempt.cost)
         try:
-            return await self._node.run(state, node_context), None
+            decision = failure or self._routed(attempt.state, {**update, "spend": spent}, node_context.led_by)
+            if decision:
+                check_decision(decision)
+            check_state({**update, **(decision.update if decision else {})})
+            self._check_status(attempt.state, update, decision)
+        except SignalboxError as error:
+            log.exception("node failed", node=self._node.name)
+            # Its update may be what is wrong: none of it is kept, and so the run can be looked at.
+            update, decision = {}, self._failure(error)
+        return {**update, "spend": spent}, decision
+
+    def _check_status(self, state: State, update: StateUpdate, decision: Decision | None) -> None:
+        if (decision.destination if decision else self._node.then) != END:
+            return
+        if {STATUS: state.get(STATUS), **update, **(decision.update if decision else {})}[STATUS] == IN_PROGRESS:
+            raise StatusForgotten(f"the run ended after the node {self._node.name!r}, which did not say how")
+
+    async def _run(self, attempt: Attempt, node_context: NodeContext) -> tuple[StateUpdate, Decision | None]:
+        spend = add_spend(attempt.state.get("spend"), cost_of(attempt.before))
+        given = {**attempt.state, "spend": spend} if attempt.before else attempt.state
+        limit = asyncio.timeout(self._timeout_s)
+        try:
+            async with limit:
+                return await self._node.run(given, node_context), None
         except (GraphBubbleUp, ClaimLost, DatabaseAway):
             # The last two come from the steps of a graph inside the node; they are no failure of the run.
             raise
-        except Exception as error:  # the run boundary: a failed node becomes a failed run, by a decision
-            log.exception("node failed", node=self._node.name)
-            return {}, _failure(error)
+        except DependencyAway as away:
+            if waits := attempt.wait(away):
+                raise waits from away
+            # Nobody goes on from what its own graph has saved.
+            attempt.calls.extend(away.saved_calls)
+            return self._failed(away)
+        except TimeoutError as error:
+            if limit.expired():
+                return self._failed(
+                    NodeTimedOut(f"the node {self._node.name!r} did not end within {self._timeout_s:g} s")
+                )
+            return self._failed(error)
+        except Exception as error:  # noqa: BLE001 - the run boundary: a failed node becomes a failed run, by a decision
+            return self._failed(error)
 
-    def _decide(self, state: State) -> Verdict | None:
-        return self._node.router.decide(state) if self._node.router else None
+    def _failed(self, error: Exception) -> tuple[StateUpdate, Decision | None]:
+        log.error("node failed", node=self._node.name, exc_info=error)
+        update = self._node.failed(error) if self._node.failed else None
+        return (update, None) if update is not None else ({}, self._failure(error))
+
+    def _failure(self, error: Exception) -> Decision:
+        decision = _failure(error)
+        more = self._when_failed(decision.update["error"]) if self._when_failed else {}
+        return replace(decision, update={**more, **decision.update})
+
+    def _routed(self, before: State, update: StateUpdate, led_by: str) -> Decision | None:
+        """Decides on what the node changed, once that is what it declares."""
+        if self._declaration:
+            self._declaration.check(before, update, led_by)
+        if self._node.router is None:
+            return None
+        state = project(before, update, self._reducers)
+        decision = self._decide(self._node.router, state)
+        if self._declaration and decision.update:
+            self._declaration.check_rule(state, decision.rule, decision.update)
+        return decision
+
+    def _decide(self, router: Router[Any, Any], state: State) -> Decision:
+        try:
+            return router.decide(state)
+        except Exception as error:  # the run boundary, as for nodes
+            raise RouterFailed(
+                f"the router {router.name} raised {type(error).__name__}; see the run's trace"
+            ) from error
 
 
-def _failure(error: Exception) -> Verdict:
+def _failure(error: Exception) -> Decision:
     reason = error.reason if isinstance(error, SignalboxError) else type(error).__name__
-    message = error.message if isinstance(error, SignalboxError) else "an internal error; see the run's trace"
+    message = presentable(error.message) if isinstance(error, SignalboxError) else UNFORESEEN
     facts = {"error_reason": reason}
+    if isinstance(error, DependencyAway):
+        facts |= {"dependency": error.dependency, "cause": error.cause}
     update = {"error": message, "status": FAILED, "stop_reason": NODE_FAILED}
-    return Verdict(NODE_FAILED, END, update, grounds=facts, rejected=(), facts=facts)
-
-
-def project(state: State, update: StateUpdate, reducers: Mapping[str, Callable[[Any, Any], Any]]) -> dict[str, Any]:
-    """Returns the state as it will be once the update is applied, for the router that decides in the same superstep."""
-    applied = dict(state)
-    for name, value in update.items():
-        reduce = reducers.get(name)
-        applied[name] = reduce(state[name], value) if reduce and name in state else value
-    return applied
+    return Decision(NODE_FAILED, END, update, grounds=facts, rejected=(), facts=facts)
 
 
 def _merge(update: StateUpdate, more: StateUpdate, reducers: Mapping[str, Callable[[Any, Any], Any]]) -> StateUpdate:
@@ -187,10 +316,13 @@ def _decision_id(run_id: str, checkpoint_id: str, node: str) -> str:
     return uuid.uuid5(uuid.NAMESPACE_OID, f"{run_id}/{checkpoint_id}/{node}").hex
 
 
-def _cause(state: State) -> context.Context:
+def _led_by(state: State, run: RunContext) -> LeadingDecision | None:
+    """Returns the decision that led to the node that runs, be it of this claim or of one before it."""
+    return last_decision(state.get("steps") or []) or next(iter(run.led_by), None)
+
+
+def _caused_by(decision: LeadingDecision | None) -> context.Context:
     """Returns the context of a node: a child of the decision that led to it, whose id travels in baggage."""
-    steps: list[StepRecord] = state.get("steps") or []
-    decision = next((step["decision"] for step in reversed(steps) if step["decision"]), None)
     if decision is None:
         return context.get_current()
     carried = carrying({DECISION_ID: decision["decision_id"]})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import Any, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NotRequired, TypedDict
 
 from opentelemetry import trace
 from prometheus_client import Counter
@@ -24,7 +25,7 @@ from services.kit.names import (
     TOOL_COUNT,
 )
 from services.kit.telemetry import trace_ids, tracer
-from services.runtime.routing.table import Verdict
+from services.runtime.routing.table import Decision, State
 
 log = get_logger()
 DECISIONS = Counter(
@@ -35,7 +36,10 @@ DECISIONS = Counter(
 
 
 class CallRecord(TypedDict):
-    """A call that a node made."""
+    """A call that a node made; `service` and `ended_at`, in seconds of the epoch, where they were known.
+
+    What a call that `holds` was told need not be asked again by a later attempt at the node.
+    """
 
     kind: str
     name: str
@@ -43,6 +47,9 @@ class CallRecord(TypedDict):
     elapsed_ms: float
     input_tokens: int
     output_tokens: int
+    service: NotRequired[str]
+    ended_at: NotRequired[float]
+    holds: NotRequired[bool]
 
 
 class TriedRecord(TypedDict):
@@ -52,29 +59,38 @@ class TriedRecord(TypedDict):
     grounds: dict[str, Any]
 
 
-class DecisionRecord(TypedDict):
-    """A decision, as the ledger gets it."""
+class LeadingDecision(TypedDict):
+    """What a node is told of the decision that led to it."""
 
     decision_id: str
-    router: str
     rule: str
+    trace_id: str
+    span_id: str
+
+
+class DecisionRecord(LeadingDecision):
+    """A decision, as the ledger gets it."""
+
+    router: str
     destination: str
     rejected_rules: list[TriedRecord]
     grounds: dict[str, Any]
     facts: dict[str, Any]
     policy_version: str
-    trace_id: str
-    span_id: str
 
 
 class StepRecord(TypedDict):
-    """A node that ran: how long, what it called, and the decision it led to. Travels in the channel `steps`."""
+    """A node that ran: how long, what it called, and the decision it led to. Travels in the channel `steps`.
+
+    One that `concludes` leads nowhere.
+    """
 
     node: str
     ended_at: float
     elapsed_ms: float
     calls: list[CallRecord]
     decision: DecisionRecord | None
+    concludes: NotRequired[bool]
 
 
 @dataclass(frozen=True)
@@ -82,56 +98,76 @@ class Recorder:
     """Records the decisions of one agent."""
 
     agent: str
+    ids: Mapping[str, Callable[[State], str]] = field(default_factory=dict)
 
     def record(
-        self, *, decision_id: str, router: str, policy_version: str, node: str, verdict: Verdict
+        self, *, decision_id: str, router: str, policy_version: str, node: str, decision: Decision, state: State
     ) -> DecisionRecord:
-        """Makes the span, the log line and the count of a decision, and returns what the ledger needs."""
+        """Makes the span, the log line and the count of a decision, and returns what the ledger needs.
+
+        The log line and the span carry the agent's own ids, as the state that the node began with has them.
+        """
+        ids = {name: of(state) for name, of in self.ids.items()}
         attributes = {
+            **{ATTRIBUTE_PREFIX + name: value for name, value in ids.items()},
             ATTRIBUTE_PREFIX + AGENT: self.agent,
             ATTRIBUTE_PREFIX + DECISION_ID: decision_id,
             ATTRIBUTE_PREFIX + ROUTER: router,
-            ATTRIBUTE_PREFIX + RULE: verdict.rule,
-            ATTRIBUTE_PREFIX + DESTINATION: verdict.destination,
+            ATTRIBUTE_PREFIX + RULE: decision.rule,
+            ATTRIBUTE_PREFIX + DESTINATION: decision.destination,
             ATTRIBUTE_PREFIX + NODE: node,
             ATTRIBUTE_PREFIX + POLICY_VERSION: policy_version,
-            ATTRIBUTE_PREFIX + "rejected_rules": [tried.rule for tried in verdict.rejected],
-            **{f"{ATTRIBUTE_PREFIX}fact.{name}": _attribute(value) for name, value in verdict.facts.items()},
+            ATTRIBUTE_PREFIX + "rejected_rules": [tried.rule for tried in decision.rejected],
+            **{f"{ATTRIBUTE_PREFIX}fact.{name}": _attribute(value) for name, value in decision.facts.items()},
         }
         span = tracer().start_span(f"route {router}", attributes=attributes)
         with trace.use_span(span, end_on_exit=True):
-            DECISIONS.labels(self.agent, router, verdict.rule, verdict.destination).inc(1, exemplar())
+            DECISIONS.labels(self.agent, router, decision.rule, decision.destination).inc(1, exemplar())
             log.info(
                 "routed",
                 **{
                     ROUTER: router,
-                    RULE: verdict.rule,
-                    DESTINATION: verdict.destination,
+                    RULE: decision.rule,
+                    DESTINATION: decision.destination,
                     DECISION_ID: decision_id,
-                    TOOL_COUNT: verdict.facts.get(TOOL_COUNT, 0),
-                    "grounds": verdict.grounds,
+                    TOOL_COUNT: decision.facts.get(TOOL_COUNT, 0),
+                    "grounds": decision.grounds,
+                    **ids,
                 },
             )
         trace_id, span_id = trace_ids(span)
         return DecisionRecord(
             decision_id=decision_id,
             router=router,
-            rule=verdict.rule,
-            destination=verdict.destination,
-            rejected_rules=[TriedRecord(rule=tried.rule, grounds=tried.grounds) for tried in verdict.rejected],
-            grounds=verdict.grounds,
-            facts=verdict.facts,
+            rule=decision.rule,
+            destination=decision.destination,
+            rejected_rules=[TriedRecord(rule=tried.rule, grounds=tried.grounds) for tried in decision.rejected],
+            grounds=decision.grounds,
+            facts=decision.facts,
             policy_version=policy_version,
             trace_id=trace_id,
             span_id=span_id,
         )
 
 
-def step_record(node: str, started: float, calls: list[CallRecord], decision: DecisionRecord | None) -> StepRecord:
-    """Returns the record of a node that started at `started` on the performance counter and has just ended."""
-    elapsed_ms = (time.perf_counter() - started) * 1000
-    return StepRecord(node=node, ended_at=time.time(), elapsed_ms=round(elapsed_ms, 3), calls=calls, decision=decision)
+def step_record(
+    node: str, elapsed_s: float, calls: list[CallRecord], decision: DecisionRecord | None, *, concludes: bool
+) -> StepRecord:
+    """Returns the record of a node that has just ended, after `elapsed_s`, waits included."""
+    return StepRecord(
+        node=node,
+        ended_at=time.time(),
+        elapsed_ms=round(elapsed_s * 1000, 3),
+        calls=calls,
+        decision=decision,
+        concludes=concludes,
+    )
 
 
 def _attribute(value: Any) -> str | bool | int | float:
     return value if isinstance(value, str | bool | int | float) else str(value)
+
+
+def last_decision(steps: Sequence[StepRecord]) -> DecisionRecord | None:
+    """Returns the decision that the last step led to; a node that no router follows makes none."""
+    return next((step["decision"] for step in reversed(steps) if step["decision"]), None)

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, get_type_hints
 
+import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from services.kit.errors import FieldViolation, InvalidRequest
+from services.kit.problems import problems_of
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.table import Record, Router, policy_version
 
@@ -31,14 +33,18 @@ class StoredDecision:
 class Divergence:
     """The first decision of a run that would have led elsewhere."""
 
-    decision: StoredDecision
+    run_id: str
+    sequence: int
+    rule: str
+    destination: str
+    decided_at: datetime
     other_rule: str
     other_destination: str
 
 
 def with_limits(policy: Record, limits: Mapping[str, str]) -> Record:
     """Returns the policy with some limits set from text. Raises InvalidRequest that names what is wrong."""
-    hints = get_type_hints(type(policy))
+    hints = get_type_hints(type(policy), include_extras=True)
     known = {field.name for field in dataclasses.fields(policy)}
     changes, violations = {}, []
     for name, text in limits.items():
@@ -48,11 +54,22 @@ def with_limits(policy: Record, limits: Mapping[str, str]) -> Record:
         try:
             changes[name] = TypeAdapter(hints[name]).validate_python(text)
         except ValidationError as error:
-            violations.append(FieldViolation(f"limits[{name!r}]", error.errors()[0]["msg"]))
+            violations.append(FieldViolation(f"limits[{name!r}]", problems_of(error)[0].what))
+            continue
+        if not _can_be_recorded(changes[name]):
+            violations.append(FieldViolation(f"limits[{name!r}]", "a finite number of at most 64 bits, or a text"))
     if violations:
         raise InvalidRequest(f"these are no limits of {type(policy).__name__}", violations=violations)
     replaced: Record = dataclasses.replace(policy, **changes)
     return replaced
+
+
+def _can_be_recorded(value: object) -> bool:
+    """Says whether a limit survives as JSON, which a policy's version is a digest of."""
+    try:
+        return bool(orjson.loads(orjson.dumps(value)) == value)
+    except TypeError:
+        return False
 
 
 class Replay:
@@ -82,12 +99,20 @@ class Replay:
         if self._diverged or decision.rule == NODE_FAILED:
             return None
         try:
-            facts = self._facts.validate_python(dict(decision.facts))
+            facts = self._facts.validate_python(decision.facts)
         except ValidationError:
             self.skipped_count += 1
             return None
-        verdict = self._router.decide_on(facts, self._policy)
-        if verdict.destination == decision.destination:
+        rule, destination = self._router.way_on(facts, self._policy)
+        if destination == decision.destination:
             return None
         self._diverged = True
-        return Divergence(decision, verdict.rule, verdict.destination)
+        return Divergence(
+            decision.run_id,
+            decision.sequence,
+            decision.rule,
+            decision.destination,
+            decision.decided_at,
+            rule.name,
+            destination,
+        )

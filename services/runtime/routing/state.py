@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypedDict
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Annotated, Any, Final, Literal, TypedDict, cast
+from uuid import uuid4
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage
 from langgraph.channels import Topic
+from langgraph.graph.message import add_messages
 
 from services.runtime.routing.recorder import CallRecord, StepRecord
 
 Status = Literal["in_progress", "completed", "needs_review", "failed", "cancelled"]
 IN_PROGRESS: Status = "in_progress"
 COMPLETED: Status = "completed"
+# The fact that says which part of the budget is used up, in every table that looks at that.
+BUDGET_SPENT = "budget_spent"
 NEEDS_REVIEW: Status = "needs_review"
+# The state field that says how far a run is.
+STATUS: Final = "status"
+# Marks a list or a set in state that a node's update takes the place of, where others are added to.
+REPLACED: Final = "replaced"
 FAILED: Status = "failed"
+_id_of = attrgetter("id")
 
 
 class Spend(TypedDict):
@@ -48,7 +58,8 @@ def add_spend(spent: Spend | None, more: Spend) -> Spend:
         tool_calls=before["tool_calls"] + more["tool_calls"],
         input_tokens=before["input_tokens"] + more["input_tokens"],
         output_tokens=before["output_tokens"] + more["output_tokens"],
-        wall_time_s=round(before["wall_time_s"] + more["wall_time_s"], 3),
+        # As fine as nodes' times are recorded, so that these add up to it.
+        wall_time_s=round(before["wall_time_s"] + more["wall_time_s"], 6),
     )
 
 
@@ -68,8 +79,25 @@ def append(items: list[Any] | None, more: list[Any]) -> list[Any]:
     return [*(items or ()), *more]
 
 
-class AgentState(TypedDict, total=False):
-    """Fields that the state of every agent has."""
+def merge_messages(messages: list[AnyMessage] | None, more: Sequence[BaseMessage]) -> list[AnyMessage]:
+    """The reducer with the meaning of LangGraph's `add_messages`: one message an id, a later one in its place.
+
+    Messages that are there are looked at only for their ids, and stay the objects that they are: a checkpoint stores
+    what was added (ADR 0004). A message without an id gets one; a `RemoveMessage` takes one away, or all.
+    """
+    before = messages or []
+    for message in more:
+        message.id = message.id or str(uuid4())
+    known = set(map(_id_of, before))
+    fresh = {message.id for message in more}
+    if len(fresh) == len(more) and known.isdisjoint(fresh) and not any(isinstance(m, RemoveMessage) for m in more):
+        return [*before, *cast("Sequence[AnyMessage]", more)]
+    # A list, for a list is what it is given.
+    return cast("list[AnyMessage]", add_messages(cast(Any, before), cast(Any, list(more))))
+
+
+class RunState(TypedDict, total=False):
+    """Fields that the state of every agent has, whatever it does with its messages."""
 
     run_id: str
     correlation_id: str
@@ -78,10 +106,21 @@ class AgentState(TypedDict, total=False):
     started_at: str
     error: str
     stop_reason: str
-    messages: Annotated[list[AnyMessage], append]
     spend: Annotated[Spend, add_spend]
     budget: Budget
     steps: Annotated[list[StepRecord], Topic(StepRecord)]
+
+
+class AgentState(RunState, total=False):
+    """State whose messages are appended to."""
+
+    messages: Annotated[list[AnyMessage], append]
+
+
+class MessageState(RunState, total=False):
+    """State whose messages are known by their ids: what is there already is not there twice."""
+
+    messages: Annotated[list[AnyMessage], merge_messages]
 
 
 def budget_spent(spend: Mapping[str, Any] | None, budget: Mapping[str, Any] | None) -> str:

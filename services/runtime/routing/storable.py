@@ -1,0 +1,58 @@
+"""What can be stored: in the ledger as JSON of Postgres, in checkpoints as MessagePack, in a run's row as text.
+
+A step that can't be stored fails where a decision can still say so, and not when it is too late for one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from services.runtime.errors import NotStorable
+from services.runtime.routing.table import Decision
+
+LONGEST_MESSAGE = 2000
+# JSON's escape of a NUL, which Postgres takes in no text; not a backslash that is written out.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_SERDE = JsonPlusSerializer(allowed_msgpack_modules=None)
+
+
+def check_decision(decision: Decision) -> None:
+    """Checks that a decision can go into the ledger. Raises NotStorable."""
+    record = [decision.facts, decision.grounds, [tried.grounds for tried in decision.rejected]]
+    try:
+        written = orjson.dumps(record, default=str)
+    except TypeError as error:
+        raise NotStorable(f"the facts of a decision can't be stored: {error}") from error
+    if _NUL.search(written):
+        raise NotStorable("the facts of a decision can't be stored: they hold a NUL")
+
+
+def check_state(update: Mapping[str, Any]) -> None:
+    """Checks that a change of state can go into a checkpoint. Raises NotStorable."""
+    try:
+        _SERDE.dumps_typed(update)
+    except (TypeError, ValueError) as error:
+        raise NotStorable(f"what the node changed can't be stored: {error}") from error
+
+
+def presentable(text: str, longest: int = LONGEST_MESSAGE) -> str:
+    """Returns text for a person and a column of text: no control characters, no halves of pairs, not too long."""
+    clean = _UNPRINTABLE.sub(" ", text)
+    return clean if len(clean) <= longest else clean[: longest - 1] + "…"
+
+
+def presentable_parts(value: Any, longest: int = LONGEST_MESSAGE) -> Any:
+    """Returns JSON whose texts are presentable, names included."""
+    if isinstance(value, str):
+        return presentable(value, longest)
+    if isinstance(value, Mapping):
+        return {presentable(str(name), longest): presentable_parts(part, longest) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [presentable_parts(part, longest) for part in value]
+    return value

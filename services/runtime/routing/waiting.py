@@ -1,0 +1,105 @@
+"""Waiting for what is away: a node whose dependency does not answer runs again later, and its run gives its slot back.
+
+Unavailable is not wrong. A wait counts against the run's wall time, and what models were paid for in vain against its
+budget; both travel, with what they were told for good, on the run's row until the node's step has taken them over.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langgraph.errors import GraphBubbleUp
+
+from services.runtime.errors import DependencyAway
+from services.runtime.routing.calls import OK
+from services.runtime.routing.recorder import CallRecord
+
+WAIT = "wait"
+FIRST_WAIT_S = 0.5
+LONGEST_WAIT_S = 20.0
+# A wait is this much of the time that has gone into waiting: who has waited long need not look often, and nobody waits
+# for much longer than the dependency was away.
+SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What a run waits for, and how long; `attempts` is what its node has cost so far, the wait included."""
+
+    dependency: str
+    cause: str
+    delay_s: float
+    attempts: list[CallRecord]
+
+
+class RunWaits(GraphBubbleUp):
+    """Leaves the graph, at the checkpoint that the node started from."""
+
+    def __init__(self, wait: Wait) -> None:
+        super().__init__(f"waits for {wait.dependency}")
+        self.wait = wait
+
+
+def wait_for(
+    away: DependencyAway,
+    *,
+    attempts: Sequence[CallRecord],
+    calls: Sequence[CallRecord],
+    elapsed_s: float,
+    left_s: float,
+) -> Wait | None:
+    """Returns how to wait after an attempt of `elapsed_s` that made `calls`; None when no time is left for it.
+
+    `attempts` are those before it; `left_s` is what the run's wall time leaves, this attempt already taken off.
+    """
+    if left_s < FIRST_WAIT_S:
+        return None
+    paid = [call for call in calls if call.get("holds") or _is_paid(call)]
+    waited_s = sum(call["elapsed_ms"] for call in attempts if call["kind"] == WAIT) / 1000
+    longest = min(max(waited_s * SHARE, FIRST_WAIT_S), LONGEST_WAIT_S)
+    # Those that failed together come back apart.
+    delay_s = random.uniform(longest * 0.75, longest)  # noqa: S311 - spreads load
+    # The attempt after it must find some time left: a node that finds none may end in good order, as if all were well.
+    delay_s = min(max(delay_s, away.retry_after_s or 0.0), left_s / 2)
+    unpaid_ms = max(0.0, elapsed_s * 1000 - sum(call["elapsed_ms"] for call in paid))
+    waited = CallRecord(
+        kind=WAIT,
+        name=away.dependency,
+        outcome=away.cause,
+        elapsed_ms=round(unpaid_ms + delay_s * 1000, 3),
+        input_tokens=0,
+        output_tokens=0,
+    )
+    return Wait(away.dependency, away.cause, delay_s, _merged([*attempts, *paid, waited]))
+
+
+def left_of(spend: Mapping[str, Any], budget: Mapping[str, Any] | None) -> float:
+    """Returns the seconds of wall time that a budget leaves; infinite where it sets no limit."""
+    limit: float = budget["wall_time_s"] if budget else 0.0
+    left: float = limit - spend["wall_time_s"]
+    return left if limit > 0 else math.inf
+
+
+def _is_paid(call: CallRecord) -> bool:
+    return call["kind"] == "model" and (call["outcome"] == OK or _tokens(call) > 0)
+
+
+def _tokens(call: CallRecord) -> int:
+    return call["input_tokens"] + call["output_tokens"]
+
+
+def _merged(attempts: Sequence[CallRecord]) -> list[CallRecord]:
+    """Makes one record of waits for the same thing that follow one another: a long outage stays a short list."""
+    merged: list[CallRecord] = []
+    for call in attempts:
+        last = merged[-1] if merged else None
+        same = last is not None and all(last[key] == call[key] for key in ("kind", "name"))
+        if last is not None and same and call["kind"] == WAIT:
+            merged[-1] = {**call, "elapsed_ms": round(last["elapsed_ms"] + call["elapsed_ms"], 3)}
+        else:
+            merged.append(call)
+    return merged
