@@ -6,8 +6,9 @@ from typing import Any
 
 import grpc
 
-from services.kit.identity import Caller, GatewayTokenVerifier, bearer_token
+from services.kit.identity import Caller, CallerTokenVerifier, bearer_token
 from services.kit.names import ROLE_OPERATOR
+from services.runtime.engine.admission import Admission
 from services.runtime.engine.clock import ClockWatch
 from services.runtime.errors import OperatorOnly
 
@@ -17,14 +18,17 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class Callers:
     """Checks the gateway's tokens."""
 
-    def __init__(self, verifier: GatewayTokenVerifier, clock: ClockWatch) -> None:
-        self._verifier = verifier
-        self._clock = clock
+    def __init__(self, verifier: CallerTokenVerifier, clock: ClockWatch, admission: Admission | None = None) -> None:
+        self.verifier = verifier
+        self.clock = clock
+        self._admission = admission
 
     def caller(self, context: Context) -> Caller:
-        """Returns who calls. Raises TokenInvalid, ClockOff."""
-        self._clock.check()
-        return self._verifier.verify(bearer_token(context.invocation_metadata()))
+        """Returns who calls. Raises TokenInvalid, ClockOff, Overloaded."""
+        self.clock.check()
+        if self._admission:
+            self._admission.check_call()
+        return self.verifier.verify(bearer_token(context.invocation_metadata()))
 
     def operator(self, context: Context) -> Caller:
         """Returns who calls. Raises OperatorOnly for everybody without that role, and as `caller` does."""

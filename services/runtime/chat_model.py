@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypedDict
 
 from langchain_core.messages import AIMessage, BaseMessage
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from services.kit.completions import CompletionError, Completions
-from services.kit.metrics import MODEL_DURATION, MODEL_TOKENS, exemplar
-from services.kit.names import (
-    GEN_AI_CHAT,
-    GEN_AI_INPUT_TOKENS,
-    GEN_AI_OPERATION,
-    GEN_AI_OUTPUT_TOKENS,
-    GEN_AI_PROVIDER,
-    GEN_AI_REQUEST_MODEL,
-)
-from services.kit.telemetry import tracer
-from services.runtime.errors import ModelFailed
-from services.runtime.lenient_client import make_client
-from services.runtime.routing.calls import noting
+from services.kit.completions import CUT_SHORT, CompletionError, Completions
+from services.kit.errors import SignalboxError
+from services.kit.model_call import StartedCall, model_call
+from services.kit.names import GEN_AI_CHAT
+from services.runtime.breaker import Breaker
+from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused
+from services.runtime.routing.calls import MODEL, noting
 from services.runtime.routing.recorder import CallRecord
 
 INPUT_SUMMARY_LENGTH = 200
@@ -43,57 +35,60 @@ class ModelCall(TypedDict):
 
 
 def is_transient(error: Exception) -> bool:
-    """Tells whether a failed model call may succeed when made again: 429, 5xx, no connection, no answer in time."""
-    cause = error.__cause__ if isinstance(error, ModelFailed) else error
-    return isinstance(cause, CompletionError) and cause.retryable
+    """Tells whether a model call that failed may succeed when made again at once."""
+    return isinstance(error, DependencyAway) and not error.held_back
 
 
 class RecordedCall:
     """A model call while it is made: told of the answer, it takes down what the answer cost."""
 
-    def __init__(self, call: CallRecord, span: Span) -> None:
+    def __init__(self, record: CallRecord, call: StartedCall) -> None:
+        self._record = record
         self._call = call
-        self._span = span
 
     def answered(self, answer: AIMessage) -> None:
         """Takes the tokens from an answer."""
         usage = answer.usage_metadata
-        self._call["input_tokens"] = usage["input_tokens"] if usage else 0
-        self._call["output_tokens"] = usage["output_tokens"] if usage else 0
-        self._span.set_attribute(GEN_AI_INPUT_TOKENS, self._call["input_tokens"])
-        self._span.set_attribute(GEN_AI_OUTPUT_TOKENS, self._call["output_tokens"])
+        self._record["input_tokens"] = usage["input_tokens"] if usage else 0
+        self._record["output_tokens"] = usage["output_tokens"] if usage else 0
+        self._call.took(self._record["input_tokens"], self._record["output_tokens"])
 
 
 @contextmanager
-def recorded_call(purpose: str, model: str) -> Iterator[RecordedCall]:
-    """Records the model call made inside the context, whoever makes it. Raises ModelFailed for its errors."""
-    attributes = {GEN_AI_OPERATION: GEN_AI_CHAT, GEN_AI_PROVIDER: "openai", GEN_AI_REQUEST_MODEL: model}
-    start = time.perf_counter()
-    outcome = "error"
-    with (
-        tracer().start_as_current_span(
-            f"{GEN_AI_CHAT} {model}", kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
-        ) as span,
-        noting("model", model) as call,
-    ):
+def _recorded(purpose: str, model: str, breaker: Breaker) -> Iterator[RecordedCall]:
+    with noting(MODEL, model) as record, breaker.passing():
         try:
-            yield RecordedCall(call, span)
-            outcome = "ok"
+            with model_call(GEN_AI_CHAT, purpose, model) as call:
+                yield RecordedCall(record, call)
         except CompletionError as error:
-            span.set_status(Status(StatusCode.ERROR, error.kind))
-            raise ModelFailed(f"the model {model!r} did not answer ({error.kind}); try again later") from error
-        finally:
-            MODEL_DURATION.labels(purpose, outcome).observe(time.perf_counter() - start, exemplar())
-    MODEL_TOKENS.labels(purpose, "input").inc(call["input_tokens"])
-    MODEL_TOKENS.labels(purpose, "output").inc(call["output_tokens"])
+            raise failure_of(error, model) from error
+
+
+def failure_of(error: CompletionError, model: str) -> SignalboxError:
+    """Returns what a failed completion means: the model is away, it says no, or its answer can't be used."""
+    if error.retryable:
+        away = DependencyAway(f"model {model}", error.kind)
+        away.retry_after_s = error.retry_after_s
+        return away
+    if error.said:
+        return ModelRefused(f"the model {model!r} refused the request ({error.kind}): {error.said}")
+    return ModelFailed(f"the model {model!r} gave no answer that can be used ({error.kind})")
 
 
 class ChatModel:
     """One model in one role."""
 
     def __init__(self, completions: Completions, model: str) -> None:
+        # OpenAI's types take half a second to import, and who looks at an agent, or tests its rules, asks no model.
+        from services.runtime.lenient_client import make_client
+
         self.name = model
         self.client = make_client(completions, model)
+        self._breaker = Breaker(f"model {model}")
+
+    def recorded(self, purpose: str) -> AbstractContextManager[RecordedCall]:
+        """Records a call of this model that is made inside the context, also by others. Raises what `ask` does."""
+        return _recorded(purpose, self.name, self._breaker)
 
     async def ask(
         self,
@@ -105,10 +100,10 @@ class ChatModel:
     ) -> tuple[AIMessage, ModelCall]:
         """Sends messages and returns the answer with its record; `tool_choice` names the tool that it must be.
 
-        Raises ModelFailed.
+        Raises DependencyAway, ModelRefused, ModelFailed.
         """
         start = time.perf_counter()
-        with recorded_call(purpose, self.name) as call:
+        with self.recorded(purpose) as call:
             answer = await self.client.answer(messages, tools, tool_choice)
             call.answered(answer)
         usage = answer.usage_metadata
@@ -123,7 +118,14 @@ class ChatModel:
         )
 
 
+def whole_text(answer: BaseMessage) -> str:
+    """Returns what an answer says, or nothing when a limit or a filter cut it short: half an answer is none."""
+    if answer.response_metadata.get("finish_reason") in CUT_SHORT:
+        return ""
+    return answer.text.strip()
+
+
 def summary_of(answer: AIMessage) -> str:
     """Returns the tool calls that an answer asks for, or its text."""
-    asked = [f"{call['name']}({call['args']})" for call in (*answer.tool_calls, *answer.invalid_tool_calls)]
-    return ("; ".join(asked) or answer.text)[:OUTPUT_LENGTH]
+    calls = [f"{call['name']}({call['args']})" for call in (*answer.tool_calls, *answer.invalid_tool_calls)]
+    return ("; ".join(calls) or answer.text)[:OUTPUT_LENGTH]

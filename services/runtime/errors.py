@@ -4,25 +4,49 @@ SignalboxError
 ├── RunNotFound                 no such run, or another caller's
 ├── RunEnded                    the run has ended and can't be changed
 ├── RunNotEnded                 the run has not ended yet
+├── RunNotRecorded              what the run's nodes heard was not to be kept
 ├── CheckpointNotFound          no such checkpoint, or retention has removed it
 ├── AgentGone                   the agent of a run is not installed any more
 ├── ThreadNotFound              no such thread, or another caller's
 ├── ThreadExists                the id of a new thread is taken
 ├── ThreadBusy                  the thread has an active run
-├── RunQuotaExceeded: TooManyRunsAtOnce, TooManyRunsStarted
+├── RunQuotaExceeded: TooManyRunsAtOnce, TooManyRunsStarted, TooManyTokens, TooManyRunsWaiting
+├── Overloaded                  more work waits than can wait without harm to what is under way
 ├── RequestIdReused             the request id was used for another run
-├── StaleAnswer                 the answer is not for the question that the run asks now
+├── RunKeyReused                what names a run was used for another input
+├── QuestionNotFound            no such question, or one that others are asked
+├── AnswerNotAllowed            the caller may see the question, and others are to answer it
+├── StaleAnswer                 the run does not ask this question now
+│   ├── QuestionAnswered        somebody has answered it
+│   ├── QuestionExpired         nobody answered it in time
+│   └── PlanMoved               it is about another plan than the answer
 ├── InvalidAnswer               the answer is none of the options
+│   └── AnswerBlocked           the guard blocks it; the question stays open
+├── AnswerUnscreened            the guard gives no verdict on the answer for now; the question stays open
 ├── Draining                    this replica takes no new runs
 ├── ClockOff                    this replica's clock is not the platform's
 ├── OperatorOnly                the caller is no operator
+├── RolesLost                   the caller lacks a role that the run was made with
 ├── ClaimLost                   another replica has claimed the run
 ├── DatabaseAway                the platform database can't be reached
+├── DependencyAway              a service or model that a node needs is away; waiting can mend it
+├── GuardFailed                 the guard can give no verdict until an operator acts; waited for too
+├── ModelRefused                a model's endpoint says no: key, model, length, tools
 ├── ModelFailed                 a model did not answer in a way that can be used
-└── ServiceFailed               guard, evaluator or executor did not answer
+├── ModelNotAllowed             a node that acts asked a model
+├── ServiceFailed               evaluator or executor did not do what it was asked
+├── SnippetContradicted         the commit does not say what the finding quotes of it
+├── NodeTimedOut                a node did not end within its limit
+├── RouterFailed                a router raised
+├── UndeclaredChange            a node or rule changed facts that it does not declare
+├── StatusForgotten             a run came to its end, and no node had said how it ended
+└── NotStorable                 what a node or a router made can't be stored
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import grpc
 
@@ -47,6 +71,13 @@ class RunNotEnded(SignalboxError):
     """The run has not ended yet."""
 
     reason = "RUN_NOT_ENDED"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class RunNotRecorded(SignalboxError):
+    """What the run's nodes heard was not to be kept, and so can't be had."""
+
+    reason = "RUN_NOT_RECORDED"
     code = grpc.StatusCode.FAILED_PRECONDITION
 
 
@@ -105,6 +136,26 @@ class TooManyRunsStarted(RunQuotaExceeded):
     reason = "TOO_MANY_RUNS_STARTED"
 
 
+class TooManyTokens(RunQuotaExceeded):
+    """A caller's runs have spent their tokens of the day."""
+
+    reason = "TOO_MANY_TOKENS"
+
+
+class TooManyRunsWaiting(RunQuotaExceeded):
+    """Too many of a caller's runs wait for people to answer."""
+
+    reason = "TOO_MANY_RUNS_WAITING"
+
+
+class Overloaded(SignalboxError):
+    """So much work waits that more of it would harm what is under way."""
+
+    reason = "OVERLOADED"
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+    retryable = True
+
+
 class RequestIdReused(SignalboxError):
     """The caller has used the request id for something else."""
 
@@ -112,11 +163,50 @@ class RequestIdReused(SignalboxError):
     code = grpc.StatusCode.FAILED_PRECONDITION
 
 
+class RunKeyReused(SignalboxError):
+    """The caller has a run by this name, an incident's id for example, with another input."""
+
+    reason = "RUN_KEY_REUSED"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class QuestionNotFound(SignalboxError):
+    """No such question, or one that others are asked."""
+
+    reason = "QUESTION_NOT_FOUND"
+    code = grpc.StatusCode.NOT_FOUND
+
+
+class AnswerNotAllowed(SignalboxError):
+    """The caller may see the question, since the run is theirs, and others are to answer it."""
+
+    reason = "ANSWER_NOT_ALLOWED"
+    code = grpc.StatusCode.PERMISSION_DENIED
+
+
 class StaleAnswer(SignalboxError):
-    """The answer is not for the question that the run asks now."""
+    """The run does not ask this question now."""
 
     reason = "STALE_ANSWER"
     code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class QuestionAnswered(StaleAnswer):
+    """Somebody has answered the question."""
+
+    reason = "QUESTION_ANSWERED"
+
+
+class QuestionExpired(StaleAnswer):
+    """Nobody answered the question in time."""
+
+    reason = "QUESTION_EXPIRED"
+
+
+class PlanMoved(StaleAnswer):
+    """The question is about another plan than the one that the answer names."""
+
+    reason = "PLAN_MOVED"
 
 
 class InvalidAnswer(SignalboxError):
@@ -124,6 +214,20 @@ class InvalidAnswer(SignalboxError):
 
     reason = "INVALID_ANSWER"
     code = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class AnswerBlocked(InvalidAnswer):
+    """The guard blocks the answer. Nothing was taken: the question can be answered in other words."""
+
+    reason = "ANSWER_BLOCKED"
+
+
+class AnswerUnscreened(SignalboxError):
+    """The guard gives no verdict on the answer for now. Nothing was taken: it can be given again."""
+
+    reason = "ANSWER_UNSCREENED"
+    code = grpc.StatusCode.UNAVAILABLE
+    retryable = True
 
 
 class Draining(SignalboxError):
@@ -149,6 +253,13 @@ class OperatorOnly(SignalboxError):
     code = grpc.StatusCode.PERMISSION_DENIED
 
 
+class RolesLost(SignalboxError):
+    """The caller lacks a role that the run was made with, so what it found is not theirs to see any more."""
+
+    reason = "ROLES_LOST"
+    code = grpc.StatusCode.PERMISSION_DENIED
+
+
 class ClaimLost(SignalboxError):
     """Another replica has claimed the run, or it has ended: nothing more may be written for it from here."""
 
@@ -165,17 +276,110 @@ class DatabaseAway(SignalboxError):
     retryable = True
 
 
-class ModelFailed(SignalboxError):
-    """A model did not answer, or not in a way that can be used."""
+class DependencyAway(SignalboxError):
+    """A service or model that a node needs is away: nothing is wrong with the run, and waiting can mend it."""
 
-    reason = "MODEL_FAILED"
+    reason = "DEPENDENCY_AWAY"
     code = grpc.StatusCode.UNAVAILABLE
     retryable = True
+
+    def __init__(self, dependency: str, cause: str) -> None:
+        super().__init__(
+            f"the {dependency} is away ({cause}); try again later",
+            metadata={"dependency": dependency, "cause": cause},
+        )
+        self.dependency = dependency
+        self.cause = cause
+        # Of an attempt inside a node's own graph: what its steps have saved, and what only this attempt knows of. The
+        # calls are call records.
+        self.saved_s = 0.0
+        self.saved_calls: Sequence[Any] = ()
+        self.unsaved_s: float | None = None
+        # Nobody was asked this time, since it had been away before.
+        self.held_back = False
+
+
+class ModelRefused(SignalboxError):
+    """A model's endpoint says no: to the key, the model's name, the length or the tools. Waiting does not mend it."""
+
+    reason = "MODEL_REFUSED"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class GuardFailed(SignalboxError):
+    """The guard can give no verdict until an operator acts; waiting does not mend that."""
+
+    reason = "GUARD_FAILED"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+    def __init__(self, cause: str, message: str) -> None:
+        super().__init__(f"the guard could not screen the text ({cause}): {message}", metadata={"cause": cause})
+        self.cause = cause
+
+
+class ModelFailed(SignalboxError):
+    """A model answered, but not in a way that can be used."""
+
+    reason = "MODEL_FAILED"
+    code = grpc.StatusCode.INTERNAL
+
+
+class ModelNotAllowed(SignalboxError):
+    """A node that acts asked a model: what it is to do must have been planned, and committed, before it."""
+
+    reason = "MODEL_NOT_ALLOWED"
+    code = grpc.StatusCode.INTERNAL
 
 
 class ServiceFailed(SignalboxError):
-    """The guard, the evaluator or an executor did not answer."""
+    """The evaluator or an executor did not do what it was asked, and is not away.
+
+    `outcome_known` is false where it broke down in the middle: a call of a tool that writes may have taken effect.
+    """
 
     reason = "SERVICE_FAILED"
-    code = grpc.StatusCode.UNAVAILABLE
-    retryable = True
+    code = grpc.StatusCode.INTERNAL
+    outcome_known = True
+
+
+class SnippetContradicted(SignalboxError):
+    """The commit does not say what the finding quotes of it: the log is of another commit, or of other code."""
+
+    reason = "SNIPPET_CONTRADICTED"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class NodeTimedOut(SignalboxError):
+    """A node did not end within its limit."""
+
+    reason = "NODE_TIMED_OUT"
+    code = grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+class RouterFailed(SignalboxError):
+    """A router raised instead of deciding."""
+
+    reason = "ROUTER_FAILED"
+
+
+class UndeclaredChange(SignalboxError):
+    """A node, or the update of a rule, changed facts that it does not declare: nothing is known of what follows."""
+
+    reason = "UNDECLARED_CHANGE"
+    code = grpc.StatusCode.INTERNAL
+
+
+class StatusForgotten(SignalboxError):
+    """A run came to its end, and no node had said how it ended."""
+
+    reason = "STATUS_FORGOTTEN"
+
+
+class InvalidGraphError(ValueError):
+    """A graph, or the state of one, that would fail when a run comes to it."""
+
+
+class NotStorable(SignalboxError):
+    """What a node or a router made can't be stored: a NUL, half of a surrogate pair, a number beyond 64 bits."""
+
+    reason = "NOT_STORABLE"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -10,11 +11,15 @@ from signalbox.v1 import evaluator_pb2, evaluator_pb2_grpc, sast_pb2
 
 from services.kit.errors import error_detail
 from services.kit.identity import bearer_metadata
-from services.runtime.errors import ServiceFailed
-from services.runtime.routing.calls import noting
+from services.kit.names import AUDIENCE_EVALUATOR
+from services.runtime.breaker import Breaker
+from services.runtime.dependency import failure_of
+from services.runtime.routing.calls import OK, note, noting
+from services.runtime.routing.recorder import CallRecord
 from services.runtime.run_context import RunContext
 
 ResponseT = TypeVar("ResponseT")
+EVALUATOR = "evaluator"
 
 
 class EvaluatorClient:
@@ -22,6 +27,7 @@ class EvaluatorClient:
 
     def __init__(self, channel: grpc.aio.Channel, *, timeout_s: float) -> None:
         self._stub = evaluator_pb2_grpc.EvaluatorServiceStub(channel)
+        self._breaker = Breaker(EVALUATOR)
         self._timeout_s = timeout_s
 
     async def evaluate_investigation(
@@ -34,7 +40,7 @@ class EvaluatorClient:
         *,
         last_word: bool,
     ) -> evaluator_pb2.EvaluateInvestigationResponse:
-        """Returns whether a verdict stands, and what is missing when not. Raises ServiceFailed."""
+        """Returns whether a verdict stands, and what is missing when not. Raises what `failure_of` returns."""
         request = evaluator_pb2.EvaluateInvestigationRequest(
             finding=finding, source=source, draft=draft, code_bank=code_bank, last_word=last_word
         )
@@ -52,7 +58,7 @@ class EvaluatorClient:
         draft: evaluator_pb2.DraftVerdict,
         code_bank: Sequence[sast_pb2.CodeFragment],
     ) -> evaluator_pb2.CritiqueVerdictResponse:
-        """Returns whether a verdict is approved, or what it lacks. Raises ServiceFailed."""
+        """Returns whether a verdict is approved, or what it lacks. Raises what `failure_of` returns."""
         request = evaluator_pb2.CritiqueVerdictRequest(finding=finding, source=source, draft=draft, code_bank=code_bank)
         with noting("evaluator", "critique_verdict") as call:
             answer = await self._asked(run, self._stub.CritiqueVerdict, request)
@@ -61,14 +67,12 @@ class EvaluatorClient:
         return answer
 
     async def _asked(self, run: RunContext, method: Callable[..., Awaitable[ResponseT]], request: object) -> ResponseT:
-        try:
-            return await method(request, timeout=self._timeout_s, metadata=[bearer_metadata(run.token())])
-        except grpc.aio.AioRpcError as error:
-            cause = error_detail(error).reason
-            raise ServiceFailed(
-                f"the evaluator did not judge the verdict ({cause}); try again later",
-                metadata={"service": "evaluator", "cause": cause},
-            ) from error
+        metadata = [bearer_metadata(run.token(AUDIENCE_EVALUATOR))]
+        with self._breaker.passing():
+            try:
+                return await method(request, timeout=self._timeout_s, metadata=metadata)
+            except grpc.aio.AioRpcError as error:
+                raise failure_of(error_detail(error), EVALUATOR, "judge the verdict") from error
 
 
 def outcome_word(number: int) -> str:
@@ -81,6 +85,17 @@ def outcome_word(number: int) -> str:
 def _note_model_call(made: evaluator_pb2.EvaluationModelCall) -> None:
     if not made.model:
         return
-    with noting("model", made.model) as call:
-        call["input_tokens"] = made.token_usage.input_tokens
-        call["output_tokens"] = made.token_usage.output_tokens
+    # The evaluator's own call of its model, as the evaluator tells of it.
+    usage = made.token_usage
+    note(
+        CallRecord(
+            kind="model",
+            name=made.model,
+            outcome=OK,
+            elapsed_ms=round(made.elapsed_ms, 3),
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            service=EVALUATOR,
+            ended_at=round(time.time(), 6),
+        )
+    )

@@ -1,25 +1,36 @@
-"""Asking the guard. Whatever goes wrong on the way is a block: the question is not let through unscreened."""
+"""Asking the guard. It gives a verdict or it gives none, and without one nothing is let through."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import grpc
 from signalbox.v1 import guard_pb2, guard_pb2_grpc
 
+from services.kit.errors import ErrorDetail, error_detail
 from services.kit.identity import bearer_metadata
-from services.kit.logs import get_logger
+from services.kit.names import AUDIENCE_GUARD
+from services.runtime.breaker import Breaker
+from services.runtime.dependency import is_away
+from services.runtime.errors import DependencyAway, GuardFailed
 from services.runtime.routing.calls import OK, note, noting
 from services.runtime.routing.recorder import CallRecord
 from services.runtime.run_context import RunContext
 
-log = get_logger()
-UNAVAILABLE = "guard_unavailable"
+GUARD = "guard"
+# What a guard of the last release said with BLOCK when it had no verdict.
+NO_VERDICT = "guard_unavailable"
+# What its block of a goal or an answer comes to: it judges all texts as questions.
+OTHER_KIND = "judged_as_a_question"
+QUESTION: Final = guard_pb2.TEXT_KIND_QUESTION
 
 
 @dataclass(frozen=True)
 class Screening:
-    """The guard's verdict on a question."""
+    """The guard's verdict on a text."""
 
     allowed: bool
     reason: str
@@ -35,21 +46,40 @@ class GuardClient:
     def __init__(self, channel: grpc.aio.Channel, *, timeout_s: float) -> None:
         self._stub = guard_pb2_grpc.GuardServiceStub(channel)
         self._timeout_s = timeout_s
+        self._breaker = Breaker(GUARD)
 
-    async def screen(self, run: RunContext, question: str) -> Screening:
-        """Returns the verdict on a question; a guard that can't be asked blocks it."""
+    async def screen(
+        self,
+        run: RunContext,
+        text: str,
+        turns: Sequence[guard_pb2.ScreenedTurn] = (),
+        kind: guard_pb2.TextKind = QUESTION,
+    ) -> Screening:
+        """Returns the verdict on a text as it continues the turns. Raises DependencyAway.
+
+        A guard that is of no use is waited for like one that is away: an operator may mend it within the run's time.
+        But it did answer, so the breaker stays closed: what one text does to the guard's model holds up no other.
+        """
+        request = guard_pb2.ScreenRequest(question=text, turns=turns, kind=kind)
         try:
-            with noting("guard", "screen") as call:
+            with self._breaker.passing():
+                return await self._screen(run, request)
+        except GuardFailed as failed:
+            raise DependencyAway(GUARD, failed.cause) from failed
+
+    async def _screen(self, run: RunContext, request: guard_pb2.ScreenRequest) -> Screening:
+        try:
+            with noting(GUARD, "screen") as call:
                 answer = await self._stub.Screen(
-                    guard_pb2.ScreenRequest(question=question),
+                    request,
                     timeout=self._timeout_s,
-                    metadata=[bearer_metadata(run.token())],
-                    wait_for_ready=True,  # a guard that is being replaced is waited for
+                    metadata=[bearer_metadata(run.token(AUDIENCE_GUARD))],
                 )
                 call["outcome"] = answer.reason or "unspecified"
         except grpc.aio.AioRpcError as error:
-            log.warning("guard not available; blocking", code=error.code().name, error=error.details())
-            return Screening(allowed=False, reason=UNAVAILABLE)
+            detail = error_detail(error)
+            _note_failed_model_call(detail)
+            raise no_verdict(detail) from error
         screening = Screening(
             answer.verdict == guard_pb2.SCREEN_VERDICT_ALLOW,
             answer.reason,
@@ -58,18 +88,56 @@ class GuardClient:
             answer.token_usage.output_tokens,
             answer.model_elapsed_ms,
         )
+        unscreened = answer.reason == NO_VERDICT
         if screening.model:
-            note(_model_call(screening))
+            note(_model_call(screening, NO_VERDICT if unscreened else OK))
+        if unscreened:
+            raise DependencyAway(GUARD, NO_VERDICT)
+        if answer.verdict == guard_pb2.SCREEN_VERDICT_UNSPECIFIED:
+            raise GuardFailed(NO_VERDICT, "the guard gave no verdict that this release knows")
+        if not screening.allowed and request.kind != QUESTION and answer.kind != request.kind:
+            raise GuardFailed(OTHER_KIND, "a guard of an earlier release judged it as a question to a database")
+        call["holds"] = screening.allowed
         return screening
 
 
-def _model_call(screening: Screening) -> CallRecord:
+def no_verdict(detail: ErrorDetail) -> DependencyAway | GuardFailed:
+    """Returns the error of a screening that failed: a wait can mend it, or it takes an operator."""
+    if is_away(detail):
+        return DependencyAway(GUARD, detail.metadata.get("cause") or detail.reason)
+    return GuardFailed(detail.metadata.get("cause") or detail.reason, detail.message)
+
+
+def _model_call(screening: Screening, outcome: str) -> CallRecord:
     """The guard's own call of its model, as the guard tells of it."""
     return CallRecord(
         kind="model",
         name=screening.model,
-        outcome=UNAVAILABLE if screening.reason == UNAVAILABLE else OK,
+        outcome=outcome,
         elapsed_ms=round(screening.model_elapsed_ms, 3),
         input_tokens=screening.input_tokens,
         output_tokens=screening.output_tokens,
+        service=GUARD,
+        ended_at=round(time.time(), 6),
     )
+
+
+def _note_failed_model_call(detail: ErrorDetail) -> None:
+    """Notes what a screening without a verdict has cost, where the guard says so."""
+    told = detail.metadata
+    if not told.get("model"):
+        return
+    screening = Screening(
+        allowed=False,
+        reason=detail.reason,
+        model=told["model"],
+        input_tokens=_number(told, "input_tokens"),
+        output_tokens=_number(told, "output_tokens"),
+        model_elapsed_ms=float(_number(told, "model_elapsed_ms")),
+    )
+    note(_model_call(screening, told.get("cause") or detail.reason))
+
+
+def _number(told: Mapping[str, str], name: str) -> int:
+    whole = told.get(name, "").partition(".")[0]
+    return int(whole) if whole.isdecimal() else 0

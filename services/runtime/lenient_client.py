@@ -1,19 +1,13 @@
-"""A chat client over the kit's completions that makes something of every answer that a model may give.
+"""A chat client over the kit's completions whose answers have been mended.
 
 What it sends and understands is ChatOpenAI's; the request itself goes without the SDK, whose share of a run's CPU is
-the largest (docs/adr/0008-lean-model-calls.md). Models say things that the API does not foresee: arguments that are
-JSON but no object, tool calls without an id or with one id for two calls, half of a surrogate pair, numbers of four
-hundred digits. langchain-openai raises on the first, and neither a checkpoint nor a message can hold the last two.
+the largest (docs/adr/0008-lean-model-calls.md).
 """
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from collections.abc import Sequence
 from typing import Any, cast
-from uuid import uuid4
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 from langchain_core.messages import AIMessage, BaseMessage
@@ -22,9 +16,8 @@ from langchain_openai import ChatOpenAI
 from pydantic import ConfigDict, SecretStr
 
 from services.kit.completions import CompletionError, Completions
+from services.runtime.mended_answers import mend
 
-# NaN, infinities, more digits than 64 bits hold, exponents that may be beyond a double.
-_ODD_NUMBER = re.compile(r"NaN|Infinity|\d{18}|\d[eE]\+?\d{3}")
 NOT_THE_APIS_FORM = "not_the_apis_form"
 
 
@@ -42,11 +35,18 @@ class LenientChatOpenAI(ChatOpenAI):
 
         What `ainvoke` adds to it, LangChain's own callbacks, is a third of a call's CPU and nothing that we use.
         """
-        asked: dict[str, Any] = {"tools": list(tools)} if tools else {}
+        options: dict[str, Any] = {"tools": list(tools)} if tools else {}
         if tool_choice:
-            asked["tool_choice"] = {"type": "function", "function": {"name": tool_choice}}
-        result = await self._agenerate(list(messages), **asked)
-        return cast(AIMessage, result.generations[0].message)
+            options["tool_choice"] = {"type": "function", "function": {"name": tool_choice}}
+        result = await self._agenerate(list(messages), **options)
+        generation = result.generations[0]
+        answer = cast(AIMessage, generation.message)
+        # What `ainvoke` would add, as far as anybody here looks at it: whether the answer is whole, and whose it is.
+        answer.response_metadata |= {
+            "finish_reason": (generation.generation_info or {}).get("finish_reason") or "",
+            "model_name": (result.llm_output or {}).get("model_name") or self.model_name,
+        }
+        return answer
 
     async def _agenerate(
         self,
@@ -77,49 +77,3 @@ def make_client(completions: Completions, model: str) -> LenientChatOpenAI:
         use_responses_api=False,
         stream_usage=True,
     )
-
-
-def mend(answer: dict[str, Any]) -> None:
-    """Mends an answer in place. Raises ValueError and the like for one that is not of the API's form."""
-    message = answer["choices"][0]["message"]
-    message["content"] = well_formed(message.get("content") or "")
-    taken: set[str] = set()
-    for call in message.get("tool_calls") or ():
-        if call.get("type", "function") != "function":
-            raise ValueError(f"a tool call of the type {call['type']!r}")
-        call["type"] = "function"
-        function = call["function"]
-        function["name"] = well_formed(function.get("name") or "")
-        function["arguments"] = mended_arguments(function.get("arguments") or "")
-        if not call.get("id") or call["id"] in taken:
-            call["id"] = f"call_{uuid4().hex}"
-        taken.add(call["id"])
-
-
-def mended_arguments(text: str) -> str:
-    """Returns a JSON object with well-formed strings, or text that is no JSON and so will be told to the model."""
-    plain = "\\u" not in text and not _ODD_NUMBER.search(text)
-    if not text.strip() or (text.lstrip().startswith("{") and plain):
-        return well_formed(text)
-    try:
-        value = json.loads(text, parse_int=_held, parse_float=_held, parse_constant=_held)
-    except OverflowError:
-        return f"a number that no tool takes: {well_formed(text)}"
-    except ValueError:
-        return well_formed(text)
-    if not isinstance(value, dict):
-        return f"not an object: {well_formed(text)}"
-    return well_formed(json.dumps(value, ensure_ascii=False))
-
-
-def _held(text: str) -> int | float:
-    """Returns a number that checkpoints and messages can hold. Raises OverflowError for any other."""
-    value = float(text)
-    if not math.isfinite(value) or (text.lstrip("-").isdecimal() and abs(value) >= 2**63):
-        raise OverflowError(text[:40])
-    return int(text) if text.lstrip("-").isdecimal() else value
-
-
-def well_formed(text: str) -> str:
-    """Returns the text with a question mark for each half of a surrogate pair, which UTF-8 can't carry."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from datetime import UTC
 from typing import Any
 
 from signalbox.v1 import maintenance_pb2, maintenance_pb2_grpc, runs_pb2
@@ -14,11 +13,13 @@ from signalbox.v1 import maintenance_pb2, maintenance_pb2_grpc, runs_pb2
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.runtime.callers import Callers, Context
 from services.runtime.engine.ledger import Ledger
+from services.runtime.engine.replay import LedgerReplay
 from services.runtime.engine.retention import Kind, Pruner, Removal
-from services.runtime.routing.replay import Divergence, Replay, with_limits
+from services.runtime.engine.verification import Disagreement, Verification
+from services.runtime.routing.replay import Divergence, with_limits
 from services.runtime.routing.state import NOTHING_SPENT, Spend, add_spend
 from services.runtime.routing.table import Router
-from services.runtime.wire import spend_proto, timestamp_proto
+from services.runtime.wire import moment_of, spend_proto, struct_proto, timestamp_proto
 
 # Batches of one call; a call that took minutes would outlast its caller.
 BATCHES_PER_CALL = 10
@@ -29,6 +30,7 @@ _KINDS = {
     Kind.HISTORY: maintenance_pb2.RETAINED_KIND_HISTORY,
     Kind.CHECKPOINTS: maintenance_pb2.RETAINED_KIND_CHECKPOINTS,
     Kind.EVENTS: maintenance_pb2.RETAINED_KIND_EVENTS,
+    Kind.QUESTIONS: maintenance_pb2.RETAINED_KIND_QUESTIONS,
     Kind.RUNS: maintenance_pb2.RETAINED_KIND_RUNS,
     Kind.DECISIONS: maintenance_pb2.RETAINED_KIND_DECISIONS,
 }
@@ -66,21 +68,34 @@ class MaintenanceServicer(maintenance_pb2_grpc.MaintenanceServiceServicer):
         """Decides stored decisions under other limits."""
         self._callers.operator(context)
         router = self._router(request.router)
-        replay = Replay(router, with_limits(router.policy, request.limits))
-        since = request.since_time.ToDatetime(tzinfo=UTC) if request.HasField("since_time") else None
+        replay = LedgerReplay(self._ledger, router, with_limits(router.policy, request.limits))
+        since = moment_of(request.since_time) if request.HasField("since_time") else None
         response = maintenance_pb2.ReplayDecisionsResponse(policy_version=replay.policy_version)
         total, found = NOTHING_SPENT, list[Divergence]()
-        async with self._ledger.decisions_of(router.name, since) as decisions:
-            async for decision in decisions:
-                if divergence := replay.decide(decision):
-                    found.append(divergence)
-                if len(found) >= SPEND_PAGE:
-                    total = await self._add(response, total, found, request.max_divergences or DIVERGENCES)
-                    found = []
+        async for divergence in replay.divergences(since):
+            found.append(divergence)
+            if len(found) >= SPEND_PAGE:
+                total = await self._add(response, total, found, request.max_divergences or DIVERGENCES)
+                found = []
         total = await self._add(response, total, found, request.max_divergences or DIVERGENCES)
         response.run_count, response.decision_count = replay.run_count, replay.decision_count
         response.skipped_count = replay.skipped_count
         response.spent_after.CopyFrom(spend_proto(total))
+        return response
+
+    async def VerifyDecisions(
+        self, request: maintenance_pb2.VerifyDecisionsRequest, context: Context
+    ) -> maintenance_pb2.VerifyDecisionsResponse:
+        """Decides stored decisions by the policies that they were made by."""
+        self._callers.operator(context)
+        verification = Verification(self._ledger, self._routers)
+        since = moment_of(request.since_time) if request.HasField("since_time") else None
+        response = maintenance_pb2.VerifyDecisionsResponse()
+        async for found in verification.disagreements(since):
+            response.disagreement_count += 1
+            if len(response.disagreements) < (request.max_disagreements or DIVERGENCES):
+                response.disagreements.append(_disagreement(found))
+        response.decision_count, response.skipped_count = verification.decision_count, verification.skipped_count
         return response
 
     def _router(self, name: str) -> Router[Any, Any]:
@@ -96,7 +111,7 @@ class MaintenanceServicer(maintenance_pb2_grpc.MaintenanceServiceServicer):
     ) -> Spend:
         spent = await self._ledger.spent_after(found) if found else {}
         for divergence in found:
-            after = spent.get(divergence.decision.run_id, NOTHING_SPENT)
+            after = spent.get(divergence.run_id, NOTHING_SPENT)
             total = add_spend(total, after)
             response.diverged_count += 1
             if len(response.divergences) < most:
@@ -117,14 +132,29 @@ def _pruned(removals: list[Removal]) -> list[maintenance_pb2.PrunedData]:
     ]
 
 
+def _disagreement(found: Disagreement) -> maintenance_pb2.Disagreement:
+    decided = found.recorded.decided
+    return maintenance_pb2.Disagreement(
+        run_id=decided.run_id,
+        sequence=decided.sequence,
+        decide_time=timestamp_proto(decided.decided_at),
+        router=found.recorded.router,
+        policy_version=found.recorded.policy_version,
+        facts=struct_proto(decided.facts),
+        rule=decided.rule,
+        destination=decided.destination,
+        other_rule=found.rule,
+        other_destination=found.destination,
+    )
+
+
 def _divergence(divergence: Divergence, spent_after: runs_pb2.Spend) -> maintenance_pb2.Divergence:
-    decision = divergence.decision
     return maintenance_pb2.Divergence(
-        run_id=decision.run_id,
-        sequence=decision.sequence,
-        decide_time=timestamp_proto(decision.decided_at),
-        rule=decision.rule,
-        destination=decision.destination,
+        run_id=divergence.run_id,
+        sequence=divergence.sequence,
+        decide_time=timestamp_proto(divergence.decided_at),
+        rule=divergence.rule,
+        destination=divergence.destination,
         other_rule=divergence.other_rule,
         other_destination=divergence.other_destination,
         spent_after=spent_after,

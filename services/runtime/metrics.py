@@ -1,15 +1,56 @@
-"""What the runtime counts."""
+"""What the runtime counts. Decisions are counted where they are recorded."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from prometheus_client import Counter, Gauge, Histogram
 
-from services.kit.metrics import DURATION_BUCKETS
+from services.kit.metrics import DURATION_BUCKETS, from_zero, model_calls_from_zero
 from services.kit.names import METRIC_PREFIX
+from services.runtime.routing.calls import OK
+from services.runtime.routing.graph import NODE_FAILED, AgentGraph, router_after
+from services.runtime.routing.recorder import DECISIONS
+from services.runtime.routing.state import FAILED
+from services.runtime.routing.table import END
 
 RUNS_STARTED = Counter(METRIC_PREFIX + "runs_claimed_total", "Claims of runs, by agent and kind.", ["agent", "kind"])
 RUNS_REFUSED = Counter(
     METRIC_PREFIX + "runs_refused_total", "Runs refused because their caller's quota was used up, by quota.", ["quota"]
+)
+CALLS_SHED = Counter(
+    METRIC_PREFIX + "calls_shed_total", "Calls refused because too much work waits already, by what waits.", ["queue"]
+)
+RUNS_PENDING = Gauge(
+    METRIC_PREFIX + "runs_pending",
+    "Runs that wait for a replica, as this one last counted them, up to the bound of the queue.",
+)
+RUNS_PENDING_OLDEST = Gauge(
+    METRIC_PREFIX + "runs_pending_oldest_age_seconds",
+    "How long the run that waits longest could have begun on any replica with room; 0 when there is none.",
+)
+QUESTIONS_WAITING = Gauge(
+    METRIC_PREFIX + "questions_waiting", "Questions of runs that nobody has answered yet, by agent.", ["agent"]
+)
+QUESTIONS_OLDEST = Gauge(
+    METRIC_PREFIX + "questions_oldest_age_seconds", "How long the oldest of those has been waiting.", ["agent"]
+)
+QUESTIONS_CLOSED = Counter(
+    METRIC_PREFIX + "questions_closed_total",
+    "Questions that people answered, by the right they did (caller, role, assignee), or that expired, by agent.",
+    ["agent", "outcome"],
+)
+QUESTIONS_ESCALATED = Counter(
+    METRIC_PREFIX + "questions_escalated_total",
+    "Questions that expired and were asked again, of a role, by agent.",
+    ["agent"],
+)
+ANSWERS_REFUSED = Counter(METRIC_PREFIX + "answers_refused_total", "Answers that were not taken, by why.", ["reason"])
+LOOP_LAG = Histogram(
+    METRIC_PREFIX + "event_loop_lag_seconds",
+    "How late the event loop came back to a timer.",
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )
 RUNS_ENDED = Counter(
     METRIC_PREFIX + "runs_ended_total",
@@ -18,11 +59,31 @@ RUNS_ENDED = Counter(
 )
 RUN_DURATION = Histogram(
     METRIC_PREFIX + "run_duration_seconds",
-    "Time from creation to the end of a run.",
+    "Time from creation to the end of a run, by agent and the state that it ended in.",
+    ["agent", "state"],
+    buckets=(*DURATION_BUCKETS, 300, 600, 1800, 3600),
+)
+BUDGET_USED = Histogram(
+    METRIC_PREFIX + "run_budget_used_ratio",
+    "What an ended run had used of a limit of its budget: 1 is all of it. Limits of 0, which are none, are left out.",
+    ["agent", "budget"],
+    buckets=(0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.25, 2),
+)
+AGENT_TOKENS = Counter(
+    METRIC_PREFIX + "agent_tokens_total",
+    "Tokens of an agent's committed steps, those of the guard and the evaluator included, by direction.",
+    ["agent", "direction"],
+)
+AGENT_COST = Counter(
+    METRIC_PREFIX + "agent_cost_total",
+    "What those tokens cost by the prices of SIGNALBOX_MODEL_PRICES, in their currency.",
     ["agent"],
-    buckets=DURATION_BUCKETS,
+)
+AGENT_TOKENS_UNPRICED = Counter(
+    METRIC_PREFIX + "agent_unpriced_tokens_total", "Those of the tokens whose model has no price.", ["agent"]
 )
 RUNS_ACTIVE = Gauge(METRIC_PREFIX + "runs_active", "Runs that this replica executes.")
+RUNS_CAPACITY = Gauge(METRIC_PREFIX + "runs_capacity", "Runs that this replica executes at once, at most.")
 CLAIMS_LOST = Counter(
     METRIC_PREFIX + "claims_lost_total", "Writes refused because another replica had claimed the run."
 )
@@ -30,6 +91,26 @@ RUNS_TAKEN_OVER = Counter(METRIC_PREFIX + "runs_taken_over_total", "Runs of gone
 RUNS_ORPHANED = Gauge(
     METRIC_PREFIX + "runs_orphaned",
     "Runs without a live owner, as this replica's last sweep found them; more than a moment above 0 is a fault.",
+)
+RUNS_WAITING = Gauge(
+    METRIC_PREFIX + "runs_waiting",
+    "Runs that wait for something that is away, by dependency, as this replica's last sweep found them.",
+    ["dependency"],
+)
+WAITS = Counter(
+    METRIC_PREFIX + "run_waits_total",
+    "Waits that this replica's runs began because something was away, by dependency and cause.",
+    ["dependency", "cause"],
+)
+CIRCUIT_OPEN = Gauge(
+    METRIC_PREFIX + "circuit_open",
+    "1 while this replica's calls of a dependency are held back because it is away.",
+    ["dependency"],
+)
+RUNS_NOT_CARRIED = Gauge(
+    METRIC_PREFIX + "runs_not_carried",
+    "Pending runs, begun on another graph, that this replica's graphs can't go on with, by agent.",
+    ["agent"],
 )
 CLOCK_SKEW = Gauge(
     METRIC_PREFIX + "clock_skew_seconds", "How far this replica's clock is ahead of the platform database's."
@@ -39,6 +120,19 @@ RUNS_GIVEN_BACK = Counter(
 )
 BACKGROUND_FAILURES = Counter(
     METRIC_PREFIX + "background_failures_total", "Rounds of background work that failed, by work.", ["work"]
+)
+BACKGROUND_SUCCESS = Gauge(
+    METRIC_PREFIX + "background_last_success_timestamp_seconds",
+    "When a round of background work last went well, by work; at first, when the replica started.",
+    ["work"],
+)
+CHECKPOINT_BYTES = Counter(
+    METRIC_PREFIX + "checkpoint_written_bytes_total", "Bytes of checkpoints and writes handed to the database."
+)
+ROUTER_INFO = Gauge(
+    METRIC_PREFIX + "router_info",
+    "Always 1; the routers that this replica decides by, and the version of the policy that new runs get.",
+    ["agent", "router", "policy_version"],
 )
 TOOL_DURATION = Histogram(
     METRIC_PREFIX + "tool_call_duration_seconds",
@@ -54,7 +148,108 @@ BYTES_REMOVED = Counter(
     "Bytes, as stored, that retention removed, by kind and agent.",
     ["kind", "agent"],
 )
+HISTORY_UNREADABLE = Counter(
+    METRIC_PREFIX + "retention_unreadable_total",
+    "Runs whose older checkpoints retention left as they are because it could not read them, by agent.",
+    ["agent"],
+)
+PRUNE_LAG = Gauge(
+    METRIC_PREFIX + "retention_lag_seconds",
+    "How overdue the run was, at most, that the last batch of retention here took something from.",
+)
 ROWS_STORED = Gauge(METRIC_PREFIX + "stored_rows", "Rows in the platform database, as Postgres estimates.", ["table"])
 BYTES_STORED = Gauge(
     METRIC_PREFIX + "stored_bytes", "Bytes in the platform database with indexes, by table.", ["table"]
 )
+
+_STATES = ("SUCCEEDED", "FAILED", "CANCELLED", "NEEDS_REVIEW")
+# What ends runs of every agent; the rules of its routers are others.
+_STOPS = {
+    "SUCCEEDED": ("",),
+    "FAILED": ("node_failed", "internal_error", "recursion_limit", "graph_stopped", "claim_limit"),
+    "CANCELLED": ("cancelled",),
+    "NEEDS_REVIEW": ("", "input_expired"),
+}
+_KINDS_REMOVED = ("history", "checkpoints", "events", "questions", "runs", "decisions")
+_BUDGETS = ("model_calls", "tool_calls", "tokens", "wall_time_s")
+# Work that a replica has to get done again and again to be of use.
+_WORKS = ("claim", "sweep", "count", "renew_leases", "liveness", "prune")
+
+model_calls_from_zero("agent", "format_answer", "triage", "research", "analysis")
+from_zero(RUNS_REFUSED, ["at_once", "per_minute", "tokens_per_day", "waiting"])
+from_zero(CALLS_SHED, ["calls", "runs"])
+from_zero(RUNS_GIVEN_BACK, ["handed_over", "interrupted", "database_away"])
+from_zero(
+    BACKGROUND_FAILURES,
+    [
+        *_WORKS,
+        "look_for_begun_runs",
+        "watches",
+        "add_tokens",
+        "leave",
+        "hand_over",
+        "renew_connections",
+        "listen",
+        "make_partitions",
+    ],
+)
+
+
+def begin_works() -> None:
+    """Takes this moment for that of the last success of what has yet to be tried."""
+    for work in _WORKS:
+        BACKGROUND_SUCCESS.labels(work).set_to_current_time()
+
+
+def watch_dependency(dependency: str) -> None:
+    """Makes the series of something that may be away, with the causes that most of that has."""
+    CIRCUIT_OPEN.labels(dependency).set(0)
+    from_zero(RUNS_WAITING, [dependency])
+    from_zero(WAITS, [dependency], ["UNAVAILABLE", "DEADLINE_EXCEEDED", "connection", "timeout"])
+
+
+def count_from_zero(graphs: Iterable[AgentGraph]) -> None:
+    """Makes the series of the agents that this runtime offers, and of every decision that their tables can make."""
+    graphs = list(graphs)
+    offered = [graph.name for graph in graphs]
+    for graph in graphs:
+        from_zero(TOOL_DURATION, graph.tools, [OK])
+        for node in graph.nodes:
+            from_zero(DECISIONS, [graph.name], [router_after(graph.name, node)], [NODE_FAILED], [END])
+        for router in graph.routers:
+            ROUTER_INFO.labels(graph.name, router.name, router.policy_version).set(1)
+            for rule in router.rules:
+                from_zero(DECISIONS, [graph.name], [router.name], [rule.name], rule.destinations)
+        _count_reasons(graph)
+    from_zero(RUNS_NOT_CARRIED, offered)
+    from_zero(RUNS_STARTED, offered, ["created", "queued", "taken_over"])
+    for state, stops in _STOPS.items():
+        from_zero(RUNS_ENDED, offered, [state], stops)
+    from_zero(RUN_DURATION, offered, _STATES)
+    from_zero(BUDGET_USED, offered, _BUDGETS)
+    from_zero(AGENT_TOKENS, offered, ["input", "output"])
+    from_zero(AGENT_COST, offered)
+    from_zero(AGENT_TOKENS_UNPRICED, offered)
+    from_zero(QUESTIONS_WAITING, offered)
+    from_zero(QUESTIONS_OLDEST, offered)
+    from_zero(QUESTIONS_CLOSED, offered, ["caller", "role", "assignee", "expired"])
+    from_zero(QUESTIONS_ESCALATED, offered)
+    from_zero(HISTORY_UNREADABLE, offered)
+    from_zero(ROWS_REMOVED, _KINDS_REMOVED, offered)
+    from_zero(BYTES_REMOVED, _KINDS_REMOVED, offered)
+
+
+def _count_reasons(graph: AgentGraph) -> None:
+    """Makes the series of the ends that the breakers of a graph bring."""
+    for rule in (rule for router in graph.routers for rule in router.rules):
+        if reason := rule.update.get("stop_reason"):
+            states = ["FAILED"] if rule.update.get("status") == FAILED else ["SUCCEEDED", "FAILED", "NEEDS_REVIEW"]
+            from_zero(RUNS_ENDED, [graph.name], states, [reason])
+
+
+def show_budget_used(agent: str, spend: Mapping[str, Any], budget: Mapping[str, Any]) -> None:
+    """Counts what an ended run had used of each limit of its budget."""
+    used = {**spend, "tokens": spend["input_tokens"] + spend["output_tokens"]}
+    for limit in _BUDGETS:
+        if budget.get(limit):
+            BUDGET_USED.labels(agent, limit).observe(used[limit] / budget[limit])

@@ -3,45 +3,97 @@
 from __future__ import annotations
 
 from importlib.resources import as_file, files
+from urllib.parse import urlencode
 
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import DeadlockDetected, LockNotAvailable, QueryCanceled
+from tenacity import (
+    RetryCallState,
+    retry,
+    retry_if_exception_type,
+    retry_if_result,
+    stop_after_delay,
+    wait_random,
+    wait_random_exponential,
+)
 from yoyo import get_backend, internalmigrations, read_migrations
 from yoyo.backends import DatabaseBackend
 from yoyo.migrations import MigrationList
 
 from services.kit.logs import configure_logs, get_logger
 from services.kit.settings import load_settings
+from services.runtime.engine.queries import query
 from services.runtime.settings import MigrationSettings
 
 log = get_logger()
-_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('signalbox migration', 3))"
+# A change that waits for a lock holds up everybody behind it: it gives way after less than Postgres's deadlock_timeout,
+# and comes back. This is for each lock: a migration that takes several in one statement bounds that statement.
+_GIVE_WAY = "SET LOCAL lock_timeout = '500ms'"
+# Autovacuum leaves only when somebody has waited for it longer than deadlock_timeout. In this mode that is no harm: who
+# reads and writes passes, and nothing else begins to tend the tables before the migration is through.
+_WAIT = "SET LOCAL lock_timeout = '5s'"
+GIVE_UP_AFTER_S = 600
+# Of the session, since an index built beside writers takes no transaction around it; and tried again and again, since
+# such a build waits for every transaction that is under way, also for one that waits for this lock.
+_LOCK = "SELECT pg_try_advisory_lock(hashtextextended('signalbox migration', 3))"
 
 
 def migrate(dsn: str) -> list[str]:
     """Applies what is missing and returns the names of what it applied; waits while another migration is at it."""
-    scheme, _, rest = dsn.partition("://")
-    if not scheme.startswith("postgres"):
+    if not dsn.startswith(("postgresql://", "postgres://")):
         raise ValueError("the database must be given as a URL: postgresql://user:password@host:port/database")
-    backend = get_backend(f"postgresql+psycopg://{rest}")
+    # Read as libpq reads it: yoyo's own reading knows no URL of several servers.
+    backend = get_backend(f"postgresql+psycopg:///?{urlencode(conninfo_to_dict(dsn))}")
     applied: list[str] = []
     with backend, as_file(files(__package__) / "migrations") as folder:
         migrations = read_migrations(str(folder))
+        _take_lock(backend)
         while name := _apply_next(backend, migrations):
             applied.append(name)
     return applied
 
 
+@retry(retry=retry_if_result(lambda locked: not locked), wait=wait_random(0.1, 0.5))
+def _take_lock(backend: DatabaseBackend) -> bool:
+    # Not yoyo's own lock: that is a row, which a killed migration leaves behind.
+    [locked] = backend.execute(_LOCK).fetchone()
+    return bool(locked)
+
+
+def _note_wait(state: RetryCallState) -> None:
+    log.info("a table is in use; the migration tries again", attempt=state.attempt_number)
+
+
+@retry(
+    retry=retry_if_exception_type((LockNotAvailable, QueryCanceled, DeadlockDetected)),
+    wait=wait_random_exponential(multiplier=0.1, max=5),
+    stop=stop_after_delay(GIVE_UP_AFTER_S),
+    before_sleep=_note_wait,
+    reraise=True,
+)
 def _apply_next(backend: DatabaseBackend, migrations: MigrationList) -> str | None:
-    """Applies the first migration that is missing and notes it, both or neither; returns its name."""
+    """Applies the first migration that is missing and notes it; returns its name.
+
+    Both or neither; one that takes no transaction can be done and not noted, and must bear to be done again.
+    """
     with backend.transaction():
-        # Not yoyo's own lock: that is a row, which a killed migration leaves behind.
-        backend.execute(_LOCK)
         if internalmigrations.needs_upgrading(backend):
             internalmigrations.upgrade(backend)
-        for migration in backend.to_apply(migrations):
+        missing = list(backend.to_apply(migrations))
+    if not missing:
+        return None
+    migration = missing[0]
+    migration.load()
+    if not migration.use_transactions:
+        migration.process_steps(backend, "apply")
+    with backend.transaction():
+        if migration.use_transactions:
+            backend.execute(_WAIT)
+            backend.execute(query("send_autovacuum_away"))
+            backend.execute(_GIVE_WAY)
             migration.process_steps(backend, "apply")
-            backend.mark_one(migration)
-            return str(migration.id)
-    return None
+        backend.mark_one(migration)
+    return str(migration.id)
 
 
 def main() -> None:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from datetime import datetime
+from typing import Final
+from uuid import UUID
 
 from services.kit.errors import FieldViolation, InvalidRequest
+
+# As the protos have it.
+_THREAD_ID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
 def page_token(cursor: str) -> str:
@@ -27,15 +33,54 @@ def place_of(token: str) -> str:
         raise not_a_token() from error
 
 
-def time_place_of(token: str) -> tuple[datetime, str] | None:
-    """Returns the place of a token of `time_token`; None of an empty one. Raises InvalidRequest."""
+def run_place_of(token: str) -> tuple[datetime, str] | None:
+    """Returns the place of a token of `time_token` among runs; None of an empty one. Raises InvalidRequest."""
+    place = _time_place_of(token)
+    try:
+        return place and (place[0], str(UUID(place[1])))
+    except ValueError as error:
+        raise not_a_token() from error
+
+
+def thread_place_of(token: str) -> tuple[datetime, str] | None:
+    """Returns the place of a token of `time_token` among threads; None of an empty one. Raises InvalidRequest."""
+    place = _time_place_of(token)
+    if place and not _THREAD_ID.fullmatch(place[1]):
+        raise not_a_token()
+    return place
+
+
+def _time_place_of(token: str) -> tuple[datetime, str] | None:
     if not token:
         return None
     moment, _, name = place_of(token).partition(" ")
     try:
-        return datetime.fromisoformat(moment), name
+        found = datetime.fromisoformat(moment)
     except ValueError as error:
         raise not_a_token() from error
+    if found.tzinfo is None:
+        # Which moment that is would be up to the time zone of a database session.
+        raise not_a_token()
+    return found, name
+
+
+def ledger_token(run_id: UUID, sequence: int) -> str:
+    """Returns the token of a place in the ledger."""
+    return page_token(f"{run_id} {sequence}")
+
+
+def ledger_place_of(token: str) -> tuple[UUID, int] | None:
+    """Returns the place of a token of `ledger_token`; None of an empty one. Raises InvalidRequest."""
+    if not token:
+        return None
+    run_id, _, sequence = place_of(token).partition(" ")
+    try:
+        found = UUID(run_id)
+    except ValueError as error:
+        raise not_a_token() from error
+    if not sequence.isdecimal() or len(sequence) > 18:
+        raise not_a_token()
+    return found, int(sequence)
 
 
 def number_place_of(token: str) -> int:

@@ -6,76 +6,146 @@ import socket
 from contextlib import AsyncExitStack
 from uuid import uuid4
 
+import psycopg
+from signalbox.v1.agents_pb2_grpc import add_AgentServiceServicer_to_server
 from signalbox.v1.maintenance_pb2_grpc import add_MaintenanceServiceServicer_to_server
+from signalbox.v1.questions_pb2_grpc import add_QuestionServiceServicer_to_server
 from signalbox.v1.runs_pb2_grpc import add_RunServiceServicer_to_server
 from signalbox.v1.threads_pb2_grpc import add_ThreadServiceServicer_to_server
 
-from services.kit.identity import GatewayTokenVerifier, RunTokenMinter
+from services.kit.identity import CallerTokenVerifier, RunTokenMinter
+from services.kit.needs import needed, needed_text
 from services.kit.server import Registration, Service
-from services.runtime.agents.registry import open_agents
+from services.kit.settings import refuse
+from services.runtime.agent_servicer import AgentServicer
+from services.runtime.agents.registry import limits_in_force, limits_in_shadow, open_agents, unknown_roles
+from services.runtime.answer_screening import GuardedAnswers
 from services.runtime.callers import Callers
+from services.runtime.engine.admission import Admission
+from services.runtime.engine.carrier import Carrier
 from services.runtime.engine.clock import ClockWatch
-from services.runtime.engine.database import open_pool
+from services.runtime.engine.database import open_pools
 from services.runtime.engine.engine import Engine, EngineLimits
 from services.runtime.engine.events import EventStream
 from services.runtime.engine.execution import Dependencies
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.ledger import Ledger
 from services.runtime.engine.liveness import LivenessLock
-from services.runtime.engine.quota import CallerQuota
+from services.runtime.engine.loop_lag import measuring_loop_lag
+from services.runtime.engine.pins import Pins
+from services.runtime.engine.questions import Questions
+from services.runtime.engine.quota import CallerQuota, TokensSpent
 from services.runtime.engine.retention import Pruner, pruning
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
 from services.runtime.engine.threads import ThreadStore
+from services.runtime.engine.upkeep import Upkeep
+from services.runtime.engine.watches import Watches
 from services.runtime.maintenance_servicer import MaintenanceServicer
+from services.runtime.metrics import count_from_zero
+from services.runtime.policies import InvalidPoliciesError, Limits
+from services.runtime.prices import Prices
+from services.runtime.question_servicer import QuestionServicer
+from services.runtime.routing.table import Record
 from services.runtime.servicer import RunServicer
 from services.runtime.settings import RuntimeSettings
+from services.runtime.shadow import Shadow
 from services.runtime.thread_servicer import ThreadServicer
+
+DATABASE = "the platform database"
+
+
+def checked_limits(settings: RuntimeSettings) -> tuple[dict[str, Limits], dict[str, Record]]:
+    """Returns the limits of every agent, and those in shadow; ends the program when settings are wrong about them."""
+    problems = unknown_roles(settings)
+    try:
+        limits = limits_in_force(settings)
+        shadow = limits_in_shadow(settings.shadow_policies, limits)
+    except InvalidPoliciesError as error:
+        problems += error.problems
+    if problems:
+        refuse(problems)
+    return limits, shadow
 
 
 async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     """Wires the runtime: database, liveness, agents, engine, servicer."""
+    limits, shadow = checked_limits(settings)
     dsn = settings.database_dsn.get_secret_value()
     owner = f"{socket.gethostname()}-{uuid4().hex[:12]}"
-    pool = await stack.enter_async_context(
-        open_pool(dsn, size=settings.database_pool_size, prepare=settings.database_prepare)
-    )
     liveness_dsn = settings.liveness_dsn.get_secret_value() if settings.liveness_dsn else dsn
     clock = ClockWatch(settings.clock_tolerance_s)
-    await stack.enter_async_context(LivenessLock(liveness_dsn, owner, clock).held())
-    agents = await open_agents(settings, stack)
-    quota = CallerQuota(settings.caller_runs_at_once, settings.caller_runs_per_minute)
-    store = RunStore(pool, owner=owner, lease_s=settings.lease_s, quota=quota)
-    shared = Dependencies(
-        pool=pool,
-        serde=make_serde(),
-        store=store,
-        events=EventStream(pool),
-        tokens=RunTokenMinter(settings.run_token_private_key_file.read_text()),
-        agents=agents,
-        graphs={name: agent.graph.compile() for name, agent in agents.items()},
+    liveness = LivenessLock(liveness_dsn, owner, clock)
+    away = (psycopg.OperationalError,)
+    # First the one connection, which says at once what is wrong: a pool would try by itself, for long.
+    await needed(DATABASE, lambda: stack.enter_async_context(liveness.held()), absent=away)
+    pools = await needed(
+        DATABASE,
+        lambda: stack.enter_async_context(
+            open_pools(dsn, size=settings.database_pool_size, prepare=settings.database_prepare)
+        ),
+        absent=away,
     )
-    limits = EngineLimits(
+    events = EventStream(pools.calls)
+    watches = Watches(pools, events, owner)
+    liveness.on_news = watches.news
+    agents = await open_agents(settings, limits, stack)
+    count_from_zero(agent.in_force for agent in agents.values())
+    pins = Pins(pools.steps, {name: agent.limits for name, agent in agents.items()})
+    quota = CallerQuota(
+        settings.caller_runs_at_once,
+        settings.caller_runs_per_minute,
+        settings.caller_tokens_per_day,
+        settings.caller_runs_waiting,
+    )
+    store = RunStore(pools, pins, owner=owner, lease_s=settings.lease_s, quota=quota)
+    upkeep = Upkeep(pools, pins, owner=owner, lease_s=settings.lease_s, suspect_after=settings.max_idle_claims)
+    tokens = RunTokenMinter(await needed_text(settings.run_token_private_key_file), ttl_s=settings.run_token_ttl_s)
+    tokens_spent, prices = TokensSpent(), Prices(settings.model_prices)
+    serde = make_serde()
+    carrier = Carrier(pools.upkeep, serde, {name: agent.outline for name, agent in agents.items()})
+    await stack.enter_async_context(carrier.looking(interval_s=settings.sweep_interval_s))
+    shared = Dependencies(
+        pool=pools.steps,
+        serde=serde,
+        store=store,
+        questions=Questions(pools.calls, GuardedAnswers(agents, tokens, tokens_spent, prices)),
+        events=events,
+        tokens=tokens,
+        agents=agents,
+        pins=pins,
+        carrier=carrier,
+        tokens_spent=tokens_spent,
+        prices=prices,
+        shadow=Shadow((agent.in_force for agent in agents.values()), shadow),
+    )
+    engine_limits = EngineLimits(
         settings.max_concurrent_runs,
         settings.lease_s,
         settings.sweep_interval_s,
         settings.drain_s,
-        settings.max_idle_claims,
     )
-    engine = Engine(shared, limits, clock)
+    admission = Admission(pools, most_calls=settings.max_waiting_calls, most_runs=settings.max_pending_runs)
+    engine = Engine(shared, upkeep, engine_limits, admission=admission, clock=clock)
+    await stack.enter_async_context(measuring_loop_lag())
+    await stack.enter_async_context(watches.keeping())
     await stack.enter_async_context(engine.working())
-    pruner = Pruner(pool, CheckpointHistory(pool, shared.serde), settings.retention, batch=settings.retention_batch)
+    # It reads histories while it holds a connection of its own: out of one small pool, it would wait for itself.
+    history = CheckpointHistory(pools.steps, shared.serde)
+    pruner = Pruner(pools.calls, history, settings.retention, batch=settings.retention_batch)
     await stack.enter_async_context(pruning(pruner, interval_s=settings.retention_interval_s))
-    verifier = GatewayTokenVerifier(settings.caller_token_public_key_file.read_text())
-    servicer = RunServicer(engine, store, pool, agents, verifier, clock)
-    routers = {router.name: router for agent in agents.values() for router in agent.graph.routers}
-    callers = Callers(verifier, clock)
-    maintenance = MaintenanceServicer(callers, pruner, Ledger(pool), routers)
-    versions = {name: agent.graph.version for name, agent in agents.items()}
-    threads = ThreadServicer(callers, ThreadStore(pool, shared.serde, store, versions))
+    verifier = CallerTokenVerifier(await needed_text(settings.caller_token_public_key_file))
+    callers = Callers(verifier, clock, admission)
+    servicer = RunServicer(engine, store, pools.calls, agents, callers, pins, records_all=settings.record_runs)
+    routers = {router.name: router for agent in agents.values() for router in agent.in_force.routers}
+    maintenance = MaintenanceServicer(callers, pruner, Ledger(pools.calls), routers)
+    threads = ThreadServicer(callers, ThreadStore(pools.calls, shared.serde, store, agents))
+    questions = QuestionServicer(callers, engine, shared.questions)
     registrations = [
         Registration(add_RunServiceServicer_to_server, servicer, "signalbox.v1.RunService"),
+        Registration(add_AgentServiceServicer_to_server, AgentServicer(callers, agents), "signalbox.v1.AgentService"),
         Registration(add_ThreadServiceServicer_to_server, threads, "signalbox.v1.ThreadService"),
+        Registration(add_QuestionServiceServicer_to_server, questions, "signalbox.v1.QuestionService"),
         Registration(add_MaintenanceServiceServicer_to_server, maintenance, "signalbox.v1.MaintenanceService"),
     ]
     return Service(registrations, drain=engine.drain)

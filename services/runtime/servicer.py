@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-import grpc
 from opentelemetry import propagate
-from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
-from signalbox.v1 import caller_pb2, runs_pb2, runs_pb2_grpc
+from signalbox.v1 import caller_pb2, recorded_answers_pb2, runs_pb2, runs_pb2_grpc
 
 from services.kit.errors import FieldViolation, InvalidRequest
-from services.kit.identity import Caller, GatewayTokenVerifier, bearer_token
+from services.kit.identity import Caller
 from services.runtime.agents.agent import Agent
-from services.runtime.engine.clock import ClockWatch
+from services.runtime.agents.registry import definitions
+from services.runtime.callers import Callers, Context
 from services.runtime.engine.engine import Engine
-from services.runtime.engine.queries import query
+from services.runtime.engine.pins import Pins
+from services.runtime.engine.questions import Answer
+from services.runtime.engine.recorded_answers import RecordedAnswers
 from services.runtime.engine.records import ActiveRunPolicy, NewRun, RunRecord
+from services.runtime.engine.run_search import RunFilter, RunSearch
+from services.runtime.engine.search import DecisionSearch
 from services.runtime.engine.store import RunStore
-from services.runtime.page_tokens import number_place_of, page_token, time_place_of, time_token
+from services.runtime.errors import QuestionNotFound, StaleAnswer
+from services.runtime.explanations import Explanations, decisions_of
+from services.runtime.ledger_queries import LedgerQueries, refuse_filters
+from services.runtime.page_tokens import number_place_of, page_token, run_place_of, time_token
+from services.runtime.policies import BUDGET, CALLER, Limits
+from services.runtime.policy_wire import run_policy_proto
+from services.runtime.rights import shown_to
 from services.runtime.routing.state import Budget
-from services.runtime.wire import decision_proto, event_proto, run_proto, state_of
+from services.runtime.wire import decision_proto, event_proto, moment_of, run_proto, state_of
 
-Context = grpc.aio.ServicerContext[Any, Any]
 RUNS_PAGE = 50
 DECISIONS_PAGE = 100
 _POLICIES = {
@@ -41,26 +49,35 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         store: RunStore,
         pool: AsyncConnectionPool[Any],
         agents: Mapping[str, Agent],
-        callers: GatewayTokenVerifier,
-        clock: ClockWatch,
+        callers: Callers,
+        pins: Pins,
+        *,
+        records_all: bool = False,
     ) -> None:
         self._engine = engine
         self._store = store
         self._pool = pool
         self._agents = agents
         self._callers = callers
-        self._clock = clock
+        self._pins = pins
+        self._records_all = records_all
+        self._answers = RecordedAnswers(pool)
+        self._runs = RunSearch(pool)
+        self._explanations = Explanations(pool, agents, pins)
+        self._ledger = LedgerQueries(DecisionSearch(pool), agents)
 
     async def CreateRun(self, request: runs_pb2.CreateRunRequest, context: Context) -> runs_pb2.CreateRunResponse:
         """Creates a run and returns at once."""
-        run, _ = await self._engine.create(self._new_run(request, self._caller(context)))
-        return runs_pb2.CreateRunResponse(run=run_proto(run))
+        caller = self._callers.caller(context)
+        # Shown as it may be by now: a repeat of a request finds the run that it made.
+        run, _ = await self._engine.create(self._new_run(request, caller))
+        return runs_pb2.CreateRunResponse(run=run_proto(shown_to(caller, run)))
 
     async def ExecuteRun(
         self, request: runs_pb2.ExecuteRunRequest, context: Context
     ) -> AsyncIterator[runs_pb2.ExecuteRunResponse]:
         """Creates a run and streams its events from the first."""
-        caller = self._caller(context)
+        caller = self._callers.caller(context)
         run, is_new = await self._engine.create(self._new_run(request.create, caller))
         async for event in self._events(run, caller, after=0, fresh=is_new):
             yield runs_pb2.ExecuteRunResponse(event=event)
@@ -69,56 +86,100 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         self, request: runs_pb2.WatchRunRequest, context: Context
     ) -> AsyncIterator[runs_pb2.WatchRunResponse]:
         """Streams a run's events after a sequence number."""
-        caller = self._caller(context)
+        caller = self._callers.caller(context)
         run = await self._store.get(request.run_id, caller)
         async for event in self._events(run, caller, after=request.after_sequence):
             yield runs_pb2.WatchRunResponse(event=event)
 
     async def GetRun(self, request: runs_pb2.GetRunRequest, context: Context) -> runs_pb2.GetRunResponse:
         """Returns a run."""
-        return runs_pb2.GetRunResponse(run=run_proto(await self._store.get(request.run_id, self._caller(context))))
+        caller = self._callers.caller(context)
+        run = await self._store.get(request.run_id, caller)
+        proto = run_proto(shown_to(caller, run))
+        if pin := await self._pins.pin_of(run):
+            known = self._agents[run.agent].definition.policy if run.agent in self._agents else None
+            proto.policy.CopyFrom(run_policy_proto(run, pin, known))
+        return runs_pb2.GetRunResponse(run=proto)
 
     async def ListRuns(self, request: runs_pb2.ListRunsRequest, context: Context) -> runs_pb2.ListRunsResponse:
         """Lists runs, newest first."""
+        known = {*definitions(), *self._agents}
+        if request.agent and request.agent not in known:
+            violation = FieldViolation("agent", f"one of: {', '.join(sorted(known))}")
+            raise InvalidRequest(f"there is no agent {request.agent!r}", violations=[violation])
+        caller = self._callers.caller(context)
         limit = request.page_size or RUNS_PAGE
-        runs = await self._store.select(
-            self._caller(context),
-            limit=limit + 1,
+        wanted = RunFilter(
             agent=request.agent or None,
             state=state_of(request.state),
             thread_id=request.thread_id or None,
-            before=time_place_of(request.page_token),
+            since=moment_of(request.since_time) if request.HasField("since_time") else None,
+            until=moment_of(request.until_time) if request.HasField("until_time") else None,
+            subject=request.subject or None,
+            labels=request.labels,
         )
-        token = time_token(runs[limit - 1].created_at, runs[limit - 1].run_id) if len(runs) > limit else ""
-        return runs_pb2.ListRunsResponse(runs=[run_proto(run) for run in runs[:limit]], next_page_token=token)
+        found = await self._runs.page(caller, wanted, limit=limit, after=run_place_of(request.page_token))
+        token = time_token(*found.after) if found.after else ""
+        shown = [run_proto(shown_to(caller, run)) for run in found.runs]
+        return runs_pb2.ListRunsResponse(runs=shown, next_page_token=token)
 
     async def CancelRun(self, request: runs_pb2.CancelRunRequest, context: Context) -> runs_pb2.CancelRunResponse:
         """Asks a run to stop."""
-        run = await self._engine.cancel(request.run_id, self._caller(context))
-        return runs_pb2.CancelRunResponse(run=run_proto(run))
+        caller = self._callers.caller(context)
+        run = await self._engine.cancel(request.run_id, caller)
+        return runs_pb2.CancelRunResponse(run=run_proto(shown_to(caller, run)))
 
     async def ResumeRun(self, request: runs_pb2.ResumeRunRequest, context: Context) -> runs_pb2.ResumeRunResponse:
         """Answers a paused run's question."""
-        caller = self._caller(context)
-        run = await self._engine.answer(request.run_id, caller, request.input_request_id, request.answer)
-        return runs_pb2.ResumeRunResponse(run=run_proto(run))
+        caller = self._callers.caller(context)
+        await self._store.get(request.run_id, caller)
+        try:
+            await self._engine.answer(caller, Answer(request.run_id, request.input_request_id, request.answer))
+        except QuestionNotFound as error:
+            # The run is the caller's to see; so it is only this question that it does not ask.
+            raise StaleAnswer("the run does not ask this question", metadata={"run_id": request.run_id}) from error
+        run = await self._store.get(request.run_id, caller)
+        return runs_pb2.ResumeRunResponse(run=run_proto(shown_to(caller, run)))
 
     async def ListDecisions(
         self, request: runs_pb2.ListDecisionsRequest, context: Context
     ) -> runs_pb2.ListDecisionsResponse:
-        """Lists a run's decisions in order."""
-        await self._store.get(request.run_id, self._caller(context))
+        """Lists a run's decisions in order, or those of many runs."""
+        caller = self._callers.caller(context)
         limit = request.page_size or DECISIONS_PAGE
+        if not request.run_id:
+            return await self._ledger.list(request, caller, limit=limit)
+        refuse_filters(request)
         after = number_place_of(request.page_token)
+        await self._store.get(request.run_id, caller)
         async with self._pool.connection() as connection:
-            cursor = connection.cursor(row_factory=dict_row)
-            await cursor.execute(
-                query("list_decisions"), {"run_id": request.run_id, "after": after, "limit": limit + 1}
-            )
-            rows = await cursor.fetchall()
-        token = page_token(str(rows[limit - 1]["sequence"])) if len(rows) > limit else ""
-        decisions = [decision_proto(row) for row in rows[:limit]]
-        return runs_pb2.ListDecisionsResponse(decisions=decisions, next_page_token=token)
+            rows = await decisions_of(connection, request.run_id, after=after, limit=limit + 1)
+        return runs_pb2.ListDecisionsResponse(
+            decisions=map(decision_proto, rows[:limit]), next_page_token=_token_of(rows, limit)
+        )
+
+    async def CountDecisions(
+        self, request: runs_pb2.CountDecisionsRequest, context: Context
+    ) -> runs_pb2.CountDecisionsResponse:
+        """Counts an agent's decisions by rule."""
+        return await self._ledger.count(request, self._callers.caller(context))
+
+    async def ExplainRun(self, request: runs_pb2.ExplainRunRequest, context: Context) -> runs_pb2.ExplainRunResponse:
+        """Explains a run and its decisions."""
+        caller = self._callers.caller(context)
+        limit, after = request.page_size or DECISIONS_PAGE, number_place_of(request.page_token)
+        rows, explanations, story = await self._explanations.of(request.run_id, caller, after=after, limit=limit)
+        return runs_pb2.ExplainRunResponse(explanations=explanations, next_page_token=_token_of(rows, limit), run=story)
+
+    async def ListRecordedAnswers(
+        self, request: runs_pb2.ListRecordedAnswersRequest, context: Context
+    ) -> runs_pb2.ListRecordedAnswersResponse:
+        """Lists what a run's nodes heard."""
+        caller, after = self._callers.caller(context), number_place_of(request.page_token)
+        rows, more = await self._answers.page(request.run_id, caller, after)
+        answers = [recorded_answers_pb2.RecordedAnswer.FromString(answer) for _, answer in rows]
+        token = page_token(str(rows[-1][0])) if more else ""
+        return runs_pb2.ListRecordedAnswersResponse(answers=answers, next_page_token=token)
 
     async def _events(
         self, run: RunRecord, caller: Caller, *, after: int, fresh: bool = False
@@ -135,11 +196,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
             after = run.event_count
         async for event in self._engine.watch(run, after, fresh=fresh):
             ended = event.run or await self._store.get(run.run_id, caller) if event.is_last else None
-            yield event_proto(event, ended)
-
-    def _caller(self, context: Context) -> Caller:
-        self._clock.check()
-        return self._callers.verify(bearer_token(context.invocation_metadata()))
+            yield event_proto(event, shown_to(caller, ended) if ended else None)
 
     def _new_run(self, request: runs_pb2.CreateRunRequest, caller: Caller) -> NewRun:
         name = request.input.WhichOneof("agent")
@@ -149,26 +206,41 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
                 violations=[FieldViolation("input.agent", f"one of: {', '.join(sorted(self._agents))}")],
             )
         agent = self._agents[name]
+        budget, origins = _budget(request.budget, agent.limits)
+        run_key = agent.definition.run_key
         carrier: dict[str, str] = {}
         propagate.inject(carrier)
         return NewRun(
             agent=name,
-            graph_version=agent.graph.version,
+            graph_version=agent.outline.version,
             caller=caller,
             input=request.input.SerializeToString(deterministic=True),
-            budget=_budget(request.budget, agent.budget),
+            budget=budget,
+            budget_origins=origins,
             correlation_id=request.correlation_id,
             thread_id=request.thread_id or None,
             request_id=request.request_id or None,
             active_run_policy=_POLICIES.get(request.active_run_policy, ActiveRunPolicy.REFUSE),
             traceparent=carrier.get("traceparent", ""),
+            key=run_key(getattr(request.input, name)) if run_key else None,
+            labels=request.labels,
+            recorded=request.record or self._records_all,
         )
 
 
-def _budget(asked: caller_pb2.Budget, default: Budget) -> Budget:
-    return Budget(
-        model_calls=asked.model_calls or default["model_calls"],
-        tool_calls=asked.tool_calls or default["tool_calls"],
-        tokens=asked.tokens or default["tokens"],
-        wall_time_s=float(asked.wall_time_s) or default["wall_time_s"],
+def _token_of(rows: Sequence[Mapping[str, Any]], limit: int) -> str:
+    """Returns the token of the page behind these decisions, one more than the page has; empty when there is none."""
+    return page_token(str(rows[limit - 1]["sequence"])) if len(rows) > limit else ""
+
+
+def _budget(wanted: caller_pb2.Budget, limits: Limits) -> tuple[Budget, dict[str, str]]:
+    """Returns what a run may spend, and where those parts come from that are not built in."""
+    default = limits.budget
+    budget = Budget(
+        model_calls=wanted.model_calls or default["model_calls"],
+        tool_calls=wanted.tool_calls or default["tool_calls"],
+        tokens=wanted.tokens or default["tokens"],
+        wall_time_s=float(wanted.wall_time_s) or default["wall_time_s"],
     )
+    origins = {name: CALLER if getattr(wanted, name) else limits.origins.get(f"{BUDGET}.{name}", "") for name in budget}
+    return budget, {name: origin for name, origin in origins.items() if origin}

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import Field, SecretStr
+from pydantic import BeforeValidator, Field, SecretStr
+from pydantic_settings import NoDecode
 
 from services.kit.dsn import Dsn
 from services.kit.settings import ServiceSettings
 from services.runtime.engine.retention import RetentionPolicy
+from services.runtime.peers import Peer
+from services.runtime.prices import ModelPrice
+
+
+def _split(value: Any) -> Any:
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
 class MigrationSettings(ServiceSettings):
@@ -17,10 +25,89 @@ class MigrationSettings(ServiceSettings):
     database_dsn: Dsn = Field(description="Platform database, postgresql://user:password@host:port/database.")
 
 
-class RuntimeSettings(MigrationSettings):
+class PolicySettings(MigrationSettings):
+    """What a look at the database's unfinished runs needs, under the limits of agents."""
+
+    policy_file: Path | None = Field(
+        None,
+        description="YAML: limits of agents by agent and name, such as `data_chat: {max_iterations: 5}`, for runs that "
+        "are claimed first from now on; `signalbox policies` lists them all. Unset: those that are built in.",
+    )
+    policies: dict[str, Any] = Field(
+        {}, description="JSON: the same, where there is no place for a file; not together with one."
+    )
+
+
+class CallSettings(ServiceSettings):
+    """What nodes call, and how patiently: services and models."""
+
+    guard_target: str = Field(description="gRPC target of the guard.")
+    sql_executor_target: str = Field(description="gRPC target of the SQL executor.")
+    guard_timeout_s: float = Field(
+        30,
+        gt=0,
+        le=600,
+        description="Seconds that a screening may take. More than the guard's own model_timeout_s.",
+    )
+    code_executor_target: str = Field(
+        "", description="gRPC target of the code executor; without it no agent that reads code is offered."
+    )
+    graph_executor_target: str = Field(
+        "", description="gRPC target of the graph executor; without it no agent that edits a graph is offered."
+    )
+    evaluator_target: str = Field(
+        "", description="gRPC target of the evaluator; without it no agent that needs a judge is offered."
+    )
+    evaluator_timeout_s: float = Field(120, gt=0, le=600, description="Seconds that an evaluation may take.")
+    tool_timeout_s: float = Field(60, gt=0, le=600, description="Seconds that a tool call may take.")
+    model_base_url: str = Field(description="OpenAI-compatible endpoint of the models.")
+    model_api_key: SecretStr = Field(SecretStr(""), description="Key of that endpoint.")
+    model_timeout_s: float = Field(60, gt=0, le=600, description="Seconds that one model call may take.")
+    model_retries: int = Field(2, ge=0, le=10, description="Repeats of a model call after 429, 5xx or a timeout.")
+    agent_model: str = Field(description="Model that agents think with.")
+    format_model: str = Field(description="Model that words answers.")
+    triage_model: str = Field("", description="Model that triages a finding; default: agent_model.")
+    research_model: str = Field("", description="Model that gathers code for a finding; default: agent_model.")
+    analysis_model: str = Field("", description="Model that drafts verdicts on findings; default: agent_model.")
+    parse_model: str = Field("", description="Model that reads goals for a graph; default: agent_model.")
+    plan_model: str = Field("", description="Model that plans operations on a graph; default: agent_model.")
+    answer_model: str = Field("", description="Model that words what was found in a graph; default: agent_model.")
+    calibrated_models: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        ("signalbox-offline-triage", "signalbox-offline-analysis", "signalbox-offline-evaluator"),
+        description="Models, separated by commas, whose confidence in verdicts was measured, and is close to how often "
+        "they are right. The confidence of a verdict is given only when the model that drafted it and the one that "
+        "judged it, as its endpoint names it, are both among them.",
+    )
+    models: dict[str, str] = Field(
+        {},
+        description='JSON: models by the role that an agent has them in, such as {"triage": "large"}; for roles '
+        "without a setting of their own, and before it.",
+    )
+
+    def target_of(self, peer: Peer) -> str:
+        """Returns the gRPC target of a service; empty when it is not there."""
+        return str(getattr(self, f"{peer.name}_target", ""))
+
+    def model_of(self, role: str) -> str:
+        """Returns the model that agents have in a role; default: agent_model."""
+        return self.models.get(role) or getattr(self, f"{role}_model", "") or self.agent_model
+
+
+class RuntimeSettings(CallSettings, PolicySettings):
     """What the runtime needs."""
 
-    database_pool_size: int = Field(8, ge=2, le=200, description="Connections to the platform database.")
+    shadow_policies: dict[str, Any] = Field(
+        {},
+        description="JSON: limits by agent and name that are tried in shadow. What is decided is decided once more "
+        "under them, to no effect; `signalbox_shadow_decisions_total` tells how often they lead elsewhere.",
+    )
+    database_pool_size: int = Field(
+        16,
+        ge=2,
+        le=200,
+        description="Connections to the platform database: a quarter for callers, two for claims and leases, the rest "
+        "for the steps of runs; one more is the liveness lock's.",
+    )
     database_prepare: bool = Field(
         True, description="Prepare statements; turn off behind a pooler in transaction mode such as pgbouncer."
     )
@@ -28,7 +115,25 @@ class RuntimeSettings(MigrationSettings):
         None,
         description="Connection for the liveness lock, past any pooler; default: database_dsn.",
     )
-    max_concurrent_runs: int = Field(64, ge=1, le=10_000, description="Runs that this replica executes at once.")
+    max_concurrent_runs: int = Field(
+        256,
+        ge=1,
+        le=10_000,
+        description="Runs that this replica executes at once: runs a second times seconds a run takes.",
+    )
+    max_pending_runs: int = Field(
+        50_000,
+        ge=0,
+        le=10_000_000,
+        description="Runs that may wait for a replica, on all of them together, before more are refused; 0: no limit.",
+    )
+    max_waiting_calls: int = Field(
+        1000,
+        ge=0,
+        le=1_000_000,
+        description="Calls that may wait for the platform database on this replica before more are refused; "
+        "0: no limit.",
+    )
     caller_runs_at_once: int = Field(
         500, ge=0, le=1_000_000, description="Runs that one caller may have under way on all replicas; 0: no limit."
     )
@@ -37,6 +142,25 @@ class RuntimeSettings(MigrationSettings):
         ge=0,
         le=1_000_000,
         description="Runs that one caller may start a minute on all replicas; 0: no limit.",
+    )
+    caller_tokens_per_day: int = Field(
+        0,
+        ge=0,
+        le=1_000_000_000_000,
+        description="Tokens that one caller's runs may spend a day (UTC) on all replicas before no more are started; "
+        "0: no limit.",
+    )
+    caller_runs_waiting: int = Field(
+        1000,
+        ge=0,
+        le=1_000_000,
+        description="Runs of one caller that may wait for people, on all replicas, before no more are started; "
+        "0: no limit. They are none of those under way.",
+    )
+    record_runs: bool = Field(
+        False,
+        description="Keep what the nodes of every run hear from models, services and people beside it, as callers "
+        "may ask of single ones; as personal as the runs themselves, and gone with them.",
     )
     lease_s: float = Field(15, ge=1, le=600, description="Seconds after which a silent replica loses its runs.")
     sweep_interval_s: float = Field(0.5, gt=0, le=60, description="Seconds between looks for runs to take over.")
@@ -47,7 +171,11 @@ class RuntimeSettings(MigrationSettings):
         description="Seconds that this replica's clock may differ from the database's before it takes no runs; 0: any.",
     )
     max_idle_claims: int = Field(
-        10, ge=1, le=1000, description="Claims without a step between them, after which a run is given up as failed."
+        3,
+        ge=1,
+        le=1000,
+        description="Claims of a run that end with the death of their replica, and no step between them, after which "
+        "it is run alone; when its replica dies then too, it is given up as failed.",
     )
     drain_s: float = Field(10, gt=0, le=300, description="Seconds that nodes in flight get to end on SIGTERM.")
     retention: dict[str, RetentionPolicy] = Field(
@@ -58,25 +186,16 @@ class RuntimeSettings(MigrationSettings):
     )
     retention_interval_s: float = Field(60, gt=0, le=86_400, description="Seconds between looks for what to prune.")
     retention_batch: int = Field(100, ge=1, le=10_000, description="Runs that one transaction of the pruner handles.")
-    guard_target: str = Field(description="gRPC target of the guard.")
-    sql_executor_target: str = Field(description="gRPC target of the SQL executor.")
-    guard_timeout_s: float = Field(30, gt=0, le=300, description="Seconds that a screening may take.")
-    code_executor_target: str = Field(
-        "", description="gRPC target of the code executor; without it no agent that reads code is offered."
-    )
-    evaluator_target: str = Field(
-        "", description="gRPC target of the evaluator; without it no agent that needs a judge is offered."
-    )
-    evaluator_timeout_s: float = Field(120, gt=0, le=600, description="Seconds that an evaluation may take.")
-    tool_timeout_s: float = Field(60, gt=0, le=600, description="Seconds that a tool call may take.")
     run_token_private_key_file: Path = Field(description="PEM Ed25519 key that signs run tokens.")
+    run_token_ttl_s: int = Field(
+        300,
+        ge=120,
+        le=600,
+        description="Seconds that a run token is good for; renewed every minute while the run is claimed.",
+    )
     caller_token_public_key_file: Path = Field(description="PEM Ed25519 key that verifies the gateway's word.")
-    model_base_url: str = Field(description="OpenAI-compatible endpoint of the models.")
-    model_api_key: SecretStr = Field(SecretStr(""), description="Key of that endpoint.")
-    model_timeout_s: float = Field(60, gt=0, le=600, description="Seconds that one model call may take.")
-    model_retries: int = Field(2, ge=0, le=10, description="Repeats of a model call after 429, 5xx or a timeout.")
-    agent_model: str = Field(description="Model that agents think with.")
-    format_model: str = Field(description="Model that words answers.")
-    triage_model: str = Field("", description="Model that triages a finding; default: agent_model.")
-    research_model: str = Field("", description="Model that gathers code for a finding; default: agent_model.")
-    analysis_model: str = Field("", description="Model that drafts verdicts on findings; default: agent_model.")
+    model_prices: dict[str, ModelPrice] = Field(
+        {},
+        description="JSON: what a million tokens cost, by model, in one currency, such as "
+        '{"some-model": {"input": 0.25, "output": 2}}; the estimated cost of agents is counted by it.',
+    )

@@ -10,7 +10,7 @@ from signalbox.v1 import threads_pb2, threads_pb2_grpc
 from services.runtime.callers import Callers, Context
 from services.runtime.engine.snapshot import CheckpointSummary, Snapshot
 from services.runtime.engine.threads import Fork, ThreadRecord, ThreadStore
-from services.runtime.page_tokens import time_place_of, time_token
+from services.runtime.page_tokens import thread_place_of, time_token
 from services.runtime.wire import run_proto, struct_proto, timestamp_proto
 
 THREADS_PAGE = 50
@@ -29,7 +29,7 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
         """Lists the caller's threads, newest first."""
         caller = self._callers.caller(context)
         limit = request.page_size or THREADS_PAGE
-        threads = await self._threads.select(caller, limit=limit + 1, before=time_place_of(request.page_token))
+        threads = await self._threads.select(caller, limit=limit + 1, before=thread_place_of(request.page_token))
         last = threads[limit - 1] if len(threads) > limit else None
         return threads_pb2.ListThreadsResponse(
             threads=[_thread(thread) for thread in threads[:limit]],

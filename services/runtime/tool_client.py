@@ -13,18 +13,23 @@ from google.protobuf.message import DecodeError
 from opentelemetry.trace import Status, StatusCode
 from signalbox.v1 import tools_pb2, tools_pb2_grpc
 
-from services.kit.errors import error_detail
+from services.kit.errors import SignalboxError, error_detail
 from services.kit.identity import bearer_metadata
 from services.kit.metrics import exemplar
 from services.kit.names import GEN_AI_EXECUTE_TOOL, GEN_AI_OPERATION, GEN_AI_TOOL_CALL_ID, GEN_AI_TOOL_NAME
 from services.kit.telemetry import tracer
-from services.runtime.errors import ServiceFailed
+from services.runtime.breaker import Breaker
+from services.runtime.dependency import STALE_EPOCH, failure_of
+from services.runtime.errors import ClaimLost
 from services.runtime.metrics import TOOL_DURATION
+from services.runtime.recording import LIST_TOOLS, heard_before
 from services.runtime.routing.calls import noting
 from services.runtime.run_context import NodeContext
 
 # Tools change with a roll-out of their executor, not with a run.
 CATALOG_LIFETIME_S = 60.0
+LOOK_UP = "look_up_call"
+CALL_UNKNOWN = "CALL_UNKNOWN"
 _NOT_CARRIED = tools_pb2.ToolError(
     reason="invalid_arguments", message="The arguments hold a number or a depth of nesting that no tool takes."
 )
@@ -32,12 +37,16 @@ _NOT_CARRIED = tools_pb2.ToolError(
 
 @dataclass(frozen=True)
 class ToolDescription:
-    """A tool as a model is told of it; `notes` is what follows the description's first paragraph."""
+    """A tool as a model is told of it; `notes` is what follows the description's first paragraph.
+
+    One that is `for_platform` is for the platform's own steps, and no model is told of it.
+    """
 
     name: str
     description: str
     notes: str
     input_schema: Mapping[str, Any]
+    for_platform: bool = False
 
     def as_function(self) -> dict[str, Any]:
         """Returns the tool in the form that chat completions take."""
@@ -46,35 +55,41 @@ class ToolDescription:
 
 
 class ToolClient:
-    """Calls one executor."""
+    """Calls one executor, with run tokens for it alone."""
 
-    def __init__(self, channel: grpc.aio.Channel, *, service: str, timeout_s: float) -> None:
+    def __init__(self, channel: grpc.aio.Channel, *, service: str, audience: str, timeout_s: float) -> None:
         self._stub = tools_pb2_grpc.ToolExecutorServiceStub(channel)
         self._service = service
+        self._breaker = Breaker(service)
+        self._audience = audience
         self._timeout_s = timeout_s
         self._catalog: dict[str, ToolDescription] = {}
         self._catalog_until = 0.0
+        self._listed = tools_pb2.ListToolsResponse()
 
     async def catalog(self, context: NodeContext) -> Mapping[str, ToolDescription]:
-        """Returns the executor's tools by name. Raises ServiceFailed."""
+        """Returns the executor's tools by name. Raises DependencyAway, ServiceFailed."""
         if time.monotonic() >= self._catalog_until:
-            try:
-                answer = await self._stub.ListTools(
-                    tools_pb2.ListToolsRequest(),
-                    timeout=self._timeout_s,
-                    metadata=[bearer_metadata(context.run.token())],
-                    wait_for_ready=True,
-                )
-            except grpc.aio.AioRpcError as error:
-                raise self._failed(error, "list its tools") from error
+            with self._breaker.passing():
+                try:
+                    answer = await self._stub.ListTools(
+                        tools_pb2.ListToolsRequest(),
+                        timeout=self._timeout_s,
+                        metadata=[bearer_metadata(context.run.token(self._audience))],
+                    )
+                except grpc.aio.AioRpcError as error:
+                    raise self._failed(error, "list its tools") from error
+            self._listed = answer
             self._catalog = {tool.name: _description(tool) for tool in answer.tools}
             self._catalog_until = time.monotonic() + CATALOG_LIFETIME_S
+        else:
+            heard_before(self._service, LIST_TOOLS, self._listed)
         return self._catalog
 
     async def call(
         self, context: NodeContext, tool: str, arguments: Mapping[str, Any], tool_call_id: str
     ) -> tools_pb2.CallToolResponse:
-        """Calls a tool; a refusal is part of the answer. Raises ServiceFailed."""
+        """Calls a tool; a refusal is part of the answer. Raises DependencyAway, ClaimLost, ServiceFailed."""
         run = context.run
         given = _as_struct(arguments)
         if given is None:
@@ -92,13 +107,14 @@ class ToolClient:
         }  # fmt: skip
         with (
             tracer().start_as_current_span(f"{GEN_AI_EXECUTE_TOOL} {tool}", attributes=attributes) as span,
-            noting("tool", tool) as call,
+            noting("tool", tool, service=self._service) as call,
+            self._breaker.passing(),
         ):
             start = time.perf_counter()
             try:
-                # An executor that is being replaced is waited for; the key makes the channel's own repeats harmless.
+                # The channel repeats it a few times in a second, which the key makes harmless; then the run waits.
                 answer = await self._stub.CallTool(
-                    request, timeout=self._timeout_s, metadata=[bearer_metadata(run.token())], wait_for_ready=True
+                    request, timeout=self._timeout_s, metadata=[bearer_metadata(run.token(self._audience))]
                 )
                 if answer.HasField("error"):
                     call["outcome"] = answer.error.reason
@@ -110,12 +126,35 @@ class ToolClient:
                 TOOL_DURATION.labels(tool, call["outcome"]).observe(time.perf_counter() - start, exemplar())
         return answer
 
-    def _failed(self, error: grpc.aio.AioRpcError, what: str) -> ServiceFailed:
-        detail = error_detail(error)
-        return ServiceFailed(
-            f"the {self._service} could not {what} ({detail.reason}); try again later",
-            metadata={"service": self._service, "cause": detail.reason},
+    async def look_up(self, context: NodeContext, tool_call_id: str) -> tools_pb2.CallToolResponse | None:
+        """Returns the result that the executor keeps of an earlier call; None when that took no effect.
+
+        Raises DependencyAway, ClaimLost, ServiceFailed.
+        """
+        run = context.run
+        request = tools_pb2.LookUpCallRequest(
+            idempotency_key=tools_pb2.IdempotencyKey(
+                run_id=run.run_id, checkpoint_id=context.checkpoint_id, tool_call_id=tool_call_id
+            ),
+            epoch=run.epoch,
         )
+        with noting("tool", LOOK_UP, service=self._service) as call, self._breaker.passing():
+            try:
+                answer = await self._stub.LookUpCall(
+                    request, timeout=self._timeout_s, metadata=[bearer_metadata(run.token(self._audience))]
+                )
+            except grpc.aio.AioRpcError as error:
+                call["outcome"] = error_detail(error).reason
+                if call["outcome"] == CALL_UNKNOWN:
+                    return None
+                raise self._failed(error, "look up a call") from error
+        return answer.result
+
+    def _failed(self, error: grpc.aio.AioRpcError, what: str) -> SignalboxError:
+        detail = error_detail(error)
+        if detail.reason == STALE_EPOCH:
+            return ClaimLost(f"the {self._service} knows of a later claim of the run")
+        return failure_of(detail, self._service, what)
 
 
 def _as_struct(arguments: Mapping[str, Any]) -> struct_pb2.Struct | None:
@@ -133,4 +172,4 @@ def _as_struct(arguments: Mapping[str, Any]) -> struct_pb2.Struct | None:
 def _description(tool: tools_pb2.Tool) -> ToolDescription:
     description, _, notes = tool.description.partition("\n\n")
     schema = json_format.MessageToDict(tool.input_schema)
-    return ToolDescription(tool.name, description, notes, schema)
+    return ToolDescription(tool.name, description, notes, schema, tool.for_platform)

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from google.protobuf import struct_pb2, timestamp_pb2
 from signalbox.v1 import caller_pb2, runs_pb2
 
+from services.kit.errors import InvalidRequest
+from services.kit.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED
 from services.runtime.engine.events import Event
 from services.runtime.engine.records import InputRequest, RunRecord, RunState
+from services.runtime.routing.explaining import ExplainedRule, Explanation
 from services.runtime.routing.state import Budget, Spend
 
 _STATES = {state: f"RUN_STATE_{state.value}" for state in RunState}
+# Ends that say nothing against the input.
+_ASK_AGAIN = frozenset({"guard_unavailable"})
+_RIGHTS = {
+    "": runs_pb2.ANSWER_RIGHT_UNSPECIFIED,
+    "caller": runs_pb2.ANSWER_RIGHT_CALLER,
+    "role": runs_pb2.ANSWER_RIGHT_ROLE,
+    "assignee": runs_pb2.ANSWER_RIGHT_ASSIGNEE,
+}
 _STATE_OF = {runs_pb2.RunState.Value(name): state for state, name in _STATES.items()}
 
 
@@ -24,7 +35,8 @@ def state_of(number: int) -> RunState | None:
 
 def run_proto(run: RunRecord) -> runs_pb2.Run:
     """Returns a run; the question only while it is asked."""
-    asked = run.input_request if run.state is RunState.AWAITING_INPUT else None
+    request = run.input_request if run.state is RunState.AWAITING_INPUT else None
+    waiting = run.state is RunState.PENDING and run.not_before is not None
     return runs_pb2.Run(
         run_id=run.run_id,
         agent=run.agent,
@@ -37,7 +49,7 @@ def run_proto(run: RunRecord) -> runs_pb2.Run:
         output=runs_pb2.RunOutput.FromString(run.output) if run.output else None,
         stop_reason=run.stop_reason,
         error=run.error,
-        input_request=_input_request(asked) if asked else None,
+        input_request=_input_request(request) if request else None,
         budget=_budget(run.budget),
         spend=spend_proto(run.spend),
         epoch=run.epoch,
@@ -45,6 +57,11 @@ def run_proto(run: RunRecord) -> runs_pb2.Run:
         start_time=timestamp_proto(run.started_at),
         end_time=timestamp_proto(run.ended_at),
         trace_id=run.traceparent.split("-")[1] if run.traceparent else "",
+        waiting_for=run.waiting_for if waiting else "",
+        retry_time=timestamp_proto(run.not_before) if waiting else None,
+        retryable=run.state is RunState.FAILED and run.stop_reason in _ASK_AGAIN,
+        labels=run.labels,
+        recorded=run.recorded,
     )
 
 
@@ -54,24 +71,45 @@ def event_proto(event: Event, run: RunRecord | None) -> runs_pb2.RunEvent:
         sequence=event.sequence, run_id=event.run_id, event_time=timestamp_proto(event.created_at)
     )
     payload = event.payload or {}
-    if event.kind == "run_ended":
+    if event.kind == RUN_ENDED:
         proto.run_ended.CopyFrom(runs_pb2.RunEnded(run=run_proto(run) if run else None))
-    elif event.kind == "decision":
+    elif event.kind == DECISION:
         proto.decision.CopyFrom(decision_proto(event.decision or {}))
-    elif event.kind == "node_completed":
+    elif event.kind == NODE_COMPLETED:
         proto.node_completed.CopyFrom(
             runs_pb2.NodeCompleted(
-                node=payload["node"], elapsed_ms=payload["elapsed_ms"], calls=_calls(payload["calls"])
+                node=payload["node"], elapsed_ms=payload["elapsed_ms"], calls=calls_proto(payload["calls"])
             )
         )
     else:
-        asked = run.input_request if run and payload.get("input_request") else None
+        request = run.input_request if run and payload.get("input_request") else None
+        not_before, received = payload.get("not_before"), payload.get("input_received")
         proto.state_changed.CopyFrom(
             runs_pb2.StateChanged(
-                state=_STATES[RunState(payload["state"])], input_request=_input_request(asked) if asked else None
+                state=_STATES[RunState(payload["state"])],
+                input_request=_input_request(request) if request else None,
+                waiting_for=payload.get("waiting_for", ""),
+                cause=payload.get("cause", ""),
+                retry_time=timestamp_proto(datetime.fromisoformat(not_before)) if not_before else None,
+                input_received=_input_received(received) if received else None,
             )
         )
     return proto
+
+
+def right_of(right: str | None) -> runs_pb2.AnswerRight:
+    """Returns by which right somebody answers."""
+    return _RIGHTS[right or ""]
+
+
+def _input_received(received: Mapping[str, Any]) -> runs_pb2.InputReceived:
+    return runs_pb2.InputReceived(
+        input_request_id=received["input_request_id"],
+        expired=received.get("expired", False),
+        subject=received.get("subject") or "",
+        right=right_of(received.get("right")),
+        role=received.get("role") or "",
+    )
 
 
 def decision_proto(row: Mapping[str, Any]) -> runs_pb2.Decision:
@@ -96,12 +134,32 @@ def decision_proto(row: Mapping[str, Any]) -> runs_pb2.Decision:
         span_id=row["span_id"],
         node=row["node"],
         node_elapsed_ms=row["node_elapsed_ms"],
-        calls=_calls(row["calls"]),
+        calls=calls_proto(row["calls"]),
         decide_time=timestamp_proto(datetime.fromisoformat(decided_at) if isinstance(decided_at, str) else decided_at),
     )
 
 
-def _calls(calls: Iterable[Mapping[str, Any]]) -> list[runs_pb2.NodeCall]:
+def explanation_proto(sequence: int, told: Explanation) -> runs_pb2.DecisionExplanation:
+    """Returns a decision in words."""
+    return runs_pb2.DecisionExplanation(
+        sequence=sequence,
+        rules=map(_rule, told.rules),
+        alternatives=[
+            runs_pb2.Alternative(
+                change=each.change, is_limit=each.is_limit, rule=each.rule, destination=each.destination
+            )
+            for each in told.alternatives
+        ],
+        later_rules=map(_rule, told.later),
+    )
+
+
+def _rule(rule: ExplainedRule) -> runs_pb2.RuleExplanation:
+    return runs_pb2.RuleExplanation(rule=rule.rule, condition=rule.condition, missed_by=rule.missed_by)
+
+
+def calls_proto(calls: Iterable[Mapping[str, Any]]) -> list[runs_pb2.NodeCall]:
+    """Returns the calls of a node."""
     return [
         runs_pb2.NodeCall(
             kind=call["kind"],
@@ -109,6 +167,8 @@ def _calls(calls: Iterable[Mapping[str, Any]]) -> list[runs_pb2.NodeCall]:
             outcome=call["outcome"],
             elapsed_ms=call["elapsed_ms"],
             token_usage=_tokens(call["input_tokens"], call["output_tokens"]),
+            service=call.get("service", ""),
+            end_time=timestamp_proto(datetime.fromtimestamp(call["ended_at"], UTC)) if "ended_at" in call else None,
         )
         for call in calls
     ]
@@ -139,12 +199,13 @@ def spend_proto(spend: Spend) -> runs_pb2.Spend:
     )
 
 
-def _input_request(asked: InputRequest) -> runs_pb2.InputRequest:
+def _input_request(request: InputRequest) -> runs_pb2.InputRequest:
     return runs_pb2.InputRequest(
-        input_request_id=asked.input_request_id,
-        question=asked.question,
-        options=asked.options,
-        expire_time=timestamp_proto(asked.expires_at),
+        input_request_id=request.input_request_id,
+        question=request.question,
+        options=request.options,
+        expire_time=timestamp_proto(request.expires_at),
+        any_text=request.any_text,
     )
 
 
@@ -155,6 +216,14 @@ def timestamp_proto(moment: datetime | None) -> timestamp_pb2.Timestamp | None:
     stamp = timestamp_pb2.Timestamp()
     stamp.FromDatetime(moment)
     return stamp
+
+
+def moment_of(stamp: timestamp_pb2.Timestamp) -> datetime:
+    """Returns a moment that a request names. Raises InvalidRequest for one that no calendar has."""
+    try:
+        return stamp.ToDatetime(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
+        raise InvalidRequest("a time in the request is out of range: years 1 to 9999") from error
 
 
 def struct_proto(values: Mapping[str, Any]) -> struct_pb2.Struct:

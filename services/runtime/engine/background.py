@@ -2,26 +2,50 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
+from typing import Any
 
 import psycopg
 
 from services.kit.logs import get_logger
 from services.runtime.errors import DatabaseAway
-from services.runtime.metrics import BACKGROUND_FAILURES
+from services.runtime.metrics import BACKGROUND_FAILURES, BACKGROUND_SUCCESS
 
 log = get_logger()
+# Far more than a round takes that gets anywhere.
+ROUND_LIMIT_S = 60.0
+# Rounds of a loop, after one of which it does without a reason what it otherwise does for one.
+SELDOM = 20
+CANCEL_AGAIN_S = 0.5
 
 
-async def attempt(work: str, doing: Awaitable[None]) -> bool:
-    """Awaits a round of some work; returns whether it went well, and logs and counts it if not."""
+async def attempt(work: str, doing: Awaitable[None], *, limit_s: float = ROUND_LIMIT_S) -> bool:
+    """Awaits a round of some work, within a limit; returns whether it went well, and logs and counts it if not."""
     try:
-        await doing
+        async with asyncio.timeout(limit_s):
+            await doing
     except (DatabaseAway, psycopg.OperationalError) as error:
         log.warning("database away; trying again", work=work, error=str(error.__cause__ or error))
+    except TimeoutError:
+        log.warning("took too long; trying again", work=work, limit_s=limit_s)
     except Exception:  # the boundary of a loop
         log.exception("failed in the background; trying again", work=work)
     else:
+        BACKGROUND_SUCCESS.labels(work).set_to_current_time()
         return True
     BACKGROUND_FAILURES.labels(work).inc()
     return False
+
+
+async def stop(*tasks: asyncio.Task[Any]) -> None:
+    """Cancels tasks and waits for their end.
+
+    Again and again: before Python 3.12 `asyncio.wait_for`, by which psycopg waits, loses a cancellation that comes
+    together with what it waits for.
+    """
+    running = set(tasks)
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=CANCEL_AGAIN_S)

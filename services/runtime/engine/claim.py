@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from services.kit.event_kinds import DECISION, NODE_COMPLETED
 from services.runtime.routing.recorder import StepRecord
 
 
@@ -23,13 +24,14 @@ class StepWritten:
 
 @dataclass(frozen=True)
 class Claim:
-    """The epoch that a run was claimed at, and who wants to hear of its steps.
+    """The epoch that a run was claimed at, the claim's own id, and who wants to hear of its steps.
 
     `fresh` says that nothing can have been checkpointed yet, which saves a read.
     """
 
     run_id: str
     epoch: int
+    claim_id: str | None
     fresh: bool = False
     on_step: Callable[[StepWritten], None] = field(default=lambda _step: None)
     on_cancel_requested: Callable[[], None] = field(default=lambda: None)
@@ -51,12 +53,12 @@ def step_rows(steps: list[StepRecord]) -> StepRows:
     decisions: list[dict[str, Any]] = []
     events: list[dict[str, Any]] = []
     for step in steps:
-        event: dict[str, Any] = {"n": len(events) + 1, "kind": "node_completed", "decision": None, "payload": None}
+        event: dict[str, Any] = {"n": len(events) + 1, "kind": NODE_COMPLETED, "decision": None, "payload": None}
         if decision := step["decision"]:
             number = len(decisions) + 1
             row = {"n": number, **decision, "node": step["node"], "node_elapsed_ms": step["elapsed_ms"]}
             decisions.append({**row, "calls": step["calls"]})
-            event |= {"kind": "decision", "decision": number}
+            event |= {"kind": DECISION, "decision": number}
         else:
             event["payload"] = {"node": step["node"], "elapsed_ms": step["elapsed_ms"], "calls": step["calls"]}
         events.append(event)

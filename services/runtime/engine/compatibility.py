@@ -12,23 +12,22 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from psycopg_pool import AsyncConnectionPool
 
 from services.runtime.engine.history import CheckpointHistory
+from services.runtime.engine.queries import query
 from services.runtime.engine.snapshot import START, pending_nodes, state_values, written_nodes
+from services.runtime.policies import UnknownLimitTypeError, restored
 from services.runtime.routing.graph import AgentGraph
+from services.runtime.routing.state import IN_PROGRESS
+from services.runtime.routing.table import Record
 
 PAGE = 200
 # Not stored: records of the step that is being written.
 STEPS = "steps"
 # The namespace of a graph inside a node is the node's name and the id of its task.
 NAMESPACE_END = ":"
-_UNFINISHED = """
-    SELECT run_id::text, agent, graph_version FROM runs
-    WHERE ended_at IS NULL AND run_id > %(after)s::uuid
-    ORDER BY run_id LIMIT %(limit)s
-"""
 
 
 @dataclass(frozen=True)
-class Misfit:
+class IncompatibleRun:
     """An unfinished run that could not go on, and why."""
 
     run_id: str
@@ -37,26 +36,42 @@ class Misfit:
     problems: tuple[str, ...]
 
 
-async def misfits(
-    pool: AsyncConnectionPool[Any], serde: SerializerProtocol, graphs: Mapping[str, AgentGraph]
-) -> AsyncIterator[Misfit | None]:
-    """Yields for every unfinished run what is wrong with it, or None."""
+async def incompatible_runs(
+    pool: AsyncConnectionPool[Any],
+    serde: SerializerProtocol,
+    graphs: Mapping[str, AgentGraph],
+    policies: Mapping[str, type[Record]],
+) -> AsyncIterator[IncompatibleRun | None]:
+    """Yields for every unfinished run what is wrong with it, or None; graphs and policies are by agent."""
     history, after = CheckpointHistory(pool, serde), "00000000-0000-0000-0000-000000000000"
     while True:
         async with pool.connection() as connection:
-            cursor = await connection.execute(_UNFINISHED, {"after": after, "limit": PAGE})
+            cursor = await connection.execute(query("unfinished_runs"), {"after": after, "limit": PAGE})
             runs = await cursor.fetchall()
-        for run_id, agent, graph_version in runs:
-            problems = await _problems_of_run(history, run_id, agent, graphs)
-            yield Misfit(run_id, agent, graph_version, tuple(problems)) if problems else None
+        for run_id, agent, graph_version, limits in runs:
+            problems = await problems_of_run(history, run_id, agent, graphs)
+            problems += problems_of_limits(policies, agent, limits)
+            yield IncompatibleRun(run_id, agent, graph_version, tuple(problems)) if problems else None
             after = run_id
         if len(runs) < PAGE:
             return
 
 
-async def _problems_of_run(
+def problems_of_limits(policies: Mapping[str, type[Record]], agent: str, limits: Mapping[str, Any] | None) -> list[str]:
+    """Returns why a run could not go on under the limits that it is pinned to; empty when it could."""
+    if agent not in policies or limits is None:
+        return []
+    try:
+        restored(policies[agent], limits)
+    except UnknownLimitTypeError as error:
+        return [str(error)]
+    return []
+
+
+async def problems_of_run(
     history: CheckpointHistory, run_id: str, agent: str, graphs: Mapping[str, AgentGraph]
 ) -> list[str]:
+    """Returns why these graphs could not go on with a run; empty when they could. Raises DatabaseAway."""
     if agent not in graphs:
         return [f"there is no agent {agent!r}"]
     graph = graphs[agent]
@@ -66,10 +81,12 @@ async def _problems_of_run(
         if found is None:
             return []
         problems = problems_of({node.name for node in graph.nodes}, graph.state, found)
+        if not pending_nodes(found) | written_nodes(found) and state_values(found).get("status") == IN_PROGRESS:
+            problems.append("nothing goes on from its checkpoint, although it is in progress")
         for namespace in await history.namespaces_below(run_id, found.checkpoint["id"]):
             node = namespace.partition(NAMESPACE_END)[0]
             if node in inner and (step := await history.load(run_id, namespace, None)):
-                inside = problems_of(set(inner[node].nodes), inner[node].builder.state_schema, step)
+                inside = problems_of(inner[node].nodes, inner[node].state, step)
                 problems += [f"inside node {node!r}: {problem}" for problem in inside]
     except (ValueError, TypeError, KeyError, ImportError, AttributeError) as error:
         return [f"the checkpoint can't be read: {type(error).__name__}: {error}"]
@@ -113,7 +130,9 @@ def _mismatch_of_fields(value: Any, hint: Any, path: str) -> str:
     if not isinstance(value, Mapping):
         return _wrong(value, hint, path)
     hints = get_type_hints(hint, include_extras=True)
-    missing = sorted(hint.__required_keys__ - value.keys())
+    # Where annotations are strings, as in most modules here, a class takes what is NotRequired for required.
+    optional = {name for name, each in hints.items() if get_origin(each) is NotRequired}
+    missing = sorted(hint.__required_keys__ - optional - value.keys())
     if missing:
         return f"{path} lacks {', '.join(missing)}"
     found = (mismatch(value[name], each, f"{path}.{name}") for name, each in hints.items() if name in value)

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+import itertools
+import math
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from uuid import uuid4
 
 from services.kit.identity import Caller
 from services.kit.logs import get_logger
-from services.runtime.engine.background import attempt
+from services.kit.tasks import detached
+from services.runtime.engine.admission import Admission
+from services.runtime.engine.background import SELDOM, attempt, stop
+from services.runtime.engine.backlog import Backlog
 from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.events import Event
 from services.runtime.engine.execution import CANCELLED, HANDED_OVER, Dependencies, Execution
-from services.runtime.engine.records import Ending, NewRun, RunRecord, RunState
-from services.runtime.errors import ClaimLost, DatabaseAway, Draining
-from services.runtime.metrics import RUNS_ACTIVE, RUNS_ORPHANED, RUNS_STARTED, RUNS_TAKEN_OVER
+from services.runtime.engine.questions import Answer
+from services.runtime.engine.records import NewRun, Orphans, OwnedRun, RunRecord, RunState
+from services.runtime.engine.upkeep import Upkeep
+from services.runtime.errors import Draining, Overloaded
+from services.runtime.metrics import (
+    RUNS_ACTIVE,
+    RUNS_CAPACITY,
+    RUNS_ORPHANED,
+    RUNS_STARTED,
+    RUNS_TAKEN_OVER,
+    begin_works,
+)
 
 log = get_logger()
-CLAIM_LIMIT = "claim_limit"
+CANCEL_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -30,47 +45,92 @@ class EngineLimits:
     lease_s: float
     sweep_interval_s: float
     drain_s: float
-    max_idle_claims: int = 10
+    round_s: float = 20.0
 
 
 class Engine:
     """Creates, claims and executes runs until it is drained."""
 
-    def __init__(self, shared: Dependencies, limits: EngineLimits, clock: ClockWatch | None = None) -> None:
+    def __init__(
+        self,
+        shared: Dependencies,
+        upkeep: Upkeep,
+        limits: EngineLimits,
+        *,
+        admission: Admission,
+        clock: ClockWatch | None = None,
+    ) -> None:
         self._shared = shared
-        self._clock = clock or ClockWatch(0)
+        self._upkeep = upkeep
         self._limits = limits
+        self._admission = admission
+        self._clock = clock or ClockWatch(0)
         self._executions: dict[str, tuple[Execution, asyncio.Task[None]]] = {}
+        # Claims whose answer is not dealt with yet, and the places that are kept for what they bring.
+        self._claims: dict[str, int] = {}
+        # More may be waiting than the last claim found room for: who is created now must not go before those.
+        self._behind = False
+        # Until it has taken a step, nothing else is begun here.
+        self._suspect: RunRecord | None = None
+        self._suspect_begun = False
         self._draining = False
+        # A replica whose own lease may be over claims nothing: others would take it for a gone one's.
+        self._renewed_at = -math.inf
         self._wake = asyncio.Event()
+        self._backlog = Backlog(admission, upkeep)
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
         """Claims pending runs and keeps the leases of its own inside the context."""
+        RUNS_CAPACITY.set(self._limits.max_concurrent_runs)
+        begin_works()
+        await self._attempt("renew_leases", self._renew_leases())
         loops = [asyncio.create_task(loop) for loop in (self._claim_loop(), self._sweep_loop(), self._lease_loop())]
         try:
             yield
         finally:
             await self.drain()
-            for loop in loops:
-                loop.cancel()
-            await asyncio.gather(*loops, return_exceptions=True)
+            await stop(*loops)
+            await attempt("add_tokens", self._upkeep.add_tokens(self._shared.tokens_spent))
+            await attempt("leave", self._upkeep.leave())
 
     async def create(self, new: NewRun) -> tuple[RunRecord, bool]:
-        """Creates a run and starts it here when there is room. Raises what `RunStore.create` does, and Draining."""
+        """Creates a run and starts it here when there is room.
+
+        Raises what `RunStore.create` does, Draining, and Overloaded for what is not the repeat of a known request.
+        """
         if self._draining:
             raise Draining("this replica takes no new runs; ask another")
+        try:
+            self._admission.check_run()
+        except Overloaded:
+            if not await self._shared.store.is_known(new):
+                raise
         # Shielded: the caller may go away between the claim and its answer, and the run would have nobody.
         return await asyncio.shield(asyncio.create_task(self._create(new)))
 
     async def _create(self, new: NewRun) -> tuple[RunRecord, bool]:
-        run, is_new = await self._shared.store.create(new, claim=self._room() > 0)
-        if is_new and run.state is RunState.RUNNING:
-            RUNS_STARTED.labels(run.agent, "created").inc()
-            self._start(run)
-        else:
-            self._wake.set()
+        claim = self._room() > 0 and not self._behind
+        with self._claiming(int(claim)) as claim_id:
+            run, is_new = await self._shared.store.create(new, claim=claim, claim_id=claim_id)
+            if is_new and run.state is RunState.RUNNING:
+                RUNS_STARTED.labels(run.agent, "created").inc()
+                self._upkeep.had_turn(run.caller.subject)
+                self._start(run)
+            else:
+                self._behind = True
+                self._wake.set()
         return run, is_new
+
+    @contextmanager
+    def _claiming(self, places: int) -> Iterator[str]:
+        """Keeps places for the runs of one claim; yields the claim's id."""
+        claim_id = str(uuid4())
+        self._claims[claim_id] = places
+        try:
+            yield claim_id
+        finally:
+            del self._claims[claim_id]
 
     def watch(self, run: RunRecord, after: int, *, fresh: bool = False) -> AsyncIterator[Event]:
         """Yields a run's events after a sequence number. Raises Draining."""
@@ -84,37 +144,52 @@ class Engine:
         self._wake.set()
         return run
 
-    async def answer(self, run_id: str, caller: Caller, input_request_id: str, answer: str) -> RunRecord:
-        """Answers a paused run's question. Raises RunNotFound, StaleAnswer, InvalidAnswer."""
-        run = await self._shared.store.answer(run_id, caller, input_request_id, answer)
+    async def answer(self, caller: Caller, given: Answer) -> None:
+        """Answers a paused run's question. Raises what `Questions.answer` does."""
+        await self._shared.questions.answer(caller, given)
         self._wake.set()
-        return run
 
     async def drain(self) -> None:
         """Takes no new runs, hands its own over at their next step boundary, and ends all watches."""
         self._draining = True
-        executions = list(self._executions.values())
-        for execution, _ in executions:
-            execution.stop(HANDED_OVER)
-        tasks = [task for _, task in executions]
+        self._hand_all_over()
+        tasks = [task for _, task in self._executions.values()]
         if tasks:
             _, slow = await asyncio.wait(tasks, timeout=self._limits.drain_s)
-            for task in slow:
-                task.cancel()
-            await asyncio.gather(*slow, return_exceptions=True)
+            while slow:
+                for task in slow:
+                    task.cancel()
+                # One cancellation may be lost, to a wait that is just over (CPython before 3.12).
+                _, slow = await asyncio.wait(slow, timeout=CANCEL_AGAIN_S)
+        if self._suspect and self._suspect.run_id not in self._executions:
+            await attempt("hand_over", self._let_go(self._suspect))
         self._shared.events.close()
 
     def _room(self) -> int:
-        return 0 if self._draining or self._clock.off else self._limits.max_concurrent_runs - len(self._executions)
+        if self._draining or self._clock.off or self._suspect:
+            return 0
+        if asyncio.get_running_loop().time() - self._renewed_at > self._limits.lease_s:
+            return 0
+        return self._limits.max_concurrent_runs - len(self._executions) - sum(self._claims.values())
+
+    def _held(self) -> list[RunRecord]:
+        runs = [execution.run for execution, _ in self._executions.values()]
+        return [*runs, self._suspect] if self._suspect else runs
+
+    def _hand_all_over(self) -> None:
+        for execution, _ in self._executions.values():
+            execution.stop(HANDED_OVER)
 
     def _start(self, run: RunRecord) -> None:
         if run.run_id in self._executions:
             # It was taken from this replica and has come back; what goes on at the old epoch can write nothing more.
             self._executions[run.run_id][1].cancel()
         execution = Execution(self._shared, run)
-        task = asyncio.create_task(execution.go(), name=f"run {run.run_id}")
+        # A run knows its budget, and nothing of the call that began it.
+        task = detached(execution.execute(), name=f"run {run.run_id}")
         self._executions[run.run_id] = (execution, task)
         RUNS_ACTIVE.set(len(self._executions))
+        self._shared.events.begins(run.run_id)
         task.add_done_callback(lambda _: self._ended(run.run_id, execution))
         if self._draining:
             execution.stop(HANDED_OVER)
@@ -124,66 +199,126 @@ class Engine:
         # A run that was given back may already be here again.
         if run_id in self._executions and self._executions[run_id][0] is execution:
             del self._executions[run_id]
+            self._shared.events.leaves(run_id)
         RUNS_ACTIVE.set(len(self._executions))
         if was_full or execution.run.thread_id:
             self._wake.set()
+        if execution.waits_s is not None:
+            asyncio.get_running_loop().call_later(execution.waits_s, self._wake.set)
 
     async def _claim_loop(self) -> None:
         """Claims pending runs: at once when there is reason to think that there are some, else now and then."""
         while True:
             # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with the event.
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._limits.sweep_interval_s):
+                async with asyncio.timeout(self._limits.sweep_interval_s * SELDOM):
                     await self._wake.wait()
             self._wake.clear()
             if (room := self._room()) > 0:
                 await self._attempt("claim", self._claim(room))
 
     async def _claim(self, room: int) -> None:
-        for run in await self._shared.store.claim_pending(room, self._shared.agents):
-            RUNS_STARTED.labels(run.agent, "taken_over" if run.epoch > 1 else "queued").inc()
-            if run.idle_claims > self._limits.max_idle_claims:
-                await self._give_up(run)
-            else:
+        with self._claiming(room) as claim_id:
+            claimed = await self._upkeep.claim_pending(room, self._shared.carrier.claimable, claim_id)
+            self._behind = len(claimed) == room
+            for run in claimed:
+                RUNS_STARTED.labels(run.agent, "taken_over" if run.epoch > 1 else "queued").inc()
                 self._start(run)
 
-    async def _give_up(self, run: RunRecord) -> None:
-        """Ends a run that has been claimed again and again without taking a step."""
-        log.error("run given up", run_id=run.run_id, idle_claims=run.idle_claims)
-        error = f"the run was started {run.idle_claims - 1} times without taking a step"
-        try:
-            await self._shared.store.end(run, Ending(RunState.FAILED, None, CLAIM_LIMIT, error))
-        except (ClaimLost, DatabaseAway) as lost:
-            log.warning("could not give the run up; its next claim will", run_id=run.run_id, error=str(lost))
-
     async def _sweep_loop(self) -> None:
-        while True:
+        for number in itertools.count():
             await self._attempt("sweep", self._sweep())
+            if number % SELDOM == 0:
+                await self._attempt("count", self._backlog.count())
             await asyncio.sleep(self._limits.sweep_interval_s)
 
     async def _sweep(self) -> None:
-        store = self._shared.store
         if self._clock.off:
-            for execution, _ in self._executions.values():
-                execution.stop(HANDED_OVER)
-        orphans = await store.take_over(self._executions)
-        RUNS_ORPHANED.set(orphans.found)
+            self._hand_all_over()
+        due = await self._upkeep.due()
+        if due.pending:
+            self._wake.set()
+            self._shared.carrier.look_soon()
+        orphans = await self._upkeep.take_over() if due.running else Orphans(0, [])
         if orphans.freed:
             RUNS_TAKEN_OVER.inc(len(orphans.freed))
-            log.warning("runs of gone replicas are pending again", runs=orphans.freed)
+            log.warning("runs of gone replicas are pending again", runs=[run.run_id for run in orphans.freed])
+            if any(run.run_id in self._executions for run in orphans.freed):
+                # This replica counts as gone itself, and whatever it claimed would be taken from it.
+                await self._renew_leases()
             self._wake.set()
-        await store.expire_questions()
-        for run_id in await store.cancel_requests() if self._executions else ():
-            if run_id in self._executions:
-                self._executions[run_id][0].stop(CANCELLED)
+        strays = await self._look_after_own() if due.running else []
+        RUNS_ORPHANED.set(orphans.found + len(strays))
+        if due.overdue and await self._upkeep.expire_questions():
+            self._wake.set()
+        suspects = due.suspects or bool(orphans.freed)
+        if suspects:
+            await self._upkeep.give_up()
+        await self._upkeep.add_tokens(self._shared.tokens_spent)
+        if suspects or self._suspect:
+            await self._run_suspect()
+
+    async def _let_go(self, run: RunRecord | OwnedRun) -> None:
+        await self._shared.store.release(run)
+
+    async def _look_after_own(self) -> list[OwnedRun]:
+        """Stops what is to be cancelled, and lets go of what this replica has claimed and does not know of.
+
+        It knows what it executes, and which claims it has not had the answer to; a run that appears in neither was
+        claimed by a statement whose answer was lost, however long ago.
+        """
+        strays = []
+        for owned in await self._upkeep.owned(self._held()):
+            execution = self._executions[owned.run_id][0] if owned.run_id in self._executions else None
+            if execution and execution.run.claim_id == owned.claim_id:
+                if owned.cancel_requested:
+                    execution.stop(CANCELLED)
+            elif owned.claim_id not in self._claims and owned.claim_id != (self._suspect and self._suspect.claim_id):
+                strays.append(owned)
+        for stray in strays:
+            log.warning("a claim whose answer was lost is let go of", run_id=stray.run_id, epoch=stray.epoch)
+            await self._let_go(stray)
+            self._wake.set()
+        return strays
+
+    async def _run_suspect(self) -> None:
+        """Runs a run that may be what took replicas down by itself, until it has taken a step or is over."""
+        if self._suspect is None and self._room() > 0:
+            with self._claiming(0) as claim_id:
+                self._suspect = await self._upkeep.claim_suspect(self._shared.carrier.claimable, claim_id)
+            if self._suspect:
+                log.warning("running a run alone", run_id=self._suspect.run_id, idle_claims=self._suspect.idle_claims)
+                self._suspect_begun = False
+                self._hand_all_over()
+                if self._suspect.run_id in self._executions:
+                    # It was taken from this replica, which goes on with it all the same.
+                    self._executions[self._suspect.run_id][1].cancel()
+        suspect = self._suspect
+        if suspect is None:
+            return
+        if not self._suspect_begun:
+            if self._executions:
+                return
+            if await self._upkeep.begin_alone(suspect):
+                self._suspect_begun = True
+                self._start(suspect)
+                return
+        elif suspect.run_id in self._executions and not self._executions[suspect.run_id][0].stepped:
+            return
+        self._suspect = None
+        self._wake.set()
 
     async def _lease_loop(self) -> None:
         while True:
             await asyncio.sleep(self._limits.lease_s / 3)
-            if self._executions:
-                await self._attempt("renew_leases", self._shared.store.renew_leases(self._executions))
+            await self._attempt("renew_leases", self._renew_leases(), limit_s=self._limits.lease_s / 3)
 
-    async def _attempt(self, work: str, doing: Awaitable[None]) -> None:
-        if not await attempt(work, doing):
-            # Each connection that broke would fail one statement more.
-            await attempt("check_connections", self._shared.pool.check())
+    async def _renew_leases(self) -> None:
+        asked_at = asyncio.get_running_loop().time()
+        await self._upkeep.renew_leases([run.run_id for run in self._held()])
+        self._renewed_at = asked_at
+
+    async def _attempt(self, work: str, doing: Awaitable[None], *, limit_s: float = math.inf) -> None:
+        if not await attempt(work, doing, limit_s=min(limit_s, self._limits.round_s)):
+            # Each connection that broke or fell silent would fail one round more.
+            await attempt("renew_connections", self._upkeep.renew_connections())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
+from services.kit.event_kinds import RUN_ENDED, STATE_CHANGED
 from services.runtime.engine.claim import StepWritten, step_rows
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import RunRecord, RunState
@@ -20,9 +21,6 @@ from services.runtime.errors import Draining, RunNotFound
 
 PAGE = 500
 QUEUE_LENGTH = 1000
-# How often a watcher looks for events of a run that another replica executes.
-POLL_FIRST_S = 0.05
-POLL_MOST_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,8 @@ class Event:
     @property
     def is_last(self) -> bool:
         """True for the event after which a watcher has nothing to wait for: the end, or a question for a person."""
-        return self.kind == "run_ended" or (
-            self.kind == "state_changed" and (self.payload or {}).get("state") == "AWAITING_INPUT"
+        return self.kind == RUN_ENDED or (
+            self.kind == STATE_CHANGED and (self.payload or {}).get("state") == RunState.AWAITING_INPUT
         )
 
 
@@ -65,31 +63,99 @@ def events_of_step(run_id: str, agent: str, step: StepWritten) -> list[Event]:
     return made
 
 
+class Watcher:
+    """One who watches a run: the last event it has seen, and those that were handed to it since."""
+
+    def __init__(self, seen: int) -> None:
+        self.seen = seen
+        self._events: deque[Event] = deque()
+        self._behind = False
+        self._news = asyncio.Event()
+
+    def push(self, event: Event) -> None:
+        """Hands an event over; one that lags reads it from the database."""
+        if len(self._events) < QUEUE_LENGTH:
+            self._events.append(event)
+            self._news.set()
+        else:
+            self.look()
+
+    def look(self) -> None:
+        """Has it read the database."""
+        self._behind = True
+        self._news.set()
+
+    async def next(self) -> Event | None:
+        """Returns the next event that was handed over, or None when it is time to read the database."""
+        while not self._events and not self._behind:
+            self._news.clear()
+            await self._news.wait()
+        if self._events:
+            return self._events.popleft()
+        self._behind = False
+        return None
+
+
 class EventStream:
-    """Events from the database, and at once those of the runs that this replica executes."""
+    """Events as they happen: at once those of the runs that this replica executes, the others when it is told of them.
+
+    Nobody asks the database on account of one watcher alone; see `watches.py`.
+    """
 
     def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
         self._pool = pool
-        self._watchers: dict[str, set[asyncio.Queue[Event | None]]] = defaultdict(set)
+        self._watchers: dict[str, set[Watcher]] = defaultdict(set)
+        self._executing: set[str] = set()
         self._closed = False
+        self._changes: set[str] = set()
+        self.changed = asyncio.Event()
 
     def has_watchers(self, run_id: str) -> bool:
         """True when somebody on this replica watches the run."""
         return run_id in self._watchers
 
     def publish(self, events: Sequence[Event]) -> None:
-        """Hands committed events to the watchers on this replica; one that lags reads them from the database."""
+        """Hands committed events to the watchers on this replica."""
         for event in events:
-            for queue in self._watchers.get(event.run_id, ()):
-                if not queue.full():
-                    queue.put_nowait(event)
+            for watcher in self._watchers.get(event.run_id, ()):
+                watcher.push(event)
+
+    def begins(self, run_id: str) -> None:
+        """Notes that a run is executed here from now on: what happens to it will be published."""
+        self._executing.add(run_id)
+        self._hand_on(run_id)
+
+    def leaves(self, run_id: str) -> None:
+        """Notes that a run is no longer executed here."""
+        self._executing.discard(run_id)
+        self._hand_on(run_id)
+
+    def look(self, run_ids: Iterable[str]) -> None:
+        """Has the watchers of some runs read what is new."""
+        for run_id in run_ids:
+            for watcher in self._watchers.get(run_id, ()):
+                watcher.look()
+
+    def seen(self) -> Mapping[str, int]:
+        """Returns the watched runs, and up to which event all who watch each have seen it."""
+        return {run_id: min(watcher.seen for watcher in watchers) for run_id, watchers in self._watchers.items()}
+
+    def changes(self) -> Mapping[str, bool]:
+        """Returns the runs for which it has changed whether this replica must be told of them, and whether it must."""
+        changes, self._changes = self._changes, set()
+        self.changed.clear()
+        return {run_id: run_id in self._watchers and run_id not in self._executing for run_id in changes}
+
+    def all_changed(self) -> None:
+        """Forgets what was said of changes: all that is watched is to be told of anew."""
+        self._changes.update(self._watchers)
+        self.changed.set()
 
     def close(self) -> None:
         """Ends every watch with Draining, for the watcher to go on at another replica."""
         self._closed = True
-        for queue in itertools.chain.from_iterable(self._watchers.values()):
-            if not queue.full():
-                queue.put_nowait(None)
+        for watcher in itertools.chain.from_iterable(self._watchers.values()):
+            watcher.look()
 
     async def watch(self, run: RunRecord, after: int, *, fresh: bool = False) -> AsyncIterator[Event]:
         """Yields the events after a sequence number until the run ends or asks a question.
@@ -104,49 +170,53 @@ class EventStream:
             return
         # What a run that goes on has asked so far is answered.
         answered = run.event_count if run.state in (RunState.PENDING, RunState.RUNNING) else 0
-        queue: asyncio.Queue[Event | None] = asyncio.Queue(QUEUE_LENGTH)
-        self._watchers[run_id].add(queue)
+        watcher = Watcher(after)
+        self._watchers[run_id].add(watcher)
+        self._note(run_id)
         try:
-            # The events of a run that begins here, claimed, are handed over.
-            wait_s, last = POLL_MOST_S if fresh and run.state is RunState.RUNNING else POLL_FIRST_S, None
+            last: Event | None = None
+            found: list[Event] = []
             while True:
-                found = [] if fresh else await self._read(run_id, after)
+                if not fresh:
+                    found = await self._read(run_id, watcher.seen)
                 fresh = False
                 for event in found:
-                    after, last = event.sequence, event
+                    watcher.seen, last = event.sequence, event
                     yield event
                 if len(found) == PAGE:
                     continue
                 if last and last.is_last and last.sequence > answered:
                     return
-                if found:
-                    wait_s = POLL_FIRST_S
-                async for event in self._pushed(queue, after, wait_s):
-                    after = event.sequence
+                async for event in self._pushed(watcher):
                     yield event
                     if event.is_last:
                         return
-                wait_s = min(wait_s * 2, POLL_MOST_S)
         finally:
-            self._watchers[run_id].discard(queue)
+            self._watchers[run_id].discard(watcher)
             if not self._watchers[run_id]:
                 del self._watchers[run_id]
+                self._note(run_id)
 
-    async def _pushed(self, queue: asyncio.Queue[Event | None], after: int, wait_s: float) -> AsyncIterator[Event]:
-        """Yields events handed over in this process, until there is a gap or none comes for a while."""
-        while not self._closed:
-            try:
-                async with asyncio.timeout(wait_s):
-                    event = await queue.get()
-            except TimeoutError:
-                return
-            if event is None or event.sequence <= after:
+    async def _pushed(self, watcher: Watcher) -> AsyncIterator[Event]:
+        """Yields events handed over in this process, until there is a gap or reason to read the database."""
+        while event := await watcher.next():
+            if event.sequence <= watcher.seen:
                 continue
-            if event.sequence != after + 1:
+            if event.sequence != watcher.seen + 1:
                 return
-            after = event.sequence
+            watcher.seen = event.sequence
             yield event
-        raise Draining("this replica is going; watch on at another")
+        if self._closed:
+            raise Draining("this replica is shutting down; watch the run again at another one")
+
+    def _hand_on(self, run_id: str) -> None:
+        if self.has_watchers(run_id):
+            self.look([run_id])
+            self._note(run_id)
+
+    def _note(self, run_id: str) -> None:
+        self._changes.add(run_id)
+        self.changed.set()
 
     async def _read(self, run_id: str, after: int) -> list[Event]:
         async with self._pool.connection() as connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import traceback
 from collections.abc import Mapping
 from copy import copy
@@ -15,37 +16,57 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.errors import GraphDrained, GraphRecursionError
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import RunControl
-from langgraph.types import Command
-from opentelemetry import context, propagate
+from langgraph.types import Command, StateSnapshot
+from opentelemetry import context, propagate, trace
 from psycopg_pool import AsyncConnectionPool
 
-from services.kit.identity import RunClaims, RunTokenMinter, renewed
+from services.kit.event_kinds import RUN_ENDED, STATE_CHANGED
+from services.kit.identity import RunClaims, RunTokenMinter
 from services.kit.logs import get_logger
 from services.kit.names import (
     AGENT,
     ATTRIBUTE_PREFIX,
+    CONVERSATION_ID,
     CORRELATION_ID,
     EPOCH,
+    GEN_AI_CONVERSATION_ID,
     GEN_AI_INVOKE_AGENT,
     GEN_AI_OPERATION,
+    LINKED_BY,
     RUN_ID,
+    THREAD,
 )
 from services.kit.telemetry import carrying, tracer
-from services.runtime.agents.agent import Agent, Assignment
+from services.runtime.agents.agent import Agent, PinnedAgent
+from services.runtime.agents.assignment import Assignment
+from services.runtime.engine.carrier import Carrier
 from services.runtime.engine.claim import Claim, StepWritten
 from services.runtime.engine.events import Event, EventStream, events_of_step
+from services.runtime.engine.pins import Pins
+from services.runtime.engine.questions import Questions
+from services.runtime.engine.quota import TokensSpent
 from services.runtime.engine.records import Ending, InputRequest, RunRecord, RunState
-from services.runtime.engine.saver import RunSaver
-from services.runtime.engine.store import RunStore
+from services.runtime.engine.saver import RunSaver, led_by_of
+from services.runtime.engine.store import RunStore, noted
 from services.runtime.errors import ClaimLost, DatabaseAway
-from services.runtime.metrics import CLAIMS_LOST, RUNS_GIVEN_BACK
+from services.runtime.metrics import CLAIMS_LOST, QUESTIONS_ESCALATED, RUNS_GIVEN_BACK, WAITS
+from services.runtime.policies import UnknownLimitTypeError
+from services.runtime.prices import Prices
+from services.runtime.recording import Recording, answer_of_person, answer_of_thread, recording_into
+from services.runtime.routing.asking import expired
 from services.runtime.routing.state import COMPLETED, FAILED, IN_PROGRESS
+from services.runtime.routing.storable import presentable, presentable_parts
+from services.runtime.routing.waiting import RunWaits, Wait
 from services.runtime.run_context import RunContext
+from services.runtime.run_tokens import RunTokens
+from services.runtime.shadow import Shadow
 
 log = get_logger()
 CANCELLED = "cancelled"
 HANDED_OVER = "handed_over"
+GRAPH_STOPPED = "graph_stopped"
 QUESTION_LIFETIME = timedelta(days=7)
+LONGEST_QUESTION = 10_000
 _STATE_OF = {COMPLETED: RunState.SUCCEEDED, FAILED: RunState.FAILED}
 
 
@@ -56,32 +77,43 @@ class Dependencies:
     pool: AsyncConnectionPool[Any]
     serde: SerializerProtocol
     store: RunStore
+    questions: Questions
     events: EventStream
     tokens: RunTokenMinter
     agents: Mapping[str, Agent]
-    graphs: Mapping[str, CompiledStateGraph[Any, RunContext, Any, Any]]
+    pins: Pins
+    carrier: Carrier
+    tokens_spent: TokensSpent = field(default_factory=TokensSpent)
+    prices: Prices = field(default_factory=Prices)
+    shadow: Shadow = field(default_factory=lambda: Shadow((), {}))
 
 
 @dataclass
 class Execution:
-    """One claimed run being executed."""
+    """One claimed run being executed; `waits_s` is set when it has left off for so long."""
 
     shared: Dependencies
     run: RunRecord
     control: RunControl = field(default_factory=RunControl)
+    waits_s: float | None = None
+    stepped: bool = False
+    saver: RunSaver | None = None
 
     def stop(self, reason: str) -> None:
         """Asks the graph to stop at its next step boundary."""
         self.control.request_drain(reason)
 
-    async def go(self) -> None:
+    async def execute(self) -> None:
         """Executes the run and writes down how it ended, in the trace it was created in."""
         run = self.run
         parent = propagate.extract({"traceparent": run.traceparent}, context.Context())
         ids = {RUN_ID: run.run_id, CORRELATION_ID: run.correlation_id, AGENT: run.agent}
-        token = context.attach(carrying(ids, parent))
+        # Model calls say it, in whichever service they are made.
+        conversation_id = run.thread_id or run.run_id
+        token = context.attach(carrying({**ids, CONVERSATION_ID: conversation_id}, parent))
         attributes: dict[str, str | int] = {
             GEN_AI_OPERATION: GEN_AI_INVOKE_AGENT,
+            GEN_AI_CONVERSATION_ID: conversation_id,
             "gen_ai.agent.name": run.agent,
             **{ATTRIBUTE_PREFIX + name: value for name, value in ids.items()},
             ATTRIBUTE_PREFIX + EPOCH: run.epoch,
@@ -90,18 +122,20 @@ class Execution:
             with tracer().start_as_current_span(
                 f"{GEN_AI_INVOKE_AGENT} {run.agent}", attributes=attributes, record_exception=False
             ):
-                await self._settle()
+                await self._execute_and_record()
         finally:
             context.detach(token)
 
-    async def _settle(self) -> None:
+    async def _execute_and_record(self) -> None:
         try:
-            await self._execute()
+            await self._invoke_graph()
         except ClaimLost:
             CLAIMS_LOST.inc()
             log.warning("claim lost; another replica goes on", epoch=self.run.epoch)
         except GraphDrained as drained:
             await self._drained(str(drained))
+        except RunWaits as waits:
+            await self._wait(waits.wait)
         except asyncio.CancelledError:
             await self._give_back("interrupted")
             raise
@@ -110,75 +144,104 @@ class Execution:
             await self._give_back("database_away")
         except GraphRecursionError:
             await self._end(Ending(RunState.FAILED, None, "recursion_limit", "the run took too many steps"))
+        except UnknownLimitTypeError as error:
+            await self._end(Ending(RunState.FAILED, None, "policy_unreadable", str(error)))
         except Exception as error:  # the run boundary: whatever else happens is this run's failure only
             log.exception("run failed", error=type(error).__name__)
             await self._end(Ending(RunState.FAILED, None, "internal_error", "an internal error; see the run's trace"))
 
-    async def _execute(self) -> None:
+    async def _invoke_graph(self) -> None:
         run, shared = self.run, self.shared
-        claim = Claim(run.run_id, run.epoch, run.epoch == 1, self._publish_step, lambda: self.stop(CANCELLED))
-        saver = RunSaver(shared.pool, shared.serde, claim=claim)
+        claim = Claim(
+            run.run_id, run.epoch, run.claim_id, run.epoch == 1, self._publish_step, lambda: self.stop(CANCELLED)
+        )
+        recording = Recording() if run.recorded else None
+        self.saver = RunSaver(shared.pool, shared.serde, claim=claim, recording=recording)
+        agent = shared.agents[run.agent].under(await shared.pins.policy_of(run, shared.agents[run.agent].definition))
         # A copy of one attribute: the graph's own `copy` checks all of it again.
-        graph = copy(shared.graphs[run.agent])
-        graph.checkpointer = saver
+        graph = copy(agent.compiled)
+        graph.checkpointer = self.saver
         config: RunnableConfig = {
             "configurable": {"thread_id": run.run_id},
-            "recursion_limit": shared.agents[run.agent].graph.max_steps,
+            "recursion_limit": agent.graph.max_steps,
             "metadata": {"run_id": run.run_id},
         }
-        given = await self._input(graph, config)
-        state = await graph.ainvoke(given, config, context=self._run_context(), durability="sync", control=self.control)
+        begun = await self._begun(graph, config)
+        given = self._resumption(begun, recording) if begun else await self._first_state(agent, recording)
+        tokens = self._tokens(agent)
+        run_context = RunContext(
+            run.run_id, run.correlation_id, run.caller, run.epoch, tokens.reading, list(run.attempts), tokens.acting,
+            led_by_of(begun.metadata) if begun else [],
+        )  # fmt: skip
+        try:
+            with recording_into(recording):
+                state = await graph.ainvoke(given, config, context=run_context, durability="sync", control=self.control)
+        finally:
+            tokens.end()
         if interrupts := state.get("__interrupt__"):
             await self._pause(interrupts[0])
             return
-        await self._end(self._ending(state))
+        await self._end(self._ending(agent, state))
 
-    async def _input(self, graph: CompiledStateGraph[Any, RunContext, Any, Any], config: RunnableConfig) -> Any:
-        """Returns what the graph starts with: its input, nothing when it goes on, or the answer it waits for."""
-        if self.run.epoch > 1:
-            snapshot = await graph.aget_state(config)
-            waiting = {interrupt.id for interrupt in snapshot.interrupts}
-            asked = self.run.input_request
-            if asked and self.run.answer is not None and asked.input_request_id in waiting:
-                return Command(resume={asked.input_request_id: self.run.answer})
-            if snapshot.config["configurable"].get("checkpoint_id"):
-                return None
-        return await self._initial_state()
+    async def _begun(
+        self, graph: CompiledStateGraph[Any, RunContext, Any, Any], config: RunnableConfig
+    ) -> StateSnapshot | None:
+        """Returns where the run is, when a claim before this one has come anywhere."""
+        if self.run.epoch == 1:
+            return None
+        snapshot = await graph.aget_state(config)
+        return snapshot if snapshot.config["configurable"].get("checkpoint_id") else None
 
-    async def _initial_state(self) -> dict[str, Any]:
+    def _resumption(self, begun: StateSnapshot, recording: Recording | None) -> Command[Any] | None:
+        """Returns what the graph goes on with: the answer it waits for, or nothing."""
+        waiting = {interrupt.id for interrupt in begun.interrupts}
+        asked = self.run.input_request
+        if asked is None or self.run.answer is None or asked.input_request_id not in waiting:
+            return None
+        given = expired(asked.input_request_id) if asked.expired else self.run.answer
+        if recording:
+            recording.add(answer_of_person(given))
+        return Command(resume={asked.input_request_id: given})
+
+    async def _first_state(self, agent: PinnedAgent, recording: Recording | None) -> dict[str, Any]:
         run = self.run
-        agent = self.shared.agents[run.agent]
-        turns = await self.shared.store.thread_turns(run, agent.turns_remembered) if run.thread_id else []
+        earlier = await self.shared.store.thread_turns(run, agent.turns_remembered) if run.thread_id else []
+        if earlier:
+            _link_to(earlier[-1].traceparent)
+        turns = [(turn.input, turn.output) for turn in earlier]
+        if recording and turns:
+            recording.add(answer_of_thread(turns))
         assignment = Assignment(run.run_id, run.correlation_id, run.caller, run.input, turns)
-        return {
-            "run_id": run.run_id,
-            "correlation_id": run.correlation_id,
-            "status": IN_PROGRESS,
-            "iteration_count": 0,
-            "started_at": (run.started_at or run.created_at).isoformat(),
-            "budget": run.budget,
-            "spend": run.spend,
-            "messages": [],
-            **agent.initial_state(assignment),
-        }
+        return agent.first_state(
+            assignment, started_at=run.started_at or run.created_at, budget=run.budget, spend=run.spend
+        )
 
-    def _run_context(self) -> RunContext:
+    def _tokens(self, agent: PinnedAgent) -> RunTokens:
         run = self.run
-        claims = RunClaims(run.caller, run.run_id, run.agent, self.shared.agents[run.agent].graph.tools, run.epoch)
-        token = renewed(lambda: self.shared.tokens.mint(claims))
-        return RunContext(run.run_id, run.correlation_id, run.caller, run.epoch, token)
 
-    def _ending(self, state: Mapping[str, Any]) -> Ending:
+        def mint(audience: str, writes: bool) -> str:
+            claims = RunClaims(run.caller, run.run_id, run.agent, agent.graph.tools, run.epoch, writes)
+            return self.shared.tokens.mint(claims, audience)
+
+        return RunTokens(mint)
+
+    def _ending(self, agent: PinnedAgent, state: Mapping[str, Any]) -> Ending:
+        if state["status"] == IN_PROGRESS:
+            # LangGraph goes no farther, without a word, when what is to run next is not in this graph.
+            log.error("the graph stopped in progress", graph_version=self.run.graph_version)
+            error = "the graph stopped while the run was in progress; no node of it goes on from there"
+            return Ending(RunState.FAILED, None, GRAPH_STOPPED, error)
         return Ending(
             _STATE_OF.get(state["status"], RunState.NEEDS_REVIEW),
-            self.shared.agents[self.run.agent].output(state, self.run.input),
-            state.get("stop_reason") or "",
-            state.get("error") or "",
+            agent.output(state, self.run.input),
+            presentable(state.get("stop_reason") or ""),
+            presentable(state.get("error") or ""),
         )
 
     async def _end(self, ending: Ending) -> None:
         try:
-            ended = await self.shared.store.end(self.run, ending)
+            with_step = await self.saver.end(ending) if self.saver else None
+            ended = noted(with_step) if with_step else await self.shared.store.end(self.run, ending)
         except ClaimLost:
             CLAIMS_LOST.inc()
             log.warning("claim lost at the end; another replica goes on", epoch=self.run.epoch)
@@ -187,22 +250,63 @@ class Execution:
             log.warning("database away at the end; giving the run back", error=str(error))
             await self._give_back("database_away")
             return
-        self._publish(ended, "run_ended", None)
+        self._publish(ended, RUN_ENDED, None)
 
     async def _pause(self, interrupt: Any) -> None:
         value: Mapping[str, Any] = (
             interrupt.value if isinstance(interrupt.value, Mapping) else {"question": str(interrupt.value)}
         )
         lifetime = timedelta(seconds=value["expires_in_s"]) if "expires_in_s" in value else QUESTION_LIFETIME
+        said = presentable_parts({name: part for name, part in value.items() if part is not None}, LONGEST_QUESTION)
         asked = InputRequest(
-            interrupt.id, str(value["question"]), tuple(value.get("options", ())), datetime.now(UTC) + lifetime
+            interrupt.id,
+            str(said["question"]),
+            tuple(str(option) for option in said.get("options", ())),
+            datetime.now(UTC) + lifetime,
+            any_text=bool(said.get("any_text")),
+            expires_to_graph=bool(said.get("expires_to_graph")),
+            for_caller=bool(said.get("for_caller", True)),
+            roles=tuple(said.get("roles", ())),
+            escalated_from=said.get("escalated_from", ""),
+            plan_hash=said.get("plan_hash", ""),
+            detail=said.get("detail"),
+            screened=self.shared.agents[self.run.agent].definition.words is not None,
         )
         paused = await self.shared.store.await_input(self.run, asked)
         if paused.state.ended:
-            self._publish(paused, "run_ended", None)
+            self._publish(paused, RUN_ENDED, None)
             return
+        if asked.escalated_from:
+            QUESTIONS_ESCALATED.labels(self.run.agent).inc()
         payload = {"state": paused.state, "input_request": {"input_request_id": asked.input_request_id}}
-        self._publish(paused, "state_changed", payload)
+        self._publish(paused, STATE_CHANGED, payload)
+
+    async def _wait(self, wait: Wait) -> None:
+        """Leaves off until what the run waits for may be back: it holds no slot meanwhile, and anybody goes on."""
+        try:
+            waiting = await self.shared.store.wait(self.run, wait)
+        except ClaimLost:
+            CLAIMS_LOST.inc()
+            log.warning("claim lost when about to wait; another replica goes on", epoch=self.run.epoch)
+            return
+        except DatabaseAway as error:
+            log.warning("database away when about to wait; giving the run back", error=str(error))
+            await self._give_back("database_away")
+            return
+        if waiting.state.ended:
+            self._publish(waiting, RUN_ENDED, None)
+            return
+        WAITS.labels(wait.dependency, wait.cause).inc()
+        log.warning("waiting", dependency=wait.dependency, cause=wait.cause, delay_s=round(wait.delay_s, 3))
+        self.waits_s = wait.delay_s
+        not_before = waiting.not_before.isoformat() if waiting.not_before else None
+        payload = {
+            "state": waiting.state,
+            "waiting_for": wait.dependency,
+            "cause": wait.cause,
+            "not_before": not_before,
+        }
+        self._publish(waiting, STATE_CHANGED, payload)
 
     async def _drained(self, reason: str) -> None:
         if CANCELLED in reason:
@@ -219,6 +323,13 @@ class Execution:
             log.warning("could not give the run back; the sweep will", trace=traceback.format_exc(limit=1))
 
     def _publish_step(self, step: StepWritten) -> None:
+        self.stepped = True
+        calls = list(itertools.chain.from_iterable(record["calls"] for record in step.steps))
+        tokens = sum(call["input_tokens"] + call["output_tokens"] for call in calls)
+        self.shared.tokens_spent.add(self.run.caller.subject, tokens)
+        self.shared.prices.count(self.run.agent, calls)
+        decisions = (record["decision"] for record in step.steps)
+        self.shared.shadow.count(self.run.agent, (decision for decision in decisions if decision))
         if self.shared.events.has_watchers(self.run.run_id):
             self.shared.events.publish(events_of_step(self.run.run_id, self.run.agent, step))
 
@@ -226,3 +337,10 @@ class Execution:
         self.run = replace(run, epoch=self.run.epoch)
         event = Event(run.run_id, run.event_count, kind, payload, None, run.ended_at or datetime.now(UTC), run)
         self.shared.events.publish([event])
+
+
+def _link_to(traceparent: str) -> None:
+    """Links the run's span to the trace of the run that its thread goes on from."""
+    before = trace.get_current_span(propagate.extract({"traceparent": traceparent}, context.Context()))
+    if before.get_span_context().is_valid:
+        trace.get_current_span().add_link(before.get_span_context(), {ATTRIBUTE_PREFIX + LINKED_BY: THREAD})

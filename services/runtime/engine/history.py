@@ -82,8 +82,10 @@ class CheckpointHistory:
     async def delete_threads(self, thread_ids: Sequence[str]) -> None:
         """Deletes all of some threads."""
         async with self._pool.connection() as connection, connection.transaction():
-            await connection.execute("DELETE FROM checkpoints WHERE thread_id = ANY(%s)", [list(thread_ids)])
-            await connection.execute("DELETE FROM checkpoint_writes WHERE thread_id = ANY(%s)", [list(thread_ids)])
+            await connection.execute("DELETE FROM platform.checkpoints WHERE thread_id = ANY(%s)", [list(thread_ids)])
+            await connection.execute(
+                "DELETE FROM platform.checkpoint_writes WHERE thread_id = ANY(%s)", [list(thread_ids)]
+            )
 
     async def copy_thread(self, source: str, target: str) -> None:
         """Copies all of a thread."""
@@ -114,7 +116,7 @@ class CheckpointHistory:
         for thread_id in thread_ids:
             async with self._pool.connection() as connection, connection.transaction():
                 cursor = await connection.execute(
-                    "SELECT DISTINCT checkpoint_ns FROM checkpoints WHERE thread_id = %s", [thread_id]
+                    "SELECT DISTINCT checkpoint_ns FROM platform.checkpoints WHERE thread_id = %s", [thread_id]
                 )
                 for (namespace,) in await cursor.fetchall():
                     rows = await self._rows(connection, thread_id, namespace)

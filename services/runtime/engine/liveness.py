@@ -1,24 +1,33 @@
-"""The liveness lock: Postgres frees it with the connection, so a replica that dies is noticed at once."""
+"""The liveness lock: Postgres frees it with the connection, so a replica that dies is noticed at once.
+
+On that connection, which is past any pooler, the replica also listens for news of runs that its callers watch.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, sql
 
-from services.runtime.engine.background import attempt
+from services.kit.silence import NOTICE_LOSS
+from services.runtime.engine.background import attempt, stop
 from services.runtime.engine.clock import ClockWatch
-from services.runtime.engine.database import APPLICATION_NAME, NOTICE_LOSS
+from services.runtime.engine.database import APPLICATION_NAME
 
 CHECK_INTERVAL_S = 1.0
+# Postgres cuts names of channels after 63 characters; the end of an owner's name is what tells it from others.
+CHANNEL_PREFIX, CHANNEL_SUFFIX_LENGTH = "signalbox:", 48
 
 
 class LivenessLock:
     """Holds a session-level advisory lock on the replica's name, on a connection that also tells the time."""
+
+    # Called with the id of a run that has news, and with None when some may have been missed.
+    on_news: Callable[[str | None], None] = staticmethod(lambda _run_id: None)
 
     def __init__(self, dsn: str, owner: str, clock: ClockWatch | None = None) -> None:
         self._dsn = dsn
@@ -34,8 +43,7 @@ class LivenessLock:
         try:
             yield
         finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
+            await stop(keeping)
             if self._connection is not None:
                 await self._connection.close()
 
@@ -44,12 +52,22 @@ class LivenessLock:
             self._dsn, autocommit=True, application_name=f"{APPLICATION_NAME}-liveness", **NOTICE_LOSS
         )
         await self._connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [self._owner])
+        channel = sql.Identifier(CHANNEL_PREFIX + self._owner[-CHANNEL_SUFFIX_LENGTH:])
+        await self._connection.execute(sql.SQL("LISTEN {}").format(channel))
+        self.on_news(None)
         await self._clock.compare(self._connection)
 
     async def _keep(self) -> None:
         while True:
-            await asyncio.sleep(CHECK_INTERVAL_S)
+            if self._connection is None or self._connection.closed:
+                await asyncio.sleep(CHECK_INTERVAL_S)
+            else:
+                await attempt("listen", self._listen(self._connection))
             await attempt("liveness", self._check())
+
+    async def _listen(self, connection: AsyncConnection[Any]) -> None:
+        async for told in connection.notifies(timeout=CHECK_INTERVAL_S):
+            self.on_news(told.payload)
 
     async def _check(self) -> None:
         try:

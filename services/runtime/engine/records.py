@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from services.kit.identity import Caller
+from services.runtime.routing.recorder import CallRecord
 from services.runtime.routing.state import Budget, Spend
+from services.runtime.run_key import RunKey
+
+# Beside the parts of a stored budget: where those come from that are not the agent's own.
+ORIGINS = "origins"
 
 
 class RunState(StrEnum):
@@ -42,12 +47,43 @@ class ActiveRunPolicy(StrEnum):
 
 @dataclass(frozen=True)
 class InputRequest:
-    """A question that a run asks a person."""
+    """A question that a run asks a person.
+
+    With `any_text`, any text will do besides the options. `expires_to_graph` says that the graph decides what it means
+    when nobody answers in time; `expired`, that nobody has. Who may answer, and what it is about, is as in
+    `routing/asking.py`. `screened` says that what is answered in words of somebody's own is screened first.
+    """
 
     input_request_id: str
     question: str
     options: tuple[str, ...]
     expires_at: datetime
+    any_text: bool = False
+    expires_to_graph: bool = False
+    expired: bool = False
+    for_caller: bool = True
+    roles: tuple[str, ...] = ()
+    escalated_from: str = ""
+    plan_hash: str = ""
+    detail: Mapping[str, Any] | None = None
+    screened: bool = False
+
+    def to_data(self) -> dict[str, Any]:
+        """Returns it as JSON."""
+        return {
+            "input_request_id": self.input_request_id,
+            "question": self.question,
+            "options": list(self.options),
+            "expires_at": self.expires_at.astimezone(UTC).isoformat(),
+            "any_text": self.any_text,
+            "expires_to_graph": self.expires_to_graph,
+            "for_caller": self.for_caller,
+            "roles": list(self.roles),
+            "escalated_from": self.escalated_from,
+            "plan_hash": self.plan_hash,
+            "detail": self.detail,
+            "screened": self.screened,
+        }
 
 
 @dataclass(frozen=True)
@@ -60,10 +96,22 @@ class NewRun:
     input: bytes
     budget: Budget
     correlation_id: str
+    budget_origins: Mapping[str, str] = field(default_factory=dict)
     thread_id: str | None = None
     request_id: str | None = None
     active_run_policy: ActiveRunPolicy = ActiveRunPolicy.REFUSE
     traceparent: str = ""
+    key: RunKey | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    recorded: bool = False
+
+
+class ThreadTurn(NamedTuple):
+    """An earlier run of a thread: its input and output as serialized protos, and the trace that it is in."""
+
+    input: bytes
+    output: bytes
+    traceparent: str
 
 
 @dataclass(frozen=True)
@@ -84,11 +132,19 @@ class RunRecord:
     input_request: InputRequest | None
     answer: str | None
     budget: Budget
+    budget_origins: Mapping[str, str]
     spend: Spend
     epoch: int
+    claim_id: str | None
     idle_claims: int
+    not_before: datetime | None
+    waiting_for: str
+    attempts: list[CallRecord]
     event_count: int
     traceparent: str
+    policy_id: str | None
+    labels: Mapping[str, str]
+    recorded: bool
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
@@ -96,15 +152,19 @@ class RunRecord:
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
         """Reads a row."""
-        asked = row["input_request"]
+        request = row["input_request"]
         same = ("agent", "graph_version", "thread_id", "correlation_id", "output", "stop_reason", "error", "answer")
-        also = ("budget", "epoch", "idle_claims", "event_count", "traceparent", "input")
-        times = ("created_at", "started_at", "ended_at")
+        also = ("epoch", "idle_claims", "waiting_for", "attempts", "event_count", "traceparent", "input")
+        kept = ("policy_id", "labels", "recorded")
+        times = ("not_before", "created_at", "started_at", "ended_at")
         return cls(
             run_id=str(row["run_id"]),
-            caller=Caller(row["subject"], frozenset(row["roles"])),
+            claim_id=str(row["claim_id"]) if row["claim_id"] else None,
+            caller=Caller(row["subject"], frozenset(row["roles"]), row["claims"]),
             state=RunState(row["state"]),
-            input_request=_input_request(asked) if asked else None,
+            input_request=_input_request(request) if request else None,
+            budget=Budget(**{name: value for name, value in row["budget"].items() if name != ORIGINS}),  # type: ignore[typeddict-item]
+            budget_origins=row["budget"].get(ORIGINS, {}),
             spend=Spend(
                 model_calls=row["model_calls"],
                 tool_calls=row["tool_calls"],
@@ -112,16 +172,18 @@ class RunRecord:
                 output_tokens=row["output_tokens"],
                 wall_time_s=row["wall_time_s"],
             ),
-            **{name: row[name] for name in (*same, *also, *times)},
+            **{name: row[name] for name in (*same, *also, *kept, *times)},
         )
 
 
-def _input_request(asked: Mapping[str, Any]) -> InputRequest:
+def _input_request(data: Mapping[str, Any]) -> InputRequest:
     return InputRequest(
-        asked["input_request_id"],
-        asked["question"],
-        tuple(asked["options"]),
-        datetime.fromisoformat(asked["expires_at"]),
+        data["input_request_id"],
+        data["question"],
+        tuple(data["options"]),
+        datetime.fromisoformat(data["expires_at"]),
+        # Questions of an earlier release say nothing of these.
+        *(data.get(name, False) for name in ("any_text", "expires_to_graph", "expired")),
     )
 
 
@@ -135,9 +197,28 @@ class Ending:
     error: str = ""
 
 
+class Due(NamedTuple):
+    """What there are any of: pending runs, among them suspect ones, running runs, and questions that are overdue."""
+
+    pending: bool
+    suspects: bool
+    running: bool
+    overdue: bool
+
+
 @dataclass(frozen=True)
 class Orphans:
     """Runs without a live owner: how many there were, and which of them have none now: they go on, or are cancelled."""
 
     found: int
-    freed: list[str]
+    freed: list[RunRecord]
+
+
+@dataclass(frozen=True)
+class OwnedRun:
+    """A run that the database says a replica holds, and by which claim."""
+
+    run_id: str
+    epoch: int
+    claim_id: str | None
+    cancel_requested: bool

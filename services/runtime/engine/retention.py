@@ -1,4 +1,5 @@
-"""Retention: ended runs lose first their older checkpoints, then the last one, then their events, at last themselves.
+"""Retention: ended runs lose first their older checkpoints, then the last one, then their events and
+questions, at last themselves.
 
 Decisions go by their own age, and never before the checkpoints. Everything is removed in small batches of one
 transaction each, past rows that others hold, by one replica at a time.
@@ -14,23 +15,37 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
+from pydantic import ConfigDict
 
 from services.kit.logs import get_logger
-from services.runtime.engine.background import attempt
+from services.runtime.engine.background import attempt, stop
+from services.runtime.engine.database import unhurried
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.identifiers import uuid7_floor
+from services.runtime.engine.partitions import drop_partitions, make_partitions, week_of
 from services.runtime.engine.queries import query
-from services.runtime.metrics import BYTES_REMOVED, BYTES_STORED, ROWS_REMOVED, ROWS_STORED
+from services.runtime.errors import DatabaseAway
+from services.runtime.metrics import (
+    BYTES_REMOVED,
+    BYTES_STORED,
+    HISTORY_UNREADABLE,
+    PRUNE_LAG,
+    ROWS_REMOVED,
+    ROWS_STORED,
+)
 
 log = get_logger()
 DEFAULT = "default"
 # Between batches live runs have the database to themselves.
 PAUSE_S = 0.05
+# A batch that hangs is given up; so is a round, which the next one goes on with.
+BATCH_LIMIT_S = 900.0
+ROUND_LIMIT_S = 6 * 3600.0
 # A decision is small next to a run with its checkpoints.
 DECISIONS_PER_RUN = 20
 _LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended('signalbox retention', 2))"
@@ -43,6 +58,7 @@ class Kind(StrEnum):
     HISTORY = "history"
     CHECKPOINTS = "checkpoints"
     EVENTS = "events"
+    QUESTIONS = "questions"
     RUNS = "runs"
     DECISIONS = "decisions"
 
@@ -59,6 +75,9 @@ class Stage(IntEnum):
 @dataclass(frozen=True)
 class RetentionPolicy:
     """How long an agent's ended runs keep what they have, counted from their end. 0 is for ever."""
+
+    # What is misspelt in a setting is refused, and not passed over.
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     history_minutes: float = 10
     checkpoint_days: float = 30
@@ -86,9 +105,12 @@ class RetentionPolicy:
         }[stage]
 
     def oldest_kept(self) -> str | None:
-        """Returns the least run id whose decisions are kept, by the time in it; None when all are."""
+        """Returns the least run id whose decisions are kept, by the time in it; None when all are.
+
+        It is the first of a week: they go with the partition that they lie in, up to a week late.
+        """
         age_s = _seconds(days=self.decision_days)
-        return None if math.isinf(age_s) else uuid7_floor(datetime.now(UTC) - timedelta(seconds=age_s))
+        return None if math.isinf(age_s) else uuid7_floor(week_of(datetime.now(UTC) - timedelta(seconds=age_s)))
 
 
 def _seconds(*, days: float = 0, minutes: float = 0) -> float:
@@ -132,6 +154,7 @@ class Pruner:
         }
         self._named = [agent for agent in self._policies if agent is not None]
         self._batch = batch
+        self._lag_s = 0.0
 
     async def due(self) -> list[Removal]:
         """Returns what would be removed now."""
@@ -144,20 +167,24 @@ class Pruner:
             }
             for agent, policy in self._policies.items()
         ]
-        async with self._pool.connection() as connection:
+        async with unhurried(self._pool) as connection:
             cursor = await connection.execute(query("prunable"), {"policies": orjson.dumps(policies).decode()})
             rows = await cursor.fetchall()
         return [Removal(Kind(kind), agent, count, int(size)) for kind, agent, count, size in rows]
 
     async def prune(self, *, wait: bool = False) -> Batch | None:
         """Removes one batch. Returns None while another replica prunes, unless asked to wait for it."""
-        async with self._pool.connection() as connection, connection.transaction():
+        async with unhurried(self._pool) as connection:
             cursor = await connection.execute(_WAIT_FOR_LOCK if wait else _LOCK)
             locked = await cursor.fetchone()
             if not locked or not locked[0]:
                 return None
+            self._lag_s = 0.0
             found, more = Counter[tuple[Kind, str]](), False
             sizes = Counter[tuple[Kind, str]]()
+            for run_agent, row_count, size_bytes in await self._drop_partitions(connection):
+                found[Kind.DECISIONS, run_agent] += row_count
+                sizes[Kind.DECISIONS, run_agent] += size_bytes
             for agent, policy in self._policies.items():
                 for stage in Stage:
                     runs = await self._due_runs(connection, agent, policy, stage)
@@ -170,8 +197,21 @@ class Pruner:
                     more |= removal.row_count >= self._batch * DECISIONS_PER_RUN
                     found[removal.kind, removal.agent] += removal.row_count
                     sizes[removal.kind, removal.agent] += removal.size_bytes
+        PRUNE_LAG.set(self._lag_s)
         removals = [Removal(kind, agent, found[kind, agent], sizes[kind, agent]) for kind, agent in sorted(found)]
         return Batch(_counted(removal for removal in removals if removal.row_count), more)
+
+    async def make_partitions(self) -> None:
+        """Makes the partitions of the weeks ahead, unless another replica is at it."""
+        async with unhurried(self._pool) as connection:
+            cursor = await connection.execute(_LOCK)
+            locked = await cursor.fetchone()
+            if locked and locked[0]:
+                await make_partitions(connection)
+
+    async def _drop_partitions(self, connection: AsyncConnection[Any]) -> list[tuple[str, int, int]]:
+        kept = [policy.oldest_kept() for policy in self._policies.values()]
+        return await drop_partitions(connection, min(filter(None, kept)) if all(kept) else None)
 
     async def measure(self) -> None:
         """Sets the metrics of what is stored; rows as Postgres estimates them."""
@@ -197,8 +237,9 @@ class Pruner:
         }
         cursor = await connection.execute(query("runs_to_prune"), parameters)
         runs: dict[str, list[str]] = defaultdict(list)
-        for run_id, run_agent in await cursor.fetchall():
+        for run_id, run_agent, ended_s in await cursor.fetchall():
             runs[run_agent].append(run_id)
+            self._lag_s = max(self._lag_s, ended_s - age_s)
         return runs
 
     async def _remove(
@@ -216,6 +257,7 @@ class Pruner:
             removals.append(await remove(Kind.CHECKPOINTS))
         if stage >= Stage.EVENTS:
             removals.append(await remove(Kind.EVENTS, last=stage is Stage.RUNS))
+            removals.append(await remove(Kind.QUESTIONS))
         if stage is Stage.RUNS:
             cursor = await connection.execute(query("lock_threads_of_runs"), {"run_ids": run_ids})
             threads = await cursor.fetchall()
@@ -223,12 +265,24 @@ class Pruner:
             subjects, thread_ids = [subject for subject, _ in threads], [thread_id for _, thread_id in threads]
             await connection.execute(query("prune_threads"), {"subjects": subjects, "thread_ids": thread_ids})
         else:
-            await connection.execute("UPDATE runs SET pruned = %s WHERE run_id = ANY (%s::uuid[])", [stage, run_ids])
+            await connection.execute(
+                "UPDATE platform.runs SET pruned = %s WHERE run_id = ANY (%s::uuid[])", [stage, run_ids]
+            )
         return removals
 
     async def _remove_history(self, connection: AsyncConnection[Any], agent: str, run_ids: list[str]) -> Removal:
         before = await self._size(connection, run_ids)
-        await self._history.prune(run_ids, "keep_latest")
+        for run_id in run_ids:
+            try:
+                await self._history.prune([run_id], "keep_latest")
+            except DatabaseAway:
+                raise
+            except Exception as error:  # whatever makes what is stored unreadable, the others are pruned
+                # Later stages remove it without reading it; until then somebody may want to know why.
+                HISTORY_UNREADABLE.labels(agent).inc()
+                log.exception(
+                    "a run's checkpoints can't be read; they stay as they are", run_id=run_id, error=str(error)
+                )
         after = await self._size(connection, run_ids)
         return Removal(Kind.HISTORY, agent, before[0] - after[0], before[1] - after[1])
 
@@ -255,27 +309,33 @@ async def pruning(pruner: Pruner, *, interval_s: float) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await stop(task)
 
 
 async def _prune_now_and_then(pruner: Pruner, interval_s: float) -> None:
     while True:
+        await attempt("make_partitions", pruner.make_partitions(), limit_s=BATCH_LIMIT_S)
         await asyncio.sleep(interval_s)
-        await attempt("prune", _prune_all(pruner))
+        await attempt("prune", _prune_all(pruner), limit_s=ROUND_LIMIT_S)
 
 
 async def _prune_all(pruner: Pruner) -> None:
-    batch = await pruner.prune()
+    batch = await _one_batch(pruner)
     if batch is None:
         # Another replica does it, and says how much is stored.
         ROWS_STORED.clear()
         BYTES_STORED.clear()
+        PRUNE_LAG.set(0)
         return
     while batch and batch.more:
         await asyncio.sleep(PAUSE_S)
-        batch = await pruner.prune()
+        batch = await _one_batch(pruner)
     await pruner.measure()
+
+
+async def _one_batch(pruner: Pruner) -> Batch | None:
+    async with asyncio.timeout(BATCH_LIMIT_S):
+        return await pruner.prune()
 
 
 def _counted(removals: Iterable[Removal]) -> list[Removal]:

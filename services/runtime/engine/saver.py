@@ -10,13 +10,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import orjson
-import ormsgpack
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
-    WRITES_IDX_MAP,
     BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
@@ -28,34 +26,45 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from services.kit.logs import get_logger
 from services.runtime.engine.changes import Stored, pack_changes, pack_writes
+from services.runtime.engine.checkpoint_rows import (
+    INPUT_COLUMNS,
+    NO_WRITES,
+    WriteRow,
+    pack_body,
+    size,
+    split,
+    write_columns,
+)
 from services.runtime.engine.claim import Claim, StepWritten, step_rows
 from services.runtime.engine.history import CheckpointHistory
-from services.runtime.engine.queries import query
+from services.runtime.engine.queries import RUN_COLUMNS, query
+from services.runtime.engine.records import Ending, RunRecord
 from services.runtime.errors import ClaimLost, DatabaseAway
+from services.runtime.metrics import CHECKPOINT_BYTES
+from services.runtime.recording import Recording
+from services.runtime.routing.recorder import LeadingDecision, StepRecord, last_decision
 
 log = get_logger()
 # A task's writes wait this long for their step's checkpoint, to share its transaction. A task whose siblings are slow
-# is written ahead of them.
-WRITES_WAIT_S = 0.02
+# is written ahead of them. Longer than a busy event loop takes to come round: a step of one task needs no second one.
+WRITES_WAIT_S = 0.5
 STEPS = "steps"
 SPEND = "spend"
+LED_BY = "led_by"
 _NOT_STORED = (STEPS,)
 
 
-class WriteRow(NamedTuple):
-    """A task's writes, or one special write of it."""
+class HeldStep(NamedTuple):
+    """A step of a claimed run that is not written yet: its records, and what its statement takes."""
 
-    task_id: str
-    idx: int
-    task_path: str
-    writes: bytes
-
-
-NO_WRITES: Mapping[str, None] = dict.fromkeys(WriteRow._fields)
+    claim: Claim
+    steps: list[StepRecord]
+    parameters: dict[str, Any]
 
 
 class RunSaver(AsyncPostgresSaver):
@@ -66,16 +75,28 @@ class RunSaver(AsyncPostgresSaver):
     """
 
     def __init__(
-        self, pool: AsyncConnectionPool[Any], serde: SerializerProtocol, *, claim: Claim | None = None
+        self,
+        pool: AsyncConnectionPool[Any],
+        serde: SerializerProtocol,
+        *,
+        claim: Claim | None = None,
+        recording: Recording | None = None,
     ) -> None:
         super().__init__(pool, serde=serde)
         self._pool = pool
         self._claim = claim
+        self._recording = recording
         self._stored: dict[tuple[str, str], dict[str, Stored]] = {}
         self._waiting: dict[tuple[str, str, str], list[WriteRow]] = {}
+        # The checkpoint of a claimed run's input, which goes with the one that its first node starts from.
+        self._input: dict[str, Any] | None = None
+        # The step after which nothing is left to run, which goes with the run's end.
+        self._last_step: HeldStep | None = None
         self._flushes: set[asyncio.Task[None]] = set()
         self._history = CheckpointHistory(pool, self.serde)
         self._first = claim is not None and claim.fresh
+        # Of the root graph: those inside a node have no steps of their own, and say what led to it.
+        self._led_by: dict[str, LeadingDecision] = {}
 
     async def setup(self) -> None:
         """Makes nothing: tables are made by migrations, in a step of their own. Raises RuntimeError."""
@@ -106,17 +127,24 @@ class RunSaver(AsyncPostgresSaver):
         values = checkpoint["channel_values"]
         stored = self._stored.get((thread_id, namespace), {})
         kept = {channel: value for channel, value in values.items() if channel not in _NOT_STORED}
+        if values.get(STEPS):
+            self._led_by = _led_by(values[STEPS])
+        whole_metadata = {**get_serializable_checkpoint_metadata(config, metadata), **self._led_by}
         row = {
             "thread_id": thread_id,
             "checkpoint_ns": namespace,
             "checkpoint_id": checkpoint["id"],
             "parent_checkpoint_id": parent_id,
-            "body": _pack_body(checkpoint),
+            "body": pack_body(checkpoint),
             "changes": pack_changes(self.serde, kept, new_versions, stored),
-            "metadata": orjson.dumps(get_serializable_checkpoint_metadata(config, metadata)).decode(),
+            "metadata": orjson.dumps(whole_metadata).decode(),
         }
         waiting = self._waiting.pop((thread_id, namespace, parent_id or ""), [])
-        await self._write(row, waiting, values if STEPS in new_versions else {})
+        if self._claim and (parent_id, namespace, metadata.get("source")) == (None, "", "input"):
+            # No node runs before the next checkpoint is there; without either, the run begins from its input again.
+            self._input = row
+        else:
+            await self._write(row, waiting, values if STEPS in new_versions else {})
         changed = {c: Stored(version, kept[c]) for c, version in new_versions.items() if c in kept}
         self._stored[thread_id, namespace] = {**stored, **changed}
         return _config(thread_id, namespace, checkpoint["id"])
@@ -131,32 +159,74 @@ class RunSaver(AsyncPostgresSaver):
         if waiting[1:]:
             # A superstep of several tasks; that of one, by far the most common, is one statement.
             await self._write_ahead(row["thread_id"], row["checkpoint_ns"], row["parent_checkpoint_id"], waiting[1:])
+        fenced = {
+            **row,
+            **(waiting[0]._asdict() if waiting else NO_WRITES),
+            "run_id": self._claim.run_id,
+            "epoch": self._claim.epoch,
+            "claim_id": self._claim.claim_id,
+        }
+        if self._input:
+            first, self._input = self._input, None
+            given = {column: first[name] for name, column in INPUT_COLUMNS.items()}
+            [cancel_requested] = await self._commit("put_beginning", {**fenced, **given})
+            CHECKPOINT_BYTES.inc(size(first))
+        else:
+            cancel_requested = await self._write_step(self._claim, fenced, values)
+        CHECKPOINT_BYTES.inc(size(row) + sum(len(writes.writes) for writes in waiting[:1]))
+        if cancel_requested:
+            self._claim.on_cancel_requested()
+
+    async def _write_step(self, claim: Claim, fenced: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
         steps = values.get(STEPS) or []
         rows = step_rows(steps)
         spend = values.get(SPEND) or dict.fromkeys(
             ("model_calls", "tool_calls", "input_tokens", "output_tokens", "wall_time_s")
         )
         parameters = {
-            **row,
+            **fenced,
             **spend,
-            **(waiting[0]._asdict() if waiting else NO_WRITES),
-            "run_id": self._claim.run_id,
-            "epoch": self._claim.epoch,
             "event_count": len(rows.events),
             "decision_count": len(rows.decisions),
             "decisions": orjson.dumps(rows.decisions, default=str).decode(),
             "events": orjson.dumps(rows.events, default=str).decode(),
         }
-        async with self._pool.connection() as connection:
-            cursor = await connection.execute(query("put_step"), parameters)
-            written = await cursor.fetchone()
-        if written is None:
-            raise ClaimLost(f"run {self._claim.run_id} is no longer claimed at epoch {self._claim.epoch}")
-        event_base, decision_base, cancel_requested, written_at = written
+        if steps and not fenced["checkpoint_ns"] and all(step.get("concludes") for step in steps):
+            self._last_step = HeldStep(claim, steps, parameters)
+            return False
+        event_base, decision_base, cancel_requested, written_at = await self._commit("put_step", parameters)
         if steps:
-            self._claim.on_step(StepWritten(steps, event_base, decision_base, written_at, row["checkpoint_id"]))
-        if cancel_requested:
-            self._claim.on_cancel_requested()
+            claim.on_step(StepWritten(steps, event_base, decision_base, written_at, fenced["checkpoint_id"]))
+        return bool(cancel_requested)
+
+    async def end(self, ending: Ending) -> RunRecord | None:
+        """Ends the run in one statement with its last step, if that is still to be written. Raises ClaimLost."""
+        if self._last_step is None:
+            return None
+        claim, steps, parameters = self._last_step
+        event_base, decision_base, written_at, *columns = await self._commit(
+            "end_with_step", {**parameters, **vars(ending)}
+        )
+        claim.on_step(StepWritten(steps, event_base, decision_base, written_at, parameters["checkpoint_id"]))
+        return RunRecord.of(dict(zip(RUN_COLUMNS, columns, strict=True)))
+
+    async def _commit(self, name: str, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Writes for the claimed run, together with what its nodes have heard. Raises ClaimLost."""
+        heard = self._recording.take() if self._recording else []
+        async with self._pool.connection() as connection:
+            if not heard:
+                return await self._put(connection, name, parameters)
+            async with connection.transaction():
+                written = await self._put(connection, name, parameters)
+                await connection.execute(query("put_answers"), {"run_id": parameters["run_id"], "answers": heard})
+                return written
+
+    async def _put(self, connection: AsyncConnection[Any], name: str, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
+        cursor = await connection.execute(query(name), parameters)
+        written: tuple[Any, ...] | None = await cursor.fetchone()
+        if written is None:
+            raise ClaimLost(f"run {parameters['run_id']} is no longer claimed at epoch {parameters['epoch']}")
+        return written
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -164,7 +234,7 @@ class RunSaver(AsyncPostgresSaver):
         """Saves a task's writes: with the step's checkpoint when that comes at once, else ahead of it."""
         thread_id, namespace = _place(config)
         checkpoint_id = config["configurable"]["checkpoint_id"]
-        rows = [WriteRow(task_id, idx, task_path, pack_writes(self.serde, part)) for idx, part in _split(writes)]
+        rows = [WriteRow(task_id, idx, task_path, pack_writes(self.serde, part)) for idx, part in split(writes)]
         if self._claim is None or any(row.idx < 0 for row in rows):
             await self._write_ahead(thread_id, namespace, checkpoint_id, rows)
             return
@@ -192,13 +262,15 @@ class RunSaver(AsyncPostgresSaver):
             "checkpoint_id": checkpoint_id,
             "run_id": self._claim.run_id if self._claim else None,
             "epoch": self._claim.epoch if self._claim else None,
-            **_write_columns(rows),
+            "claim_id": self._claim.claim_id if self._claim else None,
+            **write_columns(rows),
         }
         async with self._pool.connection() as connection:
             cursor = await connection.execute(query("put_writes"), parameters)
             written = await cursor.fetchone()
         if not written or not written[0]:
             raise ClaimLost(f"thread {thread_id} is no longer claimed")
+        CHECKPOINT_BYTES.inc(sum(len(row.writes) for row in rows))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Returns the checkpoint that config names, or the latest of its thread."""
@@ -210,6 +282,9 @@ class RunSaver(AsyncPostgresSaver):
         found = await self._history.load(thread_id, namespace, get_checkpoint_id(config))
         if found is None:
             return None
+        if namespace == "":
+            kept = led_by_of(found.metadata)
+            self._led_by = {LED_BY: kept[0]} if kept else {}
         versions = found.checkpoint["channel_versions"]
         values = found.checkpoint["channel_values"]
         self._stored[thread_id, namespace] = {c: Stored(versions[c], value) for c, value in values.items()}
@@ -244,6 +319,24 @@ class RunSaver(AsyncPostgresSaver):
         await self._history.prune(thread_ids, strategy)
 
 
+def _led_by(steps: Sequence[StepRecord]) -> dict[str, LeadingDecision]:
+    """Returns what the next node is told of the decision that led to it, for whoever goes on from the checkpoint."""
+    made = last_decision(steps)
+    if made is None:
+        return {}
+    return {
+        LED_BY: LeadingDecision(
+            decision_id=made["decision_id"], rule=made["rule"], trace_id=made["trace_id"], span_id=made["span_id"]
+        )
+    }
+
+
+def led_by_of(metadata: Mapping[str, Any] | None) -> list[LeadingDecision]:
+    """Returns the decision that led to the node that goes on from a checkpoint; none where its release kept none."""
+    kept = (metadata or {}).get(LED_BY)
+    return [cast(LeadingDecision, kept)] if kept else []
+
+
 def _place(config: RunnableConfig) -> tuple[str, str]:
     configurable = config["configurable"]
     return str(configurable["thread_id"]), configurable.get("checkpoint_ns", "")
@@ -251,23 +344,3 @@ def _place(config: RunnableConfig) -> tuple[str, str]:
 
 def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}}
-
-
-def _pack_body(checkpoint: Checkpoint) -> bytes:
-    return ormsgpack.packb({key: value for key, value in checkpoint.items() if key != "channel_values"})
-
-
-def _split(writes: Sequence[tuple[str, Any]]) -> list[tuple[int, list[tuple[str, Any]]]]:
-    """Splits writes by row: the special ones each have a row of their own, the others share row 0."""
-    special = [(WRITES_IDX_MAP[channel], [(channel, value)]) for channel, value in writes if channel in WRITES_IDX_MAP]
-    plain = [(channel, value) for channel, value in writes if channel not in WRITES_IDX_MAP]
-    return [*special, *([(0, plain)] if plain else [])]
-
-
-def _write_columns(rows: list[WriteRow]) -> dict[str, list[Any]]:
-    return {
-        "task_ids": [row.task_id for row in rows],
-        "idxs": [row.idx for row in rows],
-        "task_paths": [row.task_path for row in rows],
-        "writes": [row.writes for row in rows],
-    }

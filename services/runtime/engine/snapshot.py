@@ -105,5 +105,5 @@ def readable(value: Any, depth: int = 0) -> Any:
 
 
 def _message(message: BaseMessage) -> dict[str, Any]:
-    asked = [{"tool": call["name"], "arguments": call["args"]} for call in getattr(message, "tool_calls", ())]
-    return {"role": message.type, "content": message.text, **({"tool_calls": asked} if asked else {})}
+    calls = [{"tool": call["name"], "arguments": call["args"]} for call in getattr(message, "tool_calls", ())]
+    return {"role": message.type, "content": message.text, **({"tool_calls": calls} if calls else {})}

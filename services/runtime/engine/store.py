@@ -1,60 +1,79 @@
-"""Runs in the database. Every write for a claimed run names its epoch; what it does is in `sql/`."""
+"""Runs in the database, as callers and executions change them; what each statement does is in `sql/`.
+
+Every write for a claimed run names its epoch and its claim. What replicas do for all runs is in `upkeep.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import orjson
+from opentelemetry import context, propagate, trace
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
-from psycopg_pool import AsyncConnectionPool
 
 from services.kit.identity import Caller
 from services.kit.logs import get_logger
-from services.kit.names import ROLE_OPERATOR
+from services.kit.metrics import exemplar
+from services.kit.names import ROLE_OPERATOR, RUN_ID
+from services.runtime.engine.database import Pools
 from services.runtime.engine.identifiers import uuid7
+from services.runtime.engine.keys import keep_key, lock_key, run_of_key
+from services.runtime.engine.pins import Pins
 from services.runtime.engine.queries import query
 from services.runtime.engine.quota import CallerQuota
-from services.runtime.engine.records import ActiveRunPolicy, Ending, InputRequest, NewRun, Orphans, RunRecord, RunState
+from services.runtime.engine.records import (
+    ORIGINS,
+    ActiveRunPolicy,
+    Ending,
+    InputRequest,
+    NewRun,
+    OwnedRun,
+    RunRecord,
+    RunState,
+    ThreadTurn,
+)
 from services.runtime.errors import (
     ClaimLost,
-    InvalidAnswer,
     RequestIdReused,
     RunEnded,
     RunNotFound,
-    StaleAnswer,
     ThreadBusy,
 )
-from services.runtime.metrics import RUN_DURATION, RUNS_ENDED
+from services.runtime.metrics import RUN_DURATION, RUNS_ENDED, show_budget_used
+from services.runtime.routing.waiting import Wait
+from services.runtime.run_key import RunKey
 
 log = get_logger()
 Parameters = Mapping[str, Any]
-# How long the answer to a claim may take before the run counts as one that its owner does not know of.
-STRAY_AFTER_S = 2.0
 
 
 class RunStore:
     """The table `runs` and the moves between its states."""
 
     def __init__(
-        self, pool: AsyncConnectionPool[Any], *, owner: str, lease_s: float, quota: CallerQuota | None = None
+        self, pools: Pools, pins: Pins, *, owner: str, lease_s: float, quota: CallerQuota | None = None
     ) -> None:
-        self._pool = pool
+        self._pools = pools
+        self._pins = pins
         self._owner = owner
         self._lease_s = lease_s
         self._quota = quota or CallerQuota()
 
-    async def create(self, new: NewRun, *, claim: bool) -> tuple[RunRecord, bool]:
+    async def create(self, new: NewRun, *, claim: bool, claim_id: str | None = None) -> tuple[RunRecord, bool]:
         """Creates a run, claimed by this replica if asked and possible; returns it, and whether it is new.
 
-        Raises ThreadBusy when the thread has an active run and the policy is to refuse, RequestIdReused,
+        Raises ThreadBusy when the thread has an active run and the policy is to refuse, RequestIdReused, RunKeyReused,
         TooManyRunsAtOnce, TooManyRunsStarted.
         """
-        parameters = self._parameters_of(new, claim=claim)
-        async with self._pool.connection() as connection:
+        parameters = self._parameters_of(new, claim_id=(claim_id or str(uuid4())) if claim else None)
+        async with self._pools.calls.connection() as connection:
+            if new.key is not None:
+                async with connection.transaction():
+                    return await self._create_by_key(connection, new, new.key, parameters)
             if new.thread_id is None:
                 created = await self._insert(connection, parameters)
             else:
@@ -64,23 +83,31 @@ class RunStore:
                 return created, True
             return await self._found(connection, new), False
 
-    def _parameters_of(self, new: NewRun, *, claim: bool) -> dict[str, Any]:
+    def _parameters_of(self, new: NewRun, *, claim_id: str | None) -> dict[str, Any]:
+        origins = dict(new.budget_origins)
         return {
             "run_id": uuid7(),
             "agent": new.agent,
             "graph_version": new.graph_version,
             "subject": new.caller.subject,
             "roles": sorted(new.caller.roles),
+            "claims": orjson.dumps(dict(new.caller.claims)).decode(),
             "thread_id": new.thread_id,
             "request_id": new.request_id,
             "correlation_id": new.correlation_id,
             "input": new.input,
-            "budget": orjson.dumps(new.budget).decode(),
+            "budget": orjson.dumps({**new.budget, **({ORIGINS: origins} if origins else {})}).decode(),
+            "labels": orjson.dumps(dict(new.labels)).decode(),
+            "recorded": new.recorded,
             "traceparent": new.traceparent,
-            "owner": self._owner if claim else None,
+            "owner": self._owner if claim_id else None,
+            "claim_id": claim_id,
             "lease_s": self._lease_s,
+            "pins": self._pins.of_agent(new.agent),
             "most_at_once": self._quota.runs_at_once,
             "most_per_minute": self._quota.runs_per_minute,
+            "most_tokens": self._quota.tokens_per_day,
+            "most_waiting": self._quota.runs_waiting,
         }
 
     async def _insert(self, connection: AsyncConnection[Any], parameters: Parameters) -> RunRecord | None:
@@ -90,15 +117,36 @@ class RunStore:
         row = await cursor.fetchone()
         if row is None or row["quota"] is None:
             return RunRecord.of(row) if row else None
-        if parameters["request_id"] and await _one(connection, "find_request", parameters):
+        if parameters["request_id"] and await one(connection, "find_request", parameters):
             return None
         raise self._quota.refusal(row["quota"], row["retry_after_s"])
+
+    async def _create_by_key(
+        self, connection: AsyncConnection[Any], new: NewRun, key: RunKey, parameters: dict[str, Any]
+    ) -> tuple[RunRecord, bool]:
+        if new.request_id and await one(connection, "find_request", parameters):
+            return await self._found(connection, new), False
+        # A repeat, which is what most are, holds nobody up and writes nothing.
+        if found := await run_of_key(connection, new, key):
+            return found, False
+        await lock_key(connection, new, key)
+        if found := await run_of_key(connection, new, key):
+            return found, False
+        if new.thread_id is None:
+            created = await self._insert(connection, parameters)
+        else:
+            created = await self._create_in_thread(connection, new, parameters)
+        if created is None:
+            # The same request, for another key, was faster.
+            return await self._found(connection, new), False
+        await keep_key(connection, new, key, created.run_id)
+        return created, True
 
     async def _create_in_thread(
         self, connection: AsyncConnection[Any], new: NewRun, parameters: dict[str, Any]
     ) -> RunRecord | None:
         await connection.execute(query("lock_thread"), parameters)
-        if new.request_id and await _one(connection, "find_request", parameters):
+        if new.request_id and await one(connection, "find_request", parameters):
             return None
         cursor = await connection.execute(query("active_runs_of_thread"), parameters)
         active = [str(run_id) for run_id, _ in await cursor.fetchall()]
@@ -109,10 +157,10 @@ class RunStore:
             )
         cancelled: list[RunRecord | None] = []
         if new.active_run_policy is ActiveRunPolicy.CANCEL_ACTIVE:
-            cancelled = [await _one(connection, "cancel_run", {"run_id": run_id}) for run_id in active]
+            cancelled = [await one(connection, "cancel_run", {"run_id": run_id}) for run_id in active]
         created = await self._insert(connection, {**parameters, "owner": None if active else parameters["owner"]})
         for run in filter(None, cancelled):
-            _noted(run)
+            noted(run)
         return created
 
     async def create_pending(self, connection: AsyncConnection[Any], new: NewRun) -> RunRecord:
@@ -120,13 +168,23 @@ class RunStore:
 
         Raises TooManyRunsAtOnce, TooManyRunsStarted.
         """
-        created = await self._insert(connection, self._parameters_of(replace(new, request_id=None), claim=False))
+        created = await self._insert(connection, self._parameters_of(replace(new, request_id=None), claim_id=None))
         assert created is not None, "only a known request creates nothing"  # noqa: S101 - an invariant of create_run.sql
         return created
 
+    async def is_known(self, new: NewRun) -> bool:
+        """True when the run has been created before, by the same request or under the same key."""
+        parameters = {"subject": new.caller.subject, "request_id": new.request_id}
+        if new.request_id is None and new.key is None:
+            return False
+        async with self._pools.calls.connection() as connection:
+            if new.key is not None and await run_of_key(connection, new, new.key):
+                return True
+            return new.request_id is not None and await one(connection, "find_request", parameters) is not None
+
     async def _found(self, connection: AsyncConnection[Any], new: NewRun) -> RunRecord:
         parameters = {"subject": new.caller.subject, "request_id": new.request_id}
-        found = await _one(connection, "find_request", parameters)
+        found = await one(connection, "find_request", parameters)
         if found is None:
             raise RunNotFound("the run of this request has been removed")
         if (found.agent, found.input, found.thread_id) != (new.agent, new.input, new.thread_id):
@@ -138,87 +196,42 @@ class RunStore:
 
     async def get(self, run_id: str, caller: Caller) -> RunRecord:
         """Returns a run that the caller may see. Raises RunNotFound."""
-        async with self._pool.connection() as connection:
-            found = await _one(connection, "find_run", {"run_id": run_id, **_visible_to(caller)})
-        if found is None:
-            raise RunNotFound(f"there is no run {run_id} of this caller", metadata={"run_id": run_id})
-        return found
+        async with self._pools.calls.connection() as connection:
+            return await found_run(connection, run_id, caller)
 
-    async def select(
-        self,
-        caller: Caller,
-        *,
-        limit: int,
-        agent: str | None = None,
-        state: RunState | None = None,
-        thread_id: str | None = None,
-        before: tuple[datetime, str] | None = None,
-    ) -> list[RunRecord]:
-        """Returns runs that the caller may see, newest first, without input and output."""
-        before_created, before_run_id = before or (None, None)
-        parameters = {
-            **_visible_to(caller),
-            "limit": limit,
-            "agent": agent,
-            "state": state,
-            "thread_id": thread_id,
-            "before_created": before_created,
-            "before_run_id": before_run_id,
-        }
-        return await self._many("list_runs", parameters)
+    async def release(self, run: RunRecord | OwnedRun) -> RunRecord | None:
+        """Lets go of a claimed run, for any replica to go on with, or ends it if it is to be cancelled.
 
-    async def claim_pending(self, limit: int, agents: Collection[str]) -> list[RunRecord]:
-        """Claims pending runs of some agents for this replica, oldest first."""
-        parameters = {"owner": self._owner, "lease_s": self._lease_s, "limit": limit, "agents": list(agents)}
-        return await self._many("claim_runs", parameters)
 
-    async def renew_leases(self, executing: Collection[str]) -> None:
-        """Renews the leases of the runs that this replica executes.
-
-        Of no others: a claim whose answer was lost has an owner that does not know of it.
+        Returns it, or None when it is no longer claimed so.
         """
-        parameters = {"owner": self._owner, "lease_s": self._lease_s, "executing": list(executing)}
-        async with self._pool.connection() as connection:
-            await connection.execute(query("renew_leases"), parameters)
+        parameters = {"run_id": run.run_id, "epoch": run.epoch, "claim_id": run.claim_id}
+        async with self._pools.steps.connection() as connection:
+            released = await one(connection, "release_run", parameters)
+        return noted(released) if released else None
 
-    async def take_over(self, executing: Collection[str]) -> Orphans:
-        """Makes the runs that nobody executes pending again, or ends those that are to be cancelled.
+    async def wait(self, run: RunRecord, wait: Wait) -> RunRecord:
+        """Lets go of a claimed run until what it waits for may be back, or ends it if it is to be cancelled.
 
-        `executing` are those that this replica executes.
+        Raises ClaimLost.
         """
         parameters = {
-            "owner": self._owner,
-            "executing": list(executing),
-            "lease_s": self._lease_s,
-            "stray_after_s": min(STRAY_AFTER_S, self._lease_s / 2),
+            "run_id": run.run_id,
+            "epoch": run.epoch,
+            "claim_id": run.claim_id,
+            "delay_s": wait.delay_s,
+            "dependency": wait.dependency,
+            "cause": wait.cause,
+            "attempts": orjson.dumps(wait.attempts).decode(),
         }
-        async with self._pool.connection() as connection:
-            cursor = connection.cursor(row_factory=dict_row)
-            await cursor.execute(query("take_over"), parameters)
-            rows = await cursor.fetchall()
-        freed = [RunRecord.of(row) for row in rows if row["run_id"]]
-        return Orphans(rows[0]["orphans"], [_noted(run).run_id for run in freed])
-
-    async def expire_questions(self) -> list[str]:
-        """Ends the runs whose question was not answered in time; returns their ids."""
-        return [_noted(run).run_id for run in await self._many("expire_questions", {})]
-
-    async def cancel_requests(self) -> list[str]:
-        """Returns the ids of this replica's runs that have been asked to stop."""
-        async with self._pool.connection() as connection:
-            cursor = await connection.execute(query("cancel_requests"), {"owner": self._owner})
-            return [run_id for (run_id,) in await cursor.fetchall()]
-
-    async def release(self, run: RunRecord) -> None:
-        """Lets go of a claimed run, for any replica to go on with, or ends it if it is to be cancelled."""
-        for released in await self._many("release_run", {"run_id": run.run_id, "epoch": run.epoch}):
-            _noted(released)
+        return await self._claimed("wait_run", parameters)
 
     async def end(self, run: RunRecord, ending: Ending) -> RunRecord:
         """Ends a claimed run. Raises ClaimLost."""
         parameters = {
             "run_id": run.run_id,
             "epoch": run.epoch,
+            "claim_id": run.claim_id,
             "state": ending.state,
             "output": ending.output,
             "stop_reason": ending.stop_reason,
@@ -228,84 +241,88 @@ class RunStore:
 
     async def await_input(self, run: RunRecord, asked: InputRequest) -> RunRecord:
         """Pauses a claimed run with a question, or ends it if it is to be cancelled. Raises ClaimLost."""
-        request = {
-            "input_request_id": asked.input_request_id,
-            "question": asked.question,
-            "options": list(asked.options),
-            "expires_at": asked.expires_at.astimezone(UTC).isoformat(),
+        parameters = {
+            "run_id": run.run_id,
+            "epoch": run.epoch,
+            "claim_id": run.claim_id,
+            "input_request": orjson.dumps(asked.to_data()).decode(),
         }
-        parameters = {"run_id": run.run_id, "epoch": run.epoch, "input_request": orjson.dumps(request).decode()}
         return await self._claimed("await_input", parameters)
-
-    async def answer(self, run_id: str, caller: Caller, input_request_id: str, answer: str) -> RunRecord:
-        """Takes the answer to a paused run's question. Raises RunNotFound, StaleAnswer, InvalidAnswer."""
-        run = await self.get(run_id, caller)
-        asked = run.input_request
-        if asked and asked.input_request_id == input_request_id and run.answer == answer and not run.state.ended:
-            return run  # asked again by a caller who did not get to know that the answer was taken
-        if run.state is not RunState.AWAITING_INPUT or not asked or asked.input_request_id != input_request_id:
-            raise StaleAnswer("the run does not ask this question now", metadata={"run_id": run_id})
-        if asked.options and answer not in asked.options:
-            raise InvalidAnswer(f"the answer must be one of: {', '.join(asked.options)}")
-        parameters = {"run_id": run_id, "answer": answer, "input_request_id": input_request_id}
-        async with self._pool.connection() as connection:
-            answered = await _one(connection, "answer_run", parameters)
-        if answered is None:
-            raise StaleAnswer("the question has just been answered", metadata={"run_id": run_id})
-        return answered
 
     async def cancel(self, run_id: str, caller: Caller) -> RunRecord:
         """Asks a run to stop, or ends it if nobody executes it. Raises RunNotFound, RunEnded."""
         run = await self.get(run_id, caller)
-        async with self._pool.connection() as connection:
-            changed = await _one(connection, "cancel_run", {"run_id": run_id})
+        async with self._pools.calls.connection() as connection:
+            changed = await one(connection, "cancel_run", {"run_id": run_id})
         if changed is not None:
-            return _noted(changed)
+            return noted(changed)
         run = await self.get(run_id, caller)
         if run.state is not RunState.CANCELLED:
             raise RunEnded(f"run {run_id} has already ended: {run.state}", metadata={"state": run.state})
         return run
 
-    async def thread_turns(self, run: RunRecord, limit: int) -> list[tuple[bytes, bytes]]:
-        """Returns input and output of the latest answered runs of the run's thread before it, oldest first."""
+    async def thread_turns(self, run: RunRecord, limit: int) -> list[ThreadTurn]:
+        """Returns the latest answered runs of the run's thread before it, oldest first.
+
+        Runs made with a role that this one lacks are left out.
+        """
         parameters = {
             "subject": run.caller.subject,
+            "roles": sorted(run.caller.roles),
             "thread_id": run.thread_id,
             "before": run.created_at,
             "limit": limit,
         }
-        async with self._pool.connection() as connection:
+        async with self._pools.steps.connection() as connection:
             cursor = await connection.execute(query("thread_turns"), parameters)
-            return [(asked, answered or b"") for asked, answered in reversed(await cursor.fetchall())]
+            return [ThreadTurn(*row) for row in reversed(await cursor.fetchall())]
 
     async def _claimed(self, name: str, parameters: Parameters) -> RunRecord:
-        async with self._pool.connection() as connection:
-            changed = await _one(connection, name, parameters)
+        async with self._pools.steps.connection() as connection:
+            changed = await one(connection, name, parameters)
         if changed is None:
             raise ClaimLost(f"run {parameters['run_id']} is no longer claimed at epoch {parameters['epoch']}")
-        return _noted(changed)
-
-    async def _many(self, name: str, parameters: Parameters) -> list[RunRecord]:
-        async with self._pool.connection() as connection:
-            cursor = connection.cursor(row_factory=dict_row)
-            await cursor.execute(query(name), parameters)
-            return [RunRecord.of(row) for row in await cursor.fetchall()]
+        return noted(changed)
 
 
-async def _one(connection: AsyncConnection[Any], name: str, parameters: Parameters) -> RunRecord | None:
+async def one(connection: AsyncConnection[Any], name: str, parameters: Parameters) -> RunRecord | None:
+    """Returns the run that a query gives, if any."""
     cursor = connection.cursor(row_factory=dict_row)
     await cursor.execute(query(name), parameters)
     row = await cursor.fetchone()
     return RunRecord.of(row) if row else None
 
 
-def _noted(run: RunRecord) -> RunRecord:
+async def many(connection: AsyncConnection[Any], name: str, parameters: Parameters) -> list[RunRecord]:
+    """Returns the runs that a query gives."""
+    cursor = connection.cursor(row_factory=dict_row)
+    await cursor.execute(query(name), parameters)
+    return [RunRecord.of(row) for row in await cursor.fetchall()]
+
+
+async def found_run(connection: AsyncConnection[Any], run_id: str, caller: Caller) -> RunRecord:
+    """Returns a run that the caller may see. Raises RunNotFound."""
+    found = await one(connection, "find_run", {"run_id": run_id, **_visible_to(caller)})
+    if found is None:
+        raise RunNotFound(f"there is no run {run_id} of this caller", metadata={"run_id": run_id})
+    return found
+
+
+def noted(run: RunRecord) -> RunRecord:
     """Counts and logs a run that has just ended, if it has."""
     if run.ended_at is not None:
         RUNS_ENDED.labels(run.agent, run.state, run.stop_reason).inc()
-        RUN_DURATION.labels(run.agent).observe((run.ended_at - run.created_at).total_seconds())
+        taken_s = (run.ended_at - run.created_at).total_seconds()
+        RUN_DURATION.labels(run.agent, run.state).observe(taken_s, _exemplar_of(run))
+        show_budget_used(run.agent, run.spend, run.budget)
         log.info("run ended", run_id=run.run_id, state=run.state, stop_reason=run.stop_reason)
     return run
+
+
+def _exemplar_of(run: RunRecord) -> dict[str, str]:
+    """The run itself, and its trace if that is recorded; who ends it may do so in another."""
+    begun_in = trace.get_current_span(propagate.extract({"traceparent": run.traceparent}, context.Context()))
+    return {RUN_ID: run.run_id, **(exemplar(begun_in) or {})}
 
 
 def _visible_to(caller: Caller) -> dict[str, Any]:

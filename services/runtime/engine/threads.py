@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -21,11 +21,13 @@ from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.identifiers import uuid7
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import NewRun, RunRecord
+from services.runtime.engine.run_search import RunFilter, RunSearch
 from services.runtime.engine.snapshot import START, CheckpointSummary, Snapshot, snapshot_of, state_values, summary_of
 from services.runtime.engine.store import RunStore
 from services.runtime.errors import (
     AgentGone,
     CheckpointNotFound,
+    RolesLost,
     RunNotEnded,
     RunNotFound,
     ThreadBusy,
@@ -60,20 +62,21 @@ class Fork:
 
 
 class ThreadStore:
-    """Threads in the database; `graph_versions` by agent are those that are installed."""
+    """Threads in the database; `agents` are those that are installed."""
 
     def __init__(
         self,
         pool: AsyncConnectionPool[Any],
         serde: SerializerProtocol,
         runs: RunStore,
-        graph_versions: Mapping[str, str],
+        agents: Collection[str],
     ) -> None:
         self._pool = pool
         self._serde = serde
         self._history = CheckpointHistory(pool, serde)
         self._runs = runs
-        self._graph_versions = graph_versions
+        self._search = RunSearch(pool)
+        self._agents = agents
 
     async def select(
         self, caller: Caller, *, limit: int, before: tuple[datetime, str] | None = None
@@ -89,14 +92,15 @@ class ThreadStore:
 
     async def runs(self, caller: Caller, thread_id: str) -> list[RunRecord]:
         """Returns the latest runs of a thread, newest first, without input and output."""
-        return await self._runs.select(_owner(caller), limit=RUNS_SHOWN, thread_id=thread_id)
+        wanted = RunFilter(thread_id=thread_id)
+        return (await self._search.page(_owner(caller), wanted, limit=RUNS_SHOWN)).runs
 
     async def state(
         self, caller: Caller, thread_id: str, run_id: str, checkpoint_id: str | None
     ) -> tuple[Snapshot, list[CheckpointSummary]]:
         """Returns the state of a run at a checkpoint, by default the latest, and the checkpoints there are.
 
-        Raises RunNotFound, CheckpointNotFound.
+        Raises RunNotFound, RolesLost, CheckpointNotFound.
         """
         await self._run(caller, thread_id, run_id)
         config: Any = {"configurable": {"thread_id": run_id, "checkpoint_ns": ""}}
@@ -110,7 +114,7 @@ class ThreadStore:
     async def fork(self, caller: Caller, fork: Fork) -> tuple[ThreadRecord, RunRecord | None]:
         """Makes a thread of another's history, and from a checkpoint a run that goes on from there.
 
-        Raises RunNotFound, RunNotEnded, CheckpointNotFound, AgentGone, ThreadExists, RunQuotaExceeded.
+        Raises RunNotFound, RolesLost, RunNotEnded, CheckpointNotFound, AgentGone, ThreadExists, RunQuotaExceeded.
         """
         run = await self._run(caller, fork.thread_id, fork.run_id)
         checkpoint = await self._checkpoint(run, fork.checkpoint_id) if fork.checkpoint_id else None
@@ -179,6 +183,8 @@ class ThreadStore:
         run = await self._runs.get(run_id, _owner(caller))
         if run.thread_id != thread_id:
             raise RunNotFound(f"there is no run {run_id} in thread {thread_id!r}", metadata={"run_id": run_id})
+        if not run.caller.roles <= caller.roles:
+            raise RolesLost(f"run {run_id} was made with roles that this caller has lost", metadata={"run_id": run_id})
         return run
 
     async def _checkpoint(self, run: RunRecord, checkpoint_id: str) -> CheckpointTuple:
@@ -203,18 +209,21 @@ class ThreadStore:
         await connection.execute(query("copy_runs"), {"thread_id": thread_id, "sources": sources, "targets": targets})
 
     def _continuing(self, run: RunRecord, caller: Caller, thread_id: str, traceparent: str) -> NewRun:
-        if run.agent not in self._graph_versions:
+        if run.agent not in self._agents:
             raise AgentGone(f"no agent {run.agent!r} runs here")
         return NewRun(
             agent=run.agent,
-            graph_version=self._graph_versions[run.agent],
+            # It may be older than what the run ended on: whoever goes on with it looks at the checkpoint.
+            graph_version="",
             # With the rights that the caller has now, not those of then.
             caller=caller,
             input=run.input,
             budget=run.budget,
+            budget_origins=run.budget_origins,
             correlation_id=run.correlation_id,
             thread_id=thread_id,
             traceparent=traceparent,
+            labels=run.labels,
         )
 
     async def _continue(self, connection: AsyncConnection[Any], new: NewRun, source: CheckpointTuple) -> RunRecord:

@@ -1,8 +1,8 @@
 -- A run that no replica executes ends here and now; one that is executed is asked to stop.
 WITH found AS (
-    SELECT run_id, state FROM runs WHERE run_id = %(run_id)s FOR UPDATE
+    SELECT run_id, state FROM platform.runs WHERE run_id = %(run_id)s FOR UPDATE
 ), changed AS (
-    UPDATE runs
+    UPDATE platform.runs
     SET cancel_requested = true,
         state = CASE WHEN found.state = 'RUNNING' THEN 'RUNNING' ELSE 'CANCELLED' END,
         stop_reason = CASE WHEN found.state = 'RUNNING' THEN stop_reason ELSE 'cancelled' END,
@@ -10,9 +10,9 @@ WITH found AS (
         event_count = event_count + CASE WHEN found.state = 'RUNNING' THEN 0 ELSE 1 END
     FROM found
     WHERE runs.run_id = found.run_id AND found.state IN ('PENDING', 'RUNNING', 'AWAITING_INPUT')
-    RETURNING runs.*
+    RETURNING {runs.*}
 ), happened AS (
-    INSERT INTO run_events (run_id, sequence, kind)
+    INSERT INTO platform.run_events (run_id, sequence, kind)
     SELECT run_id, event_count, 'run_ended' FROM changed WHERE state = 'CANCELLED'
 )
-SELECT * FROM changed
+SELECT {changed.*} FROM changed

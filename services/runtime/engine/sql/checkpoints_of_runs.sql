@@ -1,2 +1,2 @@
 SELECT thread_id, checkpoint_ns, checkpoint_id
-FROM checkpoints WHERE metadata ->> 'run_id' = ANY (%(run_ids)s)
+FROM platform.checkpoints WHERE metadata ->> 'run_id' = ANY (%(run_ids)s)

@@ -1,3 +1,4 @@
-INSERT INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, body, changes, metadata)
-SELECT %(target)s, checkpoint_ns, checkpoint_id, parent_checkpoint_id, body, changes, metadata
-FROM checkpoints WHERE thread_id = %(source)s
+INSERT INTO platform.checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, body, changes, metadata,
+    ordinal)
+SELECT %(target)s, checkpoint_ns, checkpoint_id, parent_checkpoint_id, body, changes, metadata, ordinal
+FROM platform.checkpoints WHERE thread_id = %(source)s

@@ -1,2 +1,2 @@
-DELETE FROM checkpoint_writes
+DELETE FROM platform.checkpoint_writes
 WHERE thread_id = %(thread_id)s AND checkpoint_ns = %(checkpoint_ns)s AND checkpoint_id = ANY (%(checkpoint_ids)s)

@@ -1,16 +1,16 @@
 WITH doomed AS (
-    SELECT run_id FROM runs WHERE subject = %(subject)s AND thread_id = %(thread_id)s
+    SELECT run_id FROM platform.runs WHERE subject = %(subject)s AND thread_id = %(thread_id)s
 ), blanked AS (
-    UPDATE decisions SET facts = '{}', grounds = '{}', rejected_rules = '[]', calls = '[]'
+    UPDATE platform.decisions SET facts = '{}', grounds = '{}', rejected_rules = '[]', calls = '[]'
     WHERE run_id IN (SELECT run_id FROM doomed)
     RETURNING 1
 ), gone_checkpoints AS (
-    DELETE FROM checkpoints WHERE thread_id IN (SELECT run_id::text FROM doomed)
+    DELETE FROM platform.checkpoints WHERE thread_id IN (SELECT run_id::text FROM doomed)
 ), gone_writes AS (
-    DELETE FROM checkpoint_writes WHERE thread_id IN (SELECT run_id::text FROM doomed)
+    DELETE FROM platform.checkpoint_writes WHERE thread_id IN (SELECT run_id::text FROM doomed)
 ), gone_runs AS (
-    DELETE FROM runs WHERE run_id IN (SELECT run_id FROM doomed) RETURNING 1
+    DELETE FROM platform.runs WHERE run_id IN (SELECT run_id FROM doomed) RETURNING 1
 ), gone_thread AS (
-    DELETE FROM threads WHERE subject = %(subject)s AND thread_id = %(thread_id)s
+    DELETE FROM platform.threads WHERE subject = %(subject)s AND thread_id = %(thread_id)s
 )
 SELECT (SELECT count(*) FROM gone_runs), (SELECT count(*) FROM blanked)

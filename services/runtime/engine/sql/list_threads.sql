@@ -1,9 +1,9 @@
 SELECT t.thread_id, t.created_at, r.run_count, r.latest_run_at, r.active_run_id
-FROM threads AS t
+FROM platform.threads AS t
 CROSS JOIN LATERAL (
     SELECT count(*) AS run_count, max(created_at) AS latest_run_at,
         (array_agg(run_id::text ORDER BY state = 'PENDING', created_at) FILTER (WHERE ended_at IS NULL))[1] AS active_run_id
-    FROM runs WHERE runs.subject = t.subject AND runs.thread_id = t.thread_id
+    FROM platform.runs WHERE runs.subject = t.subject AND runs.thread_id = t.thread_id
 ) AS r
 WHERE t.subject = %(subject)s AND r.run_count > 0
     AND (%(thread_id)s::text IS NULL OR t.thread_id = %(thread_id)s)

@@ -1,3 +1,3 @@
-INSERT INTO threads (subject, thread_id) VALUES (%(subject)s, %(thread_id)s)
+INSERT INTO platform.threads (subject, thread_id) VALUES (%(subject)s, %(thread_id)s)
 ON CONFLICT DO NOTHING
 RETURNING thread_id

@@ -1,10 +1,10 @@
 -- Writes of tasks ahead of their step's checkpoint. Special writes (negative idx) replace, the others are first come.
 WITH fence AS (
-    SELECT 1 FROM runs
-    WHERE run_id = %(run_id)s AND epoch = %(epoch)s AND state = 'RUNNING'
+    SELECT 1 FROM platform.runs
+    WHERE run_id = %(run_id)s AND epoch = %(epoch)s AND claim_id = %(claim_id)s::uuid AND state = 'RUNNING'
     FOR SHARE
 ), written AS (
-    INSERT INTO checkpoint_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, idx, task_path, writes)
+    INSERT INTO platform.checkpoint_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, idx, task_path, writes)
     SELECT %(thread_id)s, %(checkpoint_ns)s, %(checkpoint_id)s, w.task_id, w.idx, w.task_path, w.writes
     FROM unnest(%(task_ids)s::text[], %(idxs)s::int[], %(task_paths)s::text[], %(writes)b::bytea[])
         AS w (task_id, idx, task_path, writes)

@@ -5,12 +5,12 @@ SELECT given.run_id::text,
     coalesce(sum(step.elapsed_ms), 0) / 1000
 FROM unnest(%(run_ids)s::uuid[], %(sequences)s::bigint[]) AS given (run_id, sequence)
 LEFT JOIN LATERAL (
-    SELECT d.node_elapsed_ms AS elapsed_ms, d.calls FROM decisions AS d
+    SELECT d.node_elapsed_ms AS elapsed_ms, d.calls FROM platform.decisions AS d
     WHERE d.run_id = given.run_id AND d.sequence > given.sequence
     UNION ALL
     SELECT (e.payload ->> 'elapsed_ms')::double precision, e.payload -> 'calls'
-    FROM run_events AS e
-    JOIN run_events AS decided ON decided.run_id = e.run_id AND decided.decision_sequence = given.sequence
+    FROM platform.run_events AS e
+    JOIN platform.run_events AS decided ON decided.run_id = e.run_id AND decided.decision_sequence = given.sequence
     WHERE e.run_id = given.run_id AND e.kind = 'node_completed' AND e.sequence > decided.sequence
 ) AS step ON true
 LEFT JOIN LATERAL (

@@ -1,0 +1,90 @@
+"""A circuit breaker: keeps the runs of a replica from hammering a dependency that is away.
+
+Our own, since it is a screenful, and the libraries at hand count exceptions of any kind and stay half open when a probe
+is cancelled, or for as long as it takes.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from services.runtime.errors import DependencyAway
+from services.runtime.metrics import CIRCUIT_OPEN, watch_dependency
+
+
+@dataclass(frozen=True)
+class BreakerPolicy:
+    """After how many failures in a row a breaker opens, and for how long; twice as long after each failed probe."""
+
+    failures: int = 5
+    open_s: float = 0.5
+    longest_open_s: float = 10.0
+
+
+class Breaker:
+    """Lets calls of one dependency pass: all while it answers, one now and then, as a probe, while it is away.
+
+    An answer that says no is an answer. Only DependencyAway counts as a failure.
+    """
+
+    def __init__(
+        self, dependency: str, policy: BreakerPolicy | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.dependency = dependency
+        self._policy = policy or BreakerPolicy()
+        self._clock = clock
+        self._failures = 0
+        self._open_until = 0.0
+        self._open_s = 0.0
+        self._cause = ""
+        watch_dependency(dependency)
+
+    @property
+    def is_open(self) -> bool:
+        """True while the dependency counts as away."""
+        return self._open_s > 0
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Lets a call pass and learns from how it ends.
+
+        Raises DependencyAway in the call's place while open, with the cause of the last failure.
+        """
+        probe = self.is_open
+        if probe:
+            if self._clock() < self._open_until:
+                away = DependencyAway(self.dependency, self._cause)
+                away.held_back = True
+                raise away
+            # One that takes long, or is cancelled, keeps the next one from nothing.
+            self._open_until = self._clock() + self._open_s
+        try:
+            yield
+        except DependencyAway as away:
+            self._failed(away.cause, probe=probe)
+            raise
+        except Exception:
+            self._answered()
+            raise
+        else:
+            self._answered()
+
+    def _failed(self, cause: str, *, probe: bool) -> None:
+        self._cause = cause
+        self._failures += 1
+        if not probe and (self.is_open or self._failures < self._policy.failures):
+            return
+        self._open_s = min(max(self._open_s * 2, self._policy.open_s), self._policy.longest_open_s)
+        # Replicas that opened together probe apart.
+        self._open_until = self._clock() + self._open_s * random.uniform(0.75, 1.25)  # noqa: S311 - spreads load
+        CIRCUIT_OPEN.labels(self.dependency).set(1)
+
+    def _answered(self) -> None:
+        self._failures = 0
+        if self.is_open:
+            self._open_s = 0.0
+            CIRCUIT_OPEN.labels(self.dependency).set(0)

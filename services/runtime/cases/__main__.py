@@ -1,0 +1,117 @@
+"""Replays a case without model or executor: `python -m services.runtime.cases FILE`.
+
+Exit status 0 when it decides the same, 1 when it does not or the recording is not enough, 2 when the file or what is
+asked is wrong. With --continue the model that the settings name is asked from where it leaves the recorded way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from signalbox.v1 import cases_pb2, runs_pb2
+
+from services.kit.completions import Completions, Endpoint
+from services.kit.logs import configure_logs
+from services.kit.printing import printable
+from services.kit.settings import load_settings
+from services.runtime.cases.errors import CaseError, CaseUnfit
+from services.runtime.cases.file import read_case
+from services.runtime.cases.replay import CaseReplay, Parting, Replayed
+from services.runtime.cases.settings import CaseSettings
+from services.runtime.routing.recorder import DecisionRecord
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Replays the case that the arguments name, and says what came of it."""
+    parser = argparse.ArgumentParser(prog="python -m services.runtime.cases", description="Replays a case.")
+    parser.add_argument("file", type=Path, metavar="FILE", help="what `signalbox pin` wrote")
+    parser.add_argument("--set", dest="limits", action="append", default=[], metavar="NAME=VALUE", help="set a limit")
+    parser.add_argument("--continue", dest="goes_on", action="store_true", help="ask the model where the way is left")
+    given = parser.parse_args(arguments)
+    settings = load_settings(CaseSettings)
+    # What fails in a replay is told below, and not as an operator's log.
+    configure_logs("runtime-cases", "CRITICAL")
+    try:
+        limits = dict(_limit(each) for each in given.limits)
+        if given.goes_on and not settings.model_base_url:
+            raise CaseUnfit("--continue asks a model: set SIGNALBOX_MODEL_BASE_URL, SIGNALBOX_AGENT_MODEL and so on")
+        case = read_case(given.file)
+        replayed, is_another = asyncio.run(replay(case, limits, settings, goes_on=given.goes_on))
+    except CaseError as error:
+        sys.stderr.write(f"{printable(str(error))}\n")
+        return 2
+    if is_another:
+        sys.stdout.write(f"the graph is another than the run's, {printable(case.run.graph_version)}\n")
+    sys.stdout.writelines(f"{line}\n" for line in in_words(case, replayed))
+    return 0 if replayed.is_same else 1
+
+
+def _limit(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise CaseUnfit(f"{text!r} sets no limit; write --set name=value")
+    return name, value
+
+
+async def replay(
+    case: cases_pb2.Case, limits: Mapping[str, str], settings: CaseSettings, *, goes_on: bool
+) -> tuple[Replayed, bool]:
+    """Replays a case; returns what came of it, and whether the graph is another than the run's. Raises CaseUnfit."""
+    key = settings.model_api_key.get_secret_value()
+    endpoint = Endpoint(settings.model_base_url, key, settings.model_timeout_s, settings.model_retries)
+    model = Completions(endpoint) if goes_on else None
+    try:
+        replaying = CaseReplay(case, limits, settings=settings, model=model)
+        return await replaying.run(), replaying.graph_is_another
+    finally:
+        if model:
+            await model.close()
+
+
+def in_words(case: cases_pb2.Case, replayed: Replayed) -> Iterator[str]:
+    """Yields what came of a replay, line by line."""
+    if replayed.is_same:
+        yield f"decides the same: {replayed.same} decisions{f', {replayed.status}' if replayed.status else ''}"
+    if replayed.parting:
+        yield from _parting(replayed.parting)
+        for number, (node, made) in enumerate(replayed.after, start=replayed.parting.sequence + 1):
+            yield f"  then {number}: {node}: {_way(made)}"
+        if replayed.status:
+            yield f"  and so it ended: {replayed.status}"
+    if replayed.lacks:
+        behind = replayed.same + len(replayed.after) + bool(replayed.parting)
+        yield f"after decision {behind} of {len(case.decisions)} recorded ones: {printable(str(replayed.lacks))}"
+
+
+def _parting(parting: Parting) -> Iterator[str]:
+    made, recorded = parting.made, parting.recorded
+    was = f"`{printable(recorded.rule)}` → {printable(recorded.destination)}" if recorded else "nothing more"
+    yield f"parts at decision {parting.sequence}, after {parting.node}, by {made['router']}"
+    yield f"  recorded: {was}"
+    yield f"  now:      {_way(made)}"
+    grounds = ", ".join(f"{name} = {value!r}" for name, value in sorted(made["grounds"].items()))
+    yield f"  since:    {printable(grounds) or 'the rule asks for nothing'}"
+    for name, before, now in _differing(recorded, made):
+        yield f"  fact {name}: {before!r} then, {now!r} now"
+
+
+def _way(made: DecisionRecord) -> str:
+    return f"`{made['rule']}` → {made['destination']}"
+
+
+def _differing(recorded: runs_pb2.Decision | None, made: DecisionRecord) -> Iterator[tuple[str, object, object]]:
+    """Yields the facts that are others, where the same router decided."""
+    if recorded is None or recorded.router != made["router"]:
+        return
+    before = dict(recorded.facts.items())
+    for name, now in made["facts"].items():
+        if name in before and before[name] != now:
+            yield name, before[name], now
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,51 @@
+"""Whether a replica takes more work: what is more than can wait is refused before what is under way suffers."""
+
+from __future__ import annotations
+
+from services.kit.logs import get_logger
+from services.runtime.engine.database import Pools
+from services.runtime.engine.queries import query
+from services.runtime.errors import Overloaded
+from services.runtime.metrics import CALLS_SHED, RUNS_PENDING, RUNS_PENDING_OLDEST
+
+log = get_logger()
+CALLS, RUNS = "calls", "runs"
+RETRY_CALL_AFTER_S = 1.0
+RETRY_RUN_AFTER_S = 5.0
+# Where there is no bound, what is counted has one.
+MOST_COUNTED = 50_000
+MOST_LOOKED_AT = 1000
+
+
+class Admission:
+    """Knows how many calls wait for the database here, and how many runs wait for a replica. A bound of 0 is none."""
+
+    def __init__(self, pools: Pools, *, most_calls: int = 0, most_runs: int = 0) -> None:
+        self._pools = pools
+        self._most_calls = most_calls
+        self._most_runs = most_runs
+        self._pending = 0
+
+    def check_call(self) -> None:
+        """Raises Overloaded when as many calls as may wait do so already."""
+        if 0 < self._most_calls <= self._pools.calls.waiting_count:
+            CALLS_SHED.labels(CALLS).inc()
+            raise Overloaded(f"{self._most_calls} calls wait here already; try again", retry_after_s=RETRY_CALL_AFTER_S)
+
+    def check_run(self) -> None:
+        """Raises Overloaded when as many runs as may wait did so when they were last counted."""
+        if 0 < self._most_runs <= self._pending:
+            CALLS_SHED.labels(RUNS).inc()
+            raise Overloaded(
+                f"{self._most_runs} runs wait already; try again when some have begun", retry_after_s=RETRY_RUN_AFTER_S
+            )
+
+    async def count(self) -> None:
+        """Counts the runs that wait, as far as the bound, and how long the first of them has. Raises DatabaseAway."""
+        async with self._pools.upkeep.connection() as connection:
+            cursor = await connection.execute(query("count_pending"), {"most": self._most_runs or MOST_COUNTED})
+            [[self._pending]] = await cursor.fetchall()
+            cursor = await connection.execute(query("oldest_pending"), {"most": MOST_LOOKED_AT})
+            [[oldest_s]] = await cursor.fetchall()
+        RUNS_PENDING.set(self._pending)
+        RUNS_PENDING_OLDEST.set(oldest_s)

@@ -1,0 +1,6 @@
+-- Pending runs that another graph has begun, or last went on with. One that has no step yet is at home in any.
+SELECT run_id::text, agent, graph_version, epoch, created_at FROM platform.runs
+WHERE state = 'PENDING' AND epoch > 0 AND graph_version IS DISTINCT FROM %(graphs)s::jsonb ->> agent
+    AND (created_at, run_id) > (%(after_created)s::timestamptz, %(after_run_id)s::uuid)
+ORDER BY created_at, run_id
+LIMIT %(limit)s

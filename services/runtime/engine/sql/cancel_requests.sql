@@ -1,1 +1,0 @@
-SELECT run_id::text FROM runs WHERE owner = %(owner)s AND state = 'RUNNING' AND cancel_requested

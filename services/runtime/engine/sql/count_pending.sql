@@ -1,0 +1,1 @@
+SELECT count(*) FROM (SELECT FROM platform.runs WHERE state = 'PENDING' LIMIT %(most)s) AS counted

@@ -1,0 +1,1 @@
+SELECT count(*) FROM platform.watches WHERE owner = %(owner)s

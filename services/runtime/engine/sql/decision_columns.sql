@@ -1,0 +1,2 @@
+d.decision_id, d.agent, d.router, d.rule, d.destination, d.rejected_rules, d.grounds, d.facts, d.policy_version,
+    d.checkpoint_id, d.trace_id, d.span_id, d.node, d.node_elapsed_ms, d.calls, d.decided_at

@@ -1,0 +1,1 @@
+SELECT policy_version, limits, origins FROM platform.policies WHERE policy_id = %(policy_id)s

@@ -1,0 +1,29 @@
+-- Runs with all of some labels, and the place and number of those that were looked at: the newest of the label that has
+-- the fewest there, which is the one whose entry so far down is the oldest, or is none.
+WITH given AS (
+    SELECT key || '=' || value AS label FROM jsonb_each_text(%(labels)s::jsonb)
+), rarest AS MATERIALIZED (
+    SELECT wanted.label FROM given AS wanted
+    ORDER BY (SELECT created_at FROM ({source}) AS entries OFFSET %(most)s - 1 LIMIT 1) NULLS FIRST
+    LIMIT 1
+), looked_at AS MATERIALIZED (
+    SELECT entries.created_at, entries.run_id
+    FROM rarest AS wanted CROSS JOIN LATERAL ({source} LIMIT %(most)s) AS entries
+), fitting AS (
+    SELECT {listed_run.sql}
+    FROM looked_at JOIN platform.runs AS r USING (run_id)
+    WHERE r.labels @> %(labels)s::jsonb
+        AND (%(agent)s::text IS NULL OR agent = %(agent)s)
+        AND (%(state)s::text IS NULL OR state = %(state)s)
+        AND (%(thread_id)s::text IS NULL OR thread_id = %(thread_id)s)
+    ORDER BY r.created_at DESC, r.run_id DESC
+    LIMIT %(limit)s
+)
+SELECT looked.count AS looked_at, looked.created_at AS last_created, looked.run_id AS last_run_id, {r.*}
+FROM (
+    SELECT count(*), min(created_at) AS created_at,
+        (array_agg(run_id ORDER BY created_at, run_id))[1] AS run_id
+    FROM looked_at
+) AS looked
+LEFT JOIN fitting AS r ON true
+ORDER BY r.created_at DESC, r.run_id DESC

@@ -1,0 +1,15 @@
+-- As of a caller, of the runs with a correlation id; `subject` is null for those who see every caller's.
+SELECT chosen.run_id, coalesce(d.sequence, 0) AS sequence, {decision_columns.sql} FROM (
+    SELECT r.run_id FROM platform.runs AS r
+    WHERE r.correlation_id = %(correlation_id)s AND (%(subject)s::text IS NULL OR r.subject = %(subject)s)
+        AND r.run_id <= %(before_run_id)s::uuid AND r.run_id >= %(oldest_run_id)s::uuid
+    ORDER BY r.run_id DESC
+    LIMIT %(most)s
+) AS chosen
+LEFT JOIN LATERAL (
+    SELECT d.run_id, d.sequence, {decision_columns.sql} FROM platform.decisions AS d
+    WHERE d.run_id = chosen.run_id AND (d.run_id, d.sequence) < (%(before_run_id)s::uuid, %(before_sequence)s)
+    ORDER BY d.sequence DESC
+) AS d ON true
+ORDER BY chosen.run_id DESC, d.sequence DESC
+LIMIT %(most)s

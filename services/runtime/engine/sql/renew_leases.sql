@@ -1,2 +1,0 @@
-UPDATE runs SET lease_expires_at = now() + make_interval(secs => %(lease_s)s)
-WHERE owner = %(owner)s AND state = 'RUNNING' AND run_id = ANY (%(executing)s::uuid[])

@@ -1,0 +1,4 @@
+-- Bytes of what the nodes of the run `r` heard.
+CASE WHEN r.recorded THEN (
+    SELECT coalesce(sum(pg_column_size(a.answer)), 0) FROM platform.recorded_answers AS a WHERE a.run_id = r.run_id
+) ELSE 0 END

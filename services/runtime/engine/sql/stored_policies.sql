@@ -1,0 +1,1 @@
+SELECT policy_version, limits FROM platform.policies

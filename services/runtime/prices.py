@@ -1,0 +1,59 @@
+"""What models' tokens cost, for an estimate: the providers' bills are theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import ConfigDict
+
+from services.kit.logs import get_logger
+from services.runtime.metrics import AGENT_COST, AGENT_TOKENS, AGENT_TOKENS_UNPRICED
+from services.runtime.routing.recorder import CallRecord
+
+log = get_logger()
+TOKENS_PER_PRICE = 1_000_000
+
+
+@dataclass(frozen=True)
+class ModelPrice:
+    """The price of a million tokens, in whatever currency all prices are in."""
+
+    # What is misspelt in a setting is refused, and not passed over.
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    input: float
+    output: float
+
+    def __post_init__(self) -> None:
+        """Raises ValueError when a price is negative."""
+        if min(self.input, self.output) < 0:
+            raise ValueError("no price can be negative")
+
+
+class Prices:
+    """The prices of models by the name that their endpoint gives them."""
+
+    def __init__(self, prices: Mapping[str, ModelPrice] | None = None) -> None:
+        self._prices = dict(prices or {})
+        self._missed: set[str] = set()
+
+    def count(self, agent: str, calls: Iterable[CallRecord]) -> None:
+        """Counts the tokens of an agent's calls, and what they cost as far as their models have prices."""
+        for call in calls:
+            given, made = call["input_tokens"], call["output_tokens"]
+            if not given and not made:
+                continue
+            AGENT_TOKENS.labels(agent, "input").inc(given)
+            AGENT_TOKENS.labels(agent, "output").inc(made)
+            if price := self._prices.get(call["name"]):
+                AGENT_COST.labels(agent).inc((given * price.input + made * price.output) / TOKENS_PER_PRICE)
+            else:
+                AGENT_TOKENS_UNPRICED.labels(agent).inc(given + made)
+                self._miss(call["name"])
+
+    def _miss(self, model: str) -> None:
+        if self._prices and model not in self._missed:
+            self._missed.add(model)
+            log.warning("a model has no price; its tokens are counted as unpriced", model=model)
