@@ -1,41 +1,109 @@
-"""What the engine needs of an agent."""
+"""Agents as the engine has them: a definition with its services, under the limits that runs are pinned to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cached_property, lru_cache
+from typing import Any
 
-from signalbox.v1 import caller_pb2
+from langgraph.graph.state import CompiledStateGraph
+from signalbox.v1 import caller_pb2, runs_pb2
 
-from services.kit.identity import Caller
+from services.runtime.agents.assignment import Assignment
+from services.runtime.agents.definition import AnyDefinition
+from services.runtime.connections import Connections
+from services.runtime.guard_client import GuardClient
+from services.runtime.policies import Limits
 from services.runtime.routing.graph import AgentGraph
-from services.runtime.routing.state import Budget, Spend
+from services.runtime.routing.state import IN_PROGRESS, Budget, Spend
+from services.runtime.routing.table import Record
+from services.runtime.run_context import RunContext
+
+# Policies that runs under way are pinned to: the one in force, and those of before that have runs left.
+POLICIES_AT_ONCE = 64
 
 
-@dataclass(frozen=True)
-class Assignment:
-    """A run, as its agent gets it: the input, and what the thread said before. All protos are serialized."""
+class PinnedAgent:
+    """An agent under one policy: its graph, ready to run."""
 
-    run_id: str
-    correlation_id: str
-    caller: Caller
-    input: bytes
-    turns: Sequence[tuple[bytes, bytes]]
-
-
-class Agent(Protocol):
-    """An agent: its graph, and the way from a run's input to state and from state to output."""
-
-    graph: AgentGraph
-    budget: Budget
-    turns_remembered: int
+    def __init__(self, definition: AnyDefinition, policy: Record, connections: Connections) -> None:
+        self._definition = definition
+        self._policy = policy
+        self.graph: AgentGraph = definition.graph(definition.wire(connections, policy), policy)
+        self.compiled: CompiledStateGraph[Any, RunContext, Any, Any] = self.graph.compile(definition.ids)
+        self.turns_remembered = definition.turns_remembered(policy)
 
     def initial_state(self, assignment: Assignment) -> dict[str, Any]:
         """Returns the state that the graph starts with, beyond what every agent has."""
+        return self._definition.begin(_content(runs_pb2.RunInput, assignment.input), assignment, self._policy)
+
+    def first_state(
+        self, assignment: Assignment, *, started_at: datetime, budget: Budget, spend: Spend
+    ) -> dict[str, Any]:
+        """Returns the state that the graph starts with."""
+        return {
+            "run_id": assignment.run_id,
+            "correlation_id": assignment.correlation_id,
+            "status": IN_PROGRESS,
+            "iteration_count": 0,
+            "started_at": started_at.isoformat(),
+            "budget": budget,
+            "spend": spend,
+            "messages": [],
+            **self.initial_state(assignment),
+        }
 
     def output(self, state: Mapping[str, Any], assigned_input: bytes) -> bytes:
         """Returns the serialized `RunOutput` of a state."""
+        brought = self._definition.result(state, _content(runs_pb2.RunInput, assigned_input))
+        oneof = runs_pb2.RunOutput.DESCRIPTOR.oneofs_by_name["agent"]
+        [field] = [field for field in oneof.fields if field.message_type == brought.DESCRIPTOR]
+        return runs_pb2.RunOutput(**{field.name: brought}).SerializeToString()
+
+
+class Agent:
+    """An agent that this runtime offers, and the limits that its new runs get."""
+
+    def __init__(self, definition: AnyDefinition, connections: Connections, limits: Limits) -> None:
+        self.definition = definition
+        self.limits = limits
+        self._connections = connections
+        self._pinned = lru_cache(POLICIES_AT_ONCE)(self._pin)
+
+    @property
+    def outline(self) -> AgentGraph:
+        """The graph without services; its nodes, state and tables are the same under every policy."""
+        return self.definition.outline
+
+    @cached_property
+    def in_force(self) -> AgentGraph:
+        """The graph without services under the policy that new runs get."""
+        return self.definition.graph(self.definition.nodes, self.limits.policy)
+
+    @property
+    def guard(self) -> GuardClient:
+        """What screens words for it."""
+        return self._connections.guard
+
+    def words_of(self, serialized_input: bytes) -> str:
+        """Returns what the caller of a run said; nothing where the agent's answers are not screened."""
+        words = self.definition.words
+        return words(_content(runs_pb2.RunInput, serialized_input)) if words else ""
+
+    def under(self, policy: Record) -> PinnedAgent:
+        """Returns the agent under a policy; made once for each."""
+        pinned: PinnedAgent = self._pinned(policy)  # type: ignore[arg-type]  # frozen dataclasses are hashable
+        return pinned
+
+    def _pin(self, policy: Any) -> PinnedAgent:
+        return PinnedAgent(self.definition, policy, self._connections)
+
+
+def _content(container: Any, serialized: bytes) -> Any:
+    """Returns the one message that a `RunInput` or `RunOutput` holds."""
+    held = container.FromString(serialized)
+    return getattr(held, held.WhichOneof("agent"))
 
 
 def token_usage(spend: Spend) -> caller_pb2.TokenUsage:

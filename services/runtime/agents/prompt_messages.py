@@ -27,7 +27,7 @@ def prompt_messages(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         position += 1
         if isinstance(message, ToolMessage):
             continue
-        if not isinstance(message, AIMessage) or not _asked(message):
+        if not isinstance(message, AIMessage) or not _call_ids(message):
             kept.append(message)
             continue
         answers = []
@@ -38,17 +38,17 @@ def prompt_messages(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     return kept
 
 
-def _asked(message: AIMessage) -> set[str]:
+def _call_ids(message: AIMessage) -> set[str]:
     return {call["id"] or "" for call in (*message.tool_calls, *message.invalid_tool_calls)}
 
 
 def _exchange(message: AIMessage, answers: Sequence[ToolMessage]) -> list[BaseMessage]:
-    asked = _asked(message)
+    call_ids = _call_ids(message)
     given: dict[str, ToolMessage] = {}
     for answer in answers:
-        if answer.tool_call_id in asked:
+        if answer.tool_call_id in call_ids:
             given.setdefault(answer.tool_call_id, answer)
-    if set(given) != asked:
+    if set(given) != call_ids:
         answered = {
             "tool_calls": [call for call in message.tool_calls if call["id"] in given],
             "invalid_tool_calls": [call for call in message.invalid_tool_calls if call["id"] in given],

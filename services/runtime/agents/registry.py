@@ -1,93 +1,114 @@
-"""Which agents this runtime offers: those whose services are configured."""
+"""Which agents there are, and which of them this runtime offers: those whose services are configured."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from functools import cache
+from importlib import import_module
+from typing import Any
 
-from services.kit.client import connect
-from services.kit.completions import Completions, Endpoint
 from services.runtime.agents.agent import Agent
-from services.runtime.agents.code_review.code_tools import CodeTools
-from services.runtime.agents.data_chat.graph import DataChat
-from services.runtime.agents.data_chat.nodes import DataChatNodes
-from services.runtime.agents.data_chat.policy import DataChatPolicy
-from services.runtime.agents.sast_investigation.checklist import load_checklists
-from services.runtime.agents.sast_investigation.graph import SastInvestigation
-from services.runtime.agents.sast_investigation.nodes import SastInvestigationNodes
-from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
-from services.runtime.agents.sast_investigation.research import Research
-from services.runtime.agents.sast_triage.graph import SastTriage
-from services.runtime.agents.sast_triage.nodes import SastTriageNodes
-from services.runtime.agents.sast_triage.policy import SastTriagePolicy
-from services.runtime.chat_model import ChatModel
-from services.runtime.evaluator_client import EvaluatorClient
-from services.runtime.guard_client import GuardClient
-from services.runtime.settings import RuntimeSettings
-from services.runtime.tool_client import ToolClient
+from services.runtime.agents.definition import DEFAULT_MODEL, AgentDefinition, AnyDefinition, InvalidDefinitionError
+from services.runtime.connections import Connections
+from services.runtime.policies import BUDGET, InvalidPoliciesError, Limits, built_in, load_policies, set_limits
+from services.runtime.routing.graph import AgentGraph
+from services.runtime.routing.table import Record
+from services.runtime.settings import PolicySettings, RuntimeSettings
+
+# Folders beside this file; the order is that of the documents.
+AGENTS = (
+    "data_chat",
+    "sast_triage",
+    "sast_investigation",
+    "graph_editor",
+    "incident_investigation",
+)
 
 
-async def open_agents(settings: RuntimeSettings, stack: AsyncExitStack) -> Mapping[str, Agent]:
+@cache
+def definitions() -> Mapping[str, AnyDefinition]:
+    """Returns every agent by name. Raises InvalidDefinitionError, InvalidGraphError."""
+    found: dict[str, AnyDefinition] = {}
+    for name in AGENTS:
+        definition = getattr(import_module(f"{__package__}.{name}.definition"), "AGENT", None)
+        if not isinstance(definition, AgentDefinition) or definition.name != name:
+            raise InvalidDefinitionError(f"agents/{name}/definition.py has no AGENT of the name {name!r}")
+        definition.check()
+        found[name] = definition
+    return found
+
+
+def agent_graphs() -> list[AgentGraph]:
+    """Returns the graph of every agent under the policy that is built in, without services."""
+    return [definition.outline for definition in definitions().values()]
+
+
+def graphs_under(limits: Mapping[str, Limits]) -> list[AgentGraph]:
+    """Returns the graph of every agent under these limits, without services."""
+    return [definition.graph(definition.nodes, limits[name].policy) for name, definition in definitions().items()]
+
+
+def built_in_limits() -> dict[str, Limits]:
+    """Returns the limits of every agent when nobody sets any."""
+    return {name: built_in(definition.policy, definition.budget) for name, definition in definitions().items()}
+
+
+def offered(settings: RuntimeSettings) -> dict[str, AnyDefinition]:
+    """Returns the agents whose services are configured."""
+    return {
+        name: definition
+        for name, definition in definitions().items()
+        if all(settings.target_of(peer) for peer in definition.peers)
+    }
+
+
+def limits_in_force(settings: PolicySettings) -> dict[str, Limits]:
+    """Returns the limits that new runs of every agent get. Raises InvalidPoliciesError."""
+    file, given = settings.policy_file, settings.policies
+    if file and given:
+        raise InvalidPoliciesError(["SIGNALBOX_POLICY_FILE and SIGNALBOX_POLICIES are both set; unset one of them"])
+    try:
+        return load_policies(file, built_in_limits()) if file else set_limits(given, built_in_limits())
+    except OSError as error:
+        raise InvalidPoliciesError([f"SIGNALBOX_POLICY_FILE: {file} can't be read: {error.strerror}"]) from error
+    except InvalidPoliciesError as error:
+        place = str(file) if file else "SIGNALBOX_POLICIES"
+        raise InvalidPoliciesError([f"{place}: {problem}" for problem in error.problems]) from error
+
+
+def limits_in_shadow(given: Mapping[str, Any], in_force: Mapping[str, Limits]) -> dict[str, Record]:
+    """Returns the policies of the agents whose limits are tried in shadow. Raises InvalidPoliciesError."""
+    try:
+        limits = set_limits(given, in_force)
+    except InvalidPoliciesError as error:
+        raise InvalidPoliciesError([f"SIGNALBOX_SHADOW_POLICIES: {problem}" for problem in error.problems]) from error
+    if spending := sorted(agent for agent in given if BUDGET in given[agent]):
+        # No rule reads a budget: that it is spent is a fact.
+        raise InvalidPoliciesError(
+            [f"SIGNALBOX_SHADOW_POLICIES: {agent}.{BUDGET}: budgets can't be tried" for agent in spending]
+        )
+    return {agent: limits[agent].policy for agent in given}
+
+
+def unknown_roles(settings: RuntimeSettings) -> list[str]:
+    """Returns what is wrong with the setting `models`: the roles in it that no agent has."""
+    roles = {DEFAULT_MODEL, *(role for definition in definitions().values() for role in definition.models)}
+    return [
+        f"SIGNALBOX_MODELS [{role}]: no agent has such a role; there are {', '.join(sorted(roles))}"
+        for role in settings.models
+        if role not in roles
+    ]
+
+
+async def open_agents(
+    settings: RuntimeSettings, limits: Mapping[str, Limits], stack: AsyncExitStack
+) -> Mapping[str, Agent]:
     """Returns the agents by name, connected to their services for as long as the stack is open."""
-    agents: dict[str, Agent] = {"data_chat": await _data_chat(settings, stack)}
-    if settings.code_executor_target and settings.evaluator_target:
-        agents |= await _code_agents(settings, stack)
+    here = offered(settings)
+    peers = [peer for definition in here.values() for peer in definition.peers]
+    connections = await Connections.open(settings, peers, stack)
+    agents = {name: Agent(definition, connections, limits[name]) for name, definition in here.items()}
+    for agent in agents.values():
+        agent.under(agent.limits.policy)  # what can't be built is to end the start, not a run
     return agents
-
-
-async def _data_chat(settings: RuntimeSettings, stack: AsyncExitStack) -> DataChat:
-    guard = await stack.enter_async_context(connect(settings.guard_target, settings))
-    sql = await stack.enter_async_context(connect(settings.sql_executor_target, settings))
-    completions = _completions(settings, stack)
-    policy = DataChatPolicy()
-    nodes = DataChatNodes(
-        guard=GuardClient(guard, timeout_s=settings.guard_timeout_s),
-        sql=ToolClient(sql, service="SQL executor", timeout_s=settings.tool_timeout_s),
-        agent_model=ChatModel(completions, settings.agent_model),
-        format_model=ChatModel(completions, settings.format_model),
-        policy=policy,
-    )
-    return DataChat(nodes, policy)
-
-
-async def _code_agents(settings: RuntimeSettings, stack: AsyncExitStack) -> dict[str, Agent]:
-    executor = await stack.enter_async_context(connect(settings.code_executor_target, settings))
-    judge = await stack.enter_async_context(connect(settings.evaluator_target, settings))
-    code = CodeTools(ToolClient(executor, service="code executor", timeout_s=settings.tool_timeout_s))
-    evaluator = EvaluatorClient(judge, timeout_s=settings.evaluator_timeout_s)
-    triage_policy = SastTriagePolicy()
-    triage_model = ChatModel(_completions(settings, stack), settings.triage_model or settings.agent_model)
-    triage = SastTriageNodes(code=code, evaluator=evaluator, model=triage_model, policy=triage_policy)
-    investigation = _investigation(settings, stack, code, evaluator)
-    return {"sast_triage": SastTriage(triage, triage_policy), "sast_investigation": investigation}
-
-
-def _investigation(
-    settings: RuntimeSettings, stack: AsyncExitStack, code: CodeTools, evaluator: EvaluatorClient
-) -> SastInvestigation:
-    policy = SastInvestigationPolicy()
-    # Research retries in its own middleware, and each attempt is a call of its own.
-    research_model = ChatModel(
-        _completions(settings, stack, retries=0), settings.research_model or settings.agent_model
-    )
-    analysis_model = ChatModel(_completions(settings, stack), settings.analysis_model or settings.agent_model)
-    nodes = SastInvestigationNodes(
-        research=Research(code=code, model=research_model, policy=policy, retries=settings.model_retries),
-        analysis_model=analysis_model,
-        evaluator=evaluator,
-        checklists=load_checklists(),
-        policy=policy,
-    )
-    return SastInvestigation(nodes, policy)
-
-
-def _completions(settings: RuntimeSettings, stack: AsyncExitStack, *, retries: int | None = None) -> Completions:
-    endpoint = Endpoint(
-        settings.model_base_url,
-        settings.model_api_key.get_secret_value(),
-        settings.model_timeout_s,
-        settings.model_retries if retries is None else retries,
-    )
-    completions = Completions(endpoint)
-    stack.push_async_callback(completions.close)
-    return completions

@@ -16,8 +16,8 @@ def with_own_ids(answer: AIMessage, prefix: str) -> AIMessage:
     refuse it and the model hears why.
     """
     calls: list[ToolCall] = []
-    for asked in answer.tool_calls:
-        calls.append(tool_call(name=asked["name"], args=asked["args"], id=f"{prefix}-{len(calls)}"))
+    for call in answer.tool_calls:
+        calls.append(tool_call(name=call["name"], args=call["args"], id=f"{prefix}-{len(calls)}"))
     for broken in answer.invalid_tool_calls:
         args = {MALFORMED: (broken["args"] or "")[:MALFORMED_LENGTH]}
         calls.append(tool_call(name=broken["name"] or "", args=args, id=f"{prefix}-{len(calls)}"))

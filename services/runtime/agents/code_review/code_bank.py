@@ -8,7 +8,8 @@ from typing import Any, TypedDict
 
 from signalbox.v1 import sast_pb2
 
-from services.runtime.agents.code_review.finding import last_line, one_line, quoted
+from services.runtime.agents.code_review.finding import last_line
+from services.runtime.agents.quoting import one_line, quoted
 
 EMPTY = "(nothing has been read yet)"
 

@@ -10,10 +10,10 @@ from typing import Any, TypedDict
 from google.protobuf import json_format
 
 from services.runtime.agents.code_review.code_bank import Fragment, fragments_of
+from services.runtime.agents.refusals import refusal
 from services.runtime.run_context import NodeContext
 from services.runtime.tool_client import ToolClient
 
-FETCH_CODE = "fetch_code"
 INJECTED = "x-signalbox-injected"
 MAX_TOOL_CALL_ID = 256
 
@@ -49,11 +49,11 @@ class CodeTools:
     async def call(
         self, context: NodeContext, source: Source, tool: str, arguments: Mapping[str, Any], tool_call_id: str
     ) -> CodeFound:
-        """Calls a tool at the run's source. Raises ServiceFailed."""
+        """Calls a tool at the run's source. Raises what `ToolClient.call` does."""
         given = {**arguments, "source": dict(source)}
         answer = await self._client.call(context, tool, given, tool_call_id[:MAX_TOOL_CALL_ID])
         if answer.HasField("error"):
-            text = f"error: {answer.error.reason}: {answer.error.message}"
+            text = refusal(answer.error.reason, answer.error.message)
             return CodeFound(text, [], [], error=text)
         data = json_format.MessageToDict(answer.output.data)
         symbols = [str(item["name"]) for item in data.get("definitions") or ()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,15 +13,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from signalbox.v1 import evaluator_pb2, sast_pb2
 
 from services.runtime.chat_model import ChatModel
+from services.runtime.mended_answers import each_key_once
 
 SUBMIT_VERDICT = "submit_verdict"
 Word = Literal["TRUE_POSITIVE", "FALSE_POSITIVE", "NEEDS_REVIEW"]
 NEEDS_REVIEW: Word = "NEEDS_REVIEW"
 MAX_CLAIMS = 50
+# The key of a verdict handed in as text.
+_VERDICT = re.compile(r'"verdict"\s*:')
 
 
-class Claim(BaseModel):
-    """One thing that the code shows."""
+class Evidence(BaseModel):
+    """A claim about code, with the lines it rests on."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -28,10 +32,10 @@ class Claim(BaseModel):
     file: str = Field(min_length=1, max_length=1024, description="File in the code bank, spelt as it is there.")
     first_line: int = Field(ge=1, le=10_000_000, description="First line that shows it.")
     last_line: int = Field(ge=1, le=10_000_000, description="Last line that shows it.")
-    quote: str = Field("", max_length=4000, description="The lines' text or a part of it, word for word.")
+    quote: str = Field("", max_length=4000, description="The code that shows it, word for word, without comments.")
 
     @model_validator(mode="after")
-    def _lines_in_order(self) -> Claim:
+    def _lines_in_order(self) -> Evidence:
         if self.last_line < self.first_line:
             raise ValueError("last_line comes before first_line")
         return self
@@ -47,7 +51,7 @@ class Draft(BaseModel):
     )
     confidence: float = Field(ge=0, le=1, description="How sure you are, from 0 to 1.")
     justification: str = Field(min_length=1, max_length=8000, description="Why, in a few sentences.")
-    claims: list[Claim] = Field(
+    claims: list[Evidence] = Field(
         max_length=MAX_CLAIMS, description="What the verdict rests on; the flagged lines must be among it."
     )
 
@@ -63,7 +67,7 @@ class Drafted:
 def submit_tool() -> dict[str, Any]:
     """Returns the tool that takes a draft, in the form that chat completions take."""
     schema = Draft.model_json_schema()
-    claim = _plain(schema.pop("$defs")["Claim"])
+    claim = _plain(schema.pop("$defs")["Evidence"])
     parameters = _plain(schema)
     parameters["properties"]["claims"]["items"] = claim
     function = {"name": SUBMIT_VERDICT, "description": "Hands in the verdict.", "parameters": parameters}
@@ -71,7 +75,7 @@ def submit_tool() -> dict[str, Any]:
 
 
 async def ask_for_draft(model: ChatModel, purpose: str, messages: Sequence[BaseMessage], *, attempts: int) -> Drafted:
-    """Asks for a draft, and again with what was wrong when it can't be read. Raises ModelFailed."""
+    """Asks for a draft, and again with what was wrong when it can't be read. Raises what `ChatModel.ask` does."""
     problem = ""
     for _ in range(attempts):
         told = (
@@ -107,6 +111,14 @@ def verdict_name(word: str) -> str:
     return f"VERDICT_{word}"
 
 
+def with_flips(justification: str, verdict: str, drafted: Sequence[str]) -> str:
+    """Returns a justification that says so when rounds of the run came to other verdicts."""
+    ways = [word for index, word in enumerate(drafted) if index == 0 or word != drafted[index - 1]]
+    if len(ways) < 2:
+        return justification
+    return f"{justification} The verdict changed between rounds: {' → '.join(ways)}; it ended as {verdict}."
+
+
 def verdict_word(number: int) -> str:
     """Returns the verdict of an enum value; an unspecified one is not settled."""
     word = sast_pb2.Verdict.Name(number).removeprefix("VERDICT_")
@@ -114,16 +126,19 @@ def verdict_word(number: int) -> str:
 
 
 def _submitted(answer: AIMessage) -> Any:
-    """Returns what was handed in: a call's arguments, or JSON in the text. Raises ValueError."""
+    """Returns what was handed in: a call's arguments, or JSON in the text. Raises ValueError, also for two verdicts."""
+    calls = len(answer.tool_calls) + len(answer.invalid_tool_calls)
+    if calls > 1 or (calls and _VERDICT.search(answer.text)):
+        raise ValueError("there is more than one verdict in it")
     if answer.tool_calls:
         return answer.tool_calls[0]["args"]
     if answer.invalid_tool_calls:
-        raise ValueError("the arguments are not a JSON object")
+        raise ValueError(f"the arguments are not a JSON object: {str(answer.invalid_tool_calls[0]['args'])[:100]}")
     start, end = answer.text.find("{"), answer.text.rfind("}")
     if start < 0 or end < start:
         raise ValueError("there is no verdict in it")
     try:
-        return json.loads(answer.text[start : end + 1])
+        return json.loads(answer.text[start : end + 1], object_pairs_hook=each_key_once)
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON ({error.msg})") from error
 

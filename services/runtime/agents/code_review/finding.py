@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
+from typing import Any, Final
 
 from signalbox.v1 import sast_pb2
 
+from services.kit.names import FINDING_ID
+from services.runtime.agents.quoting import one_line, quoted
+
 PLACES_SHOWN = 30
-MESSAGE_LENGTH = 1000
 SNIPPET_LINES = 60
 _LANGUAGES = {
     "python": ("py", "pyi", "pyw"),
@@ -29,24 +30,10 @@ _LANGUAGES = {
 }
 _BY_SUFFIX = {suffix: language for language, suffixes in _LANGUAGES.items() for suffix in suffixes}
 
-# What ends a line for some readers and not for others; blanks all of them, so that quotes still match.
-_SEPARATORS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-
 
 def language_of(path: str) -> str:
     """Returns the language that a file's name tells, or an empty string."""
     return _BY_SUFFIX.get(PurePosixPath(path).suffix.removeprefix(".").lower(), "")
-
-
-def one_line(text: str) -> str:
-    """Returns a line that is one for every reader."""
-    return _SEPARATORS.sub(" ", text)
-
-
-def quoted(text: str, length: int = MESSAGE_LENGTH) -> str:
-    """Returns a text as one line that can't be taken for anything but a text."""
-    shown = text if len(text) <= length else text[:length] + "…"
-    return json.dumps(one_line(shown), ensure_ascii=False)
 
 
 def place(location: sast_pb2.CodeLocation) -> str:
@@ -84,3 +71,11 @@ def _places(title: str, locations: Iterable[sast_pb2.CodeLocation]) -> list[str]
     shown = [f"- {place(location)} {quoted(location.message, 200)}" for location in listed[:PLACES_SHOWN]]
     left = len(listed) - len(shown)
     return [f"{title}:", *shown, *([f"- and {left} more"] if left else [])]
+
+
+def _fingerprint(state: Mapping[str, Any]) -> str:
+    return sast_pb2.Finding.FromString(state["finding"]).fingerprint
+
+
+# What the decisions of an agent that looks at a finding carry.
+finding_ids: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {FINDING_ID: _fingerprint}

@@ -8,32 +8,31 @@ from typing import Any
 
 from google.protobuf import json_format
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from signalbox.v1 import tools_pb2
+from signalbox.v1 import guard_pb2, tools_pb2
 
+from services.kit.logs import get_logger
 from services.kit.names import ROLE_ADMIN
+from services.kit.tool_names import (
+    EXECUTE_DB_QUERY,
+    GET_FEW_SHOT_EXAMPLES,
+)
 from services.runtime.agents.data_chat.policy import DataChatPolicy
-from services.runtime.agents.data_chat.prompts import prompt
-from services.runtime.agents.data_chat.routing import EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES
-from services.runtime.agents.data_chat.state import ADMIN_BYPASS, ALLOWED, BLOCKED, DataChatState, Turn
+from services.runtime.agents.data_chat.state import ADMIN_BYPASS, DataChatState, Turn
+from services.runtime.agents.data_chat.wording import REFUSAL, grounding_by, with_result, without_result
 from services.runtime.agents.prompt_messages import INTERNAL, prompt_messages
-from services.runtime.chat_model import ChatModel, ModelCall
-from services.runtime.guard_client import UNAVAILABLE, GuardClient, Screening
-from services.runtime.routing.state import COMPLETED, NEEDS_REVIEW
+from services.runtime.agents.refusals import INVALID_ARGUMENTS, refusal, unknown_tool
+from services.runtime.agents.screening import ALLOWED, BLOCKED
+from services.runtime.agents.templates import template
+from services.runtime.chat_model import ChatModel, ModelCall, whole_text
+from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused
+from services.runtime.guard_client import GuardClient, Screening
+from services.runtime.routing.state import COMPLETED
 from services.runtime.routing.table import StateUpdate
 from services.runtime.run_context import NodeContext
 from services.runtime.tool_client import ToolClient
 
+log = get_logger()
 TOOLS = (EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES)
-REFUSAL = "I can't help with that question: it asks for something outside your own data."
-REFUSAL_UNSCREENED = (
-    "Your question could not be checked just now, so I have not looked at any data. Please try again later."
-)
-NO_ANSWER = "I could not find an answer to that question."
-STOPPED = {
-    "iteration_limit": "It took more rounds than one question gets.",
-    "error_limit": "Too many attempts went wrong.",
-    "budget_exhausted": "What this run may spend was used up first.",
-}
 
 
 @dataclass(frozen=True)
@@ -64,20 +63,22 @@ class DataChatNodes:
         self._policy = policy
 
     async def screen_question(self, state: DataChatState, context: NodeContext) -> StateUpdate:
-        """Has the question screened, before anything else touches it."""
+        """Has the question screened with the turns it continues, before anything else touches it.
+
+        Raises DependencyAway when the guard gives no verdict.
+        """
         if ROLE_ADMIN in context.run.caller.roles:
             return {"screening": ADMIN_BYPASS, "screening_reason": ADMIN_BYPASS}
         if state.get("screening") == ALLOWED:
             return {}
-        screening = await self._guard.screen(context.run, state["question"])
+        screening = await self._guard.screen(context.run, state["question"], _screened(state.get("turns") or ()))
         update: StateUpdate = {
             "screening": ALLOWED if screening.allowed else BLOCKED,
             "screening_reason": screening.reason,
             "model_calls": _guard_calls(screening, state["question"]),
         }
         if not screening.allowed:
-            answer = REFUSAL_UNSCREENED if screening.reason == UNAVAILABLE else REFUSAL
-            update |= {"answer": answer, "status": COMPLETED}
+            update |= {"answer": REFUSAL, "status": COMPLETED}
         return update
 
     async def agent(self, state: DataChatState, context: NodeContext) -> StateUpdate:
@@ -94,52 +95,46 @@ class DataChatNodes:
     async def tools(self, state: DataChatState, context: NodeContext) -> StateUpdate:
         """Runs the tool calls that the model asked for, one after another."""
         update: StateUpdate = {"messages": [], "error_attempts": 0, "last_error": "", "last_tool": ""}
-        for asked in requested_calls(state["messages"]):
-            text, result = await self._run_tool(asked, context)
+        for call in requested_calls(state["messages"]):
+            text, result = await self._run_tool(call, context)
             failed = result is None
-            message = ToolMessage(text, tool_call_id=asked.tool_call_id, name=asked.tool)
-            update["last_tool"], update["last_error"] = asked.tool, text if failed else ""
+            message = ToolMessage(text, tool_call_id=call.tool_call_id, name=call.tool)
+            update["last_tool"], update["last_error"] = call.tool, text if failed else ""
             update["error_attempts"] += int(failed)
-            if result is not None and asked.tool == EXECUTE_DB_QUERY:
+            if result is not None and call.tool == EXECUTE_DB_QUERY:
                 rows = result.table.SerializeToString()
                 update |= {"sql_query": result.sql_query, "rows": rows, "result_text": result.text}
+                update["grounding"] = int(grounding_by(result))
                 # The answer is worded from the result itself; the agent never needs to read it.
                 message.additional_kwargs[INTERNAL] = True
             update["messages"].append(message)
         return update
 
     async def format_answer(self, state: DataChatState, _context: NodeContext) -> StateUpdate:
-        """Words the answer from the result; without one, uses the agent's last text or says what went wrong."""
+        """Words the answer from the result, or shows it as it is; without one, says that, and what the agent said."""
         if state.get("answer"):
             return {"status": COMPLETED}
         if "rows" not in state:
-            return self._without_result(state)
-        text = prompt("format_answer").substitute(
+            return without_result(state)
+        text = template(__package__, "format_answer").substitute(
             question=state["question"], sql_query=state["sql_query"], result=state["result_text"]
         )
-        answer, call = await self._format_model.ask("format_answer", [HumanMessage(text)])
-        return {"answer": answer.text.strip() or state["result_text"], "status": COMPLETED, "model_calls": [call]}
+        try:
+            answer, call = await self._format_model.ask("format_answer", [HumanMessage(text)])
+        except (ModelFailed, ModelRefused, DependencyAway) as error:
+            # The answer is there; only its wording is not, and that is no reason to keep it back.
+            log.warning("the result could not be put into words", error=error.message)
+            return with_result(state)
+        return {**with_result(state, whole_text(answer)), "model_calls": [call]}
 
-    def _without_result(self, state: DataChatState) -> StateUpdate:
-        last = next((m for m in reversed(state.get("messages") or []) if isinstance(m, AIMessage)), None)
-        if last is not None and last.text.strip():
-            return {"answer": last.text.strip(), "status": COMPLETED}
-        wrong = state.get("last_error", "").removeprefix("error: ")
-        parts = [
-            NO_ANSWER,
-            STOPPED.get(state.get("stop_reason", ""), ""),
-            wrong and f"The last attempt failed: {wrong}",
-        ]
-        return {"answer": " ".join(filter(None, parts)), "status": NEEDS_REVIEW}
-
-    async def _run_tool(self, asked: RequestedCall, context: NodeContext) -> tuple[str, tools_pb2.ToolOutput | None]:
-        if asked.tool not in TOOLS:
-            return f"error: unknown_tool: there is no tool {asked.tool!r}; there are {', '.join(TOOLS)}", None
-        if asked.arguments is None:
-            return "error: invalid_arguments: the arguments are not a JSON object", None
-        answer = await self._sql.call(context, asked.tool, asked.arguments, asked.tool_call_id)
+    async def _run_tool(self, call: RequestedCall, context: NodeContext) -> tuple[str, tools_pb2.ToolOutput | None]:
+        if call.tool not in TOOLS:
+            return unknown_tool(call.tool, TOOLS), None
+        if call.arguments is None:
+            return refusal(INVALID_ARGUMENTS, "the arguments are not a JSON object"), None
+        answer = await self._sql.call(context, call.tool, call.arguments, call.tool_call_id)
         if answer.HasField("error"):
-            return f"error: {answer.error.reason}: {answer.error.message}", None
+            return refusal(answer.error.reason, answer.error.message), None
         return answer.output.text, answer.output
 
     async def _system_message(self, state: DataChatState, context: NodeContext) -> SystemMessage:
@@ -150,7 +145,7 @@ class DataChatNodes:
             for example in found.get("examples", [])[: self._policy.preloaded_examples]
         ]
         return SystemMessage(
-            prompt("system").substitute(
+            template(__package__, "system").substitute(
                 subject=context.run.caller.subject,
                 top_k=self._policy.top_k,
                 tables=catalog[EXECUTE_DB_QUERY].notes if EXECUTE_DB_QUERY in catalog else "",
@@ -173,6 +168,11 @@ def requested_calls(messages: Sequence[BaseMessage]) -> list[RequestedCall]:
     valid = [RequestedCall(call["id"] or "", call["name"], call["args"]) for call in last.tool_calls]
     broken = [RequestedCall(call["id"] or "", call["name"] or "", None) for call in last.invalid_tool_calls]
     return [*valid, *broken]
+
+
+def _screened(turns: Sequence[Turn]) -> list[guard_pb2.ScreenedTurn]:
+    """The turns as the guard gets them: what a prompt would show."""
+    return [guard_pb2.ScreenedTurn(question=turn["question"], answer=turn["answer"]) for turn in turns]
 
 
 def _guard_calls(screening: Screening, question: str) -> list[ModelCall]:

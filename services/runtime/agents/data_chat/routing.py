@@ -6,21 +6,16 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AIMessage
 
+from services.kit.tool_names import EXECUTE_DB_QUERY
 from services.runtime.agents.data_chat.policy import DataChatPolicy
-from services.runtime.agents.data_chat.state import ADMIN_BYPASS, ALLOWED
+from services.runtime.agents.data_chat.state import ADMIN_BYPASS
+from services.runtime.agents.screening import ALLOWED, UNSCREENED, ScreenFacts, fail, screen_facts
+from services.runtime.chat_model import whole_text
 from services.runtime.routing.state import budget_spent
-from services.runtime.routing.table import END, Router, Rule, State, StateUpdate, always
+from services.runtime.routing.table import END, Router, Rule, State, StateUpdate
+from services.runtime.routing.terms import Always, terms
 
-EXECUTE_DB_QUERY = "execute_db_query"
-GET_FEW_SHOT_EXAMPLES = "get_few_shot_examples"
-
-
-@dataclass(frozen=True)
-class ScreenFacts:
-    """What is known once the question has been screened."""
-
-    screening: str
-    reason: str
+RESULTS_ARE_TOLD = "query_executed leads from a result to its answer, and not back to the agent"
 
 
 @dataclass(frozen=True)
@@ -48,11 +43,6 @@ class ToolFacts:
     error: str
 
 
-def screen_facts(state: State) -> ScreenFacts:
-    """Takes the facts of `route_after_screen` from state."""
-    return ScreenFacts(state.get("screening", ""), state.get("screening_reason", ""))
-
-
 def agent_facts(state: State) -> AgentFacts:
     """Takes the facts of `route_after_agent` from state."""
     messages = state.get("messages") or []
@@ -64,7 +54,7 @@ def agent_facts(state: State) -> AgentFacts:
         tool_count=len(last.tool_calls) + len(last.invalid_tool_calls),
         have_result="rows" in state,
         query_executed=bool(state.get("sql_query")),
-        have_text=bool(last.text.strip()),
+        have_text=bool(whole_text(last)),
         error_attempts=state.get("error_attempts", 0),
     )
 
@@ -97,15 +87,17 @@ def make_routers(
 
     `budget_exhausted` stands right behind the breaker of the same kind, so that the order of the other rules is theirs.
     """
+    s, f, t, p = terms(ScreenFacts), terms(AgentFacts), terms(ToolFacts), terms(DataChatPolicy)
     after_screen = Router[ScreenFacts, DataChatPolicy](
         "data_chat.route_after_screen",
         facts=screen_facts,
         policy=policy,
         rules=[
+            Rule("guard_unavailable", to=END, when=s.screening == UNSCREENED, then=fail),
             # Whatever is not plainly let through is blocked.
-            Rule("blocked", END, lambda f, _: f.screening not in (ALLOWED, ADMIN_BYPASS), stop),
-            Rule("allowed", "agent", lambda f, _: f.screening == ALLOWED),
-            Rule("admin_bypass", "agent", always),
+            Rule("blocked", to=END, when=~s.screening.is_in((ALLOWED, ADMIN_BYPASS)), then=stop),
+            Rule("allowed", to="agent", when=s.screening == ALLOWED),
+            Rule("admin_bypass", to="agent", when=Always()),
         ],
     )
     after_agent = Router[AgentFacts, DataChatPolicy](
@@ -113,15 +105,25 @@ def make_routers(
         facts=agent_facts,
         policy=policy,
         rules=[
-            Rule("already_answered", "format_answer", lambda f, _: f.already_answered),
-            Rule("iteration_limit", "format_answer", lambda f, p: f.iteration_count >= p.max_iterations, stop),
-            Rule("budget_exhausted", "format_answer", lambda f, _: f.budget_spent != "", stop),
-            Rule("tool_calls", "tools", lambda f, _: f.tool_count > 0),
-            Rule("have_result", "format_answer", lambda f, _: f.have_result),
-            Rule("query_already_executed", "format_answer", lambda f, _: f.query_executed),
-            Rule("plain_text", "format_answer", lambda f, _: f.have_text),
-            Rule("error_limit", "format_answer", lambda f, p: f.error_attempts >= p.max_error_attempts, stop),
-            Rule("no_action", "agent", always, count_error),
+            Rule(
+                "already_answered",
+                to="format_answer",
+                when=f.already_answered,
+                unreachable_because="a question that is answered when it is screened goes no further",
+            ),
+            Rule("iteration_limit", to="format_answer", when=f.iteration_count >= p.max_iterations, then=stop),
+            Rule("budget_exhausted", to="format_answer", when=f.budget_spent != "", then=stop),
+            Rule("tool_calls", to="tools", when=f.tool_count > 0),
+            Rule("have_result", to="format_answer", when=f.have_result, unreachable_because=RESULTS_ARE_TOLD),
+            Rule(
+                "query_already_executed",
+                to="format_answer",
+                when=f.query_executed,
+                unreachable_because=RESULTS_ARE_TOLD,
+            ),
+            Rule("plain_text", to="format_answer", when=f.have_text),
+            Rule("error_limit", to="format_answer", when=f.error_attempts >= p.max_error_attempts, then=stop),
+            Rule("no_action", to="agent", when=Always(), then=count_error),
         ],
     )
     after_tools = Router[ToolFacts, DataChatPolicy](
@@ -129,11 +131,17 @@ def make_routers(
         facts=tool_facts,
         policy=policy,
         rules=[
-            Rule("query_executed", "format_answer", lambda f, _: f.have_result),
-            Rule("budget_exhausted", "format_answer", lambda f, _: f.budget_spent != "", stop),
-            Rule("query_failed", "agent", lambda f, p: f.query_failed and f.iteration_count < p.max_iterations),
-            Rule("examples_only", "agent", lambda f, p: f.iteration_count < p.max_iterations),
-            Rule("iteration_limit", "format_answer", always, stop),
+            Rule("query_executed", to="format_answer", when=t.have_result),
+            Rule("budget_exhausted", to="format_answer", when=t.budget_spent != "", then=stop),
+            Rule("query_failed", to="agent", when=t.query_failed & (t.iteration_count < p.max_iterations)),
+            Rule("examples_only", to="agent", when=t.iteration_count < p.max_iterations),
+            Rule(
+                "iteration_limit",
+                to="format_answer",
+                when=Always(),
+                then=stop,
+                unreachable_because="route_after_agent stops at the same limit, unless that was lowered under way",
+            ),
         ],
     )
     return after_screen, after_agent, after_tools

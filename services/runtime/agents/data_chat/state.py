@@ -6,10 +6,8 @@ import operator
 from typing import Annotated, TypedDict
 
 from services.runtime.chat_model import ModelCall
-from services.runtime.routing.state import AgentState, append
+from services.runtime.routing.state import REPLACED, AgentState, append
 
-ALLOWED = "allowed"
-BLOCKED = "blocked"
 ADMIN_BYPASS = "admin_bypass"
 
 
@@ -22,10 +20,10 @@ class Turn(TypedDict):
 
 
 class DataChatState(AgentState, total=False):
-    """What a question has come to so far. `rows` is a serialized `signalbox.v1.Table`."""
+    """What a question has come to so far; `rows` is a serialized `signalbox.v1.Table`, `grounding` an enum's number."""
 
     question: str
-    turns: list[Turn]
+    turns: Annotated[list[Turn], REPLACED]
     screening: str
     screening_reason: str
     sql_query: str
@@ -35,4 +33,5 @@ class DataChatState(AgentState, total=False):
     last_error: str
     error_attempts: Annotated[int, operator.add]
     answer: str
+    grounding: int
     model_calls: Annotated[list[ModelCall], append]

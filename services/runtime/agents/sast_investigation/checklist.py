@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 from signalbox.v1 import sast_pb2
 
+from services.kit.problems import problems_of
 from services.runtime.agents.code_review.finding import language_of
 
 GENERAL: Final = "general"
@@ -104,9 +105,7 @@ def _read(file: Traversable) -> Checklist:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidChecklistError(f"{file.name}: not YAML: {error}") from error
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(str(part) for part in found['loc']) or 'file'}: {found['msg']}" for found in error.errors()
-        )
+        problems = "; ".join(f"{problem.place or 'file'}: {problem.what}" for problem in problems_of(error))
         raise InvalidChecklistError(f"{file.name}: {problems}") from error
     if file.name != f"{checklist.name}.yaml":
         raise InvalidChecklistError(f"{file.name}: its name is {checklist.name!r}; the file must be named for it")

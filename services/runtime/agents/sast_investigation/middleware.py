@@ -18,8 +18,9 @@ from langgraph.types import Command
 from services.runtime.agents.code_review.answers import with_own_ids
 from services.runtime.agents.code_review.code_bank import BankLimits, files_of, new_code, render
 from services.runtime.agents.code_review.code_tools import CodeTools, own_arguments
-from services.runtime.agents.code_review.finding import describe, quoted
-from services.runtime.agents.code_review.templates import template
+from services.runtime.agents.code_review.finding import describe
+from services.runtime.agents.quoting import quoted
+from services.runtime.agents.refusals import TOOL_NAME_LENGTH, unknown_tool
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.agents.sast_investigation.state import ToolUse
 from services.runtime.agents.sast_investigation.task import (
@@ -29,7 +30,8 @@ from services.runtime.agents.sast_investigation.task import (
     ResearchState,
     ResearchTask,
 )
-from services.runtime.chat_model import recorded_call
+from services.runtime.agents.templates import template
+from services.runtime.chat_model import ChatModel
 from services.runtime.routing.calls import collecting, note
 from services.runtime.routing.recorder import CallRecord
 
@@ -61,7 +63,7 @@ class StatelessPrompt(AgentMiddleware[ResearchState, ResearchTask]):
 
     state_schema = ResearchState
 
-    def __init__(self, code: CodeTools, model: str, policy: SastInvestigationPolicy) -> None:
+    def __init__(self, code: CodeTools, model: ChatModel, policy: SastInvestigationPolicy) -> None:
         super().__init__()
         self._limits = BankLimits(policy.bank_fragments, policy.bank_chars)
         self._code = code
@@ -76,7 +78,7 @@ class StatelessPrompt(AgentMiddleware[ResearchState, ResearchTask]):
             messages=self._messages(request, task, made),
             tools=[*await self._code.functions(task.node, TOOLS)],
         )
-        with _kept_for_state() as calls, recorded_call("research", self._model) as call:
+        with _kept_for_state() as calls, self._model.recorded("research") as call:
             response = await handler(prepared)
             answer = response.result[-1]
             if not isinstance(answer, AIMessage):
@@ -85,7 +87,7 @@ class StatelessPrompt(AgentMiddleware[ResearchState, ResearchTask]):
         kept = with_own_ids(answer, f"research-{task.iteration}-{made}")
         tool_calls = task.tool_calls_left(request.state, self._policy.research_calls_per_turn)
         result = ModelResponse(result=[_trimmed(kept, tool_calls)])
-        return ExtendedModelResponse(result, Command(update={"calls": calls, "elapsed_s": task.laps.lap()}))
+        return ExtendedModelResponse(result, Command(update={"calls": calls, "elapsed_s": task.stopwatch.elapsed_s()}))
 
     def _messages(self, request: Request, task: ResearchTask, made: int) -> list[AnyMessage]:
         gathered: Any = request.state
@@ -120,11 +122,11 @@ class CodeGathering(AgentMiddleware[ResearchState, ResearchTask]):
     ) -> ToolMessage | Command[Any]:
         """Runs the call at the run's own source; the tools live in the code executor, none is registered here."""
         del handler
-        asked = request.tool_call
-        tool, arguments, call_id = asked["name"], own_arguments(asked["args"]), asked["id"] or ""
+        call = request.tool_call
+        tool, arguments, call_id = call["name"], own_arguments(call["args"]), call["id"] or ""
         if tool not in TOOLS:
-            told = f"error: unknown_tool: there is no tool {quoted(tool, 64)}; there are {', '.join(TOOLS)}"
-            use = ToolUse(tool=tool[:64], arguments=arguments, outcome=told, new_lines=0)
+            told = unknown_tool(tool, TOOLS)
+            use = ToolUse(tool=tool[:TOOL_NAME_LENGTH], arguments=arguments, outcome=told, new_lines=0)
             return _update(told, tool, call_id, {"tool_call_history": [use]})
         task = cast(ResearchTask, request.runtime.context)
         with _kept_for_state() as calls:

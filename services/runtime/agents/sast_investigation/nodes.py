@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from signalbox.v1 import sast_pb2
+from signalbox.v1 import evaluator_pb2
 
 from services.runtime.agents.code_review.analysis import analyze
-from services.runtime.agents.code_review.code_bank import as_protos
+from services.runtime.agents.code_review.calibration import Calibration
+from services.runtime.agents.code_review.case import case_to_judge, finding_of
+from services.runtime.agents.code_review.code_tools import CodeTools
 from services.runtime.agents.code_review.draft import NEEDS_REVIEW as UNSETTLED
-from services.runtime.agents.code_review.draft import as_proto
-from services.runtime.agents.code_review.finding import language_of, quoted
+from services.runtime.agents.code_review.finding import language_of
+from services.runtime.agents.code_review.snippets import check_snippet
+from services.runtime.agents.quoting import quoted
 from services.runtime.agents.sast_investigation.checklist import Checklists
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.agents.sast_investigation.research import Research
@@ -31,26 +34,31 @@ class SastInvestigationNodes:
     def __init__(
         self,
         *,
+        code: CodeTools,
         research: Research,
         analysis_model: ChatModel,
         evaluator: EvaluatorClient,
         checklists: Checklists,
         policy: SastInvestigationPolicy,
+        calibration: Calibration,
     ) -> None:
+        self._code = code
         self._research = research
-        self.research_graph = research.graph
         self._analysis_model = analysis_model
         self._evaluator = evaluator
         self._checklists = checklists
         self._policy = policy
+        self._calibration = calibration
 
     async def research(self, state: SastInvestigationState, context: NodeContext) -> StateUpdate:
         """Gathers code for the analysis, until nothing more is wanted or a limit is reached."""
+        if not state.get("research_ended"):
+            await check_snippet(self._code, context, state["source"], finding_of(state))
         known = state.get("fetched_files") or ()
         gathered = await self._research.gather(
             ResearchTask(
                 node=context,
-                finding=_finding(state),
+                finding=finding_of(state),
                 source=state["source"],
                 iteration=state.get("iteration_count", 0) + 1,
                 model_calls=self._model_calls(state),
@@ -74,27 +82,41 @@ class SastInvestigationNodes:
         """Drafts a verdict from the code bank; without a usable draft, says what was wrong with it."""
         drafted = await analyze(
             self._analysis_model,
-            _finding(state),
+            finding_of(state),
             state.get("code_bank") or [],
             checklist=self._checklist(state),
             feedback=_feedback(state),
             attempts=self._policy.draft_attempts,
             max_code_chars=self._policy.prompt_code_chars,
         )
-        return {"draft": drafted.draft, "draft_problem": drafted.problem}
+        verdicts = [drafted.draft["verdict"]] if drafted.draft else []
+        return {"draft": drafted.draft, "draft_problem": drafted.problem, "drafted_verdicts": verdicts}
 
     async def evaluation(self, state: SastInvestigationState, context: NodeContext) -> StateUpdate:
-        """Has the draft judged, and counts rejections and rounds without new code."""
+        """Has the draft judged, and counts rejections in a row and rounds of research without new code.
+
+        New code starts the count of rejections anew: what was said of the code before need not hold of more of it.
+        """
         draft = state.get("draft")
-        critique = _no_draft(state) if draft is None else await self._judged(state, context, draft)
-        rejected = critique["outcome"] not in (APPROVED, NEEDS_RESEARCH)
+        critique, calibrated = _no_draft(state), False
+        if draft is not None:
+            answer = await self._judged(state, context, draft)
+            critique = Critique(
+                outcome=outcome_word(answer.outcome), missing=list(answer.missing), reason=answer.reason
+            )
+            calibrated = self._calibration.covers(self._analysis_model.name, answer.model_call.model)
+        before = state.get("critique")
+        researched = before is None or before["outcome"] == NEEDS_RESEARCH
         fragments = len(state.get("code_bank") or ())
         progressed = fragments > state.get("code_seen", 0)
+        rejections = 0 if progressed else state.get("rejection_streak", 0)
+        fruitless = 0 if progressed else state.get("no_progress_streak", 0) + researched
         verdict = draft["verdict"] if draft and critique["outcome"] == APPROVED else UNSETTLED
         return {
             "critique": critique,
-            "rejection_streak": state.get("rejection_streak", 0) + 1 if rejected else 0,
-            "no_progress_streak": 0 if progressed else state.get("no_progress_streak", 0) + 1,
+            "confidence_calibrated": calibrated,
+            "rejection_streak": rejections + (critique["outcome"] != APPROVED),
+            "no_progress_streak": fruitless,
             "code_seen": fragments,
             "verdict": verdict,
             "status": _status(critique["outcome"], verdict),
@@ -108,16 +130,10 @@ class SastInvestigationNodes:
         """Leaves the finding to a person."""
         return {"verdict": UNSETTLED, "status": NEEDS_REVIEW}
 
-    async def _judged(self, state: SastInvestigationState, context: NodeContext, draft: Mapping[str, Any]) -> Critique:
-        source = state["source"]
-        answer = await self._evaluator.critique_verdict(
-            context.run,
-            _finding(state),
-            sast_pb2.CodeSource(**source),
-            as_proto(draft, source["commit"]),
-            as_protos(state.get("code_bank") or []),
-        )
-        return Critique(outcome=outcome_word(answer.outcome), missing=list(answer.missing), reason=answer.reason)
+    async def _judged(
+        self, state: SastInvestigationState, context: NodeContext, draft: Mapping[str, Any]
+    ) -> evaluator_pb2.CritiqueVerdictResponse:
+        return await self._evaluator.critique_verdict(context.run, **case_to_judge(state, draft))
 
     def _model_calls(self, state: SastInvestigationState) -> int:
         """Returns how many calls research may make: what the budget leaves beside an analysis and an evaluation."""
@@ -127,12 +143,8 @@ class SastInvestigationNodes:
         return min(allowed, max(1, budget["model_calls"] - spend["model_calls"] - 2))
 
     def _checklist(self, state: SastInvestigationState) -> str:
-        finding = _finding(state)
+        finding = finding_of(state)
         return self._checklists.select(finding).as_prompt(language_of(finding.location.file))
-
-
-def _finding(state: SastInvestigationState) -> sast_pb2.Finding:
-    return sast_pb2.Finding.FromString(state["finding"])
 
 
 def _no_draft(state: SastInvestigationState) -> Critique:

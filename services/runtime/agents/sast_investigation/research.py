@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from langchain.agents import create_agent
@@ -17,10 +18,14 @@ from services.runtime.agents.sast_investigation.middleware import CodeGathering,
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.agents.sast_investigation.task import DONE, STEP_LIMIT, Gathered, ResearchState, ResearchTask
 from services.runtime.chat_model import ChatModel, is_transient
+from services.runtime.errors import DependencyAway
 from services.runtime.routing.calls import note
+from services.runtime.routing.inner import InnerGraph
 
 log = get_logger()
 MAX_RETRY_DELAY_S = 10.0
+# What the graph of `create_agent` is, said before there are a model and tools to make it of.
+RESEARCH = InnerGraph(frozenset({"__start__", "model", "tools"}), ResearchState)
 
 
 class Research:
@@ -51,7 +56,7 @@ class Research:
         middleware: list[Any] = [
             retry,
             Limits(),
-            StatelessPrompt(code, model.name, policy),
+            StatelessPrompt(code, model, policy),
             CodeGathering(code, self._limits),
         ]
         self.graph = create_agent(
@@ -61,9 +66,13 @@ class Research:
             context_schema=ResearchTask,
             name="research",
         )
+        RESEARCH.check(self.graph)
 
     async def gather(self, task: ResearchTask) -> Gathered:
-        """Gathers code; at the step limit, returns what there is by then. Raises ModelFailed, ServiceFailed."""
+        """Gathers code; at the step limit, returns what there is by then.
+
+        Raises DependencyAway, whose cost is then this attempt's alone, ModelRefused, ModelFailed, ServiceFailed.
+        """
         reached: dict[str, Any] = {}
         ended, elapsed_before_s = "", None
         config: Any = {"recursion_limit": self._policy.research_steps}
@@ -76,9 +85,15 @@ class Research:
         except GraphRecursionError:
             ended = STEP_LIMIT
             log.warning("research cut at its step limit", steps=self._policy.research_steps)
-        finally:
-            for call in reached.get("calls") or ():
-                note(call)
+        except DependencyAway as away:
+            # What its steps have done is saved under the node, and charged when that ends.
+            away.saved_s, away.unsaved_s = reached.get("elapsed_s", 0.0), task.stopwatch.elapsed_s()
+            away.saved_calls = reached.get("calls") or ()
+            raise
+        except BaseException:
+            _note_calls(reached)
+            raise
+        _note_calls(reached)
         return Gathered(
             code_bank=new_code(task.code_bank, reached.get("code_bank") or (), self._limits),
             fetched_files=list(dict.fromkeys(reached.get("fetched_files") or ())),
@@ -86,3 +101,8 @@ class Research:
             ended=ended or reached.get("ended") or DONE,
             elapsed_before_s=elapsed_before_s or 0.0,
         )
+
+
+def _note_calls(reached: Mapping[str, Any]) -> None:
+    for call in reached.get("calls") or ():
+        note(call)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.routing.state import NEEDS_REVIEW, budget_spent
-from services.runtime.routing.table import END, Router, Rule, State, StateUpdate, always
+from services.runtime.routing.table import END, Router, Rule, State, StateUpdate
+from services.runtime.routing.terms import Always, terms
 
 APPROVED = "approved"
 NEEDS_RESEARCH = "needs_research"
@@ -65,18 +66,19 @@ def make_routers(
 ) -> tuple[Router[EvaluationFacts, SastInvestigationPolicy], Router[IncrementFacts, SastInvestigationPolicy]]:
     """Returns the routers after `evaluation` and `increment`."""
     breaker = "circuit_breaker"
+    f, i, p = terms(EvaluationFacts), terms(IncrementFacts), terms(SastInvestigationPolicy)
     after_evaluation = Router[EvaluationFacts, SastInvestigationPolicy](
         "sast_investigation.route_after_evaluation",
         facts=evaluation_facts,
         policy=policy,
         rules=[
-            Rule("approved", END, lambda f, _: f.outcome == APPROVED),
-            Rule("rejection_streak", breaker, lambda f, p: f.rejection_streak >= p.max_rejection_streak, stop),
-            Rule("no_progress", breaker, lambda f, p: f.no_progress_streak >= p.max_no_progress_streak, stop),
-            Rule("iteration_limit", breaker, lambda f, p: f.iteration >= p.max_iterations, stop),
-            Rule("budget_exhausted", breaker, lambda f, _: f.budget_spent != "", stop),
-            Rule("needs_reanalysis", "increment", lambda f, _: f.outcome != NEEDS_RESEARCH),
-            Rule("needs_research", "increment", always),
+            Rule("approved", to=END, when=f.outcome == APPROVED),
+            Rule("rejection_streak", to=breaker, when=f.rejection_streak >= p.max_rejection_streak, then=stop),
+            Rule("no_progress", to=breaker, when=f.no_progress_streak >= p.max_no_progress_streak, then=stop),
+            Rule("iteration_limit", to=breaker, when=f.iteration >= p.max_iterations, then=stop),
+            Rule("budget_exhausted", to=breaker, when=f.budget_spent != "", then=stop),
+            Rule("needs_reanalysis", to="increment", when=f.outcome != NEEDS_RESEARCH),
+            Rule("needs_research", to="increment", when=Always()),
         ],
     )
     after_increment = Router[IncrementFacts, SastInvestigationPolicy](
@@ -84,8 +86,8 @@ def make_routers(
         facts=increment_facts,
         policy=policy,
         rules=[
-            Rule("reanalyze", "analysis", lambda f, _: f.outcome != NEEDS_RESEARCH),
-            Rule("research_more", "research", always),
+            Rule("reanalyze", to="analysis", when=i.outcome != NEEDS_RESEARCH),
+            Rule("research_more", to="research", when=Always()),
         ],
     )
     return after_evaluation, after_increment

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypedDict
 
-from services.runtime.agents.code_review.code_bank import Fragment
-from services.runtime.agents.code_review.code_tools import Source
-from services.runtime.routing.state import AgentState, append
+from services.runtime.agents.code_review.case import CaseState
+from services.runtime.routing.state import append
 
 
 class ToolUse(TypedDict):
@@ -26,15 +25,12 @@ class Critique(TypedDict):
     reason: str
 
 
-class SastInvestigationState(AgentState, total=False):
-    """What a finding has come to so far. `finding` is a serialized `signalbox.v1.Finding`.
+class SastInvestigationState(CaseState, total=False):
+    """What a finding has come to so far.
 
     `iteration_count` counts completed rounds; `code_seen` is the size of the code bank at the last evaluation.
     """
 
-    finding: bytes
-    source: Source
-    code_bank: Annotated[list[Fragment], append]
     fetched_files: Annotated[list[str], append]
     tool_call_history: Annotated[list[ToolUse], append]
     research_ended: str

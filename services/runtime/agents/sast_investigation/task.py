@@ -11,6 +11,13 @@ from typing import Annotated, Any
 from langchain.agents.middleware import AgentState
 from signalbox.v1 import sast_pb2
 
+from services.kit.tool_names import (
+    FETCH_CODE,
+    FIND_FILE,
+    LIST_DIRECTORY,
+    READ_FILE,
+    SEARCH_CODEBASE,
+)
 from services.runtime.agents.code_review.code_bank import Fragment
 from services.runtime.agents.code_review.code_tools import Source
 from services.runtime.agents.sast_investigation.state import ToolUse
@@ -18,7 +25,7 @@ from services.runtime.routing.recorder import CallRecord
 from services.runtime.routing.state import Budget, Spend, add_spend, append, budget_spent, spend_of
 from services.runtime.run_context import NodeContext
 
-TOOLS = ("fetch_code", "read_file", "search_codebase", "list_directory", "find_file")
+TOOLS = (FETCH_CODE, READ_FILE, SEARCH_CODEBASE, LIST_DIRECTORY, FIND_FILE)
 DONE = "done"
 MODEL_CALL_LIMIT = "model_call_limit"
 STEP_LIMIT = "step_limit"
@@ -40,14 +47,14 @@ class ResearchState(AgentState[Any], total=False):
     ended: str
 
 
-class Laps:
-    """The time since research began in this process, lap by lap."""
+class Stopwatch:
+    """The time that research has taken in this process, part by part."""
 
     def __init__(self) -> None:
         self._since = time.perf_counter()
 
-    def lap(self) -> float:
-        """Ends a lap; returns how long it took, in seconds."""
+    def elapsed_s(self) -> float:
+        """Returns the seconds since it was asked last, or since it was made."""
         before, self._since = self._since, time.perf_counter()
         return self._since - before
 
@@ -67,7 +74,7 @@ class ResearchTask:
     tool_call_history: Sequence[ToolUse]
     spend: Spend
     budget: Budget
-    laps: Laps = field(default_factory=Laps)
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
 
     def budget_spent(self, state: Mapping[str, Any]) -> str:
         """Returns which part of the run's budget is used up, with what research has used; empty when none is."""

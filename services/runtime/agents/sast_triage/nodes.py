@@ -6,27 +6,32 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from signalbox.v1 import sast_pb2
+from signalbox.v1 import evaluator_pb2
 
+from services.kit.tool_names import FETCH_CODE
 from services.runtime.agents.code_review.analysis import analyze
 from services.runtime.agents.code_review.answers import with_own_ids
-from services.runtime.agents.code_review.code_bank import BankLimits, as_protos, files_of, listing, new_code
-from services.runtime.agents.code_review.code_tools import FETCH_CODE, CodeTools, canonical, own_arguments
+from services.runtime.agents.code_review.calibration import Calibration
+from services.runtime.agents.code_review.case import case_to_judge, finding_of
+from services.runtime.agents.code_review.code_bank import BankLimits, files_of, listing, new_code
+from services.runtime.agents.code_review.code_tools import CodeTools, canonical, own_arguments
 from services.runtime.agents.code_review.draft import NEEDS_REVIEW as UNSETTLED
-from services.runtime.agents.code_review.draft import as_proto, verdict_word
-from services.runtime.agents.code_review.finding import describe, quoted
-from services.runtime.agents.code_review.templates import template
+from services.runtime.agents.code_review.draft import verdict_word
+from services.runtime.agents.code_review.finding import describe
+from services.runtime.agents.code_review.snippets import check_snippet
 from services.runtime.agents.prompt_messages import prompt_messages
+from services.runtime.agents.quoting import quoted
+from services.runtime.agents.refusals import NOT_RUN, TOOL_NAME_LENGTH, refusal, unknown_tool
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
-from services.runtime.agents.sast_triage.routing import ANALYZE_ISSUE, TOOLS
+from services.runtime.agents.sast_triage.routing import ANALYZE_ISSUE, TOOL_CALL, TOOLS, make_routers, repeats
 from services.runtime.agents.sast_triage.state import Analysis, EvaluationResult, RequestedCall, SastTriageState
+from services.runtime.agents.templates import template
 from services.runtime.chat_model import ChatModel
 from services.runtime.evaluator_client import EvaluatorClient
-from services.runtime.routing.state import COMPLETED, IN_PROGRESS, NEEDS_REVIEW, Status, budget_spent
-from services.runtime.routing.table import StateUpdate
+from services.runtime.routing.state import COMPLETED, IN_PROGRESS, NEEDS_REVIEW, Status
+from services.runtime.routing.table import END, StateUpdate
 from services.runtime.run_context import NodeContext
 
-TOOL_NAME_LENGTH = 64
 ANALYZE_FUNCTION: dict[str, Any] = {
     "type": "function",
     "function": {
@@ -45,91 +50,106 @@ class SastTriageNodes:
     """The nodes, with the services they call."""
 
     def __init__(
-        self, *, code: CodeTools, evaluator: EvaluatorClient, model: ChatModel, policy: SastTriagePolicy
+        self,
+        *,
+        code: CodeTools,
+        evaluator: EvaluatorClient,
+        model: ChatModel,
+        policy: SastTriagePolicy,
+        calibration: Calibration,
     ) -> None:
         self._code = code
         self._evaluator = evaluator
         self._model = model
         self._policy = policy
+        self._calibration = calibration
+        _, self._after_evaluation = make_routers(policy)
         self._bank_limits = BankLimits(policy.bank_fragments, policy.bank_chars)
 
     async def agent(self, state: SastTriageState, context: NodeContext) -> StateUpdate:
         """Asks the model for the next step; what it asks beyond one known tool is answered here."""
         history: list[BaseMessage] = list(state.get("messages") or ())
-        instructions = template(__package__, "decide").substitute(finding=describe(_finding(state)))
-        asked = HumanMessage(self._summary(state))
+        if not history:
+            await check_snippet(self._code, context, state["source"], finding_of(state))
+        instructions = template(__package__, "decide").substitute(finding=describe(finding_of(state)))
+        summary = HumanMessage(self._summary(state))
         window = prompt_messages(history[-self._policy.history_messages :])
         tools = [*await self._code.functions(context, [FETCH_CODE]), ANALYZE_FUNCTION]
-        answer, _ = await self._model.ask("triage", [SystemMessage(instructions), *window, asked], tools)
+        answer, _ = await self._model.ask("triage", [SystemMessage(instructions), *window, summary], tools)
         answer = with_own_ids(answer, f"call-{len(history)}")
-        return {"messages": [asked, answer, *_refusals(answer)], "requested": _requested(answer)}
+        requested = _requested(answer)
+        return {
+            "messages": [summary, answer, *_refusals(answer)],
+            "requested": requested,
+            "duplicate_call": repeats(requested, state.get("last_call")),
+        }
 
     async def fetch_code(self, state: SastTriageState, context: NodeContext) -> StateUpdate:
         """Reads the code that the model asked for."""
-        asked = state["requested"]
-        found = await self._code.call(context, state["source"], FETCH_CODE, asked["arguments"], asked["tool_call_id"])
+        requested = state["requested"]
+        found = await self._code.call(
+            context, state["source"], FETCH_CODE, requested["arguments"], requested["tool_call_id"]
+        )
         added = new_code(state.get("code_bank") or [], found.fragments, self._bank_limits)
         return {
-            **_answered(asked, found.text, failed=bool(found.error)),
+            **_answered(requested, found.text, failed=bool(found.error)),
             "code_bank": added,
             "fetched_files": _unseen(files_of(found.fragments), state.get("fetched_files") or ()),
             "found_symbols": _unseen(found.symbols, state.get("found_symbols") or ()),
         }
 
-    async def analyze_issue(self, state: SastTriageState, _context: NodeContext) -> StateUpdate:
-        """Drafts a verdict from everything that was read."""
-        asked = state["requested"]
+    async def analyze_issue(self, state: SastTriageState, context: NodeContext) -> StateUpdate:
+        """Drafts a verdict from everything that was read; a limit brings the run here without being asked to."""
+        requested = state["requested"]
+        ordered = context.led_by == TOOL_CALL
+        bank = state.get("code_bank") or []
         drafted = await analyze(
             self._model,
-            _finding(state),
-            state.get("code_bank") or [],
-            feedback=_feedback(state, asked["arguments"]),
+            finding_of(state),
+            bank,
+            feedback=_feedback(state, requested["arguments"] if ordered else {}),
             attempts=self._policy.draft_attempts,
             max_code_chars=self._policy.prompt_code_chars,
         )
         told = _draft_text(drafted.draft) if drafted.draft else f"error: no usable verdict: {drafted.problem}"
+        failed = drafted.draft is None
         return {
-            **_answered(asked, told, failed=drafted.draft is None),
-            "analysis": Analysis(investigation_result=drafted.draft, problem=drafted.problem),
+            **(_answered(requested, told, failed=failed) if ordered else _not_made(requested, told, failed=failed)),
+            "analysis": Analysis(investigation_result=drafted.draft, problem=drafted.problem, code_seen=len(bank)),
+            "drafted_verdicts": [drafted.draft["verdict"]] if drafted.draft else [],
         }
 
     async def comprehensive_evaluation(self, state: SastTriageState, context: NodeContext) -> StateUpdate:
-        """Has the verdict judged; without one there is nothing that could be final."""
+        """Has the verdict judged; without one there is nothing that could be final.
+
+        What is asked after it answers to the evaluation, so that no call repeats one from before it.
+        """
         analysis = state.get("analysis")
         draft = analysis["investigation_result"] if analysis else None
         last_word = self._is_last_word(state)
-        result = _nothing_to_judge(analysis) if draft is None else await self._judged(state, context, draft, last_word)
-        return {"evaluation_result": result, "is_final": result["is_final"], "status": _status(result, last_word)}
+        result, calibrated = _nothing_to_judge(analysis), False
+        if draft is not None:
+            answer = await self._judged(state, context, draft, last_word)
+            result = _result(answer, draft)
+            calibrated = self._calibration.covers(self._model.name, answer.model_call.model)
+        return {
+            "evaluation_result": result,
+            "confidence_calibrated": calibrated,
+            "is_final": result["is_final"],
+            "status": _status(result, last_word),
+            "last_call": "",
+        }
 
     async def _judged(
         self, state: SastTriageState, context: NodeContext, draft: Mapping[str, Any], last_word: bool
-    ) -> EvaluationResult:
-        source = state["source"]
-        answer = await self._evaluator.evaluate_investigation(
-            context.run,
-            _finding(state),
-            sast_pb2.CodeSource(**source),
-            as_proto(draft, source["commit"]),
-            as_protos(state.get("code_bank") or []),
-            last_word=last_word,
-        )
-        return EvaluationResult(
-            is_final=answer.is_final,
-            verdict=verdict_word(answer.verdict) if answer.is_final else UNSETTLED,
-            confidence=answer.confidence,
-            justification=answer.justification,
-            exploration_gaps=list(answer.exploration_gaps),
-            problems=[problem.message for problem in answer.problems],
-            evidence=list(draft["claims"]) if answer.is_final else [],
+    ) -> evaluator_pb2.EvaluateInvestigationResponse:
+        return await self._evaluator.evaluate_investigation(
+            context.run, **case_to_judge(state, draft), last_word=last_word
         )
 
     def _is_last_word(self, state: SastTriageState) -> bool:
-        return (
-            state.get("iteration_count", 0) >= self._policy.max_iterations
-            or bool(state.get("duplicate_call"))
-            or state.get("error_attempts", 0) >= self._policy.max_error_attempts
-            or budget_spent(state.get("spend"), state.get("budget")) != ""
-        )
+        """Asks the table that decides afterwards: does the run end here even if nothing is final?"""
+        return self._after_evaluation.decide({**state, "is_final": False}).destination == END
 
     def _summary(self, state: SastTriageState) -> str:
         analysis, evaluated = state.get("analysis"), state.get("evaluation_result")
@@ -146,10 +166,6 @@ class SastTriageNodes:
         )
 
 
-def _finding(state: SastTriageState) -> sast_pb2.Finding:
-    return sast_pb2.Finding.FromString(state["finding"])
-
-
 def _requested(answer: AIMessage) -> RequestedCall:
     if not answer.tool_calls:
         return RequestedCall(tool="", arguments={}, tool_call_id="")
@@ -164,22 +180,30 @@ def _refusals(answer: AIMessage) -> list[ToolMessage]:
     refused = []
     for number, call in enumerate(answer.tool_calls):
         if call["name"] not in TOOLS:
-            text = f"error: unknown_tool: there is no tool {quoted(call['name'], 64)}; there are {', '.join(TOOLS)}"
+            text = unknown_tool(call["name"], TOOLS)
         elif number:
-            text = "error: not_run: one tool at a time; ask again if it is still wanted"
+            text = refusal(NOT_RUN, "one tool at a time; ask again if it is still wanted")
         else:
             continue
         refused.append(ToolMessage(text, tool_call_id=call["id"] or "", name=call["name"]))
     return refused
 
 
-def _answered(asked: RequestedCall, text: str, *, failed: bool) -> StateUpdate:
+def _answered(requested: RequestedCall, text: str, *, failed: bool) -> StateUpdate:
     return {
-        "messages": [ToolMessage(text, tool_call_id=asked["tool_call_id"], name=asked["tool"])],
+        "messages": [ToolMessage(text, tool_call_id=requested["tool_call_id"], name=requested["tool"])],
         "iteration_count": 1,
-        "last_call": canonical(asked["tool"], asked["arguments"]),
+        "last_call": canonical(requested["tool"], requested["arguments"]),
         "error_attempts": int(failed),
     }
+
+
+def _not_made(requested: RequestedCall, text: str, *, failed: bool) -> StateUpdate:
+    """Says what the analysis came to that nobody asked for, and that the call that was asked for was not made."""
+    said = refusal(NOT_RUN, f"no calls are left; what was read has been analysed: {text}")
+    answered = requested["tool"] in TOOLS  # the agent node has answered calls of any other
+    messages = [ToolMessage(said, tool_call_id=requested["tool_call_id"], name=requested["tool"])] if answered else []
+    return {"messages": messages, "error_attempts": int(failed)}
 
 
 def _unseen(found: Iterable[str], known: Iterable[str]) -> list[str]:
@@ -198,6 +222,18 @@ def _feedback(state: SastTriageState, arguments: Mapping[str, Any]) -> str:
 
 def _draft_text(draft: Mapping[str, Any]) -> str:
     return f"verdict {draft['verdict']} ({draft['confidence']:.2f}): {draft['justification']}"
+
+
+def _result(answer: evaluator_pb2.EvaluateInvestigationResponse, draft: Mapping[str, Any]) -> EvaluationResult:
+    return EvaluationResult(
+        is_final=answer.is_final,
+        verdict=verdict_word(answer.verdict) if answer.is_final else UNSETTLED,
+        confidence=answer.confidence,
+        justification=answer.justification,
+        exploration_gaps=list(answer.exploration_gaps),
+        problems=[problem.message for problem in answer.problems],
+        evidence=list(draft["claims"]) if answer.is_final else [],
+    )
 
 
 def _nothing_to_judge(analysis: Analysis | None) -> EvaluationResult:

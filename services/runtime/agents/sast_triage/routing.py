@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.runtime.agents.code_review.code_tools import FETCH_CODE, canonical
+from services.kit.tool_names import FETCH_CODE
+from services.runtime.agents.code_review.code_tools import canonical
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
+from services.runtime.agents.sast_triage.state import RequestedCall
 from services.runtime.routing.state import NEEDS_REVIEW, budget_spent
-from services.runtime.routing.table import END, Choice, Router, Rule, State, StateUpdate, always
+from services.runtime.routing.table import END, Router, Rule, State, StateUpdate, either, named_by
+from services.runtime.routing.terms import Always, terms
 
 ANALYZE_ISSUE = "analyze_issue"
 COMPREHENSIVE_EVALUATION = "comprehensive_evaluation"
 TOOLS = (FETCH_CODE, ANALYZE_ISSUE)
+TOOL_CALL = "tool_call"
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class DecisionFacts:
     budget_spent: str
     tool: str
     tool_count: int
+    unanalysed_fragments: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,15 +44,16 @@ class EvaluationFacts:
 
 def decision_facts(state: State) -> DecisionFacts:
     """Takes the facts of `route_agent_decision` from state."""
-    asked = state.get("requested") or {"tool": "", "arguments": {}}
-    tool = asked["tool"]
+    requested, analysis = state.get("requested"), state.get("analysis")
+    tool = requested["tool"] if requested else ""
     return DecisionFacts(
         iteration_count=state.get("iteration_count", 0),
-        duplicate_call=tool in TOOLS and canonical(tool, asked["arguments"]) == state.get("last_call"),
+        duplicate_call=bool(state.get("duplicate_call")),
         error_attempts=state.get("error_attempts", 0),
         budget_spent=budget_spent(state.get("spend"), state.get("budget")),
         tool=tool,
         tool_count=int(bool(tool)),
+        unanalysed_fragments=len(state.get("code_bank") or ()) - (analysis.get("code_seen", 0) if analysis else 0),
     )
 
 
@@ -60,6 +66,11 @@ def evaluation_facts(state: State) -> EvaluationFacts:
         is_final=bool(state.get("is_final")),
         budget_spent=budget_spent(state.get("spend"), state.get("budget")),
     )
+
+
+def repeats(requested: RequestedCall, last_call: str | None) -> bool:
+    """Says whether the model asks for what it has asked for last: the same tool with the same arguments."""
+    return requested["tool"] in TOOLS and canonical(requested["tool"], requested["arguments"]) == last_call
 
 
 def stop(rule: str) -> StateUpdate:
@@ -87,20 +98,24 @@ def make_routers(
 ) -> tuple[Router[DecisionFacts, SastTriagePolicy], Router[EvaluationFacts, SastTriagePolicy]]:
     """Returns the routers after `agent` and `comprehensive_evaluation`.
 
+    What was gathered is analysed a last time before a limit ends the run: work done is never thrown away. A call that
+    repeats the last one is the end of the gathering too, and is analysed when there is anything new to analyse.
     A spent budget stops the run where going on would spend more: before a tool call, and before another round.
     """
+    d, e, p = terms(DecisionFacts), terms(EvaluationFacts), terms(SastTriagePolicy)
+    last_step = either(ANALYZE_ISSUE, when=d.unanalysed_fragments > 0, otherwise=COMPREHENSIVE_EVALUATION)
     route_agent_decision = Router[DecisionFacts, SastTriagePolicy](
         "sast_triage.route_agent_decision",
         facts=decision_facts,
         policy=policy,
         rules=[
-            Rule("max_iterations", COMPREHENSIVE_EVALUATION, lambda f, p: f.iteration_count >= p.max_iterations),
-            Rule("duplicate_call", COMPREHENSIVE_EVALUATION, lambda f, _: f.duplicate_call, note_duplicate),
-            Rule("error_recovery_limit", END, lambda f, p: f.error_attempts >= p.max_error_attempts, stop_unsettled),
-            Rule("budget_exhausted", END, lambda f, _: f.budget_spent != "", stop_unsettled),
-            Rule("tool_call", Choice(TOOLS, lambda f: f.tool), lambda f, _: f.tool in TOOLS),
-            Rule("unknown_tool", "agent", lambda f, _: f.tool != "", count_error),
-            Rule("no_tool_call", "agent", always, count_error),
+            Rule("max_iterations", to=ANALYZE_ISSUE, when=d.iteration_count >= p.max_iterations),
+            Rule("duplicate_call", to=last_step, when=d.duplicate_call, then=note_duplicate),
+            Rule("error_recovery_limit", to=END, when=d.error_attempts >= p.max_error_attempts, then=stop_unsettled),
+            Rule("budget_exhausted", to=END, when=d.budget_spent != "", then=stop_unsettled),
+            Rule(TOOL_CALL, to=named_by(d.tool, TOOLS), when=d.tool.is_in(TOOLS)),
+            Rule("unknown_tool", to="agent", when=d.tool != "", then=count_error),
+            Rule("no_tool_call", to="agent", when=Always(), then=count_error),
         ],
     )
     route_after_evaluation = Router[EvaluationFacts, SastTriagePolicy](
@@ -108,12 +123,12 @@ def make_routers(
         facts=evaluation_facts,
         policy=policy,
         rules=[
-            Rule("max_iterations", END, lambda f, p: f.iteration_count >= p.max_iterations, stop),
-            Rule("duplicate_call", END, lambda f, _: f.duplicate_call, stop),
-            Rule("error_recovery_limit", END, lambda f, p: f.error_attempts >= p.max_error_attempts, stop),
-            Rule("is_final", END, lambda f, _: f.is_final),
-            Rule("budget_exhausted", END, lambda f, _: f.budget_spent != "", stop_unsettled),
-            Rule("continue", "agent", always),
+            Rule("max_iterations", to=END, when=e.iteration_count >= p.max_iterations, then=stop),
+            Rule("duplicate_call", to=END, when=e.duplicate_call, then=stop),
+            Rule("error_recovery_limit", to=END, when=e.error_attempts >= p.max_error_attempts, then=stop),
+            Rule("is_final", to=END, when=e.is_final),
+            Rule("budget_exhausted", to=END, when=e.budget_spent != "", then=stop_unsettled),
+            Rule("continue", to="agent", when=Always()),
         ],
     )
     return route_agent_decision, route_after_evaluation

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypedDict
 
-from services.runtime.agents.code_review.code_bank import Fragment
-from services.runtime.agents.code_review.code_tools import Source
-from services.runtime.routing.state import AgentState, append
+from services.runtime.agents.code_review.case import CaseState
+from services.runtime.routing.state import append
 
 
 def count_errors(attempts: int | None, change: int) -> int:
@@ -23,10 +22,14 @@ class RequestedCall(TypedDict):
 
 
 class Analysis(TypedDict):
-    """What the analysis came to: a draft, or what was wrong with every attempt at one."""
+    """What the analysis came to: a draft, or what was wrong with every attempt at one.
+
+    `code_seen` is the size of the code bank that it saw.
+    """
 
     investigation_result: dict[str, Any] | None
     problem: str
+    code_seen: int
 
 
 class EvaluationResult(TypedDict):
@@ -41,12 +44,9 @@ class EvaluationResult(TypedDict):
     evidence: list[dict[str, Any]]
 
 
-class SastTriageState(AgentState, total=False):
-    """What a finding has come to so far. `finding` is a serialized `signalbox.v1.Finding`."""
+class SastTriageState(CaseState, total=False):
+    """What a finding has come to so far."""
 
-    finding: bytes
-    source: Source
-    code_bank: Annotated[list[Fragment], append]
     fetched_files: Annotated[list[str], append]
     found_symbols: Annotated[list[str], append]
     requested: RequestedCall

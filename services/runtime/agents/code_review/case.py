@@ -1,0 +1,89 @@
+"""A finding that a run looks at: how it begins, what the evaluator is sent of it, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypedDict
+
+from signalbox.v1 import evaluator_pb2, sast_pb2
+
+from services.runtime.agents.agent import token_usage
+from services.runtime.agents.code_review.code_bank import Fragment, as_protos
+from services.runtime.agents.code_review.code_tools import Source
+from services.runtime.agents.code_review.draft import NEEDS_REVIEW, as_proto, evidence_of, verdict_name, with_flips
+from services.runtime.routing.state import AgentState, append
+
+
+class CaseState(AgentState, total=False):
+    """What every agent that looks at a finding knows. `finding` is a serialized `signalbox.v1.Finding`."""
+
+    finding: bytes
+    source: Source
+    code_bank: Annotated[list[Fragment], append]
+    drafted_verdicts: Annotated[list[str], append]
+    confidence_calibrated: bool
+
+
+class CaseToJudge(TypedDict):
+    """What the evaluator needs to judge a draft."""
+
+    finding: sast_pb2.Finding
+    source: sast_pb2.CodeSource
+    draft: evaluator_pb2.DraftVerdict
+    code_bank: list[sast_pb2.CodeFragment]
+
+
+class Settled(TypedDict):
+    """A verdict that stands."""
+
+    verdict: str
+    confidence: float
+    justification: str
+    claims: list[dict[str, Any]]
+
+
+def begun(agent_input: sast_pb2.SastTriageInput | sast_pb2.SastInvestigationInput) -> dict[str, Any]:
+    """Returns the finding and where its code is, as a run's first state."""
+    return {
+        "finding": agent_input.finding.SerializeToString(),
+        "source": Source(repository=agent_input.source.repository, commit=agent_input.source.commit),
+        "code_bank": [],
+        "drafted_verdicts": [],
+    }
+
+
+def finding_of(state: CaseState) -> sast_pb2.Finding:
+    """Returns the finding that the run looks at."""
+    return sast_pb2.Finding.FromString(state["finding"])
+
+
+def case_to_judge(state: CaseState, draft: Mapping[str, Any]) -> CaseToJudge:
+    """Returns a draft with what it is about and rests on."""
+    source = state["source"]
+    return CaseToJudge(
+        finding=finding_of(state),
+        source=sast_pb2.CodeSource(**source),
+        draft=as_proto(draft, source["commit"]),
+        code_bank=as_protos(state.get("code_bank") or []),
+    )
+
+
+def output_fields(state: Mapping[str, Any], settled: Settled | None, *, lacking: str, said: str) -> dict[str, Any]:
+    """Returns the fields that the outputs of these agents share; without a verdict that stands it is NEEDS_REVIEW.
+
+    lacking: what a verdict did not become before the run ended. said: what the last evaluation said, if there was one.
+    """
+    verdict = settled["verdict"] if settled else NEEDS_REVIEW
+    drafted = state.get("drafted_verdicts") or []
+    is_calibrated = state.get("confidence_calibrated", False) and verdict != NEEDS_REVIEW
+    last = f" The last evaluation: {said}" if said else ""
+    unsettled = f"The run ended ({state.get('stop_reason', 'failed')}) before a verdict was {lacking}.{last}"
+    return {
+        "verdict": verdict_name(verdict),
+        "confidence": settled["confidence"] if settled and is_calibrated else 0.0,
+        "confidence_calibrated": is_calibrated,
+        "justification": with_flips(settled["justification"] if settled else unsettled, verdict, drafted),
+        "drafted_verdicts": map(verdict_name, drafted),
+        "evidence": evidence_of(settled["claims"], state["source"]["commit"]) if settled else [],
+        "token_usage": token_usage(state["spend"]),
+    }

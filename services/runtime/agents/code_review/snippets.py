@@ -1,0 +1,43 @@
+"""Whether the code that a finding quotes is the code at the commit, where whoever asked could not read it."""
+
+from __future__ import annotations
+
+from signalbox.v1 import sast_pb2
+
+from services.kit.tool_names import FETCH_CODE
+from services.runtime.agents.code_review.code_tools import CodeTools, Source
+from services.runtime.agents.code_review.finding import last_line
+from services.runtime.errors import SnippetContradicted
+from services.runtime.run_context import NodeContext
+
+SHOWN = 80
+# How the code executor ends a line that it has cut.
+_CUT = "…"
+# Refusals that say that nothing is there: what is quoted can't be either.
+_NOT_THERE = ("path_not_found", "line_not_found")
+
+
+async def check_snippet(code: CodeTools, context: NodeContext, source: Source, finding: sast_pb2.Finding) -> None:
+    """Holds a quoted snippet against the commit. Raises SnippetContradicted, and what `CodeTools.call` does."""
+    quoted = squeezed(finding.snippet)
+    if not finding.check_snippet or not quoted:
+        return
+    place = finding.location
+    last = max(last_line(place), place.first_line + finding.snippet.count("\n"))
+    arguments = {"path": place.file, "first_line": place.first_line, "last_line": last, "context_lines": 0}
+    found = await code.call(context, source, FETCH_CODE, arguments, "check-snippet")
+    lines = [line for fragment in found.fragments for line in fragment["content"].split("\n")]
+    there = squeezed("\n".join(lines))
+    unknown = bool(found.error) and not found.error.startswith(tuple(f"error: {reason}" for reason in _NOT_THERE))
+    if quoted in there or unknown or any(line.endswith(_CUT) for line in lines):
+        return
+    shown = there[:SHOWN] or "nothing"
+    raise SnippetContradicted(
+        f"the finding quotes {quoted[:SHOWN]!r}, and at {place.file}:{place.first_line} the commit has {shown!r}: "
+        "name the commit that was analysed"
+    )
+
+
+def squeezed(text: str) -> str:
+    """Returns a text with its white space made one space each: quotes are compared so."""
+    return " ".join(text.split())

@@ -1,0 +1,96 @@
+"""What an answer rests on, and the words that say so whatever a model wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from signalbox.v1 import data_chat_pb2, tools_pb2
+
+from services.kit.tool_names import EXECUTE_DB_QUERY
+from services.runtime.agents.screening import BLOCKED, UNSCREENED
+from services.runtime.chat_model import whole_text
+from services.runtime.routing.state import COMPLETED, NEEDS_REVIEW
+from services.runtime.routing.table import StateUpdate
+
+REFUSAL = "I can't help with that question: it asks for something outside your own data."
+NO_ANSWER = "I could not find an answer to that question."
+NO_QUERY = "No query was run, so nothing here comes from your data."
+NO_RESULT = "No query brought a result, so nothing here comes from your data."
+NO_TABLE = "The query read no table, so nothing here comes from your data."
+UNWORDED = "This could not be put into words; here is the result as it came:"
+STOPPED = {
+    "iteration_limit": "It took more rounds than one question gets.",
+    "error_limit": "Too many attempts went wrong.",
+    "budget_exhausted": "What this run may spend was used up first.",
+}
+# How the prompt has a model say that it can't answer, and how models say it anyway.
+_CANNOT = re.compile(
+    r"\W*(?:unanswerable\b\W*|(?:(?:i'm |i am )?(?:so |very )?sorry|unfortunately|apologies)?\W*(?:but )?"
+    r"(?:i|we) (?:can't|cannot|can not|couldn't|could not|am unable|am not able|don't have|do not have)\b)",
+    re.IGNORECASE,
+)
+_MARK = re.compile(r"\W*unanswerable\b[\s:.,*-]*", re.IGNORECASE)
+
+
+def grounding_of(state: Mapping[str, Any]) -> data_chat_pb2.Grounding:
+    """Returns what the answer of a state rests on."""
+    if state.get("screening") == BLOCKED:
+        return data_chat_pb2.GROUNDING_REFUSED
+    if state.get("screening") == UNSCREENED:
+        return data_chat_pb2.GROUNDING_NOT_CHECKED
+    # A checkpoint of an earlier release has rows, and does not say what they rest on.
+    otherwise = data_chat_pb2.GROUNDING_ANSWERED_FROM_DATA if "rows" in state else data_chat_pb2.GROUNDING_UNSPECIFIED
+    known: data_chat_pb2.Grounding = state.get("grounding", otherwise)
+    return known
+
+
+def grounding_by(result: tools_pb2.ToolOutput) -> data_chat_pb2.Grounding:
+    """Returns what an answer rests on that words a result.
+
+    An executor of an earlier release does not say whether a table was read: its results count as they did then. To
+    doubt them would leave every question of a rolling upgrade to a person.
+    """
+    if result.HasField("reads_tables") and not result.reads_tables:
+        return data_chat_pb2.GROUNDING_NOT_CHECKED
+    return data_chat_pb2.GROUNDING_ANSWERED_FROM_DATA
+
+
+def with_result(state: Mapping[str, Any], worded: str = "") -> StateUpdate:
+    """Returns the answer of a run that has a result: its wording, or the result itself when no model words it.
+
+    What was read from no table is no answer from data, and says so.
+    """
+    text = worded or f"{UNWORDED}\n\n{state['result_text']}"
+    if grounding_of(state) == data_chat_pb2.GROUNDING_ANSWERED_FROM_DATA:
+        return {"answer": text, "status": COMPLETED}
+    return {"answer": f"{NO_TABLE} {text}", "status": NEEDS_REVIEW}
+
+
+def without_result(state: Mapping[str, Any]) -> StateUpdate:
+    """Returns the answer of a run that has no result: what the agent said last, or what went wrong; never as a fact."""
+    messages: Sequence[BaseMessage] = state.get("messages") or ()
+    tried = any(isinstance(message, ToolMessage) and message.name == EXECUTE_DB_QUERY for message in messages)
+    wrong = state.get("last_error", "").removeprefix("error: ")
+    went_wrong = f"The last attempt failed: {wrong}" if wrong else ""
+    text = _last_words(messages)
+    if not text:
+        parts = [NO_ANSWER, STOPPED.get(state.get("stop_reason", ""), ""), went_wrong]
+        return _unanswered(parts, data_chat_pb2.GROUNDING_UNANSWERABLE)
+    admits = _CANNOT.match(text) is not None
+    grounding = data_chat_pb2.GROUNDING_UNANSWERABLE if tried or admits else data_chat_pb2.GROUNDING_NOT_CHECKED
+    return _unanswered([NO_RESULT if tried else NO_QUERY, _MARK.sub("", text, count=1), went_wrong], grounding)
+
+
+def _unanswered(parts: Sequence[str], grounding: data_chat_pb2.Grounding) -> StateUpdate:
+    return {"answer": " ".join(filter(None, parts)), "status": NEEDS_REVIEW, "grounding": int(grounding)}
+
+
+def _last_words(messages: Sequence[BaseMessage]) -> str:
+    """What the agent said last, where that was meant as an answer: whole, and not on the way to a tool."""
+    last = next((message for message in reversed(messages) if isinstance(message, AIMessage)), None)
+    if last is None or last.tool_calls or last.invalid_tool_calls:
+        return ""
+    return whole_text(last)

@@ -1,0 +1,1 @@
+"""`graph_editor`: changes or queries a property graph in natural language, with a person where it matters."""

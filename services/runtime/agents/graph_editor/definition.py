@@ -1,0 +1,84 @@
+"""The agent `graph_editor`: a goal for a property graph, done step by step, with a person where it matters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from signalbox.v1 import graph_editor_pb2
+
+from services.runtime.agents.agent import token_usage
+from services.runtime.agents.assignment import Assignment
+from services.runtime.agents.definition import AgentDefinition
+from services.runtime.agents.graph_editor.change_set import change_set, steps_of
+from services.runtime.agents.graph_editor.graph import make_graph
+from services.runtime.agents.graph_editor.nodes import GraphEditorNodes
+from services.runtime.agents.graph_editor.planning import NO_PROBLEM
+from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
+from services.runtime.agents.graph_editor.state import DONE, NOT_DONE, PARTLY
+from services.runtime.connections import Connections
+from services.runtime.peers import GRAPH_EXECUTOR, GUARD
+from services.runtime.routing.state import Budget
+
+_OUTCOMES = {
+    DONE: graph_editor_pb2.GRAPH_EDIT_OUTCOME_DONE,
+    PARTLY: graph_editor_pb2.GRAPH_EDIT_OUTCOME_PARTLY,
+    NOT_DONE: graph_editor_pb2.GRAPH_EDIT_OUTCOME_NOT_DONE,
+}
+
+
+def _wire(connections: Connections, policy: GraphEditorPolicy) -> GraphEditorNodes:
+    return GraphEditorNodes(
+        guard=connections.guard,
+        graph=connections.tools(GRAPH_EXECUTOR),
+        parse_model=connections.model("parse"),
+        plan_model=connections.model("plan"),
+        answer_model=connections.model("answer"),
+        policy=policy,
+    )
+
+
+def begin(
+    agent_input: graph_editor_pb2.GraphEditorInput, _assignment: Assignment, _policy: GraphEditorPolicy
+) -> dict[str, Any]:
+    """Returns the goal, or the run to undo."""
+    return {
+        "goal": agent_input.goal,
+        "preview": agent_input.preview,
+        "undo_run_id": agent_input.undo_run_id,
+        "failures": 0,
+        "problem": NO_PROBLEM,
+    }
+
+
+def result(
+    state: Mapping[str, Any], agent_input: graph_editor_pb2.GraphEditorInput
+) -> graph_editor_pb2.GraphEditorOutput:
+    """Returns what was done; of a preview, what would be."""
+    done = [*(state.get("done") or ())]
+    steps = [*(state.get("diff") or ())] if agent_input.preview and not done else done
+    return graph_editor_pb2.GraphEditorOutput(
+        answer=state.get("answer", ""),
+        outcome=_OUTCOMES[state.get("reached") or (PARTLY if done else NOT_DONE)],
+        steps=steps_of(steps),
+        change_set=change_set(steps),
+        token_usage=token_usage(state["spend"]),
+    )
+
+
+AGENT = AgentDefinition(
+    name="graph_editor",
+    description="Changes or queries a property graph, and asks a person where it matters.",
+    input=graph_editor_pb2.GraphEditorInput,
+    output=graph_editor_pb2.GraphEditorOutput,
+    policy=GraphEditorPolicy,
+    budget=Budget(model_calls=40, tool_calls=120, tokens=500_000, wall_time_s=600.0),
+    nodes=GraphEditorNodes,
+    graph=make_graph,
+    wire=_wire,
+    begin=begin,
+    result=result,
+    peers=(GUARD, GRAPH_EXECUTOR),
+    models=("parse", "plan", "answer"),
+    words=lambda agent_input: agent_input.goal,
+)

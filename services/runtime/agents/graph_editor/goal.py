@@ -1,0 +1,55 @@
+"""What models are asked for: a goal's reading and a plan's operations, handed in as arguments of a tool."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from services.runtime.agents.structured import Submission, Submitted
+
+SUBMIT_GOAL: Final = "submit_goal"
+SUBMIT_PLAN: Final = "submit_plan"
+_MOST_OPERATIONS: Final = 25
+_MOST_TEXTS: Final = 20
+
+
+class ToolSignature(Submitted):
+    """One call of a tool."""
+
+    tool: str = Field(min_length=1, max_length=128, description="Name of the tool.")
+    arguments: dict[str, Any] = Field(description="Its arguments, by name.")
+
+
+class Contradiction(Submitted):
+    """Parts of a goal that can't all hold."""
+
+    about: str = Field(min_length=1, max_length=2000, description="What contradicts what, in a sentence.")
+    choices: list[str] = Field(min_length=2, max_length=10, description="What a person can choose between, in words.")
+
+
+class GoalSpec(Submitted):
+    """What a goal asks for."""
+
+    intent: str = Field(min_length=1, max_length=500, description="What is wanted, in a few words.")
+    entities: list[str] = Field(default=[], max_length=100, description="Nodes and edges that are named.")
+    constraints: list[str] = Field(default=[], max_length=_MOST_TEXTS, description="What must hold besides.")
+    complexity: Literal["simple", "complex"] = Field(description="simple: one call of one tool reaches it.")
+    confidence: float = Field(ge=0, le=1, description="How sure you are of what is wanted, from 0 to 1.")
+    contradictions: list[Contradiction] = Field(default=[], max_length=10, description="What can't all hold.")
+    in_scope: bool = Field(description="Whether it is about the graph, or asks for a tool by its name.")
+    questions: list[str] = Field(
+        default=[], max_length=_MOST_TEXTS, description="What to ask a person where it is not clear what is wanted."
+    )
+    operation: ToolSignature | None = Field(default=None, description="The one call, where the goal is simple.")
+
+
+class StepPlan(Submitted):
+    """The next operations, and whether the goal is reached after them."""
+
+    operations: list[ToolSignature] = Field(max_length=_MOST_OPERATIONS, description="The next calls, in order.")
+    goal_reached: bool = Field(description="Whether nothing is left to do after these calls.")
+
+
+GOAL: Final = Submission(SUBMIT_GOAL, "Hands in what the goal asks for.", GoalSpec)
+PLAN: Final = Submission(SUBMIT_PLAN, "Hands in the next operations.", StepPlan)

@@ -1,0 +1,397 @@
+"""Nodes of `graph_editor`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from signalbox.v1 import guard_pb2, tools_pb2
+
+from services.kit.effects import plain
+from services.kit.logs import get_logger
+from services.kit.tool_names import (
+    ADD_EDGE,
+    ADD_NODE,
+    CYPHER_QUERY,
+    DELETE_EDGE,
+    DELETE_NODE,
+    PREVIEW_CHANGES,
+    QUERY_GRAPH,
+    READ_CHANGES,
+    UNDO_CHANGE,
+    UPDATE_PROPS,
+)
+from services.runtime.agents.graph_editor.diagnosis import diagnose
+from services.runtime.agents.graph_editor.escalation import composed
+from services.runtime.agents.graph_editor.goal import GOAL, PLAN, GoalSpec
+from services.runtime.agents.graph_editor.planning import (
+    NO_PROBLEM,
+    NothingToUndo,
+    make_plan,
+    plan_undo,
+    preview,
+    problem,
+)
+from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
+from services.runtime.agents.graph_editor.routing import SIMPLE
+from services.runtime.agents.graph_editor.state import (
+    APPROVAL,
+    DONE,
+    FAILURE,
+    NO_WORDS,
+    NOT_APPLIED,
+    NOT_DONE,
+    OK,
+    PARTLY,
+    RANDOM,
+    UNKNOWN,
+    Clarification,
+    GraphEditorState,
+    Operation,
+    Problem,
+    Reply,
+    Step,
+)
+from services.runtime.agents.graph_editor.wording import FOUND, answer_of
+from services.runtime.agents.refusals import INVALID_ARGUMENTS, UNKNOWN_TOOL, no_such_tool
+from services.runtime.agents.screening import ALLOWED, BLOCKED, screened
+from services.runtime.agents.structured import UnreadableAnswer
+from services.runtime.agents.templates import template
+from services.runtime.chat_model import ChatModel, whole_text
+from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused, NodeTimedOut, ServiceFailed
+from services.runtime.guard_client import GuardClient
+from services.runtime.routing.asking import GRAPH_CHANGE_SET, Answerers, Subject, ask_person
+from services.runtime.routing.state import COMPLETED, NEEDS_REVIEW
+from services.runtime.routing.table import StateUpdate
+from services.runtime.run_context import NodeContext
+from services.runtime.tool_client import ToolClient, ToolDescription
+
+log = get_logger()
+WRITING_TOOLS: Final = (ADD_NODE, ADD_EDGE, UPDATE_PROPS, DELETE_NODE, DELETE_EDGE)
+TOOLS: Final = (*WRITING_TOOLS, QUERY_GRAPH, CYPHER_QUERY, READ_CHANGES, PREVIEW_CHANGES, UNDO_CHANGE)
+LONGEST_TEXT: Final = 20_000
+# From which attempt on a reading of the goal is shown these.
+SCHEMA_FROM: Final = 2
+HISTORY_FROM: Final = 3
+
+
+class GraphEditorNodes:
+    """The nodes, with the services they call."""
+
+    def __init__(
+        self,
+        *,
+        guard: GuardClient,
+        graph: ToolClient,
+        parse_model: ChatModel,
+        plan_model: ChatModel,
+        answer_model: ChatModel,
+        policy: GraphEditorPolicy,
+    ) -> None:
+        self._guard = guard
+        self._graph = graph
+        self._parse_model = parse_model
+        self._plan_model = plan_model
+        self._answer_model = answer_model
+        self._policy = policy
+
+    async def parse_goal(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:
+        """Has the goal screened before anything else touches it, then reads it; plans the one call of a simple one.
+
+        Raises DependencyAway, also when the guard gives no verdict.
+        """
+        if state.get("undo_run_id"):
+            return {"screening": NO_WORDS, **await self._read_undo(state, context)}
+        if state.get("screening") == ALLOWED:
+            return await self._read_goal(state, context)
+        screening = await screened(self._guard, context, state["goal"], guard_pb2.TEXT_KIND_GOAL)
+        if screening["screening"] != ALLOWED:
+            return screening
+        return {**screening, **await self._read_goal(state, context)}
+
+    async def _read_goal(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:
+        """Reads the goal; each attempt is shown more than the last."""
+        attempt = state.get("parse_attempts", 0) + 1
+        messages = await self._parse_messages(state, context, attempt)
+        try:
+            spec = await GOAL.ask(self._parse_model, "parse_goal", messages)
+        except UnreadableAnswer as error:
+            update = _failed(state, problem("unreadable_goal", f"The goal could not be read: {error}."))
+            return {**update, "goal_spec": {}, "parse_attempts": attempt}
+        read = spec.model_dump(exclude={"operation"})
+        update = {"goal_spec": read, "parse_attempts": attempt, "problem": NO_PROBLEM}
+        if spec.complexity == SIMPLE and spec.operation is None:
+            read["complexity"] = "complex"
+        elif spec.complexity == SIMPLE and spec.operation is not None and spec.in_scope:
+            update["plan"] = await make_plan(self._graph, context, [spec.operation], goal_reached=True)
+            update["position"] = 0
+        return update
+
+    async def plan_step(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:
+        """Plans the next operations; has no effects."""
+        catalog = await self._catalog(context)
+        given = {
+            "goal": state["goal"],
+            "clarifications": state.get("clarifications") or [],
+            "intent": state["goal_spec"]["intent"],
+            "constraints": state["goal_spec"].get("constraints", []),
+            "tools": [_described(tool) for tool in catalog.values()],
+            "graph": _schema(catalog),
+            "done": [_shown(step) for step in state.get("done") or ()],
+            "went_wrong": (state.get("problem") or NO_PROBLEM)["message"],
+            "advice": state.get("advice") or [],
+        }
+        try:
+            asked = await PLAN.ask(self._plan_model, "plan_step", _messages("plan", given))
+        except UnreadableAnswer as error:
+            return _failed(state, problem("unreadable_plan", f"The plan could not be read: {error}.", "plan"))
+        if not asked.operations and not (asked.goal_reached and state.get("done")):
+            wrong = "The plan has no operation, and nothing was done before it."
+            return _failed(state, problem("empty_plan", wrong, "plan"))
+        plan = await make_plan(self._graph, context, asked.operations, goal_reached=asked.goal_reached)
+        return {"plan": plan, "position": 0, "problem": NO_PROBLEM}
+
+    async def route_tool(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:
+        """Checks every operation of the plan, and makes the diff that it would make."""
+        catalog = await self._catalog(context, undoing=bool(state.get("undo_run_id")))
+        operations = state["plan"]["operations"]
+        for operation in operations:
+            if found := _unusable(operation, catalog):
+                return _failed(state, found)
+        diff = await preview(self._graph, context, operations)
+        if state.get("undo_run_id"):
+            # All of it is taken back, or nothing.
+            for step in diff:
+                if not step["change"] and step["result"] != "unchanged":
+                    return _failed(state, problem(step["result"], step["text"], step["tool"], step["arguments"]))
+        return {"diff": diff, "problem": NO_PROBLEM}
+
+    async def call_tool(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:
+        """Does the next operation of the plan, from state only, under its own key.
+
+        Raises DependencyAway where its outcome is not known: then it is asked for again, under the same key.
+        """
+        operations = state["plan"]["operations"]
+        if state["position"] >= len(operations):
+            return {"outcome": OK, "iteration_count": 1}
+        operation = operations[state["position"]]
+        tool, arguments = operation["tool"], operation["arguments"]
+        try:
+            response = await self._graph.call(context, tool, arguments, operation["operation_id"])
+        except ServiceFailed as error:
+            kept = None if error.outcome_known else await self._graph.look_up(context, operation["operation_id"])
+            if kept is None:
+                wrong = problem(error.metadata.get("cause", error.reason), error.message, tool, arguments)
+                return {**_failed(state, wrong), "outcome": NOT_APPLIED, "iteration_count": 1}
+            response = kept
+        if response.HasField("error"):
+            said = response.error
+            wrong = problem(said.reason, said.message, tool, arguments, retryable=said.retryable)
+            return {**_failed(state, wrong), "outcome": NOT_APPLIED, "iteration_count": 1}
+        return {"outcome": OK, "last_step": _step(operation, response.output), "iteration_count": 1}
+
+    async def evaluate(self, state: GraphEditorState, _context: NodeContext) -> StateUpdate:
+        """Judges whether the operation did what was meant; an empty result of a query is an answer."""
+        if state["position"] >= len(state["plan"]["operations"]):
+            return {"met": True, "problem": NO_PROBLEM}
+        step = state["last_step"]
+        if wrong := _not_meant(step):
+            return {**_failed(state, wrong), "met": False}
+        return {
+            "met": True,
+            "problem": NO_PROBLEM,
+            "failures": 0,
+            "done": [step],
+            "position": state["position"] + 1,
+        }
+
+    async def diagnose(self, state: GraphEditorState, _context: NodeContext) -> StateUpdate:
+        """Classifies the last failure, before any model is asked."""
+        kind = diagnose(state)
+        # The same key again is meant to be the same call.
+        seen = [] if kind == RANDOM else [state["problem"]["call"]]
+        return {"diagnosis": kind, "seen_failures": seen}
+
+    async def escalate(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:
+        """Composes what to tell the caller or to ask a person; pauses for nobody."""
+        catalog = await self._catalog(context)
+        escalation = composed(context.led_by, state, sorted(catalog), self._policy)
+        is_question = escalation["about"] not in ("", APPROVAL)
+        return {"escalation": escalation, "questions_asked": state.get("questions_asked", 0) + is_question}
+
+    async def ask_person(self, state: GraphEditorState, _context: NodeContext) -> StateUpdate:
+        """Pauses until a person has answered, or their time is up, then once more for others; does nothing else."""
+        asked = state["escalation"]
+        # A release that knew no others composed it without whom to ask, and what to show.
+        changes = asked.get("changes")
+        # What no answer leads to is to ask others, or the end.
+        again = "reply" in state and state["reply"]["expired"]
+        answer = ask_person(
+            asked["text"],
+            asked["options"],
+            expires_in_s=self._policy.question_lifetime_s,
+            any_text=asked["any_text"],
+            of=self._answerers(state, again=again),
+            about=Subject(asked["plan_hash"], {GRAPH_CHANGE_SET: changes} if changes else None),
+        )
+        about, text = asked["about"], answer.text
+        declined = self._policy.expiry_declines if answer.expired else text == asked["no"]
+        reply = Reply(
+            about=about,
+            text=text,
+            declined=declined,
+            expired=answer.expired,
+            others_left=answer.expired and not again and self._policy.escalation_role != "",
+            input_request_id=answer.input_request_id,
+        )
+        update: StateUpdate = {"reply": reply}
+        if answer.expired:
+            return update
+        if declined:
+            return update
+        if about == APPROVAL:
+            return {**update, "approved": [asked["plan_hash"]]}
+        if about == FAILURE:
+            return {**update, "advice": [text]}
+        return {**update, "clarifications": [Clarification(question=asked["text"], answer=text)]}
+
+    def _answerers(self, state: GraphEditorState, *, again: bool) -> Answerers:
+        asked = state["escalation"]
+        for_caller, roles = asked.get("for_caller", True), asked.get("roles", [])
+        if not again:
+            return Answerers(for_caller, roles)
+        more = list(dict.fromkeys([*roles, self._policy.escalation_role]))
+        return Answerers(for_caller, more, escalated_from=state["reply"]["input_request_id"])
+
+    async def answer(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:
+        """Says what was done, from the recorded steps; what was found is worded by a model, or shown as it came."""
+        rule = context.led_by
+        done = state.get("done") or []
+        text = answer_of(rule, state)
+        found = [step["text"] for step in done if step["result"] == FOUND]
+        if found and rule == "goal_complete":
+            text = f"{text}\n{await self._worded(state, found)}".strip()
+        reached = DONE if rule == "goal_complete" else PARTLY if done else NOT_DONE
+        # A refusal is an answer, as it is to a question.
+        status = NEEDS_REVIEW if state.get("stop_reason") and rule != BLOCKED else COMPLETED
+        return {"answer": text, "reached": reached, "status": status}
+
+    async def _worded(self, state: GraphEditorState, found: list[str]) -> str:
+        results = "\n".join(found)
+        messages = _messages("answer", {"goal": state["goal"], "results": found})
+        try:
+            answer, _ = await self._answer_model.ask("answer", messages)
+        except (ModelFailed, ModelRefused, DependencyAway) as error:
+            log.warning("what was found could not be put into words", error=error.message)
+            return results
+        return whole_text(answer) or results
+
+    async def _read_undo(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:
+        spec = GoalSpec(intent="undo", complexity="simple", confidence=1.0, in_scope=True)
+        update: StateUpdate = {"goal_spec": spec.model_dump(exclude={"operation"}), "problem": NO_PROBLEM}
+        try:
+            plan = await plan_undo(self._graph, context, state["undo_run_id"])
+        except NothingToUndo as error:
+            return {**update, **_failed(state, problem(error.reason, error.message, UNDO_CHANGE))}
+        return {**update, "plan": plan, "position": 0}
+
+    async def _parse_messages(self, state: GraphEditorState, context: NodeContext, attempt: int) -> list[BaseMessage]:
+        catalog = await self._catalog(context)
+        given: dict[str, Any] = {
+            "goal": state["goal"],
+            "clarifications": state.get("clarifications") or [],
+            "tools": [_named(tool) for tool in catalog.values()],
+        }
+        if attempt >= SCHEMA_FROM:
+            given |= {"tools": [_described(tool) for tool in catalog.values()], "graph": _schema(catalog)}
+        if attempt >= HISTORY_FROM:
+            given["went_wrong"] = (state.get("problem") or NO_PROBLEM)["message"]
+            given["done"] = [_shown(step) for step in state.get("done") or ()]
+        return _messages("parse", given)
+
+    async def _catalog(self, context: NodeContext, *, undoing: bool = False) -> dict[str, ToolDescription]:
+        """Returns the tools that a model may plan with, and the one that undoes where that is what is asked for."""
+        catalog = await self._graph.catalog(context)
+        return {
+            name: tool
+            for name, tool in catalog.items()
+            if name in TOOLS and (not tool.for_platform or (undoing and name == UNDO_CHANGE))
+        }
+
+
+def outcome_unknown(error: Exception) -> StateUpdate | None:
+    """Returns what an operation comes to whose answer was lost for good; None for any other failure."""
+    return {"outcome": UNKNOWN} if isinstance(error, DependencyAway | NodeTimedOut) else None
+
+
+def _failed(state: GraphEditorState, wrong: Problem) -> StateUpdate:
+    return {"problem": wrong, "failures": state.get("failures", 0) + 1}
+
+
+def _unusable(operation: Operation, catalog: Mapping[str, ToolDescription]) -> Problem | None:
+    """Returns what is wrong with an operation before it is asked for."""
+    name, arguments = operation["tool"], operation["arguments"]
+    tool = catalog.get(name)
+    if tool is None:
+        return problem(UNKNOWN_TOOL, no_such_tool(name, sorted(catalog)), name)
+    wrong = best_match(Draft202012Validator(tool.input_schema).iter_errors(arguments))
+    if wrong is None:
+        return None
+    where = ".".join(map(str, wrong.absolute_path))
+    message = f"The arguments of {name} don't fit: {where + ': ' if where else ''}{wrong.message[:300]}."
+    return problem(INVALID_ARGUMENTS, message, name, arguments)
+
+
+def _not_meant(step: Step) -> Problem | None:
+    """Returns in which way a step did something else than was meant."""
+    tool, arguments = step["tool"], step["arguments"]
+    if step["differs"]:
+        what = ", ".join(step["differs"])
+        return problem("already_there", f"{step['text']} It is not as it should be in: {what}.", tool, arguments)
+    if tool == CYPHER_QUERY and arguments.get("write") is True and step["result"] == "unchanged":
+        return problem("matched_nothing", "The query matched nothing, and so changed nothing.", tool, arguments)
+    return None
+
+
+def _step(operation: Operation, output: tools_pb2.ToolOutput) -> Step:
+    data = plain(output.data)
+    return Step(
+        operation_id=operation["operation_id"],
+        tool=operation["tool"],
+        arguments=operation["arguments"],
+        result=data.get("result", FOUND),
+        text=output.text[:LONGEST_TEXT],
+        change=data.get("change", {}),
+        differs=data.get("differs", []),
+    )
+
+
+def _messages(name: str, given: Mapping[str, Any]) -> list[BaseMessage]:
+    """Returns a prompt whose material is one JSON document: nothing in it can pass for another part of the prompt."""
+    system = template(__package__, name).template
+    return [SystemMessage(system), HumanMessage(json.dumps(given, ensure_ascii=False, indent=1))]
+
+
+def _named(tool: ToolDescription) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "arguments": sorted(tool.input_schema.get("properties", {})),
+    }
+
+
+def _described(tool: ToolDescription) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+
+
+def _schema(catalog: Mapping[str, ToolDescription]) -> str:
+    """Returns labels and edge types in words, as the tools that read say them."""
+    return next((tool.notes for tool in catalog.values() if tool.notes), "")
+
+
+def _shown(step: Step) -> dict[str, Any]:
+    return {"tool": step["tool"], "arguments": step["arguments"], "result": step["result"], "text": step["text"]}

@@ -1,0 +1,132 @@
+"""Plans: operations with ids that outlive a crash, based on revisions that were read, known by a digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from services.kit.effects import plain
+from services.kit.tool_names import (
+    PREVIEW_CHANGES,
+    READ_CHANGES,
+    UNDO_CHANGE,
+)
+from services.runtime.agents.graph_editor.goal import ToolSignature
+from services.runtime.agents.graph_editor.state import Operation, Plan, Problem, Step
+from services.runtime.run_context import NodeContext
+from services.runtime.tool_client import ToolClient
+
+NO_PROBLEM: Final = Problem(reason="", message="", tool="", call="", retryable=False)
+# What a change is based on was read by nobody but us: the executor says so with its preview, and refuses another.
+_BASES: Final = frozenset({"base_revision", "base_edges"})
+
+
+class NothingToUndo(Exception):
+    """A run's changes can't be taken back; with a reason code and words."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+async def make_plan(
+    graph: ToolClient, context: NodeContext, signatures: Sequence[ToolSignature], *, goal_reached: bool
+) -> Plan:
+    """Returns a plan of these calls. Nothing is written.
+
+    The same node started from the same checkpoint gives its operations the same ids, and another one others.
+    Raises DependencyAway, ServiceFailed.
+    """
+    operations = _operations(context, signatures)
+    foreseen = await _foresee(graph, context, operations)
+    based = [
+        Operation(**{**operation, "arguments": {**operation["arguments"], **told.get("base", {})}})
+        for operation, told in zip(operations, foreseen, strict=True)
+    ]
+    return Plan(operations=based, plan_hash=plan_hash(based), goal_reached=goal_reached)
+
+
+async def plan_undo(graph: ToolClient, context: NodeContext, run_id: str) -> Plan:
+    """Returns the plan that takes back what a run has changed and was not taken back before, last change first.
+
+    Raises NothingToUndo for changes that can't be, DependencyAway, ServiceFailed.
+    """
+    answer = await graph.call(context, READ_CHANGES, {"run_id": run_id}, READ_CHANGES)
+    if answer.HasField("error"):
+        raise NothingToUndo(answer.error.reason, answer.error.message)
+    changes = sorted(plain(answer.output.data)["changes"], key=lambda each: each["number"], reverse=True)
+    if any(not each["undo"] for each in changes):
+        raise NothingToUndo("not_undoable", "A Cypher query of that run has written, and that can't be undone.")
+    signatures = [
+        ToolSignature(tool=UNDO_CHANGE, arguments={"run_id": run_id, "operation_id": each["operation_id"]})
+        for each in changes
+        if not each["undone"] and (each["change"]["nodes"] or each["change"]["edges"])
+    ]
+    return await make_plan(graph, context, signatures, goal_reached=True)
+
+
+async def preview(graph: ToolClient, context: NodeContext, operations: Sequence[Operation]) -> list[Step]:
+    """Returns what operations would do, one after another, in the order given. Raises DependencyAway, ServiceFailed."""
+    foreseen = await _foresee(graph, context, operations)
+    return [_step(operation, each) for operation, each in zip(operations, foreseen, strict=True)]
+
+
+def operation_id(run_id: str, checkpoint_id: str, index: int) -> str:
+    """Returns the id of an operation of a plan."""
+    return uuid.uuid5(uuid.NAMESPACE_OID, f"{run_id}/{checkpoint_id}/{index}").hex
+
+
+def plan_hash(operations: Sequence[Operation]) -> str:
+    """Returns a digest of what a plan does, revisions included: the same for the same calls."""
+    return _digest([[each["tool"], each["arguments"]] for each in operations])
+
+
+def problem(reason: str, message: str, tool: str = "", arguments: Any = None, *, retryable: bool = False) -> Problem:
+    """Returns what went wrong, with what makes it known when it goes wrong again."""
+    call = _digest([tool, arguments, reason])
+    return Problem(reason=reason, message=message, tool=tool, call=call, retryable=retryable)
+
+
+def _operations(context: NodeContext, signatures: Sequence[ToolSignature]) -> list[Operation]:
+    return [
+        Operation(
+            operation_id=operation_id(context.run.run_id, context.checkpoint_id, index),
+            tool=each.tool,
+            arguments={name: value for name, value in each.arguments.items() if name not in _BASES},
+        )
+        for index, each in enumerate(signatures)
+    ]
+
+
+async def _foresee(
+    graph: ToolClient, context: NodeContext, operations: Sequence[Operation]
+) -> Sequence[Mapping[str, Any]]:
+    if not operations:
+        return []
+    given = [{"tool": each["tool"], "arguments": each["arguments"]} for each in operations]
+    answer = await graph.call(context, PREVIEW_CHANGES, {"operations": given}, PREVIEW_CHANGES)
+    if answer.HasField("error"):
+        return [{"reason": answer.error.reason, "message": answer.error.message}] * len(operations)
+    foreseen: list[dict[str, Any]] = plain(answer.output.data)["operations"]
+    return foreseen
+
+
+def _step(operation: Operation, told: Mapping[str, Any]) -> Step:
+    return Step(
+        operation_id=operation["operation_id"],
+        tool=operation["tool"],
+        arguments=operation["arguments"],
+        result=told.get("reason") or told["result"],
+        text=told.get("message") or told.get("text", ""),
+        change=told.get("change", {}),
+        differs=[],
+    )
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

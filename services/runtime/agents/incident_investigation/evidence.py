@@ -1,0 +1,215 @@
+"""Looks evidence up where it points: the query is run again, the path walked, the lines read. No model is asked.
+
+What it can't tell is whether a claim follows from what was found; but a number that a claim states must stand there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from google.protobuf import json_format
+from signalbox.v1 import table_pb2
+
+from services.runtime.agents.code_review.code_tools import CodeTools, Source
+from services.runtime.agents.code_review.snippets import squeezed
+from services.runtime.agents.incident_investigation.conclusion import (
+    CodeLines,
+    Evidence,
+    GraphPath,
+    QueryResult,
+    Value,
+)
+from services.runtime.agents.incident_investigation.investigation_tools import EXECUTE_DB_QUERY, QUERY_GRAPH
+from services.runtime.agents.incident_investigation.state import CheckedEvidence
+from services.runtime.run_context import NodeContext
+from services.runtime.tool_client import ToolClient
+
+FETCH_CODE: Final = "fetch_code"
+FOUND_CHARS: Final = 2000
+SHORTEST_QUOTE: Final = 3
+_COMMENT = re.compile(r"\s*(?:#|//|--|/\*|\*|<!--)")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+# A number of its own, and no part of a name such as `svc-7` or `v1.2.3`.
+_STATED = re.compile(r"(?<![\w.:+-])\d+(?:\.\d+)?(?![\w.]*[A-Za-z_])(?!\.\d)")
+_TEXT_LITERAL = re.compile(r"'((?:[^']|'')*)'|\$(\w*)\$(.*?)\$\2\$", re.DOTALL)
+_BOUND = re.compile(r"\b(?:limit|offset)\s+\d+", re.IGNORECASE)
+_NUMBER_LITERAL = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
+
+
+class EvidenceFails(Exception):
+    """What evidence points at is not there, or says something else; the message says what is."""
+
+
+class EvidenceLookup:
+    """Looks evidence up with the executors that it is from."""
+
+    def __init__(self, *, sql: ToolClient, graph: ToolClient, code: CodeTools) -> None:
+        self._sql = sql
+        self._graph = graph
+        self._code = code
+
+    async def check(
+        self, context: NodeContext, source: Source | None, evidence: Sequence[Evidence], told: str
+    ) -> list[CheckedEvidence]:
+        """Returns each piece with what was found; `told` is what the incident itself says, which claims may repeat.
+
+        Raises what `ToolClient.call` does.
+        """
+        checked = []
+        for number, each in enumerate(evidence):
+            given = each.model_dump(mode="json", exclude_none=True)
+            try:
+                found = await self._found(context, source, each, f"evidence-{number}")
+                check_numbers(each.claim, f"{found} {told} {json.dumps({**given, 'claim': ''})}")
+                checked.append(CheckedEvidence(evidence=given, found=_shortened(found), problem=""))
+            except EvidenceFails as failed:
+                checked.append(CheckedEvidence(evidence=given, found="", problem=_shortened(str(failed))))
+        return checked
+
+    async def _found(self, context: NodeContext, source: Source | None, evidence: Evidence, call_id: str) -> str:
+        if evidence.query:
+            return await self._row(context, evidence.query, call_id)
+        if evidence.graph_path:
+            return await self._path(context, evidence.graph_path, call_id)
+        assert evidence.code is not None, "evidence has one source"  # noqa: S101 - its validator says so
+        return await self._lines(context, source, evidence.code, call_id)
+
+    async def _row(self, context: NodeContext, named: QueryResult, call_id: str) -> str:
+        if says_itself(named):
+            raise EvidenceFails("the query itself states every value that is claimed of its result")
+        answer = await self._sql.call(context, EXECUTE_DB_QUERY, {"query": named.query}, call_id)
+        if answer.HasField("error"):
+            raise EvidenceFails(f"the query was refused ({answer.error.reason}): {answer.error.message}")
+        output = answer.output
+        if output.HasField("reads_tables") and not output.reads_tables:
+            raise EvidenceFails("the query reads no table")
+        rows = list(_rows(output.table))
+        columns = {column.name for column in output.table.columns}
+        if unknown := sorted(named.row.keys() - columns):
+            raise EvidenceFails(f"the result has no column {unknown[0]!r}; it has: {', '.join(sorted(columns))}")
+        for row in rows:
+            if all(same_value(row[name], value) for name, value in named.row.items()):
+                return json.dumps(row, ensure_ascii=False)
+        cut = ", and was cut" if output.table.truncated else ""
+        first = f"; its first row: {json.dumps(rows[0], ensure_ascii=False)}" if rows else ""
+        raise EvidenceFails(f"the result has {len(rows)} rows{cut}, none with these values{first}")
+
+    async def _path(self, context: NodeContext, path: GraphPath, call_id: str) -> str:
+        start, *others = path.nodes
+        follow = [
+            {
+                "type": edge.type,
+                "direction": "in" if edge.backwards else "out",
+                "label": node.label,
+                "where": _keyed(node.key),
+            }
+            for edge, node in zip(path.edges, others, strict=True)
+        ]
+        arguments = {"label": start.label, "where": _keyed(start.key), "follow": follow, "limit": 1}
+        answer = await self._graph.call(context, QUERY_GRAPH, arguments, call_id)
+        if answer.HasField("error"):
+            raise EvidenceFails(f"the path can't be walked ({answer.error.reason}): {answer.error.message}")
+        if not json_format.MessageToDict(answer.output.data).get("results"):
+            raise EvidenceFails("there is no such path in the graph")
+        return answer.output.text
+
+    async def _lines(self, context: NodeContext, source: Source | None, lines: CodeLines, call_id: str) -> str:
+        if source is None:
+            raise EvidenceFails("the incident came without a repository")
+        quote = squeezed(lines.quote)
+        if len(quote) < SHORTEST_QUOTE:
+            raise EvidenceFails("the quote is too short to tell anything")
+        arguments = {
+            "path": lines.file,
+            "first_line": lines.first_line,
+            "last_line": lines.last_line,
+            "context_lines": 0,
+        }
+        found = await self._code.call(context, source, FETCH_CODE, arguments, call_id)
+        if found.error:
+            raise EvidenceFails(f"the lines can't be read ({found.error.removeprefix('error: ')})")
+        if max((fragment["last_line"] for fragment in found.fragments), default=0) < lines.last_line:
+            raise EvidenceFails(f"the file ends before line {lines.last_line}")
+        text = "\n".join(fragment["content"] for fragment in found.fragments)
+        if quote not in squeezed(text):
+            raise EvidenceFails(f"the lines do not hold what is quoted; they are: {text}")
+        if quote not in squeezed("\n".join(line for line in text.split("\n") if not _COMMENT.match(line))):
+            raise EvidenceFails("what is quoted is a comment, which says what somebody thought, and does nothing")
+        return text
+
+
+def same_value(found: Value, claimed: Value) -> bool:
+    """Tells whether a value of a result is what is claimed: numbers by their value, instants by their moment."""
+    if found is None or claimed is None:
+        return found is claimed
+    if isinstance(found, bool) or isinstance(claimed, bool):
+        return _text(found) == _text(claimed)
+    for read in (_decimal, _instant):
+        one, other = read(found), read(claimed)
+        if one is not None and other is not None:
+            return bool(one == other)
+    return _text(found) == _text(claimed)
+
+
+def says_itself(named: QueryResult) -> bool:
+    """Tells whether each claimed value stands in the query: such a claim would hold whatever the tables hold."""
+    texts = {(match[1] or match[3] or "").replace("''", "'") for match in _TEXT_LITERAL.finditer(named.query)}
+    rest = _BOUND.sub(" ", _TEXT_LITERAL.sub(" ", named.query))
+    texts |= {match[0] for match in _NUMBER_LITERAL.finditer(rest)}
+    return all(any(same_value(text, value) for text in texts) for value in named.row.values())
+
+
+def check_numbers(claim: str, found: str) -> None:
+    """Raises EvidenceFails for a number that a claim states and that is nowhere in what was found."""
+    there = {_decimal(number) for number in _NUMBER.findall(found)}
+    for number in _STATED.findall(claim):
+        if _decimal(number) not in there:
+            raise EvidenceFails(f"the claim says {number}, which does not stand where it points")
+
+
+def _rows(table: table_pb2.Table) -> Iterable[dict[str, Value]]:
+    for row in table.rows:
+        yield {column.name: _cell(cell) for column, cell in zip(table.columns, row.values, strict=True)}
+
+
+def _cell(cell: table_pb2.Cell) -> Value:
+    kind = cell.WhichOneof("value")
+    return None if kind is None else getattr(cell, kind)
+
+
+def _keyed(key: str) -> list[dict[str, Any]]:
+    return [{"property": "key", "value": key}]
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _decimal(value: Value) -> Decimal | None:
+    try:
+        number = Decimal(str(value).strip())
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
+
+
+def _instant(value: Value) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(str(value).strip())
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= FOUND_CHARS else text[: FOUND_CHARS - 1] + "…"
+
+
+def problems_of(checked: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Returns in words what of an answer's evidence does not hold."""
+    return [f"{each['evidence']['claim']} — {each['problem']}" for each in checked if each["problem"]]

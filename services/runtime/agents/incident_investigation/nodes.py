@@ -1,0 +1,269 @@
+"""Nodes of `incident_investigation`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from google.protobuf import json_format
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from signalbox.v1 import incident_investigation_pb2
+
+from services.runtime.agents.code_review.answers import with_own_ids
+from services.runtime.agents.code_review.code_tools import Source
+from services.runtime.agents.incident_investigation.conclusion import ANSWER, CONCLUDE, JUDGEMENT, Conclusion, Judgement
+from services.runtime.agents.incident_investigation.evidence import EvidenceLookup, problems_of
+from services.runtime.agents.incident_investigation.investigation_tools import InvestigationTools
+from services.runtime.agents.incident_investigation.policy import IncidentPolicy
+from services.runtime.agents.incident_investigation.state import (
+    DEEP_DIVE,
+    INITIAL,
+    VALIDATION,
+    Answer,
+    IncidentState,
+)
+from services.runtime.agents.prompt_messages import prompt_messages
+from services.runtime.agents.screening import ALLOWED, BLOCKED, unscreened
+from services.runtime.agents.structured import UnreadableAnswer
+from services.runtime.agents.templates import template
+from services.runtime.chat_model import ChatModel
+from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused
+from services.runtime.guard_client import GuardClient
+from services.runtime.routing.table import StateUpdate
+from services.runtime.run_context import NodeContext
+
+PURPOSE: Final = "incident"
+VALIDATION_PURPOSE: Final = "validation"
+_MODEL: Final = "model "
+Incident = incident_investigation_pb2.IncidentInvestigationInput
+
+
+class IncidentNodes:
+    """The nodes, with the services they call."""
+
+    def __init__(
+        self,
+        *,
+        guard: GuardClient,
+        tools: InvestigationTools,
+        evidence: EvidenceLookup,
+        model: ChatModel,
+        validation_model: ChatModel,
+        policy: IncidentPolicy,
+    ) -> None:
+        self._guard = guard
+        self._tools = tools
+        self._evidence = evidence
+        self._model = model
+        self._validation_model = validation_model
+        self._policy = policy
+
+    async def screen_incident(self, state: IncidentState, context: NodeContext) -> StateUpdate:
+        """Has all words of the incident screened, before anything else touches them.
+
+        Raises DependencyAway when the guard gives no verdict.
+        """
+        screening = await self._guard.screen(context.run, words_of(incident_of(state)))
+        return {
+            "screening": ALLOWED if screening.allowed else BLOCKED,
+            "screening_reason": screening.reason,
+            "investigation_phase": INITIAL,
+            "start_time": state["started_at"],
+        }
+
+    async def agent(self, state: IncidentState, context: NodeContext) -> StateUpdate:
+        """Asks the model for calls or for its final answer, whose evidence is looked up at once.
+
+        The last call that the limits allow is offered no tools. Raises ModelFailed when no answer can be used.
+        """
+        incident, history = incident_of(state), list(state.get("messages") or ())
+        added: list[BaseMessage] = [] if history else await self._opening(incident, context)
+        is_last = self._is_last(state)
+        if is_last:
+            schema = json.dumps(ANSWER.schema, ensure_ascii=False)
+            added.append(HumanMessage(template(__package__, "last_call").substitute(schema=schema)))
+        tools = [] if is_last else [*await self._tools.functions(context, source_of(incident)), ANSWER.function]
+        answer, conclusion, tried = await self._answer([*history, *added], tools)
+        if conclusion is None:
+            return {"messages": _numbered([*added, *tried, answer], history), "iteration_count": 1}
+        update = await self._concluded(conclusion, incident, context)
+        messages = [*added, *tried, answer, *_taken(answer, update["answer"])]
+        return {"messages": _numbered(messages, history), "iteration_count": 1, **update}
+
+    async def tools(self, state: IncidentState, context: NodeContext) -> StateUpdate:
+        """Runs the tool calls that the model asked for, one after another."""
+        history = state["messages"]
+        asked, source = history[-1], source_of(incident_of(state))
+        calls = asked.tool_calls if isinstance(asked, AIMessage) else []
+        answers: list[BaseMessage] = []
+        brought = False
+        for number, call in enumerate(calls):
+            text = "error: not_taken: a final answer is handed in without other calls beside it"
+            if number >= self._policy.calls_at_once:
+                text = f"error: not_run: at most {self._policy.calls_at_once} calls at once; ask again for this one"
+            elif call["name"] != CONCLUDE:
+                found = await self._tools.call(context, source, call["name"], call["args"], call["id"] or "")
+                text, brought = found.text, brought or not found.failed
+            answers.append(ToolMessage(text, tool_call_id=call["id"] or "", name=call["name"]))
+        update: StateUpdate = {"messages": _numbered(answers, history)}
+        return {**update, "investigation_phase": DEEP_DIVE} if brought else update
+
+    async def validation(self, state: IncidentState, _context: NodeContext) -> StateUpdate:
+        """Judges the last answer: evidence that does not hold refutes it; else a model does that sees only this."""
+        answer, history = state["answer"], state["messages"]
+        problems = problems_of(answer["evidence"])
+        if not problems:
+            judgement = await self._judgement(incident_of(state), answer)
+            problems = [] if judgement.supported else judgement.problems or ["the evidence does not show this cause"]
+        update: StateUpdate = {"investigation_phase": VALIDATION, "validated": True, "confirmed": not problems}
+        if problems:
+            told = template(__package__, "refuted").substitute(problems="\n".join(f"- {each}" for each in problems))
+            update["messages"] = _numbered([HumanMessage(told)], history)
+        return update
+
+    async def _answer(
+        self, prompt: Sequence[BaseMessage], tools: list[dict[str, Any]]
+    ) -> tuple[AIMessage, Conclusion | None, list[BaseMessage]]:
+        """Returns the model's answer, the conclusion in it if it is one, and what was said before it came to that."""
+        tried: list[BaseMessage] = []
+        problem = ""
+        for attempt in range(self._policy.answer_attempts):
+            try:
+                said, _ = await self._model.ask(PURPOSE, prompt_messages([*prompt, *tried]), tools)
+            except ModelFailed as error:
+                problem = error.message
+                continue
+            answer = with_own_ids(said, f"call-{len(prompt)}-{attempt}")
+            if tools and any(call["name"] != CONCLUDE for call in answer.tool_calls):
+                return answer, None, tried
+            try:
+                return answer, ANSWER.read(answer), tried
+            except UnreadableAnswer as error:
+                problem = str(error)
+            tried += [AIMessage(answer.text or "(an answer that can't be read)"), HumanMessage(_unreadable(problem))]
+        attempts = self._policy.answer_attempts
+        raise ModelFailed(f"the model {self._model.name!r} gave no answer that can be used in {attempts}: {problem}")
+
+    async def _concluded(self, conclusion: Conclusion, incident: Incident, context: NodeContext) -> StateUpdate:
+        told = words_of(incident)
+        checked = await self._evidence.check(context, source_of(incident), conclusion.evidence, told)
+        sure = conclusion.confidence
+        if any(each["problem"] for each in checked):
+            sure = min(sure, self._policy.unproved_confidence)
+        return {
+            "answer": Answer(conclusion=conclusion.model_dump(mode="json"), evidence=checked),
+            "confidence_score": sure,
+            "no_cause_found": not conclusion.cause_found,
+            "validated": False,
+            "confirmed": False,
+        }
+
+    async def _judgement(self, incident: Incident, answer: Answer) -> Judgement:
+        """Returns what a model says that sees the answer and what was found, and nothing of how it came to that.
+
+        Raises ModelFailed when it says nothing that can be used.
+        """
+        conclusion = answer["conclusion"]
+        material = {
+            "incident": shown(incident),
+            "root_cause": conclusion["root_cause"],
+            "explanation": conclusion["explanation"],
+            "timeline": conclusion["timeline"],
+            "evidence": [{**each["evidence"], "found": each["found"]} for each in answer["evidence"]],
+        }
+        prompt: list[BaseMessage] = [
+            SystemMessage(template(__package__, "validate").substitute()),
+            HumanMessage(json.dumps(material, ensure_ascii=False)),
+        ]
+        problem = ""
+        for _ in range(self._policy.answer_attempts):
+            try:
+                return await JUDGEMENT.ask(self._validation_model, VALIDATION_PURPOSE, prompt)
+            except UnreadableAnswer as error:
+                problem = str(error)
+        raise ModelFailed(f"the model {self._validation_model.name!r} gave no judgement that can be used: {problem}")
+
+    async def _opening(self, incident: Incident, context: NodeContext) -> list[BaseMessage]:
+        tables, labels = await self._tools.notes(context)
+        system = template(__package__, "system").substitute(
+            tables=tables or "(none)", labels=labels or "(none)", most_calls=self._policy.calls_at_once
+        )
+        return [SystemMessage(system), HumanMessage(json.dumps(shown(incident), ensure_ascii=False))]
+
+    def _is_last(self, state: IncidentState) -> bool:
+        """Tells whether no call of the model is left after the next, or no call of a tool."""
+        budget, spend = state["budget"], state["spend"]
+        return (
+            state["iteration_count"] >= self._policy.max_iterations
+            or 0 < budget["model_calls"] <= spend["model_calls"] + 1
+            or 0 < budget["tool_calls"] <= spend["tool_calls"] + 1
+        )
+
+
+def without_model(error: Exception) -> StateUpdate | None:
+    """Returns what a model comes to that is away, refuses, or says nothing of use; None for any other failure."""
+    if isinstance(error, ModelFailed | ModelRefused) or (
+        isinstance(error, DependencyAway) and error.dependency.startswith(_MODEL)
+    ):
+        return {"model_failed": True, "error": error.message, "error_message": error.message}
+    return None
+
+
+def without_guard(error: Exception) -> StateUpdate | None:
+    """Returns what an incident comes to that the guard gave no verdict on; None for any other failure."""
+    update = unscreened(error)
+    return None if update is None else {**update, "error_message": update["error"]}
+
+
+def failed_investigation(message: str) -> StateUpdate:
+    """Returns what a failed node comes to in an investigation's own words."""
+    return {"investigation_status": "failed", "error_message": message}
+
+
+def incident_of(state: IncidentState) -> Incident:
+    """Returns the incident as it was asked about."""
+    return Incident.FromString(state["incident"])
+
+
+def source_of(incident: Incident) -> Source | None:
+    """Returns where its code is; None where that was not said."""
+    if not incident.HasField("source"):
+        return None
+    return Source(repository=incident.source.repository, commit=incident.source.commit)
+
+
+def shown(incident: Incident) -> dict[str, Any]:
+    """Returns what of an incident a model is shown: of its words, those that were screened.
+
+    Its id is a name for its caller's own use; 128 characters of it could tell a model anything.
+    """
+    told = Incident()
+    told.CopyFrom(incident)
+    for name in ("incident_id", "again", "source"):
+        told.ClearField(name)
+    return json_format.MessageToDict(told, preserving_proto_field_name=True)
+
+
+def words_of(incident: Incident) -> str:
+    """Returns all words that somebody wrote about it."""
+    return "\n".join(filter(None, (incident.title, incident.service, incident.text)))
+
+
+def _numbered(messages: Sequence[BaseMessage], history: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Returns new messages with ids by their place: those of a step that is run again are the same ones."""
+    return [
+        message.model_copy(update={"id": f"message-{number}"})
+        for number, message in enumerate(messages, len(history) + 1)
+    ]
+
+
+def _taken(answer: AIMessage, kept: Answer) -> list[ToolMessage]:
+    """Answers the call that handed a conclusion in."""
+    problems = problems_of(kept["evidence"])
+    told = "\n".join(["taken; this evidence does not hold:", *problems]) if problems else "taken"
+    return [ToolMessage(told, tool_call_id=call["id"] or "", name=call["name"]) for call in answer.tool_calls]
+
+
+def _unreadable(problem: str) -> str:
+    return f"This can't be used: {problem}. Call a tool, or hand in the final answer."

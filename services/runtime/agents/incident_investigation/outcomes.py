@@ -1,0 +1,27 @@
+"""What the nodes of `incident_investigation` may change, of the facts that its routers read."""
+
+from __future__ import annotations
+
+from services.runtime.agents.incident_investigation.routing import AgentFacts, ValidationFacts
+from services.runtime.agents.screening import ALLOWED, BLOCKED, UNSCREENED, ScreenFacts
+from services.runtime.routing.effects import Outcome, changes, raises, sets
+from services.runtime.routing.terms import terms
+
+_s, _f, _v = terms(ScreenFacts), terms(AgentFacts), terms(ValidationFacts)
+_COUNTED = raises(_f.iteration_count)
+# Whatever an answer says, it is one that nobody has validated.
+_NEW = (sets(_f.validated, False), sets(_v.confirmed, False))
+
+SCREEN_INCIDENT = (
+    Outcome("let through", (sets(_s.screening, ALLOWED),)),
+    Outcome("blocked", (sets(_s.screening, BLOCKED),)),
+    Outcome("no verdict", (sets(_s.screening, UNSCREENED),)),
+)
+AGENT = (
+    Outcome("asked for tools", (_COUNTED, raises(_f.tool_count, most=None))),
+    Outcome("concluded", (_COUNTED, sets(_f.tool_count, 0), changes(_f.no_cause_found), changes(_f.confidence), *_NEW)),
+    Outcome("no model", (sets(_f.model_failed, True),)),
+)
+# Their answers stand after the calls: none waits any more.
+TOOLS = (Outcome("ran", (sets(_f.tool_count, 0),)),)
+VALIDATION = (Outcome("judged", (sets(_f.validated, True), changes(_v.confirmed))),)

@@ -1,0 +1,64 @@
+"""What an investigation came to, as callers get it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from google.protobuf import timestamp_pb2
+from signalbox.v1 import incident_investigation_pb2 as wire
+
+from services.runtime.agents.agent import token_usage
+from services.runtime.agents.incident_investigation.conclusion import Conclusion, Evidence, Moment
+from services.runtime.agents.incident_investigation.nodes import source_of
+from services.runtime.agents.incident_investigation.state import CheckedEvidence
+from services.runtime.agents.screening import BLOCKED
+
+REFUSAL: Final = "I can't look into this: its words ask for what a caller may not see. Nothing was looked at."
+
+
+def result(state: Mapping[str, Any], agent_input: wire.IncidentInvestigationInput) -> wire.IncidentInvestigationOutput:
+    """Returns the last answer with its evidence; without one, why there is none."""
+    output = wire.IncidentInvestigationOutput(token_usage=token_usage(state["spend"]))
+    answer = state.get("answer")
+    if not answer:
+        output.explanation = REFUSAL if state.get("screening") == BLOCKED else _unanswered(state)
+        return output
+    conclusion = Conclusion.model_validate(answer["conclusion"])
+    source = source_of(agent_input)
+    commit = source["commit"] if source else ""
+    output.root_cause = conclusion.root_cause if conclusion.cause_found else ""
+    output.confidence = state.get("confidence_score", 0.0) if conclusion.cause_found else 0.0
+    output.explanation = conclusion.explanation
+    output.validated = bool(state.get("confirmed"))
+    output.evidence.extend(_evidence(each, commit) for each in answer["evidence"])
+    output.recommendations.extend(conclusion.recommendations)
+    output.timeline.extend(_moment(each) for each in sorted(conclusion.timeline, key=lambda each: each.time))
+    return output
+
+
+def _unanswered(state: Mapping[str, Any]) -> str:
+    return f"The run ended ({state.get('stop_reason', 'failed')}) before there was an answer."
+
+
+def _moment(moment: Moment) -> wire.IncidentMoment:
+    time = timestamp_pb2.Timestamp()
+    time.FromDatetime(moment.time)
+    return wire.IncidentMoment(time=time, event=moment.event)
+
+
+def _evidence(checked: CheckedEvidence, commit: str) -> wire.IncidentEvidence:
+    evidence = Evidence.model_validate(checked["evidence"])
+    found = wire.IncidentEvidence(
+        claim=evidence.claim, holds=not checked["problem"], found=checked["found"], problem=checked["problem"]
+    )
+    if evidence.query:
+        row = {name: "" if value is None else str(value) for name, value in evidence.query.row.items()}
+        found.query.CopyFrom(wire.QueryEvidence(query=evidence.query.query, row=row))
+    elif evidence.graph_path:
+        nodes = [wire.GraphPathNode(label=each.label, key=each.key) for each in evidence.graph_path.nodes]
+        edges = [wire.GraphPathEdge(type=each.type, backwards=each.backwards) for each in evidence.graph_path.edges]
+        found.graph_path.CopyFrom(wire.GraphPathEvidence(nodes=nodes, edges=edges))
+    elif evidence.code:
+        found.code.CopyFrom(wire.CodeEvidence(**evidence.code.model_dump(), commit=commit))
+    return found

@@ -1,0 +1,21 @@
+"""Words that others chose, as they stand in a prompt: data, and nothing that could be taken for more."""
+
+from __future__ import annotations
+
+import json
+import re
+
+QUOTED_LENGTH = 1000
+# What ends a line for some readers and not for others; blanks all of them, so that quotes still match.
+_SEPARATORS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+
+
+def one_line(text: str) -> str:
+    """Returns a line that is one for every reader."""
+    return _SEPARATORS.sub(" ", text)
+
+
+def quoted(text: str, length: int = QUOTED_LENGTH) -> str:
+    """Returns a text as one line that can't be taken for anything but a text."""
+    shown = text if len(text) <= length else text[:length] + "…"
+    return json.dumps(one_line(shown), ensure_ascii=False)
