@@ -15,6 +15,7 @@ from services.gateway.authentication import Authenticator
 from services.gateway.errors import RoleMissing
 from services.gateway.metrics import OPEN_STREAMS
 from services.gateway.quota import Quotas
+from services.gateway.tracing import link_to_caller
 from services.gateway.validation import RequestReader
 from services.kit.identity import Caller, bearer_token
 
@@ -33,7 +34,8 @@ class Entrance:
     async def accept(
         self, request_type: type[RequestT], wire: bytes, servicer_context: ServicerContext, *, role: str = ""
     ) -> tuple[Caller, RequestT]:
-        """Return the caller and the request. Raises TokenInvalid, TooManyRequests, RoleMissing, InvalidRequest."""
+        """Returns the caller and the request. Raises TokenInvalid, TooManyRequests, RoleMissing, InvalidRequest."""
+        link_to_caller()
         # Ids that come from outside are not believed: only the platform says which run a call belongs to.
         context.attach(baggage.clear())
         caller = await self._authenticator.authenticate(bearer_token(servicer_context.invocation_metadata()))
@@ -50,7 +52,7 @@ class Entrance:
         events: AsyncGenerator[Any, None],
         servicer_context: ServicerContext,
     ) -> AsyncIterator[None]:
-        """Hold a stream open; the runtime's is closed with it. Raises TooManyStreams."""
+        """Holds a stream open; the runtime's is closed with it. Raises TooManyStreams."""
         with self._quotas.stream(caller.subject), OPEN_STREAMS.labels(method).track_inprogress():
             # Closed here, so that the runtime's stream ends with the caller's and not when the collector finds it.
             async with aclosing(events), passing_errors(servicer_context):
@@ -59,7 +61,7 @@ class Entrance:
 
 @asynccontextmanager
 async def passing_errors(servicer_context: ServicerContext) -> AsyncIterator[None]:
-    """Pass on an error of the runtime with its code and details as they are."""
+    """Passes on an error of the runtime with its code and details as they are."""
     try:
         yield
     except grpc.aio.AioRpcError as error:

@@ -51,7 +51,7 @@ class RuntimeUnavailable(SignalboxError):
 
 
 class Draining(SignalboxError):
-    """This gateway is going; the stream goes on at another, after the last event that came."""
+    """This gateway is shutting down; another one continues the stream, after the last event received."""
 
     reason = "DRAINING"
     code = grpc.StatusCode.UNAVAILABLE

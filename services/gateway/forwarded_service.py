@@ -39,11 +39,11 @@ class ForwardedService:
         self._role = role
 
     def registration(self) -> Registration:
-        """Return what the server needs to serve it."""
+        """Returns what the server needs to serve it."""
         return Registration(ForwardedService.add_to_server, self, self._descriptor.full_name)
 
     def add_to_server(self, server: grpc.aio.Server) -> None:
-        """Register every method, with requests left in their wire form."""
+        """Registers every method, with requests left in their wire form."""
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         for method in self._descriptor.methods:
             streaming = method.server_streaming

@@ -14,11 +14,14 @@ from signalbox.v1 import runs_pb2, runs_pb2_grpc
 from services.gateway.errors import Draining, RuntimeUnavailable
 from services.gateway.metrics import EVENTS_REPEATED, STREAM_CONTINUATIONS, STREAMS_GIVEN_UP
 from services.gateway.recovery import Recovery, RecoveryPolicy, unavailable, was_cut, written_by_servicer
+from services.kit.event_kinds import RUN_ENDED
 from services.kit.identity import Caller, CallerTokenMinter, bearer_metadata
 from services.kit.logs import get_logger
 
 log = get_logger()
 ResponseT = TypeVar("ResponseT", bound=Message)
+# Each holds one event, under the same number: what one stream of the runtime says, another can be told as it is.
+EventResponse = runs_pb2.ExecuteRunResponse | runs_pb2.WatchRunResponse
 
 
 class Position:
@@ -34,7 +37,7 @@ class Position:
         return event.sequence > self.sequence
 
     def advance(self, event: runs_pb2.RunEvent) -> None:
-        """Note that an event is delivered."""
+        """Notes that an event is delivered."""
         self.run_id, self.sequence, self._last = event.run_id, event.sequence, event
 
     def is_final(self, was_cut: bool) -> bool:
@@ -45,14 +48,15 @@ class Position:
         """
         if self._last is None:
             return bool(self.run_id) and not was_cut
-        if self._last.WhichOneof("event") == "run_ended":
+        if self._last.WhichOneof("event") == RUN_ENDED:
             return True
         state = self._last.state_changed.state
         return not was_cut and state == runs_pb2.RUN_STATE_AWAITING_INPUT
 
 
-def _going() -> Draining:
-    return Draining("this gateway is going; watch on at another, after the last event that came", retry_after_s=0.1)
+def _draining_error() -> Draining:
+    message = "this gateway is shutting down; call WatchRun again with the sequence number of the last event received"
+    return Draining(message, retry_after_s=0.1)
 
 
 class RunForwarder:
@@ -74,7 +78,7 @@ class RunForwarder:
             call.cancel()
 
     async def call(self, method: Callable[..., Awaitable[ResponseT]], request: Message, caller: Caller) -> ResponseT:
-        """Make a unary call; the channel retries those that only read."""
+        """Makes a unary call; the channel retries those that only read."""
         try:
             return await method(request, metadata=self._metadata(caller))
         except grpc.aio.AioRpcError as error:
@@ -83,7 +87,7 @@ class RunForwarder:
             raise
 
     async def create(self, request: runs_pb2.CreateRunRequest, caller: Caller) -> runs_pb2.CreateRunResponse:
-        """Create a run, again after a cut: its request id makes a repeat harmless."""
+        """Creates a run, again after a cut: its request id makes a repeat harmless."""
         request.request_id = request.request_id or str(uuid4())
         recovery = Recovery(self._policy)
         while True:
@@ -94,18 +98,18 @@ class RunForwarder:
                     raise
                 await recovery.pause(error)
 
-    def execute(self, request: runs_pb2.ExecuteRunRequest, caller: Caller) -> AsyncGenerator[runs_pb2.RunEvent, None]:
-        """Create a run and yield its events, each once, until one closes the stream."""
+    def execute(self, request: runs_pb2.ExecuteRunRequest, caller: Caller) -> AsyncGenerator[EventResponse, None]:
+        """Creates a run and yields responses with its events, each once, until one closes the stream."""
         request.create.request_id = request.create.request_id or str(uuid4())
         return self._follow(Position(), caller, execute=request)
 
-    def watch(self, request: runs_pb2.WatchRunRequest, caller: Caller) -> AsyncGenerator[runs_pb2.RunEvent, None]:
-        """Yield the events of a run after a sequence number, each once, until one closes the stream."""
+    def watch(self, request: runs_pb2.WatchRunRequest, caller: Caller) -> AsyncGenerator[EventResponse, None]:
+        """Yields responses with the events of a run after a sequence number, each once, until one closes the stream."""
         return self._follow(Position(request.run_id, request.after_sequence), caller)
 
     async def _follow(
         self, position: Position, caller: Caller, execute: runs_pb2.ExecuteRunRequest | None = None
-    ) -> AsyncGenerator[runs_pb2.RunEvent, None]:
+    ) -> AsyncGenerator[EventResponse, None]:
         recovery = Recovery(self._policy)
         while True:
             cut: grpc.aio.AioRpcError | None = None
@@ -113,19 +117,20 @@ class RunForwarder:
             self._streams.add(call)
             try:
                 async for response in call:
-                    if not position.is_new(response.event):
+                    event = response.event
+                    if not position.is_new(event):
                         EVENTS_REPEATED.inc()
                         continue
                     recovery.progressed()
-                    position.advance(response.event)
-                    yield response.event
+                    position.advance(event)
+                    yield response
             except grpc.aio.AioRpcError as error:
                 if not was_cut(error):
                     raise
                 cut = error
             except asyncio.CancelledError:
                 if self._draining:
-                    raise _going() from None
+                    raise _draining_error() from None
                 raise
             finally:
                 call.cancel()
@@ -138,7 +143,7 @@ class RunForwarder:
         self, position: Position, caller: Caller, execute: runs_pb2.ExecuteRunRequest | None
     ) -> grpc.aio.UnaryStreamCall[Any, Any]:
         if self._draining:
-            raise _going()
+            raise _draining_error()
         metadata = self._metadata(caller)
         # Before the first event the run may not exist yet: execute it again, by the same request id.
         if execute is not None and not position.run_id:

@@ -2,6 +2,7 @@
 
 from prometheus_client import Counter, Gauge
 
+from services.kit.metrics import from_zero
 from services.kit.names import METRIC_PREFIX
 
 OPEN_STREAMS = Gauge(METRIC_PREFIX + "gateway_open_streams", "Streams to callers that are open now.", ["method"])
@@ -19,3 +20,11 @@ EVENTS_REPEATED = Counter(
 QUOTA_REFUSALS = Counter(
     METRIC_PREFIX + "gateway_quota_refusals_total", "Calls refused because a caller was over its quota.", ["quota"]
 )
+KEY_FETCHES = Counter(
+    METRIC_PREFIX + "gateway_key_fetches_total", "Fetches of the keys of callers' issuer, by outcome.", ["outcome"]
+)
+
+from_zero(OPEN_STREAMS, ["ExecuteRun", "WatchRun"])
+from_zero(STREAM_CONTINUATIONS, ["OK", "UNAVAILABLE", "CANCELLED", "UNKNOWN", "INTERNAL"])
+from_zero(QUOTA_REFUSALS, ["requests", "streams"])
+from_zero(KEY_FETCHES, ["ok", "failed"])

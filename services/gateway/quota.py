@@ -47,19 +47,20 @@ class Quotas:
         self._accounts: OrderedDict[str, Account] = OrderedDict()
 
     def spend_request(self, subject: str) -> None:
-        """Count one call. Raises TooManyRequests, with the seconds until the next one fits."""
+        """Counts one call. Raises TooManyRequests, with the seconds until the next one fits."""
         account = self._account(subject)
         if account.tokens < 1:
             QUOTA_REFUSALS.labels("requests").inc()
+            at_once, a_minute = self._quota.burst, self._quota.requests_per_minute
             raise TooManyRequests(
-                f"more than {self._quota.requests_per_minute} calls a minute; slow down",
+                f"more than {at_once} calls at once, or {a_minute} a minute; slow down",
                 retry_after_s=(1 - account.tokens) / self._tokens_per_s,
             )
         account.tokens -= 1
 
     @contextmanager
     def stream(self, subject: str) -> Iterator[None]:
-        """Hold one stream open. Raises TooManyStreams."""
+        """Holds one stream open. Raises TooManyStreams."""
         account = self._account(subject)
         if account.streams >= self._quota.concurrent_streams:
             QUOTA_REFUSALS.labels("streams").inc()

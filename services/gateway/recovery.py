@@ -56,12 +56,12 @@ class Recovery:
         self._stuck_since: float | None = None
 
     def progressed(self) -> None:
-        """Note that the call got somewhere: the next failure is a first one again."""
+        """Notes that the call got somewhere: the next failure is a first one again."""
         self._failures = 0
         self._stuck_since = None
 
     async def pause(self, cause: grpc.aio.AioRpcError | None, run_id: str = "") -> None:
-        """Wait before the next attempt; the first comes at once, as another replica is likely to be there.
+        """Waits before the next attempt; the first comes at once, as another replica is likely to be there.
 
         Raises RuntimeUnavailable when there has been no progress for too long, or no time is left.
         """

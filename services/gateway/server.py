@@ -7,8 +7,12 @@ from typing import Any
 
 from google.protobuf.descriptor import ServiceDescriptor
 from signalbox.v1 import (
+    agents_pb2,
+    agents_pb2_grpc,
     maintenance_pb2,
     maintenance_pb2_grpc,
+    questions_pb2,
+    questions_pb2_grpc,
     runs_pb2,
     runs_pb2_grpc,
     threads_pb2,
@@ -17,25 +21,31 @@ from signalbox.v1 import (
 
 from services.gateway.authentication import Authenticator
 from services.gateway.entrance import Entrance
+from services.gateway.errors import KeysUnavailable
 from services.gateway.forwarded_service import ForwardedService
 from services.gateway.forwarding import RunForwarder
+from services.gateway.issuer_keys import IssuerKeys, JwksFile, JwksUrl
 from services.gateway.quota import Quota, Quotas
 from services.gateway.recovery import RecoveryPolicy
 from services.gateway.servicer import RunServicer
 from services.gateway.settings import GatewaySettings
+from services.gateway.tracing import link_callers
 from services.gateway.validation import RequestReader
 from services.kit.client import connect
 from services.kit.identity import CallerTokenMinter
 from services.kit.names import ROLE_OPERATOR
+from services.kit.needs import looked_for, needed, needed_text
 from services.kit.server import Service
 
 
 async def build(settings: GatewaySettings, stack: AsyncExitStack) -> Service:
-    """Put the gateway together; the channel to the runtime closes with the stack."""
-    channel = await stack.enter_async_context(connect(settings.runtime_target, settings))
+    """Puts the gateway together; the channel to the runtime closes with the stack."""
+    if not settings.adopt_traceparent:
+        link_callers()
+    channel = await stack.enter_async_context(looked_for("the runtime", connect(settings.runtime_target, settings)))
     runtime = runs_pb2_grpc.RunServiceStub(channel)
     minter = CallerTokenMinter(
-        settings.caller_token_private_key_file.read_text(encoding="ascii"), ttl_s=settings.caller_token_ttl_s
+        await needed_text(settings.caller_token_private_key_file), ttl_s=settings.caller_token_ttl_s
     )
     quotas = Quotas(
         Quota(
@@ -45,11 +55,15 @@ async def build(settings: GatewaySettings, stack: AsyncExitStack) -> Service:
         )
     )
     forwarder = RunForwarder(runtime, minter, RecoveryPolicy(recovery_s=settings.recovery_s))
-    entrance = Entrance(Authenticator.from_settings(settings), quotas, RequestReader())
+    entrance = Entrance(Authenticator(await _issuer_keys(settings, stack), settings), quotas, RequestReader())
     services = (
         ForwardedService(_service(runs_pb2, "Run"), runtime, entrance, forwarder, own=RunServicer(entrance, forwarder)),
+        ForwardedService(_service(agents_pb2, "Agent"), agents_pb2_grpc.AgentServiceStub(channel), entrance, forwarder),
         ForwardedService(
             _service(threads_pb2, "Thread"), threads_pb2_grpc.ThreadServiceStub(channel), entrance, forwarder
+        ),
+        ForwardedService(
+            _service(questions_pb2, "Question"), questions_pb2_grpc.QuestionServiceStub(channel), entrance, forwarder
         ),
         ForwardedService(
             _service(maintenance_pb2, "Maintenance"),
@@ -60,6 +74,16 @@ async def build(settings: GatewaySettings, stack: AsyncExitStack) -> Service:
         ),
     )
     return Service([service.registration() for service in services], drain=forwarder.drain)
+
+
+async def _issuer_keys(settings: GatewaySettings, stack: AsyncExitStack) -> IssuerKeys:
+    if settings.jwks_file:
+        await needed_text(settings.jwks_file)
+        return JwksFile(settings.jwks_file)
+    keys = JwksUrl(settings.jwks_url)
+    await needed(f"the issuer's keys at {settings.jwks_url}", keys.look_again, absent=(KeysUnavailable,))
+    await stack.enter_async_context(keys.kept_fresh())
+    return keys
 
 
 def _service(module: Any, noun: str) -> ServiceDescriptor:

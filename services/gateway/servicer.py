@@ -9,7 +9,7 @@ from opentelemetry import context
 from signalbox.v1 import runs_pb2
 
 from services.gateway.entrance import Entrance, ServicerContext, passing_errors
-from services.gateway.forwarding import RunForwarder
+from services.gateway.forwarding import EventResponse, RunForwarder
 from services.kit.names import CORRELATION_ID
 from services.kit.telemetry import carrying
 
@@ -22,35 +22,31 @@ class RunServicer:
         self._forwarder = forwarder
 
     async def CreateRun(self, wire: bytes, servicer_context: ServicerContext) -> runs_pb2.CreateRunResponse:
-        """Create a run and return at once."""
+        """Creates a run and returns at once."""
         caller, request = await self._entrance.accept(runs_pb2.CreateRunRequest, wire, servicer_context)
         _correlate(request)
         async with passing_errors(servicer_context):
             return await self._forwarder.create(request, caller)
 
-    async def ExecuteRun(
-        self, wire: bytes, servicer_context: ServicerContext
-    ) -> AsyncIterator[runs_pb2.ExecuteRunResponse]:
-        """Create a run and stream its events until it ends."""
+    async def ExecuteRun(self, wire: bytes, servicer_context: ServicerContext) -> AsyncIterator[EventResponse]:
+        """Creates a run and streams its events until it ends."""
         caller, request = await self._entrance.accept(runs_pb2.ExecuteRunRequest, wire, servicer_context)
         _correlate(request.create)
-        events = self._forwarder.execute(request, caller)
-        async with self._entrance.open_stream("ExecuteRun", caller, events, servicer_context):
-            async for event in events:
-                yield runs_pb2.ExecuteRunResponse(event=event)
+        responses = self._forwarder.execute(request, caller)
+        async with self._entrance.open_stream("ExecuteRun", caller, responses, servicer_context):
+            async for response in responses:
+                yield response
 
-    async def WatchRun(
-        self, wire: bytes, servicer_context: ServicerContext
-    ) -> AsyncIterator[runs_pb2.WatchRunResponse]:
-        """Stream the events of a run after a sequence number until it ends."""
+    async def WatchRun(self, wire: bytes, servicer_context: ServicerContext) -> AsyncIterator[EventResponse]:
+        """Streams the events of a run after a sequence number until it ends."""
         caller, request = await self._entrance.accept(runs_pb2.WatchRunRequest, wire, servicer_context)
-        events = self._forwarder.watch(request, caller)
-        async with self._entrance.open_stream("WatchRun", caller, events, servicer_context):
-            async for event in events:
-                yield runs_pb2.WatchRunResponse(event=event)
+        responses = self._forwarder.watch(request, caller)
+        async with self._entrance.open_stream("WatchRun", caller, responses, servicer_context):
+            async for response in responses:
+                yield response
 
 
 def _correlate(create: runs_pb2.CreateRunRequest) -> None:
-    """Give a run the caller's correlation id, or a new one, and carry it to every service from here on."""
+    """Gives a run the caller's correlation id, or a new one, and carries it to every service from here on."""
     create.correlation_id = create.correlation_id or str(uuid4())
     context.attach(carrying({CORRELATION_ID: create.correlation_id}))

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic_settings import NoDecode
 
+from services.kit.identity import LONGEST_NAME, MOST_PASSED_CLAIMS
 from services.kit.settings import ServiceSettings
+
+ClaimName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME)]
+
+
+def _split(value: Any) -> Any:
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
 class GatewaySettings(ServiceSettings):
@@ -23,6 +31,17 @@ class GatewaySettings(ServiceSettings):
     jwt_issuer: str = Field(min_length=1, description="Issuer (iss) that callers' tokens must name.")
     jwt_audience: str = Field(min_length=1, description="Audience (aud) that callers' tokens must name.")
     jwt_roles_claim: str = Field("roles", min_length=1, description="Claim of callers' tokens that lists roles.")
+    jwt_passed_claims: Annotated[tuple[ClaimName, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        max_length=MOST_PASSED_CLAIMS,
+        description="Claims of callers' tokens, separated by commas, that executors are told of, such as one that "
+        "names the caller's graph. A token in which one of them is no name of up to 128 characters is refused.",
+    )
+    adopt_traceparent: bool = Field(
+        False,
+        description="Whether a call joins the trace that its caller's traceparent names, for callers that may say "
+        "what is recorded. If not, it begins a trace of its own, linked to the caller's.",
+    )
     quota_requests_per_minute: int = Field(
         3000, ge=1, le=1_000_000, description="Calls a minute that one caller may make on this replica, on average."
     )

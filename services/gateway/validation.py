@@ -23,7 +23,7 @@ class RequestReader:
         self._validator = protovalidate.Validator()
 
     def read(self, request_type: type[MessageT], wire: bytes) -> MessageT:
-        """Parse and validate a request. Raises InvalidRequest, with the fields that are wrong."""
+        """Parses and validates a request. Raises InvalidRequest, with the fields that are wrong."""
         name = request_type.DESCRIPTOR.full_name
         try:
             request = request_type.FromString(wire)
