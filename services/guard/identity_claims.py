@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _ROLES = r"(?:admin(?:istrator)?s?|root(?!\s+cause)|super\s?users?|sudo|postgres|dba|god)"
-_ONE_OF_THEM = rf"(?:the\s+|an?\s+)?{_ROLES}"
+_ONE_OF_THEM = rf"(?:the(?:\s+|')|an?\s+)?{_ROLES}"
 _OTHERS = r"(?:another|a\s+different|any\s+other|some(?:one|body)|any(?:one|body)|every(?:one|body))"
 _OFF = (
     r"(?:ignore|disregard|forget|override|bypass|circumvent|skip|disable|drop|remove|omit|lift|deactivate"
@@ -30,6 +30,8 @@ _RULES_OFF = (
     r"\b(?:regardless|irrespective)\s+of\W+(?:(?:the|its|their|which|who)\W+)?"
     r"(?:owners?|ownership|users?|callers?|owns|user\s+id)\b",
     r"\bno\s+matter\s+(?:who|which\s+user|whose)\b",
+    # Languages that put the verb last, as the vocabulary marks them.
+    rf"\b{_RULES}\W+(?:\w+\W+){{0,4}}?ignored\b",
     r"\bwho(?:m|so)?ever\b.{0,20}\b(?:owns?|belongs?)\b|\bwho(?:m|so)?ever\s+they\s+belong\b",
 )
 _PROMPT_TRICKS = (
@@ -55,7 +57,7 @@ _SOMEBODY_ELSE = (
     rf"\bas\s+{_ONE_OF_THEM}\b",
     rf"\bas\s+{_OTHERS}\s+(?:users?|caller|person|account|customer|else)\b",
     r"\b(?:i\s+am|i'm|im|i\s+have\s+become|you\s+are|you're|consider\s+me|treat\s+me\s+as|make\s+me|become|be)\s+"
-    rf"(?:(?:actually|really|now|also|in\s+fact|logged\s+in\s+as|signed\s+in\s+as)\s+)*{_ONE_OF_THEM}\b",
+    rf"(?:(?:actually|really|now|also|in\s+fact|logged\s+in\s+as|signed\s+in\s+as)\s+)*(?:of\s+)?{_ONE_OF_THEM}\b",
     rf"\b(?:i|me|my)\b.{{0,20}}\b{_ROLES}\s+{_POWERS}\b",
     rf"\b(?:with|using|under|in|has|have)\s+(?:the\s+)?{_ROLES}\s+(?:{_POWERS}|roles?|identity)\b",
     r"\b(?:elevate|escalate|raise|extend|widen)\s+(?:my|the|our)\s+(?:privileges?|permissions?|access|rights?|roles?)\b",
@@ -63,6 +65,8 @@ _SOMEBODY_ELSE = (
     r"(?:user(?:[\s_]?id|[\s_]?name)?|caller|identity|subject|tenant|role)\b",
     r"\bswitch\s+(?:to\s+)?(?:the\s+)?(?:user|account|caller)\b",
     r"\b(?:assume|take\s+on|adopt|steal|use)\s+(?:the\s+)?(?:identity|role|account|session|token|credentials)\s+of\b",
+    rf"\bwith\s+the\s+{_POWERS}\s+of\b",
+    r"\b(?:treat|consider|regard|see|count)\s+me\s+(?:as|to\s+be|like)\s+(?:the|an?|if)\s+(?:\w+\s+)?(?:owner|manager|captain|operator|boss)\b",
     r"\bon\s+behalf\s+of\b|\bin\s+the\s+name\s+of\s+(?!the\s+ship)",
 )
 _ALWAYS = tuple(re.compile(pattern) for pattern in (*_RULES_OFF, *_PROMPT_TRICKS, *_SESSION, *_SOMEBODY_ELSE))

@@ -29,7 +29,18 @@ _OWNED = re.compile(
     r"|(?:devices?|sensors?|data|account|profile|things?|stuff|rows)\s+of)\s+"
     rf"(?:#|number\s+|no\.?\s+|id\s+)*(?P<ids>{_LIST})(?!\s*[%\w])"
 )
-_NTH = re.compile(rf"\b(?P<ids>\d+)(?:st|nd|rd|th)\s+{_USER}\b")
+# "user with the number 31" and "the user whose number is 31", whatever the small words between them are in a language.
+_SMALL = r"(?:(?!(?:ships?|rooms?|ports?|decks?|boats?|rows?|units?|of|for|from|on|at|in)\s)[^\W\d]{1,5}\s+)"
+_BY_NUMBER = re.compile(
+    rf"\b{_USER}\s+{_SMALL}{{0,3}}(?:ids?|numbers?|no|nr)\s+{_SMALL}?#?(?P<after>\d+)"
+    rf"|\b(?:ids?|numbers?|no|nr)\s+{_SMALL}?#?(?P<before>\d+)\s+{_SMALL}{{0,3}}{_USER}\b"
+)
+_NTH = re.compile(rf"\b(?P<ids>\d+)(?:(?:st|nd|rd|th)|\s+numbered)\s+{_USER}\b")
+# "do it for id 28 instead of me", "swap my id with 31"
+_INSTEAD = re.compile(
+    r"\b(?:for|as|with|of|by)\s+(?:(?:the|user|id|number|no)\W+){0,3}(?P<ids>\d+)\s+(?:instead|rather\s+than\s+(?:me|mine))\b"
+    r"|\b(?:swap|replace|exchange|change|use)\s+(?:my|the)\s+(?:user\s+)?id\s+(?:with|by|for|to)\s+(?P<new>\d+)"
+)
 # "31's devices", but neither "device 31's readings" nor "the 1990's".
 _POSSESSIVE = re.compile(
     r"(?:^|[.,;:?!]\s*|\b(?:of|for|show|list|me|count|and|or|all|the|from|get|display|about|to|is|are|what|which|how|many"
@@ -57,8 +68,24 @@ _EVERYBODY = tuple(
     for pattern in (
         # all users, any other user, everyone
         rf"\b{_MANY}\s+(?:(?:of|the|my|other|our|registered|single|existing|active)\s+)*(?:{_PEOPLE}|accounts?)\b",
-        r"\bevery(?:one|body)\b|\b(?:some|any|no)(?:one|body)(?:'s|\s+else)\b|\bwho\s+else\b|\bothers'",
+        r"\bevery(?:one|body)(?:'s|\s+else|\s+(?:has|have|owns?|sees?|measures?))\b",
+        r"\b(?:of|for|from|to|by|show|list|about|as)\s+every(?:one|body)\b(?!\s+on\b)",
+        r"\b(?:some|any|no)(?:one|body)(?:'s|\s+else)\b|\bwho\s+else\b|\bothers'",
+        rf"\b(?:do|does|can|could|will|did)\s+(?:the\s+)?other(?:s|\s+{_PEOPLE})\s+(?:have|own|see|get|measure|ask|use)",
+        rf"\b(?:{_THINGS}|those|that|everything|as)\s+(?:of|for|from)\s+(?:the\s+)?others\b",
+        r"\b(?:how\s+many|number\s+of|count(?:\s+of)?(?:\s+the)?|list(?:\s+of)?(?:\s+the)?|which|who\s+are(?:\s+the)?)\s+"
+        r"(?:user|account|operator|customer|client)s\b",
+        r"\b(?:e-?mails?|e-?mail\s+addresses|names|phone\s+numbers?|addresses)\s+of\s+(?:the|all|any)\s+(?:\w+\s+)?"
+        r"(?:users?|operators?|customers?|clients?|people|crew|staff|owners?)\b",
+        # what is kept from the caller
+        r"\b(?:that\s+)?(?:i|we)(?:'m|\s+am|\s+are)?\s*(?:not|n't)\s+(?:supposed|allowed|permitted|meant|authori[sz]ed)\s+to\b",
+        r"\b(?:i|we)\s+(?:can't|cannot|can\s+not|may\s+not|mustn't|must\s+not|am\s+not\s+able\s+to)\s+(?:see|access|read|view)\b",
+        r"\b(?:hidden|invisible|secret|private|confidential)\s+(?:rows?|data|records?|devices?|tables?|columns?)\b",
+        r"\bwho(?:se)?(?:so)?ever's?\b",
+        r"\b(?:not|nor)\s+(?:only|just)\s+(?:mine|my|those\s+(?:of\s+mine|i))\b",
+        r"\bthe\s+(?:user|caller|person|account)\s+(?:after|before|above|below|next\s+to)\s+me\b",
         rf"\bother'?s\s+{_THINGS}\b|\busers'\s",
+        rf"\b{_PEOPLE}\s+(?:on|in|of|using)\s+(?:this|the)\s+(?:platform|system|service|app|application|database)\b",
         rf"\b(?:per|by|across|between|among|amongst)\s+(?:(?:the|all|other)\s+)*{_PEOPLE}(?:\s+ids?)?\b",
         rf"\b{_THINGS}\s+(?:of|for|from|belonging\s+to|owned\s+by)\s+(?:(?:the|other)\s+)*{_THEIRS}\b",
         r"\bwhich\s+(?:other\s+)?(?:users?|people|customers?|operators?)\s+(?:has|have|owns?|sees?|got|can)\b",
@@ -68,10 +95,13 @@ _EVERYBODY = tuple(
         r"\bi\s+do(?:n't|\s+not)\s+own\b",
         r"\b(?:besides|beyond|except|other\s+than|apart\s+from|not\s+only|not\s+just)\s+"
         r"(?:mine|my\s+(?:own|devices?|data)|me|myself)\b",
-        # people one knows
-        r"\bmy\s+(?:\w+\s+)?(?:colleagues?|co-?\s?workers?|boss|manager|supervisor|team\s?mates?|neighbou?rs?|friends?"
-        r"|predecessors?|competitors?)\b",
     )
+)
+_SECRETS = re.compile(
+    r"\b(?:passwords?|passwd|pass\s?phrases?|password\s?hash(?:es)?|credentials?|api\s?keys?|private\s+keys?|secret\s+keys?"
+    r"|connection\s+strings?|(?:caller|database|session)\s+secrets?|access\s+tokens?)\b"
+    r"|\b(?:dump|export|download|copy|leak)\s+(?:(?:the|all|a|whole|entire|complete)\s+){0,3}(?:database|db|tables|schema)\b"
+    r"|\ball\s+(?:the\s+)?(?:hidden\s+)?tables\b|\bpg_\w|\binformation_schema\b"
 )
 
 
@@ -89,7 +119,16 @@ def names_other_user(text: str, own: frozenset[str]) -> bool:
             return True
     return any(
         _any_other(match["ids"], own) for pattern in (_OWNED, _POSSESSIVE, _NTH) for match in pattern.finditer(text)
+    ) or any(
+        _any_other(next(filter(None, match.groups())), own)
+        for pattern in (_INSTEAD, _BY_NUMBER)
+        for match in pattern.finditer(text)
     )
+
+
+def asks_for_secrets(text: str) -> bool:
+    """Says whether a plain text asks for credentials, or for the database itself rather than for what it holds."""
+    return _SECRETS.search(text) is not None
 
 
 def _any_other(ids: str, own: frozenset[str]) -> bool:

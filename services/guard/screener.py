@@ -1,22 +1,26 @@
-"""A whole screening: the deterministic screen, then the model; closed when in doubt."""
+"""A whole screening: the deterministic screen, then the model; without a verdict nothing is let through."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from services.guard.metrics import MODEL_DURATION, SCREENINGS
-from services.guard.prompt import ALLOW, BLOCK, read_verdict, system_prompt, user_prompt
-from services.guard.screen import DeterministicScreen, Reason
+from services.guard.errors import GuardBroken, GuardUnavailable
+from services.guard.metrics import FAILURES, MODEL_DURATION, SCREENINGS
+from services.guard.prompt import ALLOW, BLOCK, Turn, read_verdict, system_prompt, user_prompt
+from services.guard.screen import DeterministicScreen, Reason, TextKind
+from services.kit.errors import SignalboxError
 from services.kit.logs import get_logger
-from services.kit.metrics import exemplar
-from services.kit.model import Completion
+from services.kit.metrics import exemplar, from_zero, model_calls_from_zero
+from services.kit.model import Completion, ModelUnavailable, ModelUnusable
 
 PURPOSE = "security_guard"
+NO_VERDICT = "NONE"
+TIMEOUT, CONNECTION, CUT, NONSENSE = "timeout", "connection", "cut", "nonsense"
 log = get_logger()
 
 
@@ -35,85 +39,149 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class ModelPolicy:
-    """How the model is asked."""
+    """How the model is asked: the timeout is for all attempts, and what is no verdict is asked for again."""
 
     name: str
     timeout_s: float
     max_tokens: int
+    retries: int = 0
 
 
 @dataclass(frozen=True)
 class Screening:
-    """The verdict on a question, and what it took; `completion` is set when the model answered."""
+    """The verdict on a text, and what it took; model and numbers are set when the model was asked."""
 
     allowed: bool
     reason: Reason
     stage: Stage
     model: str = ""
     model_elapsed_ms: float = 0.0
-    completion: Completion | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass
+class _Asking:
+    """What asking the model has taken so far, also when nothing comes of it."""
+
+    model: str
+    started: float = field(default_factory=time.perf_counter)
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def answered(self, completion: Completion) -> None:
+        self.model = completion.model
+        self.input_tokens += completion.input_tokens
+        self.output_tokens += completion.output_tokens
+
+    @property
+    def elapsed_ms(self) -> float:
+        return (time.perf_counter() - self.started) * 1000
+
+    def verdict(self, *, allowed: bool) -> Screening:
+        reason = Reason.ALLOWED if allowed else Reason.MODEL_BLOCKED
+        return Screening(
+            allowed, reason, Stage.MODEL, self.model, self.elapsed_ms, self.input_tokens, self.output_tokens
+        )
+
+    def metadata(self, cause: str) -> dict[str, str]:
+        """What the error says, so that its caller can charge the run for the model's tokens."""
+        return {
+            "cause": cause,
+            "model": self.model,
+            "input_tokens": str(self.input_tokens),
+            "output_tokens": str(self.output_tokens),
+            "model_elapsed_ms": f"{self.elapsed_ms:.3f}",
+        }
 
 
 class Screener:
-    """Screens questions."""
+    """Screens questions, goals and answers."""
 
-    def __init__(self, restricted_tables: Sequence[str], model: Model, policy: ModelPolicy) -> None:
-        self._tables = tuple(restricted_tables)
-        self._screen = DeterministicScreen(restricted_tables)
+    def __init__(self, screen: DeterministicScreen, model: Model, policy: ModelPolicy) -> None:
+        self._screen = screen
         self._model = model
         self._policy = policy
 
-    async def screen(self, question: str, subject: str) -> Screening:
-        """Returns the verdict; a failure inside is a BLOCK with reason `guard_unavailable`, never an exception."""
-        start = time.perf_counter()
-        asked = False
+    async def screen(
+        self, text: str, subject: str, turns: Sequence[Turn] = (), kind: TextKind = TextKind.QUESTION
+    ) -> Screening:
+        """Returns the verdict on a text as it continues the turns. Raises GuardUnavailable, GuardBroken."""
+        # In a thread: the longest texts take a tenth of a second, and others need not wait for them.
+        found = await asyncio.to_thread(self._screen.find, text, subject, [turn.question for turn in turns], kind)
+        if found is not None:
+            return _counted(Screening(allowed=False, reason=found, stage=Stage.DETERMINISTIC), kind)
+        asking = _Asking(self._policy.name)
+        system, user = system_prompt(subject, self._screen.restricted_tables, kind), user_prompt(text, turns, kind)
+        label = NO_VERDICT
         try:
-            found = self._screen.find(question, subject)
-            if found is None:
-                asked = True
-                screening = await self._ask(question, subject, start)
-            else:
-                screening = Screening(allowed=False, reason=found, stage=Stage.DETERMINISTIC)
-        except Exception as error:  # fail closed, whatever it is; the log says what it was
-            log.warning("screening failed", exc_info=error)
-            screening = self._unavailable(start, asked=asked)
-        verdict = ALLOW if screening.allowed else BLOCK
-        SCREENINGS.labels(verdict, screening.reason, screening.stage).inc()
-        if asked:
-            MODEL_DURATION.labels(verdict).observe(screening.model_elapsed_ms / 1000, exemplar())
-        log.info("screened", verdict=verdict, reason=screening.reason, stage=screening.stage)
-        return screening
+            screening = await self._ask(asking, system, user)
+            label = _word(screening)
+        except SignalboxError as error:
+            FAILURES.labels(error.reason, error.metadata.get("cause", "")).inc()
+            log.warning("no verdict", reason=error.reason, error=error.message)
+            raise
+        finally:
+            MODEL_DURATION.labels(label).observe(asking.elapsed_ms / 1000, exemplar())
+        return _counted(screening, kind)
 
-    async def _ask(self, question: str, subject: str, start: float) -> Screening:
-        async with asyncio.timeout(self._policy.timeout_s):
+    async def _ask(self, asking: _Asking, system: str, user: str) -> Screening:
+        try:
+            async with asyncio.timeout(self._policy.timeout_s):
+                return await self._verdict(asking, system, user)
+        except TimeoutError as error:
+            raise GuardUnavailable(
+                "the guard's model took too long; try again later", metadata=asking.metadata(TIMEOUT)
+            ) from error
+        except ModelUnavailable as error:
+            cause = error.metadata.get("cause", "")
+            raise GuardUnavailable(
+                f"the guard's model did not answer ({cause}); try again later", metadata=asking.metadata(cause)
+            ) from error
+        except ModelUnusable as error:
+            cause = error.metadata.get("cause", "")
+            raise GuardBroken(
+                f"the guard's model can't be used ({cause}); an operator has to look at it",
+                metadata=asking.metadata(cause),
+            ) from error
+
+    async def _verdict(self, asking: _Asking, system: str, user: str) -> Screening:
+        cause = NONSENSE
+        for _ in range(self._policy.retries + 1):
             completion = await self._model.complete(
-                PURPOSE,
-                system=system_prompt(subject, self._tables),
-                user=user_prompt(question),
-                max_tokens=self._policy.max_tokens,
+                PURPOSE, system=system, user=user, max_tokens=self._policy.max_tokens
             )
-        verdict = read_verdict(completion.text)
-        reason = {ALLOW: Reason.ALLOWED, BLOCK: Reason.MODEL_BLOCKED, None: Reason.GUARD_UNAVAILABLE}[verdict]
-        if verdict is None:
-            log.warning("the model gave no verdict", model=completion.model, answer=completion.text[:80])
-        return Screening(
-            allowed=verdict == ALLOW,
-            reason=reason,
-            stage=Stage.MODEL,
-            model=completion.model,
-            model_elapsed_ms=_elapsed_ms(start),
-            completion=completion,
-        )
-
-    def _unavailable(self, start: float, *, asked: bool) -> Screening:
-        return Screening(
-            allowed=False,
-            reason=Reason.GUARD_UNAVAILABLE,
-            stage=Stage.MODEL if asked else Stage.DETERMINISTIC,
-            model=self._policy.name if asked else "",
-            model_elapsed_ms=_elapsed_ms(start) if asked else 0.0,
-        )
+            asking.answered(completion)
+            verdict = read_verdict(completion.text) if completion.whole else None
+            if verdict is not None:
+                return asking.verdict(allowed=verdict == ALLOW)
+            cause = NONSENSE if completion.whole else CUT
+            log.warning("the model gave no verdict", model=completion.model, cause=cause, answer=completion.text[:80])
+        raise GuardBroken(_WHY[cause], metadata=asking.metadata(cause))
 
 
-def _elapsed_ms(start: float) -> float:
-    return (time.perf_counter() - start) * 1000
+_WHY = {
+    NONSENSE: "the guard's model says neither ALLOW nor BLOCK; an operator has to look at it",
+    CUT: "the guard's model needs more tokens than SIGNALBOX_MODEL_MAX_TOKENS allows; an operator has to look at it",
+}
+
+
+def _counted(screening: Screening, kind: TextKind) -> Screening:
+    verdict = _word(screening)
+    SCREENINGS.labels(verdict, screening.reason, screening.stage).inc()
+    log.info("screened", kind=kind, verdict=verdict, reason=screening.reason, stage=screening.stage)
+    return screening
+
+
+def _word(screening: Screening) -> str:
+    return ALLOW if screening.allowed else BLOCK
+
+
+for _reason in Reason:
+    _model_said = _reason in (Reason.ALLOWED, Reason.MODEL_BLOCKED)
+    _verdict = ALLOW if _reason is Reason.ALLOWED else BLOCK
+    from_zero(SCREENINGS, [_verdict], [_reason], [Stage.MODEL if _model_said else Stage.DETERMINISTIC])
+model_calls_from_zero(PURPOSE)
+from_zero(MODEL_DURATION, [ALLOW, BLOCK, NO_VERDICT])
+from_zero(FAILURES, [GuardUnavailable.reason], [TIMEOUT, CONNECTION])
+from_zero(FAILURES, [GuardBroken.reason], [CUT, NONSENSE])

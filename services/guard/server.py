@@ -6,11 +6,14 @@ from contextlib import AsyncExitStack
 
 from signalbox.v1 import guard_pb2, guard_pb2_grpc
 
+from services.guard.screen import DeterministicScreen
 from services.guard.screener import ModelPolicy, Screener
 from services.guard.servicer import GuardServicer
 from services.guard.settings import GuardSettings
 from services.kit.identity import RunTokenVerifier
 from services.kit.model import ModelClient
+from services.kit.names import AUDIENCE_GUARD
+from services.kit.needs import needed_text
 from services.kit.server import Registration, Service
 
 SERVICE = guard_pb2.DESCRIPTOR.services_by_name["GuardService"].full_name
@@ -26,8 +29,10 @@ async def build(settings: GuardSettings, stack: AsyncExitStack) -> Service:
         retries=settings.model_retries,
     )
     stack.push_async_callback(model.close)
-    policy = ModelPolicy(settings.guard_model, settings.model_timeout_s, settings.model_max_tokens)
-    screener = Screener(settings.restricted_tables, model, policy)
-    verifier = RunTokenVerifier(settings.run_token_public_key_file.read_text(encoding="ascii"))
+    policy = ModelPolicy(
+        settings.guard_model, settings.model_timeout_s, settings.model_max_tokens, settings.model_retries
+    )
+    screener = Screener(DeterministicScreen(settings.restricted_tables, settings.owner_columns), model, policy)
+    verifier = RunTokenVerifier(await needed_text(settings.run_token_public_key_file), AUDIENCE_GUARD)
     servicer = GuardServicer(verifier, screener)
     return Service([Registration(guard_pb2_grpc.add_GuardServiceServicer_to_server, servicer, SERVICE)])

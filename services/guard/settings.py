@@ -19,20 +19,24 @@ def _split(value: Any) -> Any:
 def _check_names(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if not all(part.replace("_", "").isalnum() for part in re.split("[ .$-]", name)):
-            raise ValueError(f"{name!r} is no table name: letters, digits, underscores, with or without a schema")
-    # A question names a table without its schema.
+            raise ValueError(f"{name!r} is no name: letters, digits, underscores, with or without a schema")
+    # A question names a table without its schema, and a column without its table.
     return tuple(name.rpartition(".")[2] for name in names)
 
 
-TableNames = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split), AfterValidator(_check_names)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split), AfterValidator(_check_names)]
 
 
 class GuardSettings(ServiceSettings):
     """What the guard is told: the tables that are off limits, the model it asks, the key that vouches for callers."""
 
-    restricted_tables: TableNames = Field(
+    restricted_tables: Names = Field(
         ("admin", "user_device_assignment"),
         description="Tables nobody may ask about, as the SQL policy restricts them, parted by commas.",
+    )
+    owner_columns: Names = Field(
+        ("user_id",),
+        description="Columns that hold the owners of rows, as the SQL policy names them, parted by commas.",
     )
     run_token_public_key_file: Path = Field(description="PEM public key (Ed25519) that verifies run tokens.")
     guard_model: str = Field(min_length=1, description="Model that screens what the deterministic checks let pass.")
@@ -43,10 +47,16 @@ class GuardSettings(ServiceSettings):
     model_timeout_s: float = Field(
         10.0,
         gt=0,
-        le=120,
-        description="Seconds that the model may take, retries included; then the question is blocked.",
+        le=600,
+        description="Seconds that the model may take, retries included; then there is no verdict, and the run waits or "
+        "fails. Less than the runtime's guard_timeout_s.",
     )
-    model_retries: int = Field(1, ge=0, le=5, description="Repeats after a transient failure, within the same timeout.")
+    model_retries: int = Field(
+        1, ge=0, le=5, description="Repeats after a transient failure, or what is no verdict, within the same timeout."
+    )
     model_max_tokens: int = Field(
-        16, ge=1, le=4096, description="Most tokens of the model's answer; one word is wanted."
+        1024,
+        ge=1,
+        le=65_536,
+        description="Most tokens of the model's answer. One word is wanted; a model that reasons first needs more.",
     )

@@ -25,6 +25,11 @@ _LETTER_BY_LETTER = re.compile(r"(?<![^\W_])(?:[^\W_][\s._*-]+){3,}[^\W_](?![^\W
 _LEET = str.maketrans("013457", "oieast")
 _MIXED = re.compile(r"\b(?=\w*[a-z])(?=\w*\d)\w+\b")
 
+# Scripts that write words without spaces between them.
+UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_SCRIPT_BORDER = re.compile(
+    r"(?<=[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])(?=[0-9a-z])|(?<=[0-9a-z])(?=[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])"
+)
 # Runs that no word and no punctuation needs; patterns that look for an end try a run from each of its characters.
 _LONG_WORD = re.compile(r"(\w{48})(?=\w)")
 _LONG_SIGNS = re.compile(r"([\W_]{8})[\W_]+")
@@ -50,7 +55,7 @@ def plain_text(text: str) -> str:
     decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text))
     visible = "".join(_visible(character) for character in decomposed)
     latin = unicodedata.normalize("NFKC", visible).translate(_FOLD)
-    words = " ".join(_CAMEL.sub(" ", latin).casefold().split())
+    words = " ".join(_SCRIPT_BORDER.sub(" ", _CAMEL.sub(" ", latin).casefold().translate(_FOLD)).split())
     return _LONG_WORD.sub(r"\1 ", _LONG_SIGNS.sub(r"\1 ", words))
 
 
