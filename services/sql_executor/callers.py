@@ -8,7 +8,7 @@ import re
 import uuid
 from dataclasses import dataclass
 
-from sqlglot import exp
+from postgast import pg_query_pb2 as pb
 
 from services.kit.identity import Caller
 from services.sql_executor.errors import CallerUnfit
@@ -26,15 +26,17 @@ class SqlCaller:
     subject: str
     is_admin: bool
 
-    def literal(self, subject_type: str) -> exp.Expr:
-        """Return the subject as SQL."""
-        if subject_type == "integer":
-            return exp.Literal.number(self.subject)
-        return exp.Literal.string(self.subject)
+    def literal(self, subject_type: str) -> pb.Node:
+        """Returns the subject as Postgres reads it in a statement."""
+        if subject_type != "integer":
+            return pb.Node(a_const=pb.A_Const(sval=pb.String(sval=self.subject)))
+        if abs(int(self.subject)) < 1 << 31:
+            return pb.Node(a_const=pb.A_Const(ival=pb.Integer(ival=int(self.subject))))
+        return pb.Node(a_const=pb.A_Const(fval=pb.Float(fval=self.subject)))
 
 
 def sql_caller(caller: Caller, policy: SqlPolicy) -> SqlCaller:
-    """Return the caller for a policy's database. Raises CallerUnfit when the subject can't own a row."""
+    """Returns the caller for a policy's database. Raises CallerUnfit when the subject can't own a row."""
     is_admin = not caller.roles.isdisjoint(policy.admin_roles)
     if not is_admin and not _fits(caller.subject, policy.owner.subject_type):
         raise CallerUnfit(f"the caller's subject is not of the type {policy.owner.subject_type}, as owners are here")
@@ -65,14 +67,14 @@ class CallerSigner:
         self._key = secret.encode()
 
     def sign(self, caller: SqlCaller, *, database: str, backend_pid: int, started_us: int) -> str:
-        """Return the value of `signalbox.caller` that is believed in the transaction that began at `started_us`."""
+        """Returns the value of `signalbox.caller` that is believed in the transaction that began at `started_us`."""
         claim = f"{'admin' if caller.is_admin else 'user'}:{caller.subject}"
         message = f"v1\n{database}\n{backend_pid}\n{started_us}\n{claim}"
         return f"{hmac.new(self._key, message.encode(), hashlib.sha256).hexdigest()}:{claim}"
 
 
 def hmac_pads(secret: str) -> tuple[bytes, bytes]:
-    """Return the inner and the outer pad of HMAC-SHA-256 (RFC 2104): Postgres has the hash, not the HMAC."""
+    """Returns the inner and the outer pad of HMAC-SHA-256 (RFC 2104): Postgres has the hash, not the HMAC."""
     key = secret.encode()
     if len(key) > _BLOCK_SIZE:
         key = hashlib.sha256(key).digest()

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from importlib.resources import files
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from psycopg import AsyncConnection
 from psycopg.rows import tuple_row
 
 from services.sql_executor.errors import UnsafeDatabase
-from services.sql_executor.policy import OwnedByColumn, OwnedByJoin, SqlPolicy, TableName, TableRule
+from services.sql_executor.policy import SqlPolicy, TableName, TableRule
+from services.sql_executor.queries import load_queries
 
-_COLUMNS = files("services.sql_executor").joinpath("sql/columns.sql").read_text(encoding="utf-8")
+# `unnest` of it makes columns of their own names, where the check expects one that has the alias's.
+_UNSHOWN = frozenset({"tsvector"})
+# What a table may have grown to since it was last counted, or has when it never was.
+_LEAST_ROWS = 1000.0
+_COLUMNS = load_queries("columns.sql")["columns"]
 
 
 @dataclass(frozen=True)
 class ColumnInfo:
-    """A column: its name, its type as the database writes it, and its comment."""
+    """A column: its name, its type as the database writes it, its comment, and whether each value comes once."""
 
     name: str
     type: str
     comment: str = ""
+    is_unique: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,43 +39,58 @@ class Catalog:
     columns: Mapping[TableName, tuple[ColumnInfo, ...]]
     # Tables with more columns than the policy shows.
     partial: frozenset[TableName] = frozenset()
+    # About how many rows tables have.
+    rows: Mapping[TableName, float] = field(default_factory=dict)
 
-    def rule(self, table: TableName) -> TableRule | None:
-        """Return how a table is shown, or None when it is not."""
-        return self.policy.visible().get(table) if table in self.columns else None
+    @cached_property
+    def rules(self) -> Mapping[TableName, TableRule]:
+        """How each table is shown."""
+        return self.policy.visible()
+
+    @cached_property
+    def restricted(self) -> frozenset[str]:
+        """Names of tables that nobody may read, in whichever schema."""
+        return frozenset(self.policy.table_name(name).name for name in self.policy.restricted)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Names of the tables that are shown, in whichever schema."""
+        return frozenset(table.name for table in self.columns)
 
     def shown(self, table: TableName) -> str:
-        """Return a table's name as queries write it."""
+        """Returns a table's name as queries write it."""
         return table.name if table.schema == self.policy.schemas[0] else str(table)
 
     def summary(self) -> str:
-        """Describe the tables, their columns and whose rows they show, in words for the model."""
+        """Describes the tables, their columns and whose rows they show, in words for the model."""
         lines = [f"Tables of the PostgreSQL database {self.policy.database}:"]
         for table, columns in self.columns.items():
             listed = ", ".join(_described(column) for column in columns)
-            lines.append(f"- {self.shown(table)}({listed}); {_whose(self.policy.visible()[table])}")
+            lines.append(f"- {self.shown(table)}({listed}); {_whose(self.rules[table])}")
         return "\n".join(lines)
 
 
 async def read_catalog(connection: AsyncConnection[Any], policy: SqlPolicy) -> Catalog:
-    """Read the columns of the policy's tables. Raises UnsafeDatabase when one is missing."""
+    """Reads the columns of the policy's tables. Raises UnsafeDatabase when one is missing."""
     rules = policy.visible()
     found: dict[TableName, list[ColumnInfo]] = {table: [] for table in rules}
     partial = set()
+    rows: dict[TableName, float] = {}
     async with connection.cursor(row_factory=tuple_row) as cursor:
         wanted = ([table.schema for table in rules], [table.name for table in rules])
         await cursor.execute(_COLUMNS, wanted)
-        async for schema, name, column, kind, comment in cursor:
+        async for schema, name, column, kind, comment, is_unique, count in cursor:
             table = TableName(schema, name)
+            rows[table] = max(count, _LEAST_ROWS)
             allowed = rules[table].columns
-            if allowed is None or column in allowed:
-                found[table].append(ColumnInfo(column, kind, comment or ""))
+            if (allowed is None or column in allowed) and kind not in _UNSHOWN:
+                found[table].append(ColumnInfo(column, kind, comment or "", is_unique))
             else:
                 partial.add(table)
     missing = [*_missing(policy, found)]
     if missing:
         raise UnsafeDatabase("the policy names what the database does not have: " + "; ".join(missing))
-    return Catalog(policy, {table: tuple(columns) for table, columns in found.items()}, frozenset(partial))
+    return Catalog(policy, {table: tuple(columns) for table, columns in found.items()}, frozenset(partial), rows)
 
 
 def _missing(policy: SqlPolicy, found: Mapping[TableName, list[ColumnInfo]]) -> list[str]:
@@ -89,6 +110,6 @@ def _described(column: ColumnInfo) -> str:
 
 
 def _whose(rule: TableRule) -> str:
-    if isinstance(rule.owned_by, OwnedByColumn | OwnedByJoin):
+    if rule.owned_by is not None:
         return "only the caller's own rows are visible"
     return "shared by all callers"

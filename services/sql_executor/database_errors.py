@@ -32,14 +32,14 @@ _EXACT = {
 
 
 def timed_out(timeout_ms: int) -> ToolRefused:
-    """Return the refusal of a query that ran too long."""
+    """Returns the refusal of a query that ran too long."""
     return ToolRefused(
         "timeout", f"The query ran longer than {timeout_ms} ms and was stopped; make it smaller.", retryable=True
     )
 
 
 def refusal(error: psycopg.Error, timeout_ms: int) -> ToolRefused:
-    """Return what the model is told of a database error."""
+    """Returns what the model is told of a database error."""
     if isinstance(error, pg.QueryCanceled):
         return timed_out(timeout_ms)
     state = error.sqlstate or "XX000"

@@ -6,16 +6,12 @@ EmbeddingsUnavailable   the endpoint did not answer, or not with embeddings that
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 
 import openai
-from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from services.kit import deadline
-from services.kit.metrics import MODEL_DURATION, exemplar
-from services.kit.names import GEN_AI_OPERATION, GEN_AI_PROVIDER, GEN_AI_REQUEST_MODEL
-from services.kit.telemetry import tracer
+from services.kit.model_call import model_call
 
 OPERATION = "embeddings"
 BATCH = 64  # inputs per request: small servers refuse hundreds
@@ -34,7 +30,7 @@ class EmbeddingsClient:
         self._client = openai.AsyncOpenAI(base_url=base_url, api_key=api_key or "none", max_retries=retries)
 
     async def embed(self, purpose: str, texts: Sequence[str]) -> list[list[float]]:
-        """Return one vector per text, in order, all of one length; raises EmbeddingsUnavailable."""
+        """Returns one vector per text, in order, all of one length; raises EmbeddingsUnavailable."""
         vectors: list[list[float]] = []
         for start in range(0, len(texts), BATCH):
             vectors += await self._embed_batch(purpose, texts[start : start + BATCH])
@@ -45,27 +41,17 @@ class EmbeddingsClient:
         return vectors
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Closes the connections."""
         await self._client.close()
 
     async def _embed_batch(self, purpose: str, texts: Sequence[str]) -> list[list[float]]:
-        attributes = {GEN_AI_OPERATION: OPERATION, GEN_AI_PROVIDER: "openai", GEN_AI_REQUEST_MODEL: self.model}
-        start = time.perf_counter()
-        outcome = "error"
-        with tracer().start_as_current_span(
-            f"{OPERATION} {self.model}", kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
-        ) as span:
-            try:
-                vectors = await self._ask(texts)
-                outcome = "ok"
-            except openai.OpenAIError as error:
-                span.set_status(Status(StatusCode.ERROR, type(error).__name__))
-                raise EmbeddingsUnavailable(
-                    f"the embeddings model {self.model!r} did not answer: {type(error).__name__}"
-                ) from error
-            finally:
-                MODEL_DURATION.labels(purpose, outcome).observe(time.perf_counter() - start, exemplar())
-        return vectors
+        try:
+            with model_call(OPERATION, purpose, self.model):
+                return await self._ask(texts)
+        except openai.OpenAIError as error:
+            raise EmbeddingsUnavailable(
+                f"the embeddings model {self.model!r} did not answer: {type(error).__name__}"
+            ) from error
 
     async def _ask(self, texts: Sequence[str]) -> list[list[float]]:
         # asked for as floats: the SDK's own default, base64, is not understood by every server

@@ -1,7 +1,8 @@
 """What the SQL executor refuses, and how it fails.
 
 Exception
-├── PolicyFileError      the policy file is wrong: the service does not start, the command exits
+├── PolicyFileError      (services/kit/policy_file.py) the policy file is wrong: the service does not start, the command
+│                        exits
 ├── UnsafeDatabase       the database does not hold what the policy promises: the service does not start
 ├── ToolRefused          (services/kit/tool_executor.py) a refusal that the model is told of
 └── SignalboxError       the call itself fails: a gRPC status
@@ -15,10 +16,6 @@ from __future__ import annotations
 import grpc
 
 from services.kit.errors import SignalboxError
-
-
-class PolicyFileError(Exception):
-    """The policy file can't be read or breaks its schema; the message names the file and every wrong field."""
 
 
 class UnsafeDatabase(Exception):

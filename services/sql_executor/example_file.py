@@ -10,6 +10,8 @@ from typing import Annotated, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from services.kit.problems import problems_of
+
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000, pattern=r"^[^\x00]*$")]
 Statement = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000, pattern=r"^[^\x00]*$")
@@ -49,7 +51,7 @@ class ExampleFile(_Strict):
 
 
 def read_example_file(path: Path) -> ExampleFile:
-    """Read and check an example file; raises ExampleFileError."""
+    """Reads and checks an example file; raises ExampleFileError."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -59,7 +61,7 @@ def read_example_file(path: Path) -> ExampleFile:
     try:
         return ExampleFile.model_validate(content)
     except ValidationError as error:
-        problems = "\n".join(f"  {_place(each['loc'])}: {each['msg']}" for each in error.errors())
+        problems = "\n".join(f"  {problem.place or 'file'}: {problem.what}" for problem in problems_of(error))
         raise ExampleFileError(f"the example file {path} is wrong:\n{problems}") from error
 
 
@@ -71,7 +73,3 @@ def _first_repeated(texts: Sequence[str]) -> str | None:
             return text
         seen.add(key)
     return None
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    return ".".join(map(str, location)) or "file"

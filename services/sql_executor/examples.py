@@ -41,7 +41,7 @@ class Embedder(Protocol):
     model: str
 
     async def embed(self, purpose: str, texts: Sequence[str]) -> list[list[float]]:
-        """Return one vector per text, in order."""
+        """Returns one vector per text, in order."""
         ...
 
 
@@ -92,7 +92,7 @@ class ExampleStore:
         self._extensions: dict[str, str] = {}
 
     async def setup(self, *, readable_by: str | None = None) -> None:
-        """Create the schema and its tables where missing; raises ExampleStoreError.
+        """Creates the schema and its tables where missing; raises ExampleStoreError.
 
         For a migration step: the pool's role must be allowed to create schemas and the extensions pg_trgm and, with an
         embedder, vector. A role that only looks examples up, if another, is named by `readable_by`.
@@ -113,7 +113,7 @@ class ExampleStore:
                     await connection.execute(self._statement(name, role=readable_by))
 
     async def load(self, examples: Sequence[ExampleEntry], notes: Sequence[str]) -> LoadReport:
-        """Make the store hold exactly these, and embed what is new; raises EmbeddingsUnavailable, ExampleStoreError."""
+        """Makes the store hold just these, and embeds what is new; raises EmbeddingsUnavailable, ExampleStoreError."""
         rows = [_row("example", each.question, each.sql) for each in examples] + [_row("note", each) for each in notes]
         columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
         values = dict(zip(("hashes", "kinds", "texts", "sqls"), map(list, columns), strict=True))
@@ -126,7 +126,7 @@ class ExampleStore:
         return LoadReport(added.rowcount, removed.rowcount, embedded)
 
     async def nearest(self, question: str, examples: int = 3, notes: int = 2) -> Retrieved:
-        """Return the examples and notes nearest to a question; raises ExampleStoreError and psycopg errors."""
+        """Returns the examples and notes nearest to a question; raises ExampleStoreError and psycopg errors."""
         question = question.replace("\x00", " ")[:QUESTION_LENGTH]  # Postgres takes no NUL
         if self._embedder is not None:
             try:

@@ -8,31 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from os import dup
-from typing import Any, cast
 
 import psycopg
-from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from services.kit.logs import get_logger
+from services.kit.tasks import detached
 from services.kit.tool_executor import ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.database_errors import refusal, timed_out
-from services.sql_executor.errors import DatabaseBusy, DatabaseDown
-from services.sql_executor.metrics import POOL_WAIT, QUERIES_ABANDONED, QUERY_DURATION
+from services.sql_executor.errors import DatabaseDown
+from services.sql_executor.metrics import QUERIES_ABANDONED, QUERIES_OVERDUE, QUERY_DURATION
 from services.sql_executor.naming import CALLER_SETTING
 from services.sql_executor.policy import Limits
+from services.sql_executor.pool import Connection, ReaderPool, cut_off
 from services.sql_executor.queries import load_queries
-from services.sql_executor.rows import ResultTable, text_results
+from services.sql_executor.rows import ResultTable
 
 log = get_logger()
 
-_BEGIN = "BEGIN READ ONLY; SELECT (extract(epoch FROM transaction_timestamp()) * 1000000)::bigint"
 _BOUNDED = load_queries("bounded.sql")["bounded"]
 # A row as text has its quotes doubled, and quotes and a comma around each value: what fits the cap fits this.
 _TEXT_OF_ROW = 2
@@ -40,58 +34,26 @@ _LEAST_LARGEST_ROW = 8192
 _SET_UP = "SELECT set_config(%s, %s, true), set_config('statement_timeout', %s, true)"
 # A portion of rows as large as they may be is what a query can make this process hold.
 _PORTION = 10
-# The server ends a statement at its timeout; what outlasts it by this is cancelled, and by this again cut off.
+_DECLARE = "DECLARE signalbox CURSOR FOR "
+_FETCH = f"FETCH FORWARD {_PORTION} FROM signalbox"
+# The server ends a statement at its timeout; what outlasts it by this is cancelled. What a cancel does not end keeps
+# its connection until it ends by itself: it would go on in the database without one, and the next one beside it.
 _WATCHDOG_GRACE_S = 1.0
 _CANCEL_GRACE_S = 2.0
-
-Connection = AsyncConnection[Any]
-
-
-@asynccontextmanager
-async def reader_pool(dsn: str, *, min_size: int, max_size: int) -> AsyncIterator[AsyncConnectionPool[Connection]]:
-    """Open the one pool of connections to the user's database, as the reader."""
-    pool = AsyncConnectionPool(
-        dsn,
-        connection_class=cast(type[Connection], AsyncConnection),
-        kwargs={
-            "autocommit": True,  # transactions are begun and ended by hand, to know their every statement
-            "prepare_threshold": None,  # nothing outlives a transaction
-            "context": text_results(),
-            "client_encoding": "UTF8",
-            "connect_timeout": 10,
-            "application_name": "signalbox sql_executor",
-        },
-        min_size=min_size,
-        max_size=max_size,
-        reset=_forget,
-        open=False,
-        name="reader",
-    )
-    await pool.open()
-    try:
-        yield pool
-    finally:
-        await pool.close()
-
-
-async def _forget(connection: Connection) -> None:
-    await connection.execute("DISCARD ALL")
+_STILL_THERE_S = 5.0
 
 
 class QueryRunner:
     """Runs statements for callers."""
 
-    def __init__(
-        self, pool: AsyncConnectionPool[Connection], signer: CallerSigner, limits: Limits, *, pool_wait_s: float = 5.0
-    ) -> None:
+    def __init__(self, pool: ReaderPool, signer: CallerSigner, limits: Limits) -> None:
         self._pool = pool
         self._signer = signer
         self._limits = limits
-        self._pool_wait_s = pool_wait_s
         self._ending: set[asyncio.Task[None]] = set()
 
     async def run(self, statement: str, caller: SqlCaller, *, within_s: float | None = None) -> ResultTable:
-        """Run a statement and return its rows, within the caps; `within_s` is what is left of the call's deadline.
+        """Runs a statement and returns its rows, within the caps; `within_s` is what is left of the call's deadline.
 
         Raises ToolRefused for what the model can mend, DatabaseBusy and DatabaseDown otherwise.
         """
@@ -108,7 +70,9 @@ class QueryRunner:
         return table
 
     async def aclose(self) -> None:
-        """Wait until queries that are being ended have ended."""
+        """Leaves the queries that are still being ended."""
+        for task in self._ending:
+            task.cancel()
         if self._ending:
             await asyncio.wait(self._ending)
 
@@ -117,8 +81,8 @@ class QueryRunner:
         return limit if within_s is None else max(1, min(limit, int(within_s * 1000)))
 
     async def _run(self, statement: str, caller: SqlCaller, timeout_ms: int) -> ResultTable:
-        connection = await self._connect()
-        job = asyncio.create_task(self._use(connection, statement, caller, timeout_ms))
+        connection, started_us = await self._pool.take(caller)
+        job = asyncio.create_task(self._use(connection, statement, caller, timeout_ms, started_us))
         try:
             done, _ = await asyncio.wait({job}, timeout=timeout_ms / 1000 + _WATCHDOG_GRACE_S)
         except asyncio.CancelledError:
@@ -129,26 +93,13 @@ class QueryRunner:
             raise timed_out(timeout_ms)
         return job.result()
 
-    async def _connect(self) -> Connection:
-        start = time.perf_counter()
-        failures = self._connect_failures()
-        try:
-            return await self._pool.getconn(self._pool_wait_s)
-        except PoolTimeout as error:
-            if self._connect_failures() > failures:
-                raise DatabaseDown("the user's database can't be reached", retry_after_s=1) from error
-            raise DatabaseBusy(f"no database connection came free in {self._pool_wait_s} s", retry_after_s=1) from error
-        finally:
-            POOL_WAIT.observe(time.perf_counter() - start)
-
-    def _connect_failures(self) -> int:
-        return self._pool.get_stats().get("connections_errors", 0)
-
-    async def _use(self, connection: Connection, statement: str, caller: SqlCaller, timeout_ms: int) -> ResultTable:
-        """Run the statement and give the connection back, whatever happens in between."""
+    async def _use(
+        self, connection: Connection, statement: str, caller: SqlCaller, timeout_ms: int, started_us: int
+    ) -> ResultTable:
+        """Runs the statement and gives the connection back, whatever happens in between."""
         try:
             try:
-                return await self._in_transaction(connection, statement, caller, timeout_ms)
+                return await self._in_transaction(connection, statement, caller, timeout_ms, started_us)
             finally:
                 if not connection.closed:
                     await connection.rollback()
@@ -157,12 +108,11 @@ class QueryRunner:
                 raise DatabaseDown("the user's database dropped the connection", retry_after_s=1) from error
             raise refusal(error, timeout_ms) from error
         finally:
-            await self._pool.putconn(connection)
+            await self._pool.give_back(connection, caller)
 
     async def _in_transaction(
-        self, connection: Connection, statement: str, caller: SqlCaller, timeout_ms: int
+        self, connection: Connection, statement: str, caller: SqlCaller, timeout_ms: int, started_us: int
     ) -> ResultTable:
-        started_us = await _begin(connection)
         signed = self._signer.sign(
             caller,
             database=connection.info.dbname,
@@ -173,55 +123,53 @@ class QueryRunner:
         return await self._fetch(connection, statement)
 
     async def _fetch(self, connection: Connection, statement: str) -> ResultTable:
-        # DECLARE takes one query and nothing else, goes by the extended protocol, and is read in portions: many rows
-        # are never made whole on either side, and a row that is too large is not sent.
-        cursor = connection.cursor(name="signalbox")
+        # DECLARE takes one query and nothing else, goes by the extended protocol (`binary` sees to that), and is read
+        # in portions: many rows are never made whole on either side, and a row that is too large is not sent. One of
+        # psycopg's cursors would do the same, and ask the server once more what the columns are.
         largest_row = self._limits.byte_cap * _TEXT_OF_ROW + _LEAST_LARGEST_ROW
-        try:
-            await cursor.execute(_BOUNDED.format(statement=statement, largest_row=largest_row))
-            table = ResultTable.of((cursor.description or ())[1:], self._limits)
-            portion = await cursor.fetchmany(_PORTION)
-            while all(table.add(row[1:], was_sent=int(row[0]) <= largest_row) for row in portion) and (
-                len(portion) == _PORTION
-            ):
-                portion = await cursor.fetchmany(_PORTION)
-            return table
-        finally:
-            if not connection.closed:
-                await connection.rollback()  # takes the cursor with it: closing it then needs no round trip
-            await cursor.close()
+        declared = _DECLARE + _BOUNDED.format(statement=statement, largest_row=largest_row)
+        await connection.execute(declared, binary=True)
+        cursor = await connection.execute(_FETCH)
+        table = ResultTable.of((cursor.description or ())[1:], self._limits)
+        portion = await cursor.fetchall()
+        while all(table.add(row[1:], was_sent=int(row[0]) <= largest_row) for row in portion) and (
+            len(portion) == _PORTION
+        ):
+            portion = await (await connection.execute(_FETCH)).fetchall()
+        return table
 
     def _end_later(self, connection: Connection, job: asyncio.Task[ResultTable]) -> None:
-        task = asyncio.create_task(_end(connection, job))
+        task = detached(self._end(connection, job))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
+    async def _end(self, connection: Connection, job: asyncio.Task[ResultTable]) -> None:
+        """Ends a query whose caller has left or whose timeout passed unheeded, or waits until it ends by itself."""
+        by = "cancelled"
+        try:
+            with contextlib.suppress(psycopg.Error):  # when the server does not answer, the next step needs no answer
+                await connection.cancel_safe(timeout=_CANCEL_GRACE_S)
+            done, _ = await asyncio.wait({job}, timeout=_CANCEL_GRACE_S)
+            if not done:
+                by = "itself"
+                with QUERIES_OVERDUE.track_inprogress():
+                    await self._outwait(connection, job)
+        finally:
+            if not job.done():
+                by = "disconnected"
+                cut_off(connection)
+                await asyncio.wait({job})
+            QUERIES_ABANDONED.labels(by).inc()
+            failure = job.exception() if not job.cancelled() else None
+            log.info("query ended early", by=by, failure=type(failure).__name__ if failure else "")
 
-async def _begin(connection: Connection) -> int:
-    cursor = await connection.execute(_BEGIN)
-    cursor.nextset()
-    row = await cursor.fetchone()
-    if row is None:
-        raise psycopg.InternalError("the transaction has no start")
-    return int(row[0])
-
-
-async def _end(connection: Connection, job: asyncio.Task[ResultTable]) -> None:
-    """End a query whose caller has left or whose timeout passed unheeded: cancel it, then drop the connection."""
-    by = "cancelled"
-    with contextlib.suppress(psycopg.Error):  # when the server does not answer, the next step needs no answer
-        await connection.cancel_safe(timeout=_CANCEL_GRACE_S)
-    done, _ = await asyncio.wait({job}, timeout=_CANCEL_GRACE_S)
-    if not done and not connection.closed:
-        by = "disconnected"
-        _cut_off(connection)
-        await asyncio.wait({job})
-    QUERIES_ABANDONED.labels(by).inc()
-    failure = job.exception() if not job.cancelled() else None
-    log.info("query ended early", by=by, failure=type(failure).__name__ if failure else "")
-
-
-def _cut_off(connection: Connection) -> None:
-    # Some functions never look at their timeout nor at a cancel request. Shutting the socket down wakes whoever waits.
-    with socket.socket(fileno=dup(connection.fileno())) as wire, contextlib.suppress(OSError):
-        wire.shutdown(socket.SHUT_RDWR)
+    async def _outwait(self, connection: Connection, job: asyncio.Task[ResultTable]) -> None:
+        """Returns when a query has ended, or when nothing is left in the database that could end."""
+        pid = connection.info.backend_pid
+        while True:
+            done, _ = await asyncio.wait({job}, timeout=_STILL_THERE_S)
+            if done:
+                return
+            with contextlib.suppress(psycopg.Error):  # a database that does not answer has not said that it is gone
+                if not await self._pool.has_backend(pid):
+                    return

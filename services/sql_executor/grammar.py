@@ -1,85 +1,146 @@
-"""What a query may be made of: an allow-list of syntax, of functions and of types. What is not here is refused."""
+"""What a query may be made of: an allow-list of syntax with its fields, of functions, operators and types.
+
+Names of messages and fields are those of Postgres's parse tree. What is not here is refused.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from sqlglot import exp
+from postgast import pg_query_pb2 as pb
 
-# Syntax that is no function. Names of classes are sqlglot's.
-NODES: Final[frozenset[type[exp.Expr]]] = frozenset(
-    {
-        exp.Select, exp.Union, exp.Except, exp.Intersect, exp.Subquery, exp.With, exp.CTE, exp.RecursiveWithSearch,
-        exp.From, exp.Join, exp.Lateral, exp.Table, exp.TableAlias, exp.Values, exp.Where, exp.Group, exp.Having,
-        exp.Order, exp.Ordered, exp.Limit, exp.LimitOptions, exp.Fetch, exp.Offset, exp.Distinct, exp.Cube, exp.Rollup,
-        exp.GroupingSets, exp.Window, exp.WindowSpec, exp.WithinGroup, exp.Filter, exp.Alias, exp.Column,
-        exp.Identifier, exp.Star, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Tuple, exp.Var, exp.Interval,
-        exp.DataType, exp.DataTypeParam, exp.AtTimeZone, exp.Between, exp.Bracket, exp.Slice, exp.In, exp.Is, exp.Like,
-        exp.ILike, exp.Escape, exp.Not, exp.Neg, exp.All, exp.Any, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv,
-        exp.Mod, exp.DPipe, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ,
-        exp.Overlaps, exp.Kwarg, exp.JSONPath, exp.JSONPathKey, exp.JSONPathRoot, exp.JSONPathSubscript,
-        exp.PropertyEQ, exp.IntervalSpan,
-    }
-)  # fmt: skip
+from services.sql_executor.sizes import BUILT
 
-# Syntax that sqlglot counts among the functions.
-SYNTAX_FUNCTIONS: Final[frozenset[type[exp.Expr]]] = frozenset(
-    {
-        exp.And, exp.Or, exp.Case, exp.If, exp.Cast, exp.Exists, exp.Array, exp.Collate, exp.CurrentDate,
-        exp.CurrentTimestamp, exp.Localtimestamp, exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract,
-        exp.JSONBExtractScalar, exp.ArrayContainsAll, exp.ArrayContainedBy, exp.ArrayOverlaps, exp.Unnest,
-    }
-)  # fmt: skip
-
-# Which parts these may have; anything else (locks, INTO, samples, hints) is refused.
-_SELECT_PARTS = "with_ expressions distinct from_ where group having windows order limit offset joins laterals"
-PARTS: Final[dict[type[exp.Expr], frozenset[str]]] = {
-    exp.Select: frozenset(_SELECT_PARTS.split()),
-    exp.SetOperation: frozenset({"with_", "this", "expression", "distinct", "order", "limit", "offset"}),
-    exp.Subquery: frozenset({"this", "alias", "order", "limit", "offset", "joins", "with_"}),
-    exp.Table: frozenset({"this", "db", "catalog", "alias", "ordinality", "joins"}),
-    exp.CTE: frozenset({"this", "alias", "materialized"}),
-    exp.Lateral: frozenset({"this", "alias", "ordinality"}),
+# Each message with the fields that it may have; positions in the text are taken out before.
+FIELDS: Final[dict[str, frozenset[str]]] = {
+    name: frozenset(fields.split())
+    for name, fields in {
+        "SelectStmt": "distinct_clause target_list from_clause where_clause group_clause group_distinct having_clause "
+        "window_clause values_lists sort_clause limit_offset limit_count limit_option with_clause op all larg rarg",
+        "ResTarget": "name val",
+        "ColumnRef": "fields",
+        "A_Star": "",
+        "String": "sval",
+        "List": "items",
+        "RangeVar": "schemaname relname inh relpersistence alias",
+        "RangeSubselect": "lateral subquery alias",
+        "RangeFunction": "lateral ordinality functions alias",
+        "JoinExpr": "jointype is_natural larg rarg using_clause quals alias",
+        "Alias": "aliasname colnames",
+        "WithClause": "ctes recursive",
+        "CommonTableExpr": "ctename aliascolnames ctematerialized ctequery search_clause cycle_clause",
+        "CTESearchClause": "search_col_list search_breadth_first search_seq_column",
+        "CTECycleClause": "cycle_col_list cycle_mark_column cycle_mark_value cycle_mark_default cycle_path_column",
+        "SortBy": "node sortby_dir sortby_nulls",
+        "WindowDef": "name refname partition_clause order_clause frame_options start_offset end_offset",
+        "GroupingSet": "kind content",
+        "GroupingFunc": "args",
+        "FuncCall": "funcname args agg_order agg_filter over agg_within_group agg_star agg_distinct funcformat",
+        "NamedArgExpr": "arg name argnumber",
+        "A_Const": "ival fval sval boolval isnull",
+        "Integer": "ival",
+        "Float": "fval",
+        "Boolean": "boolval",
+        "A_Expr": "kind name lexpr rexpr",
+        "BoolExpr": "boolop args",
+        "NullTest": "arg nulltesttype",
+        "BooleanTest": "arg booltesttype",
+        "CaseExpr": "arg args defresult",
+        "CaseWhen": "expr result",
+        "CoalesceExpr": "args",
+        "MinMaxExpr": "op args",
+        "SubLink": "sub_link_type testexpr oper_name subselect",
+        "A_ArrayExpr": "elements",
+        "RowExpr": "args row_format",
+        "A_Indirection": "arg indirection",
+        "A_Indices": "is_slice lidx uidx",
+        "CollateClause": "arg collname",
+        "TypeCast": "arg type_name",
+        "TypeName": "names typmods typemod array_bounds",
+        "SQLValueFunction": "op typmod",
+    }.items()
 }
 
-WRITES: Final = (
-    exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Alter, exp.TruncateTable, exp.Copy,
-    exp.Into, exp.Returning,
-)  # fmt: skip
+WRITES: Final = frozenset({"InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "IntoClause"})
+SORT_DIRECTIONS: Final = frozenset({pb.SORTBY_DEFAULT, pb.SORTBY_ASC, pb.SORTBY_DESC})
+JOINS: Final = frozenset({pb.JOIN_INNER, pb.JOIN_LEFT, pb.JOIN_FULL, pb.JOIN_RIGHT})
+# Words that are calls without parentheses: what time it is. Who asks is not for the query to know.
+VALUE_FUNCTIONS: Final = {
+    pb.SVFOP_CURRENT_DATE: "current_date", pb.SVFOP_CURRENT_TIME: "current_time",
+    pb.SVFOP_CURRENT_TIME_N: "current_time", pb.SVFOP_CURRENT_TIMESTAMP: "current_timestamp",
+    pb.SVFOP_CURRENT_TIMESTAMP_N: "current_timestamp", pb.SVFOP_LOCALTIME: "localtime",
+    pb.SVFOP_LOCALTIME_N: "localtime", pb.SVFOP_LOCALTIMESTAMP: "localtimestamp",
+    pb.SVFOP_LOCALTIMESTAMP_N: "localtimestamp",
+}  # fmt: skip
 
-_FUNCTION_NAMES = """
-    count sum avg min max every bool_and bool_or string_agg array_agg json_agg jsonb_agg json_object_agg
-    jsonb_object_agg mode percentile_cont percentile_disc stddev stddev_pop stddev_samp variance var_pop var_samp corr
-    covar_pop covar_samp regr_slope regr_intercept regr_r2 regr_count regr_avgx regr_avgy any_value grouping
-    row_number rank dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value
-    coalesce nullif greatest least
-    abs ceil ceiling floor round trunc sign sqrt cbrt power exp ln log mod div gcd lcm width_bucket random pi degrees
-    radians sin cos tan asin acos atan atan2
-    lower upper initcap length char_length character_length octet_length trim btrim ltrim rtrim left right substring
-    substr position strpos replace split_part concat concat_ws reverse starts_with translate overlay ascii md5
-    string_to_array array_to_string array_length array_position array_append array_remove cardinality unnest
-    date_trunc date_part date_bin extract age make_date make_time make_timestamp make_timestamptz make_interval to_char
-    to_date to_timestamp to_number justify_days justify_hours justify_interval isfinite
-    json_build_object jsonb_build_object json_build_array jsonb_build_array to_json to_jsonb json_array_length
-    jsonb_array_length json_extract_path json_extract_path_text jsonb_extract_path jsonb_extract_path_text
-    json_typeof jsonb_typeof generate_series
+_NUMBERS = """
+    count bool_and bool_or every stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp
+    regr_slope regr_intercept regr_r2 regr_count regr_avgx regr_avgy regr_sxx regr_syy regr_sxy grouping row_number rank
+    dense_rank percent_rank cume_dist ntile bit_and bit_or ceil ceiling floor sign sqrt cbrt width_bucket random pi
+    degrees radians sin cos tan asin acos atan atan2 sinh cosh tanh length char_length character_length octet_length
+    bit_length position strpos starts_with ascii array_length array_position array_ndims array_lower array_upper
+    cardinality date_trunc date_part date_bin extract age make_date make_time make_timestamp make_timestamptz
+    make_interval to_date to_timestamp justify_days justify_hours justify_interval isfinite now timezone overlaps
+    statement_timestamp transaction_timestamp clock_timestamp date_add date_subtract json_array_length
+    jsonb_array_length json_typeof jsonb_typeof scale min_scale regexp_count regexp_instr regexp_like
+    num_nulls num_nonnulls md5 chr
 """
-# Functions by the name that reaches the database. Left out on purpose: whatever sleeps, locks, reads settings, files,
-# catalogs or the network, runs SQL held in a string, or can make a huge value or outlast the statement's time limit
-# from a small one (regular expressions, XML, `repeat`, `lpad`, `format`).
-FUNCTIONS: Final = frozenset(_FUNCTION_NAMES.split())
+_AS_LONG_AS_ARGUMENTS = """
+    sum avg min max mode percentile_cont percentile_disc any_value lag lead first_value last_value nth_value abs round
+    trunc ln log log10 mod div gcd lcm trim_scale nullif coalesce greatest least
+    lower upper initcap trim btrim ltrim rtrim left right substring substr split_part reverse translate
+    array_remove trim_array unnest json_extract_path json_extract_path_text jsonb_extract_path jsonb_extract_path_text
+    json_array_elements json_array_elements_text jsonb_array_elements jsonb_array_elements_text json_each json_each_text
+    jsonb_each jsonb_each_text json_object_keys jsonb_object_keys json_strip_nulls jsonb_strip_nulls generate_series
+    generate_subscripts regexp_match regexp_matches regexp_substr regexp_split_to_array regexp_split_to_table
+    string_to_array string_to_table
+"""
+_AGGREGATES = """
+    string_agg array_agg json_agg jsonb_agg json_object_agg jsonb_object_agg json_agg_strict jsonb_agg_strict
+    count sum avg min max bool_and bool_or every stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop
+    covar_samp mode percentile_cont percentile_disc any_value bit_and bit_or
+"""
+_SETS = """
+    generate_series generate_subscripts unnest json_array_elements json_array_elements_text jsonb_array_elements
+    jsonb_array_elements_text json_each json_each_text jsonb_each jsonb_each_text json_object_keys jsonb_object_keys
+    regexp_matches regexp_split_to_table string_to_table
+"""
+# Functions by their names in pg_catalog. Left out on purpose: whatever sleeps, locks, reads settings, files, catalogs
+# or the network, or runs SQL held in a string.
+NUMBERS: Final = frozenset(_NUMBERS.split())
+AS_LONG_AS_ARGUMENTS: Final = frozenset(_AS_LONG_AS_ARGUMENTS.split())
+# Aggregates: a query with one and without GROUP BY has one row. The value of some grows with the number of rows.
+AGGREGATES: Final = frozenset(_AGGREGATES.split())
+COLLECTORS: Final = frozenset(_AGGREGATES.split()[:8])
+FUNCTIONS: Final = NUMBERS | AS_LONG_AS_ARGUMENTS | AGGREGATES | frozenset(BUILT)
+SETS: Final = frozenset(_SETS.split())
+# Columns of functions in FROM, by their own names.
+FUNCTION_COLUMNS: Final = {
+    **dict.fromkeys(["json_each", "jsonb_each", "json_each_text", "jsonb_each_text"], ("key", "value")),
+    **dict.fromkeys(
+        ["json_array_elements", "jsonb_array_elements", "json_array_elements_text", "jsonb_array_elements_text"],
+        ("value",),
+    ),
+}
+# Functions that may take a whole row: they show the columns that the row's relation has here, and no others.
+OF_ROWS: Final = frozenset({"row_to_json", "to_json", "to_jsonb", "json_agg", "jsonb_agg", "count"})
+# Functions whose second argument is a regular expression.
+REGULAR_EXPRESSIONS: Final = frozenset(name for name in FUNCTIONS if name.startswith("regexp_"))
 
-# Words that are functions without parentheses, or columns that every table has.
-SPECIAL_NAMES: Final = frozenset(
-    {"user", "current_user", "session_user", "system_user", "current_role", "current_catalog", "current_schema"}
-)
-SYSTEM_COLUMNS: Final = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid", "oid"})
-
-_T = exp.DataType.Type
-TYPES: Final = frozenset(
-    {
-        _T.BOOLEAN, _T.SMALLINT, _T.INT, _T.BIGINT, _T.DECIMAL, _T.FLOAT, _T.DOUBLE, _T.TEXT, _T.VARCHAR, _T.CHAR,
-        _T.BPCHAR, _T.DATE, _T.TIME, _T.TIMETZ, _T.TIMESTAMP, _T.TIMESTAMPTZ, _T.TIMESTAMPNTZ, _T.INTERVAL, _T.UUID,
-        _T.JSON, _T.JSONB, _T.ARRAY,
-    }
+COMPARISONS: Final = frozenset({"=", "<>", "!=", "<", ">", "<=", ">="})
+LIKES: Final = frozenset({"~~", "!~~", "~~*", "!~~*"})
+MATCHES: Final = frozenset({"~", "!~", "~*", "!~*"})
+CONTAINMENTS: Final = frozenset({"@>", "<@", "&&"})
+OPERATORS: Final = (
+    COMPARISONS | LIKES | MATCHES | CONTAINMENTS | {"+", "-", "*", "/", "%", "^", "||", "->", "->>", "#>", "#>>", "?",
+    "?|", "?&", "#-", "@", "|/", "||/", "^@"}
 )  # fmt: skip
+
+# Types by their names in pg_catalog.
+NUMBER_TYPES: Final = frozenset({"int2", "int4", "int8", "float4", "float8", "bool", "smallint", "integer", "bigint"})
+TIME_TYPES: Final = frozenset({"date", "time", "timetz", "timestamp", "timestamptz", "interval", "uuid"})
+TEXT_TYPES: Final = frozenset({"text", "varchar", "bpchar", "json", "jsonb"})
+TYPES: Final = NUMBER_TYPES | TIME_TYPES | TEXT_TYPES | {"numeric"}
+
+# Columns that every table has, and that no query may read.
+SYSTEM_COLUMNS: Final = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid", "oid"})

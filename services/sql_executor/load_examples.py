@@ -16,6 +16,7 @@ import psycopg
 from psycopg import AsyncConnection, sql
 from psycopg_pool import AsyncConnectionPool
 
+from services.kit.silence import NOTICE_LOSS
 from services.sql_executor.embeddings import EmbeddingsClient, EmbeddingsUnavailable
 from services.sql_executor.example_file import ExampleFileError, read_example_file
 from services.sql_executor.examples import ExampleStore, ExampleStoreError
@@ -49,7 +50,7 @@ async def _load(file: Path, dsn: str, reader: str | None) -> None:
     wanted = read_example_file(file)
     embedder = _embedder(settings)
     try:
-        async with AsyncConnectionPool(dsn, min_size=1, max_size=2, open=False) as pool:
+        async with AsyncConnectionPool(dsn, kwargs=NOTICE_LOSS, min_size=1, max_size=2, open=False) as pool:
             if reader:
                 async with pool.connection() as connection:
                     await _ensure_role(connection, reader, settings.password())

@@ -7,97 +7,99 @@ entries.
 
 from __future__ import annotations
 
-from sqlglot import exp
+from collections.abc import Iterable
+
+from postgast import pg_query_pb2 as pb
 
 from services.sql_executor.callers import SqlCaller
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.naming import POLICY_SCHEMA, assignment_view
-from services.sql_executor.policy import OwnedByColumn, OwnedByJoin, SqlPolicy, TableName, TableRule
-from services.sql_executor.statement import CheckedStatement
+from services.sql_executor.policy import OwnedByColumn, SqlPolicy, TableRule
+from services.sql_executor.selects import TableUse
 
 
-def add_owner_filter(statement: CheckedStatement, caller: SqlCaller, catalog: Catalog) -> exp.Query:
-    """Return the statement with each owned table limited to the caller's rows, and to the columns that are shown.
+def add_owner_filter(uses: Iterable[TableUse], caller: SqlCaller, catalog: Catalog) -> None:
+    """Limit each owned table in a tree to the caller's rows, and each table to the columns that are shown.
 
-    Admins' statements are only limited in columns. The statement given is changed in place.
+    Admins' statements are only limited in columns. The tree is changed in place.
     """
-    nodes = [node for node in statement.tree.find_all(exp.Table) if id(node) in statement.tables]
-    for node in nodes:
-        table = statement.tables[id(node)]
-        rule = catalog.policy.visible()[table]
-        alias = node.alias or table.name
-        if table in catalog.partial:
-            condition = None if caller.is_admin else _condition(rule, caller, catalog.policy, table.name)
-            node.replace(_wrapped(node, alias, [column.name for column in catalog.columns[table]], condition))
-        elif rule.owned_by is not None and not caller.is_admin:
-            _limit(node, table, alias, rule, caller, catalog.policy)
-    return statement.tree
+    for use in uses:
+        rule = catalog.rules[use.table]
+        is_limited = rule.owned_by is not None and not caller.is_admin
+        if use.table in catalog.partial:
+            columns = [column.name for column in catalog.columns[use.table]]
+            condition = _condition(rule, caller, catalog.policy, use.table.name) if is_limited else None
+            _wrap(use.node, use.table.name, columns, condition)
+        elif is_limited:
+            _limit(use, rule, caller, catalog.policy)
 
 
-def _limit(
-    node: exp.Table, table: TableName, alias: str, rule: TableRule, caller: SqlCaller, policy: SqlPolicy
-) -> None:
-    join = node.parent if isinstance(node.parent, exp.Join) else None
-    select = node.find_ancestor(exp.Select)
-    renamed = bool(node.args.get("alias") and node.args["alias"].args.get("columns"))
-    if select is None or renamed or node.args.get("joins") or not _is_plain_list(select, node):
-        node.replace(_wrapped(node, alias, None, _condition(rule, caller, policy, table.name)))
-    elif join is not None and join.side == "LEFT":
-        _add_to_join(join, _condition(rule, caller, policy, alias))
+def _limit(use: TableUse, rule: TableRule, caller: SqlCaller, policy: SqlPolicy) -> None:
+    named = use.node.range_var
+    condition = _condition(rule, caller, policy, named.alias.aliasname or use.table.name)
+    if named.alias.colnames or not (use.place.is_plain or use.place.left_join):
+        _wrap(use.node, use.table.name, None, _condition(rule, caller, policy, use.table.name))
+    elif use.place.left_join:
+        _add(use.place.left_join.quals, condition)
     else:
-        select.where(_condition(rule, caller, policy, alias), copy=False)
+        _add(use.place.select.where_clause, condition)
 
 
-def _is_plain_list(select: exp.Select, node: exp.Table) -> bool:
-    """Whether a condition in WHERE (or in its own LEFT JOIN's ON) filters the table before anything is joined to it."""
-    joins = select.args.get("joins") or []
-    direct = node.parent is select.args.get("from_") or any(node.parent is join for join in joins)
-    sides = all(join.side in ("", "LEFT") and join.kind in ("", "INNER", "OUTER", "CROSS") for join in joins)
-    own = node.parent
-    conditional = isinstance(own, exp.Join) and own.side == "LEFT"
-    return direct and sides and not _is_grouped_apart(select) and (not conditional or bool(own and own.args.get("on")))
+def _add(conditions: pb.Node, condition: pb.Node) -> None:
+    """Adds a condition to those that a node holds, as the grammar reads them: one list for a chain of AND."""
+    if conditions.bool_expr.boolop == pb.AND_EXPR:
+        conditions.bool_expr.args.append(condition)
+    elif conditions.WhichOneof("node") is None:
+        conditions.CopyFrom(condition)
+    else:
+        both = pb.BoolExpr(boolop=pb.AND_EXPR, args=[conditions, condition])
+        conditions.CopyFrom(pb.Node(bool_expr=both))
 
 
-def _is_grouped_apart(select: exp.Select) -> bool:
-    return any(join.method for join in select.args.get("joins") or [])
+def _wrap(node: pb.Node, name: str, columns: list[str] | None, condition: pb.Node | None) -> None:
+    """Puts a subquery of the same name in a table's place."""
+    named = node.range_var
+    alias = pb.Alias(aliasname=named.alias.aliasname or name, colnames=named.alias.colnames)
+    table = pb.RangeVar(schemaname=named.schemaname, relname=named.relname, inh=True, relpersistence="p")
+    listed = [_reference(column) for column in columns] if columns else [_STAR]
+    select = _select(listed, table, condition)
+    node.CopyFrom(pb.Node(range_subselect=pb.RangeSubselect(subquery=select, alias=alias)))
 
 
-def _add_to_join(join: exp.Join, condition: exp.Expr) -> None:
-    join.set("on", exp.and_(join.args["on"], condition, copy=False))
+_STAR = pb.Node(column_ref=pb.ColumnRef(fields=[pb.Node(a_star=pb.A_Star())]))
 
 
-def _wrapped(node: exp.Table, alias: str, columns: list[str] | None, condition: exp.Expr | None) -> exp.Subquery:
-    source = exp.Table(this=node.this, db=node.args.get("db"))
-    listed = [exp.column(exp.to_identifier(name)) for name in columns] if columns else [exp.Star()]
-    select = exp.select(*listed).from_(source)
-    if condition is not None:
-        select = select.where(condition)
-    named = node.args.get("alias") or exp.TableAlias(this=_identifier(alias))
-    subquery = exp.Subquery(this=select, alias=named)
-    if joins := node.args.get("joins"):
-        subquery.set("joins", joins)
-    return subquery
+def _select(columns: Iterable[pb.Node], table: pb.RangeVar, condition: pb.Node | None) -> pb.Node:
+    select = pb.SelectStmt(
+        target_list=[pb.Node(res_target=pb.ResTarget(val=column)) for column in columns],
+        from_clause=[pb.Node(range_var=table)],
+        where_clause=condition,
+        limit_option=pb.LIMIT_OPTION_DEFAULT,
+        op=pb.SETOP_NONE,
+    )
+    return pb.Node(select_stmt=select)
 
 
-def _condition(rule: TableRule, caller: SqlCaller, policy: SqlPolicy, qualifier: str) -> exp.Expr:
+def _condition(rule: TableRule, caller: SqlCaller, policy: SqlPolicy, qualifier: str) -> pb.Node:
     subject = caller.literal(policy.owner.subject_type)
     owned_by = rule.owned_by
     if isinstance(owned_by, OwnedByColumn):
-        return exp.EQ(this=_column(owned_by.column, qualifier), expression=subject)
-    if isinstance(owned_by, OwnedByJoin):
-        assigned = (
-            exp.select(_column(owned_by.on))
-            .from_(exp.Table(this=_identifier(assignment_view(policy, owned_by)), db=_identifier(POLICY_SCHEMA)))
-            .where(exp.EQ(this=_column(owned_by.subject_column), expression=subject))
-        )
-        return exp.In(this=_column(owned_by.on, qualifier), query=exp.Subquery(this=assigned))
-    raise AssertionError("a table without an owner has no owner filter")
+        return _equal(_reference(qualifier, owned_by.column), subject)
+    if (way := rule.way) is None:
+        raise AssertionError("a table without an owner has no owner filter")
+    view = pb.RangeVar(schemaname=POLICY_SCHEMA, relname=assignment_view(policy, way), inh=True, relpersistence="p")
+    assigned = _select([_reference(way.key)], view, _equal(_reference(way.subject_column), subject))
+    key = _reference(qualifier, way.column)
+    return pb.Node(sub_link=pb.SubLink(sub_link_type=pb.ANY_SUBLINK, testexpr=key, subselect=assigned))
 
 
-def _column(name: str, qualifier: str = "") -> exp.Column:
-    return exp.Column(this=_identifier(name), table=_identifier(qualifier) if qualifier else None)
+def _equal(one: pb.Node, other: pb.Node) -> pb.Node:
+    return pb.Node(a_expr=pb.A_Expr(kind=pb.AEXPR_OP, name=[_string("=")], lexpr=one, rexpr=other))
 
 
-def _identifier(name: str) -> exp.Identifier:
-    plain = name.isascii() and name.isidentifier() and name == name.lower()
-    return exp.Identifier(this=name, quoted=not plain)
+def _reference(*names: str) -> pb.Node:
+    return pb.Node(column_ref=pb.ColumnRef(fields=[_string(name) for name in names]))
+
+
+def _string(text: str) -> pb.Node:
+    return pb.Node(string=pb.String(sval=text))

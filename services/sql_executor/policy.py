@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from services.sql_executor.errors import PolicyFileError
+from services.kit.policy_file import load_policy_file
 
 # Postgres cuts longer names without a word, which would make two of them one.
 Name = Annotated[str, StringConstraints(min_length=1, max_length=63, pattern=r"^[^\x00.\"]+$")]
@@ -53,10 +52,49 @@ class OwnedByJoin(_Strict):
     subject_column: Name = Field(description="Column of the joined table that holds the owner's subject.")
 
 
+class Hop(_Strict):
+    """A table on the way from an owned table to its owners."""
+
+    table: QualifiedName = Field(description="The table; no view.")
+    column: Name = Field(description="Column of the table before it that leads here.")
+    references: Name | None = Field(
+        None, description="Column of this table with the same values; `column` when absent."
+    )
+
+    @property
+    def key(self) -> str:
+        """The column of this table that the one before it refers to."""
+        return self.references or self.column
+
+
+class OwnedByPath(_Strict):
+    """The owner is found through one table or more."""
+
+    path: list[Hop] = Field(min_length=1, max_length=8, description="The tables in order; the last one has the owner.")
+    subject_column: Name = Field(description="Column of the last table that holds the owner's subject.")
+
+
+class Way(NamedTuple):
+    """How an owned table leads to its owners."""
+
+    hops: tuple[Hop, ...]
+    subject_column: str
+
+    @property
+    def column(self) -> str:
+        """The column of the owned table that leads to the first hop."""
+        return self.hops[0].column
+
+    @property
+    def key(self) -> str:
+        """The column of the first hop that the owned table refers to."""
+        return self.hops[0].key
+
+
 class TableRule(_Strict):
     """How one table is shown: to everyone, or to each caller their own rows."""
 
-    owned_by: OwnedByColumn | OwnedByJoin | None = Field(None, description="How to find a row's owner.")
+    owned_by: OwnedByColumn | OwnedByJoin | OwnedByPath | None = Field(None, description="How to find a row's owner.")
     shared: bool = Field(False, description="True when every caller may read every row.")
     columns: list[Name] | None = Field(None, min_length=1, description="Columns that may be read; all when absent.")
 
@@ -66,6 +104,16 @@ class TableRule(_Strict):
             raise ValueError("give exactly one of `owned_by` and `shared: true`")
         return self
 
+    @property
+    def way(self) -> Way | None:
+        """The tables that lead to the owner, where the table itself does not hold it."""
+        if isinstance(self.owned_by, OwnedByJoin):
+            hop = Hop(table=self.owned_by.join, column=self.owned_by.on, references=None)
+            return Way((hop,), self.owned_by.subject_column)
+        if isinstance(self.owned_by, OwnedByPath):
+            return Way(tuple(self.owned_by.path), self.owned_by.subject_column)
+        return None
+
 
 class Limits(_Strict):
     """Bounds of one query."""
@@ -74,7 +122,9 @@ class Limits(_Strict):
     byte_cap: int = Field(1 << 20, ge=1024, le=3 << 20, description="Most bytes of values in a result.")
     statement_timeout_ms: int = Field(5000, ge=50, le=600_000, description="Longest that a query may run.")
     query_length: int = Field(20_000, ge=100, le=200_000, description="Most characters of a query.")
-    depth: int = Field(60, ge=5, le=120, description="Deepest nesting of a query.")
+    depth: int = Field(
+        60, ge=5, le=120, description="Deepest nesting of a query's expressions; the parser itself reads about 48."
+    )
     work_mem_kb: int = Field(4096, ge=64, le=4 << 20, description="Memory for one sort or hash of a query, in KiB.")
     connections: int = Field(20, ge=2, le=1000, description="Most connections of the reader role at once.")
 
@@ -140,57 +190,26 @@ class SqlPolicy(_Strict):
         for table in sorted(visible):
             if table.name in hidden:
                 yield f"restricted: {table.name!r} is also in `tables`"
-        for name, rule in self.tables.items():
-            if isinstance(rule.owned_by, OwnedByJoin):
-                join = rule.owned_by.join
-                joined = self.visible().get(self.table_name(join))
-                if joined is not None and joined.owned_by is not None:
-                    yield f"tables.{name}.owned_by.join: {join!r} has owned rows itself; restrict it instead"
 
     def table_name(self, name: str) -> TableName:
-        """Return a name of the policy with its schema."""
+        """Returns a name of the policy with its schema."""
         schema, _, table = name.rpartition(".")
         return TableName(schema or self.schemas[0], table)
 
     def visible(self) -> dict[TableName, TableRule]:
-        """Return the tables that may be read."""
+        """Returns the tables that may be read."""
         return {self.table_name(name): rule for name, rule in self.tables.items()}
 
-    def joins(self) -> list[OwnedByJoin]:
-        """Return the distinct joins that lead to owners, in the order of the file."""
-        found = [rule.owned_by for rule in self.tables.values() if isinstance(rule.owned_by, OwnedByJoin)]
-        return list({(join.join, join.on, join.subject_column): join for join in found}.values())
+    def ways(self) -> list[Way]:
+        """Returns the distinct ways that lead to owners, in the order of the file."""
+        found = [rule.way for rule in self.tables.values()]
+        return list(dict.fromkeys(way for way in found if way is not None))
 
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses a key given twice: the last one would win without a word."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=deep)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} is given twice", key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep)
+    def hops(self) -> list[TableName]:
+        """Returns the tables on the ways to owners."""
+        return list(dict.fromkeys(self.table_name(hop.table) for way in self.ways() for hop in way.hops))
 
 
 def load_policy(path: Path) -> SqlPolicy:
-    """Read a policy file. Raises PolicyFileError."""
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)  # noqa: S506 - a SafeLoader
-    except (OSError, UnicodeDecodeError) as error:
-        raise PolicyFileError(f"{path}: can't be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise PolicyFileError(f"{path}: is not YAML: {error}") from error
-    try:
-        return SqlPolicy.model_validate(content)
-    except ValidationError as error:
-        problems = [f"{path}: {_where(problem['loc'])}{problem['msg']}" for problem in error.errors()]
-        raise PolicyFileError("\n".join(problems)) from error
-
-
-def _where(location: tuple[int | str, ...]) -> str:
-    return f"{'.'.join(str(part) for part in location)}: " if location else ""
+    """Reads a policy file. Raises PolicyFileError."""
+    return load_policy_file(path, SqlPolicy)

@@ -12,7 +12,7 @@ _COMMENT = re.compile(r"\A(?:--.*\n)+")
 
 
 def load_queries(file: str) -> Mapping[str, LiteralString]:
-    """Return the statements of a file in `sql/` by name; each begins with a line `-- name: <name>`."""
+    """Returns the statements of a file in `sql/` by name; each begins with a line `-- name: <name>`."""
     text = files("services.sql_executor").joinpath("sql", file).read_text(encoding="utf-8")
     parts = _NAME.split(text)[1:]
     # They are this package's own files, as trusted as its code.

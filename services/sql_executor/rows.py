@@ -50,7 +50,7 @@ class TextResults:
 
 @cache
 def text_results() -> TextResults:
-    """Return the context; made once, for connections share it."""
+    """Returns the context; made once, for connections share it."""
     adapters = AdaptersMap(psycopg.adapters)
     adapters.register_loader(0, _TextLoader)
     for info in types:
@@ -84,14 +84,14 @@ class ResultTable:
 
     @classmethod
     def of(cls, description: Sequence[Described], limits: Limits) -> ResultTable:
-        """Return an empty table with a result's columns."""
+        """Returns an empty table with a result's columns."""
         kinds = [
             (column.name, _TYPE_OF_OID.get(column.type_code, table_pb2.COLUMN_TYPE_OTHER)) for column in description
         ]
         return cls(kinds, limits)
 
     def add(self, row: Sequence[str | None], *, was_sent: bool = True) -> bool:
-        """Add a row, unless it was too large to be sent; returns False, and remembers why, when a cap leaves it out."""
+        """Adds a row, unless it is too large to be sent; returns False, and remembers why, when a cap leaves it out."""
         if len(self.rows) >= self.limits.row_cap:
             self.truncated_by = ROW_CAP
             return False
@@ -104,7 +104,7 @@ class ResultTable:
         return True
 
     def to_proto(self) -> table_pb2.Table:
-        """Return the table of the wire."""
+        """Returns the table of the wire."""
         fill = [_FILL.get(kind, _fill_text) for _, kind in self.columns]
         table = table_pb2.Table(truncated=bool(self.truncated_by), truncated_by=self.truncated_by)
         for name, kind in self.columns:
@@ -118,7 +118,7 @@ class ResultTable:
         return table
 
     def to_text(self, most_rows: int) -> str:
-        """Return the table as text for the model: how many rows, what cut them, a header, a line per row."""
+        """Returns the table as text for the model: how many rows, what cut them, a header, a line per row."""
         shown = self.rows[:most_rows]
         lines = [f"rows: {len(self.rows)}"]
         if self.truncated_by == ROW_CAP:
@@ -133,7 +133,7 @@ class ResultTable:
 
 
 def _shown(value: str) -> str:
-    """Return a value on one line, and no longer than helps to word an answer; the table has it whole."""
+    """Returns a value on one line, and no longer than helps to word an answer; the table has it whole."""
     start = value[:_LONGEST_SHOWN]
     line = " ".join(start.split()) if not start.isprintable() else start
     return line if start is value else f"{line}… ({len(value)} characters)"

@@ -11,28 +11,35 @@ from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import tools_pb2_grpc
 
 from services.kit.identity import RunTokenVerifier
+from services.kit.names import AUDIENCE_SQL_EXECUTOR
+from services.kit.needs import needed, needed_text
+from services.kit.policy_file import PolicyFileError
+from services.kit.pool_metrics import shown
 from services.kit.server import Registration, Service
+from services.kit.silence import NOTICE_LOSS
 from services.kit.tool_executor import SERVICE_NAME, ReadingToolExecutor, ServedTool, ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.catalog import Catalog, read_catalog
 from services.sql_executor.embeddings import EmbeddingsClient
-from services.sql_executor.errors import PolicyFileError, UnsafeDatabase
+from services.sql_executor.errors import DatabaseBusy, DatabaseDown, UnsafeDatabase
 from services.sql_executor.examples import ExampleStore
-from services.sql_executor.execution import QueryRunner, reader_pool
+from services.sql_executor.execution import QueryRunner
 from services.sql_executor.policy import SqlPolicy, load_policy
+from services.sql_executor.pool import reader_pool
 from services.sql_executor.provisioning import compare
 from services.sql_executor.settings import SqlExecutorSettings
+from services.sql_executor.statement import Statements
 from services.sql_executor.tools import ExamplesTool, QueryTool
 
-_START_TIMEOUT_S = 15
+DATABASE = "the user's database"
 
 
 async def build(settings: SqlExecutorSettings, stack: AsyncExitStack) -> Service:
-    """Build the service; exits with a message when the policy file or the database is not what it must be."""
+    """Builds the service once the database is there; exits with a message if that or the policy is wrong."""
     try:
         tools = await _tools(settings, stack)
-        verifier = RunTokenVerifier(settings.run_token_public_key_file.read_text(encoding="ascii"))
-    except (PolicyFileError, UnsafeDatabase, OSError, psycopg.OperationalError) as error:
+        verifier = RunTokenVerifier(await needed_text(settings.run_token_public_key_file), AUDIENCE_SQL_EXECUTOR)
+    except (PolicyFileError, UnsafeDatabase, OSError) as error:
         raise SystemExit(f"sql_executor does not start: {error}") from error
     servicer = ReadingToolExecutor(tools, verifier)
     return Service([Registration(tools_pb2_grpc.add_ToolExecutorServiceServicer_to_server, servicer, SERVICE_NAME)])
@@ -41,28 +48,36 @@ async def build(settings: SqlExecutorSettings, stack: AsyncExitStack) -> Service
 async def _tools(settings: SqlExecutorSettings, stack: AsyncExitStack) -> list[ServedTool]:
     policy = load_policy(settings.sql_policy)
     dsn = settings.database_dsn.get_secret_value()
-    catalog = await _checked_catalog(dsn, policy)
+    catalog = await needed(DATABASE, lambda: _checked_catalog(dsn, policy), absent=(psycopg.OperationalError,))
     pool = await stack.enter_async_context(
-        reader_pool(dsn, min_size=settings.pool_min_size, max_size=settings.pool_max_size)
+        reader_pool(
+            dsn,
+            min_size=settings.pool_min_size,
+            max_size=settings.pool_max_size,
+            wait_s=settings.pool_wait_s,
+            per_caller=settings.queries_per_caller,
+        )
     )
     signer = CallerSigner(settings.caller_secret.get_secret_value())
-    runner = QueryRunner(pool, signer, policy.limits, pool_wait_s=settings.pool_wait_s)
+    runner = QueryRunner(pool, signer, policy.limits)
     stack.push_async_callback(runner.aclose)
-    await check_secret(runner)
-    tools: list[ServedTool] = [QueryTool(catalog, runner, text_rows=settings.text_rows)]
+    await needed(DATABASE, lambda: check_secret(runner), absent=(DatabaseDown, DatabaseBusy))
+    statements = Statements(catalog)
+    stack.callback(statements.close)
+    tools: list[ServedTool] = [QueryTool(catalog, statements, runner, text_rows=settings.text_rows)]
     if settings.examples_dsn.get_secret_value():
         tools.append(ExamplesTool(await _example_store(settings, stack)))
     return tools
 
 
 async def _checked_catalog(dsn: str, policy: SqlPolicy) -> Catalog:
-    async with await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=_START_TIMEOUT_S) as connection:
+    async with await AsyncConnection.connect(dsn, autocommit=True, **NOTICE_LOSS) as connection:
         await check_database(connection, policy)
         return await read_catalog(connection, policy)
 
 
 async def check_database(connection: AsyncConnection[Any], policy: SqlPolicy) -> None:
-    """Check that a connection is the reader's and the database as the policy promises. Raises UnsafeDatabase."""
+    """Checks that a connection is the reader's and the database as the policy promises. Raises UnsafeDatabase."""
     cursor = await connection.execute("SELECT session_user, current_user")
     row = await cursor.fetchone()
     if row is None or set(row) != {policy.roles.reader}:
@@ -73,7 +88,7 @@ async def check_database(connection: AsyncConnection[Any], policy: SqlPolicy) ->
 
 
 async def check_secret(runner: QueryRunner) -> None:
-    """Check that the database believes the callers that are signed here. Raises UnsafeDatabase."""
+    """Checks that the database believes the callers that are signed here. Raises UnsafeDatabase."""
     try:
         table = await runner.run("SELECT signalbox.caller_subject()", SqlCaller("0", is_admin=False))
     except ToolRefused as refusal:
@@ -88,7 +103,7 @@ async def check_secret(runner: QueryRunner) -> None:
 async def _example_store(settings: SqlExecutorSettings, stack: AsyncExitStack) -> ExampleStore:
     pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
         settings.examples_dsn.get_secret_value(),
-        kwargs={"autocommit": True},  # it is only read, a statement at a time
+        kwargs={"autocommit": True, **NOTICE_LOSS},  # it is only read, a statement at a time
         min_size=0,
         max_size=settings.pool_max_size,
         timeout=settings.pool_wait_s,
@@ -96,6 +111,7 @@ async def _example_store(settings: SqlExecutorSettings, stack: AsyncExitStack) -
         name="examples",
     )
     await stack.enter_async_context(pool)
+    stack.enter_context(shown(pool))
     if not settings.embeddings_base_url:
         return ExampleStore(pool)
     embedder = EmbeddingsClient(

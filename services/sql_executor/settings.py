@@ -26,6 +26,9 @@ class SqlExecutorSettings(ServiceSettings):
     pool_min_size: int = Field(1, ge=0, le=100, description="Connections kept open to the user's database.")
     pool_max_size: int = Field(8, ge=1, le=100, description="Most connections to the user's database at once.")
     pool_wait_s: float = Field(5.0, gt=0, le=60, description="Longest that a query waits for a connection.")
+    queries_per_caller: int = Field(
+        2, ge=1, le=100, description="Most queries of one caller at once, those counted that outlast their timeout."
+    )
     examples_dsn: Dsn = Field(
         SecretStr(""), description="DSN of the few-shot store, as a role that may read it; empty: no such tool."
     )
@@ -49,11 +52,11 @@ class ProvisioningSettings(BaseSettings):
     )
 
     def secret(self) -> str | None:
-        """Return the caller secret, if given."""
+        """Returns the caller secret, if given."""
         return self.caller_secret.get_secret_value() if self.caller_secret else None
 
     def password(self) -> str | None:
-        """Return the reader's password, if given."""
+        """Returns the reader's password, if given."""
         return self.reader_password.get_secret_value() if self.reader_password else None
 
 
@@ -69,12 +72,12 @@ class ExampleLoadingSettings(BaseSettings):
     embeddings_timeout_s: float = Field(60.0, gt=0, le=600, description="Longest wait for a batch of embeddings.")
 
     def password(self) -> str | None:
-        """Return the role's password, if given."""
+        """Returns the role's password, if given."""
         return self.reader_password.get_secret_value() if self.reader_password else None
 
 
 def environment_dsn(name: str) -> str:
-    """Return the DSN in an environment variable that a command's argument names. Raises ValueError."""
+    """Returns the DSN in an environment variable that a command's argument names. Raises ValueError."""
     dsn = os.environ.get(name, "")
     if not dsn:
         raise ValueError(f"the environment variable {name} is not set; it must hold a DSN")

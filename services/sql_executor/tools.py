@@ -16,17 +16,18 @@ from services.kit import deadline
 from services.kit.identity import Caller
 from services.kit.logs import get_logger
 from services.kit.tool_executor import ToolRefused
+from services.kit.tool_names import (
+    EXECUTE_DB_QUERY,
+    GET_FEW_SHOT_EXAMPLES,
+)
 from services.sql_executor.callers import sql_caller
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.examples import ExampleStoreError, Retrieved
 from services.sql_executor.execution import QueryRunner
-from services.sql_executor.owner_filter import add_owner_filter
-from services.sql_executor.statement import check_statement, render
+from services.sql_executor.statement import Statements
 
 log = get_logger()
 
-QUERY_TOOL = "execute_db_query"
-EXAMPLES_TOOL = "get_few_shot_examples"
 _EXAMPLES, _NOTES = 3, 2
 _QUESTION_LENGTH = 4000
 
@@ -35,7 +36,7 @@ class Examples(Protocol):
     """Where examples come from."""
 
     async def nearest(self, question: str, examples: int = 3, notes: int = 2) -> Retrieved:
-        """Return what is nearest to a question."""
+        """Returns what is nearest to a question."""
 
 
 class JsonSchema:
@@ -51,7 +52,7 @@ class JsonSchema:
         self._validator = Draft202012Validator(self.document)
 
     def checked(self, tool: str, arguments: struct_pb2.Struct) -> Mapping[str, Any]:
-        """Return a call's arguments as plain values. Raises ToolRefused."""
+        """Returns a call's arguments as plain values. Raises ToolRefused."""
         try:
             values = json_format.MessageToDict(arguments)
         except ValueError as error:  # NaN and infinities, which JSON lacks
@@ -65,10 +66,11 @@ class JsonSchema:
 class QueryTool:
     """`execute_db_query`: one SELECT, of which a caller sees only their own rows."""
 
-    name = QUERY_TOOL
+    name = EXECUTE_DB_QUERY
 
-    def __init__(self, catalog: Catalog, runner: QueryRunner, *, text_rows: int) -> None:
+    def __init__(self, catalog: Catalog, statements: Statements, runner: QueryRunner, *, text_rows: int) -> None:
         self._catalog = catalog
+        self._statements = statements
         self._runner = runner
         self._text_rows = text_rows
         limits = catalog.policy.limits
@@ -82,23 +84,24 @@ class QueryTool:
         self.input_schema = self._schema.document
 
     async def call(self, arguments: struct_pb2.Struct, caller: Caller) -> tools_pb2.ToolOutput:
-        """Check the query, add the caller's filter, run it."""
+        """Checks the query, add the caller's filter, run it."""
         query = self._schema.checked(self.name, arguments)["query"]
         owner = sql_caller(caller, self._catalog.policy)
-        statement = render(add_owner_filter(check_statement(query, self._catalog), owner, self._catalog))
-        result = await self._runner.run(statement, owner, within_s=deadline.remaining())
+        statement = await self._statements.for_caller(query, owner)
+        result = await self._runner.run(statement.sql, owner, within_s=deadline.remaining())
         return tools_pb2.ToolOutput(
             text=result.to_text(self._text_rows),
-            sql_query=statement,
+            sql_query=statement.sql,
             table=result.to_proto(),
             truncated=bool(result.truncated_by),
+            reads_tables=statement.reads_tables,
         )
 
 
 class ExamplesTool:
     """`get_few_shot_examples`: the nearest example questions with their SQL, and the nearest business notes."""
 
-    name = EXAMPLES_TOOL
+    name = GET_FEW_SHOT_EXAMPLES
     description = (
         f"Finds the {_EXAMPLES} example questions nearest to a question, with the SQL that answers them, and the "
         f"{_NOTES} nearest notes on what words mean in this business."
@@ -113,7 +116,7 @@ class ExamplesTool:
         self.input_schema = self._schema.document
 
     async def call(self, arguments: struct_pb2.Struct, _caller: Caller) -> tools_pb2.ToolOutput:
-        """Look the question up; examples are for all callers."""
+        """Looks the question up; examples are for all callers."""
         question = self._schema.checked(self.name, arguments)["question"]
         try:
             found = await self._store.nearest(question, examples=_EXAMPLES, notes=_NOTES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
 from psycopg import AsyncConnection, sql
 
 from services.sql_executor.policy import SqlPolicy
@@ -30,7 +31,7 @@ class NotApplied(Exception):
 
 
 async def compare(connection: AsyncConnection[Any], policy: SqlPolicy, secret: str | None = None) -> list[Difference]:
-    """Return everything that is not as the policy promises, in the order in which to mend it.
+    """Returns everything that is not as the policy promises, in the order in which to mend it.
 
     Any role may compare, the reader too; the caller secret is only compared when given and readable.
     """
@@ -44,24 +45,43 @@ async def compare(connection: AsyncConnection[Any], policy: SqlPolicy, secret: s
 async def apply(
     connection: AsyncConnection[Any], policy: SqlPolicy, *, secret: str, reader_password: str | None = None
 ) -> list[Difference]:
-    """Mend every difference in one transaction and return what was mended.
+    """Mends every difference in one transaction and returns what was mended.
 
     Raises NotApplied, and then changes nothing.
     """
     done: list[Difference] = []
     async with connection.transaction():
         await connection.execute("SET LOCAL lock_timeout = '10s'")
+        if beyond := await beyond_reach(connection, await compare(connection, policy, secret)):
+            raise NotApplied(beyond)
         for _ in range(_ROUNDS):
-            found = [each for each in await compare(connection, policy, secret) if each.statements]
+            every = await compare(connection, policy, secret)
+            found = [each for each in every if each.statements]
             if not found:
                 break
-            await _run(connection, found)
+            try:
+                await _run(connection, found)
+            except (
+                psycopg.errors.InvalidSchemaName,
+                psycopg.errors.UndefinedFunction,
+            ) as error:  # what a person has to mend stands in the way
+                raise NotApplied([each for each in every if not each.statements]) from error
             done += found
         if left := await compare(connection, policy, secret):
             raise NotApplied(left)
         if reader_password is not None:
             await _set_password(connection, policy, reader_password)
     return done
+
+
+async def beyond_reach(connection: AsyncConnection[Any], found: list[Difference]) -> list[Difference]:
+    """Returns the differences that the role of a connection can't mend, since only a superuser can."""
+    cursor = await connection.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
+    row = await cursor.fetchone()
+    if row is not None and row[0]:
+        return []
+    words = "; that needs a superuser: apply as one, or set `hardening: false` in the policy file"
+    return [Difference(each.problem + words) for each in found if each.needs_superuser]
 
 
 async def _run(connection: AsyncConnection[Any], differences: list[Difference]) -> None:
@@ -77,4 +97,4 @@ async def _set_password(connection: AsyncConnection[Any], policy: SqlPolicy, pas
     await connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(hashed)))
 
 
-__all__ = ["Difference", "NotApplied", "Statement", "apply", "compare"]
+__all__ = ["Difference", "NotApplied", "Statement", "apply", "beyond_reach", "compare"]

@@ -1,4 +1,7 @@
-"""`python -m services.sql_executor.provisioning plan|apply|verify --policy FILE --dsn-env NAME`
+"""`python -m services.sql_executor.provisioning plan|apply|verify --policy FILE --dsn-env NAME`, and
+
+`… init --users TABLE --dsn-env NAME` drafts a policy file from foreign keys;
+`… try --policy FILE --dsn-env NAME --as SUBJECT SQL` shows what a caller sees; the DSN is the reader's then.
 
 Exit status: 0 when the database is (now) as the policy promises, 1 when it is not, 2 when the input is wrong or the
 database can't be reached.
@@ -15,10 +18,16 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 
+from services.kit.errors import SignalboxError
+from services.kit.identity import Caller
+from services.kit.policy_file import PolicyFileError
+from services.kit.silence import NOTICE_LOSS
 from services.sql_executor.callers import MIN_SECRET_LENGTH
-from services.sql_executor.errors import PolicyFileError
-from services.sql_executor.policy import SqlPolicy, load_policy
-from services.sql_executor.provisioning import Difference, NotApplied, apply, compare
+from services.sql_executor.errors import UnsafeDatabase
+from services.sql_executor.policy import SqlPolicy, TableName, load_policy
+from services.sql_executor.provisioning import Difference, NotApplied, apply, beyond_reach, compare
+from services.sql_executor.provisioning.draft import drafted, read_schema
+from services.sql_executor.provisioning.trial import tried
 from services.sql_executor.settings import ProvisioningSettings, environment_dsn
 
 OK, NOT_AS_PROMISED, WRONG_INPUT = 0, 1, 2
@@ -29,10 +38,10 @@ class _WrongInput(Exception):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; returns its exit status."""
-    options = _parser().parse_args(arguments)
+    """Runs the command; returns its exit status."""
+    options = _parser().parse_intermixed_args(arguments)
     try:
-        return asyncio.run(_run(options.action, options.policy, options.dsn_env))
+        return asyncio.run(_run(options))
     except (_WrongInput, PolicyFileError) as error:
         _complain(f"error: {error}")
     except psycopg.OperationalError as error:
@@ -49,26 +58,74 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sql-policy", description="Roles, grants and row-level security that a policy file needs in its database."
     )
-    parser.add_argument("action", choices=["plan", "apply", "verify"])
-    parser.add_argument("--policy", type=Path, required=True, metavar="FILE", help="policy file (YAML)")
+    parser.add_argument("action", choices=["plan", "apply", "verify", "init", "try"])
+    parser.add_argument("query", nargs="?", metavar="SQL", help="query to try")
+    parser.add_argument("--policy", type=Path, metavar="FILE", help="policy file (YAML)")
     parser.add_argument("--dsn-env", required=True, metavar="NAME", help="environment variable with the DSN to use")
+    parser.add_argument("--users", metavar="TABLE", help="table of the users who own rows, for init")
+    parser.add_argument("--schema", action="append", metavar="NAME", help="schema to draft for; public if left out")
+    parser.add_argument("--as", dest="subject", metavar="SUBJECT", help="caller to try a query as")
+    parser.add_argument("--role", action="append", metavar="ROLE", help="role of that caller; repeatable")
     return parser
 
 
-async def _run(action: str, policy_file: Path, dsn_env: str) -> int:
-    policy = load_policy(policy_file)
-    try:
-        dsn = environment_dsn(dsn_env)
-    except ValueError as error:
-        raise _WrongInput(str(error)) from error
-    async with await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=10) as connection:
-        if action == "apply":
+async def _run(options: argparse.Namespace) -> int:
+    if options.action == "init":
+        return await _init(options, _dsn(options))
+    if options.policy is None:
+        raise _WrongInput(f"{options.action} needs --policy FILE")
+    policy = load_policy(options.policy)
+    dsn = _dsn(options)
+    if options.action == "try":
+        return await _try(options, policy, dsn)
+    async with await AsyncConnection.connect(dsn, autocommit=True, **NOTICE_LOSS) as connection:
+        if options.action == "apply":
             return await _apply(connection, policy)
         found = await compare(connection, policy, ProvisioningSettings().secret())
-        return _plan(found, policy) if action == "plan" else _verify(found, policy)
+        if options.action == "verify":
+            return _verify(found, policy)
+        return _plan(found, await beyond_reach(connection, found), policy)
 
 
-def _plan(found: list[Difference], policy: SqlPolicy) -> int:
+def _dsn(options: argparse.Namespace) -> str:
+    try:
+        return environment_dsn(options.dsn_env)
+    except ValueError as error:
+        raise _WrongInput(str(error)) from error
+
+
+async def _init(options: argparse.Namespace, dsn: str) -> int:
+    if not options.users:
+        raise _WrongInput("init needs --users TABLE: the table whose rows are the callers")
+    schemas = options.schema or ["public"]
+    schema, _, name = options.users.rpartition(".")
+    async with await AsyncConnection.connect(dsn, autocommit=True, **NOTICE_LOSS) as connection:
+        found = await read_schema(connection, schemas)
+        _say(drafted(connection.info.dbname, schemas, found, TableName(schema or schemas[0], name)).rstrip())
+    return OK
+
+
+async def _try(options: argparse.Namespace, policy: SqlPolicy, dsn: str) -> int:
+    secret = _secret()
+    if not options.query or not options.subject:
+        raise _WrongInput('try needs a caller and a query: try --as 27 "SELECT …"')
+    try:
+        caller = Caller(options.subject, frozenset(options.role or ()))
+        shown, is_answered = await tried(policy, dsn, secret, caller, options.query)
+    except (SignalboxError, UnsafeDatabase) as error:
+        raise _WrongInput(str(error)) from error
+    _say(shown)
+    return OK if is_answered else NOT_AS_PROMISED
+
+
+def _secret() -> str:
+    secret = ProvisioningSettings().secret()
+    if secret is None or len(secret) < MIN_SECRET_LENGTH:
+        raise _WrongInput(f"SIGNALBOX_CALLER_SECRET must be set, with at least {MIN_SECRET_LENGTH} characters")
+    return secret
+
+
+def _plan(found: list[Difference], beyond: list[Difference], policy: SqlPolicy) -> int:
     for difference in found:
         _say(f"-- {difference.problem}")
         for statement in difference.statements:
@@ -82,7 +139,9 @@ def _plan(found: list[Difference], policy: SqlPolicy) -> int:
         if found
         else "-- nothing to do"
     )
-    return OK if not by_hand else NOT_AS_PROMISED
+    for difference in beyond:
+        _say(f"-- can't be applied by this role: {difference.problem}")
+    return OK if not by_hand and not beyond else NOT_AS_PROMISED
 
 
 def _verify(found: list[Difference], policy: SqlPolicy) -> int:
@@ -93,12 +152,9 @@ def _verify(found: list[Difference], policy: SqlPolicy) -> int:
 
 
 async def _apply(connection: AsyncConnection[Any], policy: SqlPolicy) -> int:
-    settings = ProvisioningSettings()
-    secret = settings.secret()
-    if secret is None or len(secret) < MIN_SECRET_LENGTH:
-        raise _WrongInput(f"SIGNALBOX_CALLER_SECRET must be set, with at least {MIN_SECRET_LENGTH} characters")
+    secret = _secret()
     try:
-        done = await apply(connection, policy, secret=secret, reader_password=settings.password())
+        done = await apply(connection, policy, secret=secret, reader_password=ProvisioningSettings().password())
     except NotApplied as error:
         for difference in error.left:
             _say(f"FAILED: {difference.problem}")

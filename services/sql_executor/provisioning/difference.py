@@ -25,7 +25,7 @@ class Statement:
     secrets: tuple[object, ...] = ()
 
     def shown(self) -> str:
-        """Return the statement with its secrets left out."""
+        """Returns the statement with its secrets left out."""
         return self.text.as_string(None).replace("%s", "'…'") if self.secrets else self.text.as_string(None)
 
 
@@ -35,11 +35,12 @@ class Difference:
 
     problem: str
     statements: Sequence[Statement] = ()
+    needs_superuser: bool = False
 
 
-def mend(problem: str, *statements: Sql) -> Difference:
-    """Return a difference that statements mend."""
-    return Difference(problem, [Statement(text) for text in statements])
+def mend(problem: str, *statements: Sql, needs_superuser: bool = False) -> Difference:
+    """Returns a difference that statements mend."""
+    return Difference(problem, [Statement(text) for text in statements], needs_superuser)
 
 
 class State:
@@ -53,7 +54,7 @@ class State:
         self.owner = policy.roles.owner
 
     async def rows(self, query: str, **params: Params | object) -> list[Any]:
-        """Run one of the named queries on the state; roles are bound already."""
+        """Runs one of the named queries on the state; roles are bound already."""
         bound = {"role": self.reader, "policy_role": self.owner, **params}
         async with self.connection.cursor(row_factory=namedtuple_row) as cursor:
             await cursor.execute(_QUERIES[query], bound)

@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import sql
 
 from services.sql_executor.naming import keys_function
-from services.sql_executor.policy import OwnedByColumn, OwnedByJoin, TableName, TableRule
+from services.sql_executor.policy import OwnedByColumn, TableName, TableRule
 from services.sql_executor.provisioning.difference import Difference, Sql, State, mend
 from services.sql_executor.provisioning.objects import (
     QUERIES,
@@ -20,10 +20,11 @@ from services.sql_executor.provisioning.objects import (
 )
 
 _OTHERS = "signalbox_others"
+_HOPS = "signalbox_hops"
 
 
 async def isolation_differences(state: State) -> list[Difference]:
-    """Compare grants, row-level security and policies of the tables that are shown."""
+    """Compares grants, row-level security and policies of the tables that are shown."""
     rules = state.policy.visible()
     tables = {TableName(row.schema, row.name): row for row in await _tables(state, list(rules))}
     types = await column_types(state, list(rules))
@@ -43,6 +44,26 @@ async def isolation_differences(state: State) -> list[Difference]:
         found += _grants(state, table, rule, grants)
         if rule.owned_by is not None:
             found += _row_security(state, table, rule, tables[table], policies.get(table, []), types)
+    return [*found, *await _open_hops(state, policies)]
+
+
+async def _open_hops(state: State, policies: dict[TableName, list[Any]]) -> list[Difference]:
+    """Where row-level security is on, or will be, the role that looks owners up must see every row of a hop."""
+    found = []
+    live = {TableName(row.schema, row.name): row for row in await _tables(state, state.policy.hops())}
+    owned = {table for table, rule in state.policy.visible().items() if rule.owned_by is not None}
+    for hop in state.policy.hops():
+        row = next((each for each in policies.get(hop, []) if each.name == _HOPS), None)
+        if hop not in live or not (hop in owned or live[hop].rls):
+            continue
+        statement = sql.SQL(QUERIES["owners_lookup"]).format(
+            table=sql.Identifier(*hop), owner=sql.Identifier(state.owner)
+        )
+        if row is None or not _is_as_made(row, statement) or row.roles != [state.owner]:
+            problem = "does not exist" if row is None else "is not as the policy file makes it"
+            found.append(
+                mend(f"the policy {_HOPS} on {hop} {problem}", *_remade(hop, _HOPS, statement, row is not None))
+            )
     return found
 
 
@@ -52,7 +73,7 @@ async def _tables(state: State, tables: list[TableName]) -> list[Any]:
 
 def _columns_of(rule: TableRule) -> list[str]:
     own = rule.owned_by
-    key = [own.column] if isinstance(own, OwnedByColumn) else [own.on] if isinstance(own, OwnedByJoin) else []
+    key = [own.column] if isinstance(own, OwnedByColumn) else [rule.way.column] if rule.way else []
     return [*(rule.columns or []), *key]
 
 
@@ -108,6 +129,8 @@ def _policies(
             steps = _remade(table, name, statement, row is not None)
             found.append(mend(f"the policy {name} on {table} {problem}", *steps))
     present.pop(_OTHERS, None)
+    if table in state.policy.hops():
+        present.pop(_HOPS, None)
     for name, row in present.items():
         if row.permissive and {"public", state.reader} & set(row.roles):
             found.append(
@@ -121,11 +144,11 @@ def _policies(
 
 def _own_rows(state: State, table: TableName, rule: TableRule, types: dict[tuple[TableName, str], str]) -> Sql:
     name, reader = sql.Identifier(*table), sql.Identifier(state.reader)
-    if isinstance(rule.owned_by, OwnedByJoin):
+    if (way := rule.way) is not None:
         return sql.SQL(QUERIES["own_rows_by_join"]).format(
-            table=name, reader=reader, key=sql.Identifier(rule.owned_by.on),
-            function=sql.Identifier(keys_function(state.policy, rule.owned_by)),
-            key_type=raw(types[(table, rule.owned_by.on)]),
+            table=name, reader=reader, key=sql.Identifier(way.column),
+            function=sql.Identifier(keys_function(state.policy, way)),
+            key_type=raw(types[(table, way.column)]),
         )  # fmt: skip
     if isinstance(rule.owned_by, OwnedByColumn):
         return sql.SQL(QUERIES["own_rows_by_column"]).format(

@@ -11,7 +11,7 @@ from psycopg import sql
 
 from services.sql_executor.callers import hmac_pads
 from services.sql_executor.naming import POLICY_SCHEMA, assignment_view, keys_function
-from services.sql_executor.policy import OwnedByJoin, TableName
+from services.sql_executor.policy import TableName, Way
 from services.sql_executor.provisioning.difference import Difference, Sql, State, Statement, mend
 from services.sql_executor.queries import load_queries
 
@@ -21,17 +21,17 @@ _FIXED_SETTINGS = ["search_path=pg_catalog, pg_temp"]
 
 
 def raw(text: str) -> sql.SQL:
-    """Return text of the database's own making (a type's name) as SQL."""
+    """Returns text of the database's own making (a type's name) as SQL."""
     return sql.SQL(text)
 
 
 def made_from(statement: Sql) -> str:
-    """Return a short fingerprint of the statement that makes something."""
+    """Returns a short fingerprint of the statement that makes something."""
     return hashlib.sha256(statement.as_string(None).encode()).hexdigest()[:16]
 
 
 def fingerprint(*deparsed: str | None) -> str:
-    """Return the fingerprint of what the database made of a definition."""
+    """Returns the fingerprint of what the database made of a definition."""
     return hashlib.sha256("".join(text or "" for text in deparsed).encode()).hexdigest()
 
 
@@ -51,13 +51,13 @@ class WantedFunction:
 
 
 async def object_differences(state: State) -> list[Difference]:
-    """Compare the schema, the secret's table, the functions and the views."""
-    types = await column_types(state, [state.policy.table_name(join.join) for join in state.policy.joins()])
-    missing = [
-        Difference(f"the column {state.policy.table_name(join.join)}.{column} does not exist")
-        for join in state.policy.joins()
-        for column in (join.subject_column, join.on)
-        if (state.policy.table_name(join.join), column) not in types
+    """Compares the schema, the secret's table, the functions and the views."""
+    types = await column_types(state, state.policy.hops())
+    missing = [*await _hops_that_are_no_tables(state)]
+    missing += [
+        Difference(f"the column {table}.{column} does not exist")
+        for table, column in _read_columns(state)
+        if (table, column) not in types
     ]
     if missing:
         return missing
@@ -65,8 +65,31 @@ async def object_differences(state: State) -> list[Difference]:
     return [*found, *await _functions(state, types), *await _views(state)]
 
 
+async def _hops_that_are_no_tables(state: State) -> list[Difference]:
+    """A view shows its owner's rows: of row-level security on what is behind it, that is nothing, without a word."""
+    hops = state.policy.hops()
+    rows = await state.rows("tables", schemas=[hop.schema for hop in hops], names=[hop.name for hop in hops])
+    kinds = {TableName(row.schema, row.name): row.kind for row in rows}
+    return [
+        Difference(f"{hop} leads to owners and is a view: name the tables behind it in the policy's path instead")
+        for hop in hops
+        if kinds.get(hop, "r") not in ("r", "p")
+    ]
+
+
+def _read_columns(state: State) -> list[tuple[TableName, str]]:
+    """Returns the columns that lead to owners, with their tables."""
+    found = []
+    for way in state.policy.ways():
+        tables = [state.policy.table_name(hop.table) for hop in way.hops]
+        found += [(table, hop.key) for table, hop in zip(tables, way.hops, strict=True)]
+        found += [(table, hop.column) for table, hop in zip(tables, way.hops[1:], strict=False)]
+        found.append((tables[-1], way.subject_column))
+    return list(dict.fromkeys(found))
+
+
 async def column_types(state: State, tables: list[TableName]) -> dict[tuple[TableName, str], str]:
-    """Return the type of each column of some tables."""
+    """Returns the type of each column of some tables."""
     rows = await state.rows("columns", schemas=[t.schema for t in tables], names=[t.name for t in tables])
     return {(TableName(row.schema, row.name), row.column): row.type for row in rows}
 
@@ -100,14 +123,12 @@ async def _owner_grants(state: State) -> list[Difference]:
         if row.grantee == state.owner and row.privilege == "SELECT"
     }
     found = []
-    for join in state.policy.joins():
-        table = state.policy.table_name(join.join)
-        for column in (join.subject_column, join.on):
-            if (*table, column) not in grants and (*table, None) not in grants:
-                text = sql.SQL("GRANT SELECT ({}) ON {} TO {}").format(
-                    sql.Identifier(column), sql.Identifier(*table), sql.Identifier(state.owner)
-                )
-                found.append(mend(f"the role {state.owner} may not read {table}.{column}", text))
+    for table, column in _read_columns(state):
+        if (*table, column) not in grants and (*table, None) not in grants:
+            text = sql.SQL("GRANT SELECT ({}) ON {} TO {}").format(
+                sql.Identifier(column), sql.Identifier(*table), sql.Identifier(state.owner)
+            )
+            found.append(mend(f"the role {state.owner} may not read {table}.{column}", text))
     return found
 
 
@@ -134,7 +155,7 @@ async def _secret(state: State) -> list[Difference]:
 
 
 def as_owner(state: State, *statements: Sql) -> list[Sql]:
-    """Return statements that run as the policy's owner, so that it owns what they make."""
+    """Returns statements that run as the policy's owner, so that it owns what they make."""
     return [sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(state.owner)), *statements, sql.SQL("RESET ROLE")]
 
 
@@ -142,18 +163,38 @@ def _wanted_functions(state: State, types: dict[tuple[TableName, str], str]) -> 
     plain = {"caller": ("plpgsql", False), "caller_subject": ("sql", True), "caller_is_admin": ("sql", True)}
     for name, (language, for_reader) in plain.items():
         yield WantedFunction(name, sql.SQL(QUERIES[name]).format(), language, for_reader)
-    for join in state.policy.joins():
-        table = state.policy.table_name(join.join)
-        name = keys_function(state.policy, join)
+    for way in state.policy.ways():
+        name = keys_function(state.policy, way)
         statement = sql.SQL(QUERIES["caller_keys"]).format(
             function=sql.Identifier(name),
-            key_type=raw(types[(table, join.on)]),
-            key=sql.Identifier(join.on),
-            table=sql.Identifier(*table),
-            subject=sql.Identifier(join.subject_column),
+            key_type=raw(types[(state.policy.table_name(way.hops[0].table), way.key)]),
+            key=_of_first(way, way.key),
+            table=_joined(state, way),
+            subject=_of_last(way, way.subject_column),
             subject_type=raw(SUBJECT_TYPES[state.policy.owner.subject_type]),
         )
         yield WantedFunction(name, statement, "sql", True)
+
+
+def _joined(state: State, way: Way) -> Sql:
+    """Returns the tables of a way as they stand in FROM; one by itself needs no alias."""
+    tables = [sql.Identifier(*state.policy.table_name(hop.table)) for hop in way.hops]
+    if len(tables) == 1:
+        return sql.Composed([tables[0]])
+    parts: list[sql.Composable] = [sql.SQL("{} AS h1").format(tables[0])]
+    for number, (table, hop) in enumerate(zip(tables[1:], way.hops[1:], strict=True), 2):
+        here, before = sql.Identifier(f"h{number}", hop.key), sql.Identifier(f"h{number - 1}", hop.column)
+        alias = sql.Identifier(f"h{number}")
+        parts.append(sql.SQL(" JOIN {} AS {} ON {} = {}").format(table, alias, here, before))
+    return sql.Composed(parts)
+
+
+def _of_first(way: Way, column: str) -> sql.Identifier:
+    return sql.Identifier(column) if len(way.hops) == 1 else sql.Identifier("h1", column)
+
+
+def _of_last(way: Way, column: str) -> sql.Identifier:
+    return sql.Identifier(column) if len(way.hops) == 1 else sql.Identifier(f"h{len(way.hops)}", column)
 
 
 async def _functions(state: State, types: dict[tuple[TableName, str], str]) -> list[Difference]:
@@ -181,12 +222,12 @@ def _is_as_wanted(row: Any, wanted: WantedFunction, state: State) -> bool:
     ) and (row.definer, row.volatility, row.parallel) == (True, "s", "r")  # fmt: skip
 
 
-def _view_statement(state: State, name: str, joins: list[OwnedByJoin]) -> Sql:
+def _view_statement(state: State, name: str, ways: list[Way]) -> Sql:
     return sql.SQL(QUERIES["caller_assignments"]).format(
         view=sql.Identifier(name),
-        subject=sql.Identifier(joins[0].subject_column),
-        keys=sql.SQL(", ").join(sql.Identifier(join.on) for join in joins),
-        table=sql.Identifier(*state.policy.table_name(joins[0].join)),
+        subject=_of_last(ways[0], ways[0].subject_column),
+        keys=sql.SQL(", ").join(_of_first(way, key) for way, key in {way.key: (way, way.key) for way in ways}.values()),
+        table=_joined(state, ways[0]),
         subject_type=raw(SUBJECT_TYPES[state.policy.owner.subject_type]),
     )
 
@@ -194,13 +235,13 @@ def _view_statement(state: State, name: str, joins: list[OwnedByJoin]) -> Sql:
 async def _views(state: State) -> list[Difference]:
     present = {row.name: row for row in await state.rows("signalbox_views")}
     grants = {(row.schema, row.name, row.column, row.grantee) for row in await state.rows("relation_grants")}
-    wanted: dict[str, list[OwnedByJoin]] = {}
-    for join in state.policy.joins():
-        wanted.setdefault(assignment_view(state.policy, join), []).append(join)
+    wanted: dict[str, list[Way]] = {}
+    for way in state.policy.ways():
+        wanted.setdefault(assignment_view(state.policy, way), []).append(way)
     found = []
-    for name, joins in wanted.items():
+    for name, ways in wanted.items():
         row = present.pop(name, None)
-        statement = _view_statement(state, name, joins)
+        statement = _view_statement(state, name, ways)
         view = sql.Identifier(POLICY_SCHEMA, name)
         grant = sql.SQL("GRANT SELECT ON {} TO {}").format(view, sql.Identifier(state.reader))
         good = row is not None and row.owner == state.owner and row.options == ["security_barrier=true"]

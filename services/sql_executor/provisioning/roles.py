@@ -14,11 +14,11 @@ _ATTRIBUTES = {
     "rolreplication": ("REPLICATION", "may read the replication stream"),
 }
 # What sorts and hashes beyond `work_mem` may write; a role can't lift limits that only a superuser sets.
-_TEMP_FILES_KB = 256 * 1024
+_SUPERUSER_SETTINGS = {"temp_file_limit": str(256 * 1024), "track_activities": "off"}
 
 
 async def role_differences(state: State) -> list[Difference]:
-    """Compare the roles, what they are members of, what they own and the reader's settings."""
+    """Compares the roles, what they are members of, what they own and the reader's settings."""
     reader = await _role(state, state.reader, {"rolcanlogin": ("LOGIN", True), "rolinherit": ("INHERIT", False)})
     owner = await _role(state, state.owner, {"rolcanlogin": ("LOGIN", False), "rolinherit": ("INHERIT", False)})
     found = [*reader, *owner, *await _connection_limit(state), *await _memberships(state), *await _owned(state)]
@@ -93,7 +93,7 @@ def _wanted_settings(state: State) -> dict[str, str]:
         "jit": "off",
     }
     if state.policy.hardening:
-        wanted |= {"temp_file_limit": str(_TEMP_FILES_KB), "track_activities": "off"}
+        wanted |= _SUPERUSER_SETTINGS
     return wanted
 
 
@@ -107,5 +107,6 @@ async def _settings(state: State) -> list[Difference]:
             text = sql.SQL("ALTER ROLE {} IN DATABASE {} SET {} = {}").format(
                 sql.Identifier(state.reader), sql.Identifier(database), sql.Identifier(name), sql.Literal(value)
             )
-            found.append(mend(f"the role {state.reader} does not have the setting {name} = {value}", text))
+            problem = f"the role {state.reader} does not have the setting {name} = {value}"
+            found.append(mend(problem, text, needs_superuser=name in _SUPERUSER_SETTINGS))
     return found

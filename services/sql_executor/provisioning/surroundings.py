@@ -17,7 +17,7 @@ _KINDS = {"r": "TABLES", "S": "SEQUENCES"}
 
 
 async def surroundings_differences(state: State) -> list[Difference]:
-    """Compare grants on the database, its schemas, other relations and functions, and default privileges."""
+    """Compares grants on the database, its schemas, other relations and functions, and default privileges."""
     found = [*await _database(state), *await _schemas(state), *await _relations(state)]
     found += [*await _definer_functions(state), *await _default_privileges(state)]
     return [*found, *(await _dangerous_functions(state) if state.policy.hardening else [])]
@@ -45,7 +45,7 @@ async def _database(state: State) -> list[Difference]:
 async def _schemas(state: State) -> list[Difference]:
     grants = {(row.schema, row.grantee, row.privilege) for row in await state.rows("schema_grants")}
     readable = {*state.policy.schemas, POLICY_SCHEMA}
-    joined = {state.policy.table_name(join.join).schema for join in state.policy.joins()}
+    joined = {hop.schema for hop in state.policy.hops()}
     found = []
     for schema, grantee, privilege in sorted(grants):
         if privilege == "CREATE" and grantee != state.owner:
@@ -84,7 +84,7 @@ def _is_due(row: Any, state: State) -> bool:
     if row.grantee != state.reader or row.privilege != "SELECT":
         return False
     if row.schema == POLICY_SCHEMA:
-        return row.name in {assignment_view(state.policy, join) for join in state.policy.joins()}
+        return row.name in {assignment_view(state.policy, way) for way in state.policy.ways()}
     rule = state.policy.visible().get(TableName(row.schema, row.name))
     if rule is None:
         return False
@@ -125,7 +125,11 @@ async def _dangerous_functions(state: State) -> list[Difference]:
             sql.Identifier(row.name), sql.SQL(row.arguments), sql.Identifier(state.reader)
         )
         found.append(
-            mend(f"the reader may call {row.name}({row.arguments}), which reaches beyond its own transaction", text)
+            mend(
+                f"the reader may call {row.name}({row.arguments}), which reaches beyond its own transaction",
+                text,
+                needs_superuser=True,
+            )
         )
     return found
 

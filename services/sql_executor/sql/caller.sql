@@ -71,6 +71,9 @@ CREATE POLICY signalbox_own ON {table} FOR SELECT TO {reader}
 CREATE POLICY signalbox_admin ON {table} FOR SELECT TO {reader}
     USING ((SELECT signalbox.caller_is_admin()))
 
+-- name: owners_lookup
+CREATE POLICY signalbox_hops ON {table} FOR SELECT TO {owner} USING (true)
+
 -- name: other_sessions
 CREATE POLICY signalbox_others ON {table} FOR ALL TO {role}
     USING (session_user <> {reader_name}) WITH CHECK (session_user <> {reader_name})

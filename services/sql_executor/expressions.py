@@ -1,0 +1,402 @@
+"""The check of expressions: nodes, fields, functions, operators and types by the allow-lists, names by their scopes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from google.protobuf.message import Message
+from postgast import pg_query_pb2 as pb
+
+from services.kit.tool_executor import ToolRefused
+from services.sql_executor import grammar
+from services.sql_executor.catalog import Catalog
+from services.sql_executor.refusals import check_pattern, no_column, syntax_refused
+from services.sql_executor.scopes import Columns, Frame, Scope
+from services.sql_executor.sizes import (
+    BUILT,
+    LONG_NUMBER,
+    MATCHING,
+    MAX_BUILT,
+    MAX_COPIES,
+    MAX_LONG_STEPS,
+    MAX_WORK,
+    MULTIPLY,
+    READING,
+    READING_JSON,
+    STORED_MEAN,
+    VALUE,
+    WORK,
+    Size,
+    collected,
+    literal,
+    longest,
+    reading,
+    series_rows,
+    shortened,
+    together,
+    whole_number,
+    work,
+)
+from services.sql_executor.syntax import POSITIONS
+
+# Reads a subquery in a scope: its columns, and the most rows it has.
+ReadQuery = Callable[[pb.SelectStmt, Scope | None, Frame | None], tuple[Columns, float]]
+
+_ALLOWED: Final = frozenset(
+    getattr(pb, name).DESCRIPTOR.fields_by_name[field] for name, fields in grammar.FIELDS.items() for field in fields
+)
+_BOOLEANS: Final = frozenset({"BoolExpr", "NullTest", "BooleanTest"})
+
+
+class Expressions:
+    """Checks expressions of one statement, and adds up what they build."""
+
+    def __init__(self, catalog: Catalog, read_query: ReadQuery) -> None:
+        self._catalog = catalog
+        self._read_query = read_query
+        self._functions = grammar.FUNCTIONS | frozenset(catalog.policy.functions.allow)
+        self.built = Size()
+        self._worked = 0.0
+        self._long_steps = 0
+        self._depth = 0
+        self._own: dict[str, Callable[..., Size]] = {
+            "ColumnRef": self._column, "FuncCall": self._call, "A_Expr": self._operation, "TypeCast": self._cast,
+            "SubLink": self._subquery, "A_Const": self._constant, "SQLValueFunction": self._value_function,
+            "SortBy": self._order, "NamedArgExpr": self._named, "CollateClause": self._collation,
+            "RowExpr": self._together, "A_ArrayExpr": self._together, "A_Indirection": self._element,
+            "CaseExpr": self._case, "MinMaxExpr": self._greatest,
+            "SelectStmt": self._refuse_query,
+        }  # fmt: skip
+
+    def node(self, node: pb.Node, scope: Scope, *, may_be_row: bool = False) -> Size:
+        """Checks an expression; returns the size of its value. Raises ToolRefused."""
+        kind = node.WhichOneof("node")
+        if kind is None:
+            return Size()
+        if kind == "column_ref":
+            return self._column(node.column_ref, scope, may_be_row=may_be_row)
+        self._depth += 1
+        if self._depth > self._catalog.policy.limits.depth:
+            raise ToolRefused("too_deep", "The query nests too deep; use CTEs, or IN (…) for long chains of OR.")
+        size = self.message(getattr(node, kind), scope)
+        self._depth -= 1
+        return size
+
+    def nodes(self, nodes: Iterable[pb.Node], scope: Scope) -> list[Size]:
+        """Checks some expressions."""
+        return [self.node(node, scope) for node in nodes]
+
+    def message(self, message: Message, scope: Scope) -> Size:
+        """Checks any part of an expression, all its fields included."""
+        name = message.DESCRIPTOR.name
+        if (own := self._own.get(name)) is not None:
+            return own(message, scope)
+        self.fields(message)
+        sizes = []
+        for field, value in message.ListFields():
+            if field.message_type is not None:
+                children = value if field.is_repeated else (value,)
+                sizes += [self._child(child, scope) for child in children]
+        return VALUE if name in _BOOLEANS else longest(sizes)
+
+    def _child(self, child: Message, scope: Scope) -> Size:
+        return self.node(child, scope) if isinstance(child, pb.Node) else self.message(child, scope)
+
+    @staticmethod
+    def fields(message: Message) -> None:
+        """Checks that a message and all its fields are allowed, and takes its positions in the text out."""
+        for field, _ in message.ListFields():
+            if field not in _ALLOWED:
+                if field.name not in POSITIONS:
+                    raise syntax_refused(message.DESCRIPTOR.name, field.name)
+                message.ClearField(field.name)
+        if message.DESCRIPTOR.name not in grammar.FIELDS:
+            raise syntax_refused(message.DESCRIPTOR.name)
+
+    def build(self, size: Size) -> Size:
+        """Counts a value that the statement builds. Raises ToolRefused when it is too much."""
+        self.built = together([self.built, size])
+        if self.built.fixed > MAX_BUILT or self.built.stored + self.built.recursive > MAX_COPIES:
+            raise ToolRefused(
+                "too_large",
+                "The query builds values that may get too long; cut texts with left(…, 100), and collect (string_agg, "
+                "array_agg, json_agg) from fewer rows, for example from a subquery with LIMIT.",
+            )
+        return size
+
+    def _toil(self, shown: str, sizes: Sequence[Size], weight: int) -> None:
+        """Counts work that nothing can interrupt: between two calls in a row, the database does not look up either."""
+        self._work(work(sizes, weight), shown)
+
+    def _read(self, shown: str, sizes: Iterable[Size], weight: int) -> None:
+        """Counts what reads values through, from one end to the other."""
+        self._work(sum(size.read for size in sizes) * weight, shown)
+
+    def _multiply(self, shown: str, sizes: Iterable[Size]) -> None:
+        """Counts what multiplies digits by digits."""
+        self._long_steps += any(size.fixed > _VALUES_AT_LEAST for size in sizes)
+        if self._long_steps > MAX_LONG_STEPS:
+            raise ToolRefused(
+                "too_large",
+                f"{shown} works on numbers that may have very many digits, too often; cast them to double precision.",
+            )
+
+    def _work(self, steps: float, shown: str) -> None:
+        self._worked += steps
+        if self._worked > MAX_WORK:
+            raise ToolRefused(
+                "too_large",
+                f"{shown} would work on long values, which can't be interrupted; use a literal for one of them, or cut "
+                "them with left(…, 1000).",
+            )
+
+    def _column(self, reference: pb.ColumnRef, scope: Scope, *, may_be_row: bool = False) -> Size:
+        self.fields(reference)
+        names = [part.string.sval for part in reference.fields if part.WhichOneof("node") == "string"]
+        if len(names) < len(reference.fields):
+            raise ToolRefused("whole_row", f"{'.'.join([*names, '*'])} can't stand here; name the columns you need.")
+        if len(names) > 3:
+            raise ToolRefused("unknown_table", f"Name the column {names[-1]!r} without a database.")
+        if len(names) == 1:
+            return self._plain_column(names[0], scope, may_be_row)
+        relation = scope.relation(names[-2], names[0] if len(names) == 3 else "")
+        if relation is None:
+            shown = ".".join(names)[:100]
+            raise ToolRefused("unknown_table", f"{shown} names {names[-2][:63]!r}, which is no table or alias here.")
+        if names[-1] not in relation.sizes:
+            raise no_column(names[-1], relation.sizes)
+        return relation.sizes[names[-1]]
+
+    def _plain_column(self, name: str, scope: Scope, may_be_row: bool) -> Size:
+        size = scope.column(name)
+        if size is not None:
+            return size
+        relation = scope.relation(name)
+        if relation is None:
+            raise no_column(name, scope.names())
+        if not may_be_row:
+            raise ToolRefused("whole_row", f"{name[:63]!r} is a whole row here; name the columns you need.")
+        return together(relation.sizes.values())
+
+    def _call(self, call: pb.FuncCall, scope: Scope) -> Size:
+        self.fields(call)
+        name = self._called(call)
+        sizes = [self.node(node, scope, may_be_row=name in grammar.OF_ROWS) for node in call.args]
+        sizes += self.nodes(call.agg_order, scope)
+        self.node(call.agg_filter, scope)
+        if call.HasField("over"):
+            self.message(call.over, scope)
+        elif name in grammar.AGGREGATES:
+            scope.is_aggregated = True
+        nodes = list(call.args)
+        if name in grammar.REGULAR_EXPRESSIONS:
+            check_pattern(nodes[1] if len(nodes) > 1 else pb.Node())
+        if name in WORK:
+            self._toil(name, sizes, WORK[name])
+        self._read(name, sizes, reading(name))
+        if name in MULTIPLY:
+            self._multiply(name, sizes)
+        if name in grammar.SETS:
+            scope.rows *= set_rows(name, sizes, nodes)
+        return self._result(name, sizes, nodes, scope)
+
+    def _result(self, name: str, sizes: Sequence[Size], nodes: Sequence[pb.Node], scope: Scope) -> Size:
+        if name in grammar.COLLECTORS:
+            return self.build(collected(name, sizes, scope.most_rows()))
+        if name in BUILT:
+            return self.build(BUILT[name](sizes, nodes))
+        return VALUE if name in grammar.NUMBERS else shortened(name, sizes, nodes)
+
+    def _called(self, call: pb.FuncCall) -> str:
+        """Returns the name of a function that may be called."""
+        parts = [part.string.sval for part in call.funcname]
+        name: str = parts[-1]
+        if parts[:-1] not in ([], ["pg_catalog"]):
+            raise ToolRefused("function_refused", f"{'.'.join(parts)[:100]}: call functions without a schema.")
+        if name not in self._functions or (len(parts) > 1 and name not in grammar.FUNCTIONS):
+            raise ToolRefused("function_refused", f"The function {name[:63]} may not be called here; use another way.")
+        return name
+
+    def _operation(self, operation: pb.A_Expr, scope: Scope) -> Size:
+        self.fields(operation)
+        sizes = [self.node(side, scope) for side in (operation.lexpr, operation.rexpr)]
+        # Each member of a list, and each end of a range, is compared by itself.
+        times = max(1, len(operation.rexpr.list.items))
+        self._read("A comparison", [sizes[0].times(times), sizes[1]], READING)
+        if operation.kind in _BETWEENS:
+            return VALUE
+        name = self._operator(operation.name)
+        if name in _OF_JSON or name in grammar.MATCHES:
+            self._read(name, sizes, MATCHING if name in grammar.MATCHES else READING_JSON)
+        if name in _MULTIPLYING:
+            self._multiply(name, sizes)
+        if operation.kind == pb.AEXPR_SIMILAR or name in grammar.MATCHES:
+            pattern = operation.rexpr
+            if operation.kind == pb.AEXPR_SIMILAR:  # its pattern stands in a call of its own
+                pattern = pattern.func_call.args[0] if pattern.func_call.args else pb.Node()
+            check_pattern(pattern)
+        elif name in grammar.LIKES:
+            self._toil("LIKE", sizes, 1)
+        elif name in grammar.CONTAINMENTS:
+            self._toil(name, sizes, 8)
+        return self._operated(operation, name, sizes)
+
+    def _operated(self, operation: pb.A_Expr, name: str, sizes: Sequence[Size]) -> Size:
+        if operation.kind == pb.AEXPR_NULLIF:
+            return longest(sizes)
+        if operation.kind != pb.AEXPR_OP or name in _TRUTHS:
+            return VALUE
+        if name == "||":
+            return self.build(together([*sizes, Size(8)]))
+        if name == "^":
+            return Size(LONG_NUMBER)
+        size = longest(sizes)
+        if name in ("+", "*", "/", "%"):  # no text: as many digits as both have
+            return Size(min(max(_VALUES_AT_LEAST, size.fixed * 2 if size.fixed > _VALUES_AT_LEAST else 0), LONG_NUMBER))
+        return Size(size.fixed, size.stored) if name == "-" else size
+
+    def _operator(self, parts: Iterable[pb.Node]) -> str:
+        names = [part.string.sval for part in parts]
+        if len(names) != 1 or names[0] not in grammar.OPERATORS:
+            shown = ".".join(names)[:60]
+            raise ToolRefused(
+                "unsupported_syntax",
+                f"The operator {shown} is not supported here; write the condition another way, with LIKE or ILIKE for "
+                "patterns.",
+            )
+        return str(names[0])
+
+    def _cast(self, cast: pb.TypeCast, scope: Scope) -> Size:
+        self.fields(cast)
+        size = self.node(cast.arg, scope)
+        name, limit = self._type(cast.type_name)
+        self._read("A cast", [size], READING_JSON if name in ("json", "jsonb") else READING)
+        if cast.type_name.array_bounds or name in ("text", "json", "jsonb"):
+            return size
+        if name == "bpchar" and limit:
+            return self.build(Size(limit))  # filled up with spaces
+        if name in ("varchar", "bpchar"):
+            return Size(limit) if limit else size
+        if name != "numeric" or limit:
+            return VALUE
+        text = literal(cast.arg)
+        if text is not None:
+            return Size(LONG_NUMBER if "e" in text.lower() else max(len(text), _VALUES_AT_LEAST))
+        return VALUE if size.is_value else Size(LONG_NUMBER)
+
+    def _type(self, kind: pb.TypeName) -> tuple[str, int]:
+        """Returns a type's name and the length that it declares, if any."""
+        self.fields(kind)
+        names = [part.string.sval for part in kind.names]
+        for node in kind.typmods:
+            self.message(node.a_const, _NOWHERE)
+        lengths = [whole_number(node) for node in kind.typmods]
+        if names[:-1] not in ([], ["pg_catalog"]) or names[-1] not in grammar.TYPES or None in lengths:
+            shown = ".".join(names)[:60]
+            raise ToolRefused("cast_refused", f"The type {shown} is not supported here; use a plain type such as text.")
+        return names[-1], (lengths[0] or 0) if lengths and names[-1] != "interval" else 0
+
+    def _subquery(self, link: pb.SubLink, scope: Scope) -> Size:
+        self.fields(link)
+        test = self.node(link.testexpr, scope)
+        columns, rows = self._read_query(link.subselect.select_stmt, scope, scope.frame)
+        first = columns[0][1] if columns else VALUE
+        if link.oper_name:
+            name = self._operator(link.oper_name)
+            if name in grammar.MATCHES:
+                check_pattern(pb.Node())
+            if name in grammar.LIKES | grammar.CONTAINMENTS:
+                self._toil(name, [test, first], 8)
+        if link.sub_link_type == pb.ARRAY_SUBLINK:
+            return self.build(collected("array_agg", [first], rows))
+        return first if link.sub_link_type == pb.EXPR_SUBLINK else VALUE
+
+    def _constant(self, constant: pb.A_Const, _scope: Scope) -> Size:
+        self.fields(constant)
+        kind = constant.WhichOneof("val")
+        if kind == "sval":
+            return Size(len(constant.sval.sval))
+        if kind == "fval":
+            return Size(LONG_NUMBER if "e" in constant.fval.fval.lower() else len(constant.fval.fval))
+        return VALUE
+
+    def _value_function(self, function: pb.SQLValueFunction, _scope: Scope) -> Size:
+        self.fields(function)
+        if function.op not in grammar.VALUE_FUNCTIONS:
+            name = pb.SQLValueFunctionOp.Name(function.op).removeprefix("SVFOP_").lower()
+            raise ToolRefused("function_refused", f"{name} may not be called here; the caller is known already.")
+        return VALUE
+
+    def _order(self, order: pb.SortBy, scope: Scope) -> Size:
+        self.fields(order)
+        if order.sortby_dir not in grammar.SORT_DIRECTIONS:
+            raise syntax_refused("SortBy", "use_op")
+        return self.node(order.node, scope)
+
+    def _named(self, argument: pb.NamedArgExpr, scope: Scope) -> Size:
+        self.fields(argument)
+        if not _PLAIN_NAME.fullmatch(argument.name):  # the deparser does not quote it
+            raise ToolRefused("unsupported_syntax", f"{argument.name[:63]!r} is no name of an argument.")
+        return self.node(argument.arg, scope)
+
+    def _collation(self, clause: pb.CollateClause, scope: Scope) -> Size:
+        self.fields(clause)
+        if len(clause.collname) > 1:
+            raise ToolRefused("unsupported_syntax", "Name the collation without a schema.")
+        return self.node(clause.arg, scope)
+
+    def _together(self, listed: pb.RowExpr | pb.A_ArrayExpr, scope: Scope) -> Size:
+        self.fields(listed)
+        elements = listed.args if isinstance(listed, pb.RowExpr) else listed.elements
+        return self.build(together(self.nodes(elements, scope)))
+
+    def _case(self, case: pb.CaseExpr, scope: Scope) -> Size:
+        self.fields(case)
+        subject = self.node(case.arg, scope)
+        self._read("CASE", [subject.times(len(case.args))], READING)
+        results = [self._when(branch.case_when, scope) for branch in case.args]
+        return longest([*results, self.node(case.defresult, scope)])
+
+    def _when(self, when: pb.CaseWhen, scope: Scope) -> Size:
+        self.fields(when)
+        self.node(when.expr, scope)
+        return self.node(when.result, scope)
+
+    def _greatest(self, greatest: pb.MinMaxExpr, scope: Scope) -> Size:
+        self.fields(greatest)
+        sizes = self.nodes(greatest.args, scope)
+        self._read("GREATEST", sizes, READING)
+        return longest(sizes)
+
+    def _element(self, element: pb.A_Indirection, scope: Scope) -> Size:
+        self.fields(element)
+        for step in element.indirection:
+            if step.WhichOneof("node") != "a_indices":
+                raise ToolRefused("unsupported_syntax", "(…).name is not supported here; write table.column.")
+            self.message(step.a_indices, scope)
+        size = self.node(element.arg, scope)
+        self._read("An element", [size], READING)
+        return size
+
+    def _refuse_query(self, _select: pb.SelectStmt, _scope: Scope) -> Size:
+        raise syntax_refused("SelectStmt")
+
+
+_PLAIN_NAME: Final = re.compile(r"[a-z_]+")
+_NOWHERE: Final = Scope((), None, None)
+_VALUES_AT_LEAST: Final = VALUE.fixed
+_BETWEENS: Final = frozenset({pb.AEXPR_BETWEEN, pb.AEXPR_NOT_BETWEEN, pb.AEXPR_BETWEEN_SYM, pb.AEXPR_NOT_BETWEEN_SYM})
+_MULTIPLYING: Final = frozenset({"*", "/", "%", "^", "|/", "||/"})
+_OF_JSON: Final = frozenset({"->", "->>", "#>", "#>>", "?", "?|", "?&", "#-", "@>", "<@"})
+_TRUTHS: Final = grammar.COMPARISONS | grammar.LIKES | grammar.MATCHES | grammar.CONTAINMENTS | {"?", "?|", "?&", "^@"}
+
+
+def set_rows(name: str, sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> float:
+    """Returns the most rows that a set-returning function has."""
+    if name == "generate_series":
+        return series_rows(nodes)
+    size = longest(sizes)
+    return math.inf if size.recursive else max(1, size.fixed + size.stored * STORED_MEAN)

@@ -1,0 +1,161 @@
+"""A policy file drafted from a database's foreign keys, for a person to go through before it is applied.
+
+A table's rows belong to a user when a column of it refers to the table of users, when a table says so that assigns its
+rows to users, or when it refers to a table of which one of these holds. What leads to no user stays restricted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from psycopg import AsyncConnection
+from psycopg.rows import namedtuple_row
+
+from services.kit.policy_file import PolicyFileError
+from services.sql_executor.policy import TableName
+from services.sql_executor.queries import load_queries
+
+_QUERIES = load_queries("draft.sql")
+_SUBJECT_TYPES = {"smallint": "integer", "integer": "integer", "bigint": "integer", "uuid": "uuid"}
+
+
+class Reference(NamedTuple):
+    """A foreign key of one column."""
+
+    column: str
+    table: TableName
+    key: str
+
+
+class Step(NamedTuple):
+    """A hop on the way to a user."""
+
+    table: TableName
+    column: str
+    key: str
+
+
+@dataclass
+class Schema:
+    """The tables of a database, as far as they matter here."""
+
+    tables: Sequence[TableName]
+    references: Mapping[TableName, Sequence[Reference]]
+    keys: Mapping[TableName, tuple[str, str]]  # the only column of the primary key, and its type
+    assignments: set[TableName] = field(default_factory=set)  # tables of nothing but references
+
+
+async def read_schema(connection: AsyncConnection[Any], schemas: Sequence[str]) -> Schema:
+    """Reads tables, primary keys and foreign keys of some schemas."""
+    async with connection.cursor(row_factory=namedtuple_row) as cursor:
+        await cursor.execute(_QUERIES["tables"], {"schemas": list(schemas)})
+        rows: list[Any] = await cursor.fetchall()
+        await cursor.execute(_QUERIES["references"], {"schemas": list(schemas)})
+        references: dict[TableName, list[Reference]] = {}
+        found: list[Any] = await cursor.fetchall()
+        for row in found:
+            target = TableName(row.target_schema, row.target)
+            references.setdefault(TableName(row.schema, row.name), []).append(Reference(row.column, target, row.key))
+    tables = [TableName(row.schema, row.name) for row in rows]
+    keys = {TableName(row.schema, row.name): (row.key, row.key_type) for row in rows if row.key is not None}
+    assigning = {
+        table
+        for table, row in zip(tables, rows, strict=True)
+        if len(references.get(table, ())) > 1
+        and set(row.primary_key) <= {reference.column for reference in references[table]}
+    }
+    return Schema(tables, references, keys, assigning)
+
+
+def drafted(database: str, schemas: Sequence[str], schema: Schema, users: TableName) -> str:
+    """Returns the text of a policy file. Raises PolicyFileError when users have no key of one column."""
+    if users not in schema.keys:
+        known = ", ".join(_shown(table, schemas) for table in sorted(schema.keys)) or "none"
+        raise PolicyFileError(f"{users} is no table with a primary key of one column; there are: {known}")
+    key, kind = schema.keys[users]
+    ways = {table: _way(table, users, key, schema) for table in schema.tables if table not in schema.assignments}
+    owned = {table: way for table, way in ways.items() if way is not None}
+    lines = [
+        "# Drafted from foreign keys: go through every table before you apply it. What is restricted nobody reads;",
+        "# move a table to `tables` with {shared: true} when every caller may read all of it.",
+        "version: 1",
+        f"database: {_quoted(database)}",
+        f"schemas: [{', '.join(map(_quoted, schemas))}]",
+        f"owner: {{subject_type: {_SUBJECT_TYPES.get(kind, 'text')}}} # {users}.{key}",
+        "tables:",
+        *(f"  {_quoted(_shown(table, schemas))}: {{owned_by: {_owned_by(way)}}}" for table, way in owned.items()),
+        "restricted:",
+        *(
+            f"  - {_quoted(_shown(table, schemas))}{_why(table, schema)}"
+            for table in schema.tables
+            if table not in owned
+        ),
+    ]
+    if len(owned) == len(schema.tables):
+        lines[-1] = "restricted: []"
+    return "\n".join(lines) + "\n"
+
+
+Found = tuple[tuple[Step, ...], str]
+
+
+def _way(table: TableName, users: TableName, key: str, schema: Schema) -> Found | None:
+    """Returns the shortest way from a table to its users: the hops, and the column of the last table that names one."""
+    if table == users:
+        return (), key
+    waiting: deque[tuple[TableName, tuple[Step, ...]]] = deque([(table, ())])
+    seen = {table}
+    while waiting:
+        here, steps = waiting.popleft()
+        if (subject := _names_user(here, users, schema)) is not None:
+            return steps, subject
+        for step in _steps(here, users, schema):
+            if step.table not in seen and len(steps) < 8:
+                seen.add(step.table)
+                waiting.append((step.table, (*steps, step)))
+    return None
+
+
+def _names_user(table: TableName, users: TableName, schema: Schema) -> str | None:
+    columns = [reference.column for reference in schema.references.get(table, ()) if reference.table == users]
+    return columns[0] if columns else None
+
+
+def _steps(table: TableName, users: TableName, schema: Schema) -> Iterable[Step]:
+    """Yields where a table leads: to what assigns its rows to users, and to what it refers to."""
+    for other in sorted(schema.assignments):
+        if _names_user(other, users, schema) is not None:
+            for reference in schema.references[other]:
+                if reference.table == table:
+                    yield Step(other, reference.key, reference.column)
+    for reference in schema.references.get(table, ()):
+        if reference.table not in (users, table):
+            yield Step(reference.table, reference.column, reference.key)
+
+
+def _owned_by(way: Found) -> str:
+    steps, subject = way
+    if not steps:
+        return f"{{column: {_quoted(subject)}}}"
+    hops = [
+        f"{{table: {_quoted(step.table.name)}, column: {_quoted(step.column)}, references: {_quoted(step.key)}}}"
+        for step in steps
+    ]
+    return f"{{path: [{', '.join(hops)}], subject_column: {_quoted(subject)}}}"
+
+
+def _why(table: TableName, schema: Schema) -> str:
+    return " # assigns rows to users" if table in schema.assignments else " # no foreign key leads to a user"
+
+
+def _shown(table: TableName, schemas: Sequence[str]) -> str:
+    return table.name if table.schema == schemas[0] else str(table)
+
+
+def _quoted(name: str) -> str:
+    plain = name.replace("_", "").replace(".", "").isalnum() and not name[0].isdigit()
+    reserved = name.lower() in ("on", "off", "yes", "no", "true", "false", "null", "y", "n")
+    return name if plain and not reserved else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'

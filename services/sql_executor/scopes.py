@@ -1,0 +1,238 @@
+"""What the names in a query can mean: relations with their columns, in scopes, by Postgres's rules.
+
+Postgres reads `u.f` as the call `f(u)` when the row `u` has no column `f`, so the columns of every relation are known
+here exactly, down to the names that Postgres makes up for expressions without an alias.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from postgast import pg_query_pb2 as pb
+
+from services.sql_executor import grammar
+from services.sql_executor.sizes import Size, longest
+
+Columns = Sequence[tuple[str, Size]]
+# A relation and one of its columns, by the relation's id.
+Key = tuple[int, str]
+
+
+@dataclass(eq=False)
+class Relation:
+    """What stands in FROM under one name; `rows` is the most it has, `unique` columns have each value once."""
+
+    name: str
+    columns: Columns
+    schema: str = ""  # of a table that has no alias
+    rows: float = math.inf
+    unique: frozenset[str] = frozenset()
+    sizes: Mapping[str, Size] = field(init=False)
+
+    def __post_init__(self) -> None:
+        sizes: dict[str, Size] = {}
+        for name, size in self.columns:
+            sizes[name] = longest((sizes[name], size)) if name in sizes else size
+        self.sizes = sizes
+
+    def called(self, alias: pb.Alias) -> Relation:
+        """Returns the relation under an alias, which may rename its first columns."""
+        names = [name.string.sval for name in alias.colnames]
+        renamed = [(name, size) for name, (_, size) in zip(names, self.columns, strict=False)]
+        unique = self.unique - {name for name, _ in self.columns[: len(names)]}
+        return Relation(alias.aliasname, [*renamed, *self.columns[len(names) :]], rows=self.rows, unique=unique)
+
+
+@dataclass
+class Source:
+    """What FROM has so far: relations, what `*` means of them, the most rows they make, and what stays unique."""
+
+    relations: list[Relation]
+    columns: Columns
+    rows: float
+    keys: frozenset[Key]
+
+    @classmethod
+    def of(cls, relation: Relation) -> Source:
+        """Returns a source of one relation."""
+        keys = frozenset((id(relation), name) for name in relation.unique)
+        return cls([relation], relation.columns, relation.rows, keys)
+
+    def joined(self, other: Source, equal: Iterable[tuple[Key, Key]], using: Sequence[str] = ()) -> Source:
+        """Returns the rows of both together.
+
+        `equal` are columns that must be the same in both; those of `using` come first in `*`, and once.
+        """
+        rows, keys = self.rows * other.rows, frozenset[Key]()
+        for one, another in equal:
+            if another in other.keys or one in other.keys:
+                rows, keys = min(rows, max(self.rows, other.rows)), keys | self.keys
+            if one in self.keys or another in self.keys:
+                rows, keys = min(rows, max(self.rows, other.rows)), keys | other.keys
+        every = [*self.columns, *other.columns]
+        merged = [(name, longest(size for same, size in every if same == name)) for name in using]
+        columns = [*merged, *(column for column in every if column[0] not in using)]
+        return Source([*self.relations, *other.relations], columns, rows, keys)
+
+
+@dataclass(eq=False)
+class Cte:
+    """A WITH query: its columns once it has been read; while it reads itself, those of its first part."""
+
+    node: pb.CommonTableExpr
+    frame: Frame
+    outer: Scope | None
+    relation: Relation | None = None
+    is_being_read: bool = False
+    reads_tables: bool = False
+
+
+@dataclass(eq=False)
+class Frame:
+    """The WITH queries that a query sees."""
+
+    ctes: dict[str, Cte]
+    outer: Frame | None
+
+    def find(self, name: str) -> Cte | None:
+        """Returns the nearest of a name."""
+        frame: Frame | None = self
+        while frame is not None:
+            if name in frame.ctes:
+                return frame.ctes[name]
+            frame = frame.outer
+        return None
+
+
+@dataclass(eq=False)
+class Scope:
+    """What the names in one part of a query see."""
+
+    relations: Sequence[Relation]
+    outer: Scope | None
+    frame: Frame | None
+    columns: Columns = ()
+    rows: float = 1
+    is_aggregated: bool = False
+    is_set: bool = False
+    # Names of output columns, where ORDER BY and GROUP BY may use them.
+    outputs: Mapping[str, Size] = field(default_factory=dict)
+
+    def column(self, name: str) -> Size | None:
+        """Returns the size of an unqualified column."""
+        scope: Scope | None = self
+        while scope is not None:
+            found = [relation.sizes[name] for relation in scope.relations if name in relation.sizes]
+            if found:
+                return longest(found)
+            scope = scope.outer
+        return None
+
+    def relation(self, name: str, schema: str = "") -> Relation | None:
+        """Returns the nearest relation of a name."""
+        scope: Scope | None = self
+        while scope is not None:
+            for relation in scope.relations:
+                if relation.name == name and (not schema or relation.schema == schema):
+                    return relation
+            scope = scope.outer
+        return None
+
+    def names(self) -> Iterable[str]:
+        """Returns every unqualified column that is seen."""
+        scope: Scope | None = self
+        while scope is not None:
+            for relation in scope.relations:
+                yield from relation.sizes
+            scope = scope.outer
+
+    def most_rows(self) -> float:
+        """Returns the most rows that an aggregate here may see, though it be one of an outer query."""
+        scope, rows = self.outer, self.rows
+        while scope is not None:
+            rows, scope = max(rows, scope.rows), scope.outer
+        return rows
+
+
+def equal_columns(condition: pb.Node, left: Source, right: Source) -> Iterable[tuple[Key, Key]]:
+    """Yields the columns that a condition, or a part of it that must hold, makes equal in two sources."""
+    if condition.WhichOneof("node") == "bool_expr" and condition.bool_expr.boolop == pb.AND_EXPR:
+        for part in condition.bool_expr.args:
+            yield from equal_columns(part, left, right)
+        return
+    if condition.WhichOneof("node") != "a_expr" or condition.a_expr.kind != pb.AEXPR_OP:
+        return
+    both = condition.a_expr.lexpr, condition.a_expr.rexpr
+    if condition.a_expr.name[0].string.sval == "=" and all(each.WhichOneof("node") == "column_ref" for each in both):
+        for one, other in (both, both[::-1]):
+            left_key, right_key = _key(one.column_ref, left), _key(other.column_ref, right)
+            if left_key and right_key:
+                yield left_key, right_key
+
+
+def same_named(left: Source, right: Source, names: Iterable[str]) -> Iterable[tuple[Key, Key]]:
+    """Yields the columns of given names in two sources, for USING."""
+    for name in names:
+        ones = [relation for relation in left.relations if name in relation.sizes]
+        others = [relation for relation in right.relations if name in relation.sizes]
+        yield from (((id(one), name), (id(other), name)) for one in ones for other in others)
+
+
+def _key(reference: pb.ColumnRef, source: Source) -> Key | None:
+    names = [part.string.sval for part in reference.fields]
+    for relation in source.relations:
+        if names[-1] in relation.sizes and names[:-1] in ([], [relation.name]):
+            return id(relation), names[-1]
+    return None
+
+
+def output_name(node: pb.Node, name_of_subquery: Callable[[pb.SelectStmt], str]) -> str:
+    """Returns the name that Postgres gives to an output column without an alias (FigureColname)."""
+    return _figured(node, name_of_subquery)[0] or "?column?"
+
+
+def _figured(node: pb.Node, of_subquery: Callable[[pb.SelectStmt], str]) -> tuple[str, int]:
+    """Returns a name, and how sure Postgres is of it."""
+    kind = node.WhichOneof("node") or ""
+    if kind in _FIXED_NAMES:
+        return _FIXED_NAMES[kind], 2
+    if kind == "column_ref":
+        return node.column_ref.fields[-1].string.sval, 2
+    if kind == "func_call":
+        return node.func_call.funcname[-1].string.sval, 2
+    if kind in ("a_indirection", "collate_clause"):
+        return _figured(getattr(node, kind).arg, of_subquery)
+    if kind == "type_cast":
+        name, strength = _figured(node.type_cast.arg, of_subquery)
+        return (name, strength) if strength > 1 else (node.type_cast.type_name.names[-1].string.sval, 1)
+    if kind == "case_expr":
+        name, strength = _figured(node.case_expr.defresult, of_subquery)
+        return (name, strength) if strength > 1 else ("case", 1)
+    if kind == "sub_link":
+        return _of_sublink(node.sub_link, of_subquery)
+    return _of_words(node, kind)
+
+
+def _of_words(node: pb.Node, kind: str) -> tuple[str, int]:
+    if kind == "a_expr" and node.a_expr.kind == pb.AEXPR_NULLIF:
+        return "nullif", 2
+    if kind == "min_max_expr":
+        return ("greatest" if node.min_max_expr.op == pb.IS_GREATEST else "least"), 2
+    if kind == "sqlvalue_function":
+        return grammar.VALUE_FUNCTIONS.get(node.sqlvalue_function.op, ""), 2
+    return "", 0
+
+
+_FIXED_NAMES = {"grouping_func": "grouping", "a_array_expr": "array", "row_expr": "row", "coalesce_expr": "coalesce"}
+
+
+def _of_sublink(link: pb.SubLink, of_subquery: Callable[[pb.SelectStmt], str]) -> tuple[str, int]:
+    if link.sub_link_type == pb.EXISTS_SUBLINK:
+        return "exists", 2
+    if link.sub_link_type == pb.ARRAY_SUBLINK:
+        return "array", 2
+    if link.sub_link_type == pb.EXPR_SUBLINK:
+        return of_subquery(link.subselect.select_stmt), 2
+    return "", 0

@@ -1,0 +1,376 @@
+"""The check of queries: what stands in FROM and WITH, what each part of a SELECT sees, and which tables are read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from postgast import pg_query_pb2 as pb
+
+from services.kit.tool_executor import ToolRefused
+from services.sql_executor import grammar
+from services.sql_executor.catalog import Catalog
+from services.sql_executor.expressions import Expressions
+from services.sql_executor.policy import TableName
+from services.sql_executor.scopes import (
+    Columns,
+    Cte,
+    Frame,
+    Relation,
+    Scope,
+    Source,
+    equal_columns,
+    output_name,
+    same_named,
+)
+from services.sql_executor.sizes import VALUE, Size, longest, size_of_type, together, whole_number
+from services.sql_executor.tables import check_cte_name, visible_table
+
+# What a value that a recursion makes longer at each step may reach before time is up.
+_GROWN = 1_000_000.0
+_MAX_STORED_COLUMNS = 1000
+_MAX_PASSES = 20
+
+
+class Place(NamedTuple):
+    """Where a table stands: in which SELECT, and whether its WHERE filters the table before anything is joined to it.
+
+    `left_join` is the LEFT JOIN whose right side the table is by itself: its ON filters it.
+    """
+
+    select: pb.SelectStmt
+    is_plain: bool = True
+    left_join: pb.JoinExpr | None = None
+
+
+@dataclass(frozen=True)
+class TableUse:
+    """A table that a query reads, its node in the tree, and where that stands."""
+
+    table: TableName
+    node: pb.Node
+    place: Place
+
+
+class Selects:
+    """Checks the queries of one statement, and notes the tables they read."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._expressions = Expressions(catalog, self.query)
+        self.uses: list[TableUse] = []
+        # Whether a table stands in what has been checked so far; one in a WITH query counts where that is read from.
+        self.reads_tables = False
+        self._passes = 0
+
+    def statement(self, select: pb.SelectStmt) -> None:
+        """Checks a whole statement. Raises ToolRefused."""
+        columns, _ = self.query(select, None, None)
+        if sum(size.stored for _, size in columns) > _MAX_STORED_COLUMNS:
+            raise ToolRefused("too_large", "The query has too many columns of text; name the columns you need.")
+
+    def query(
+        self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None, *, of: Cte | None = None
+    ) -> tuple[Columns, float]:
+        """Checks a query; returns its columns and the most rows it has. `of` is the recursive WITH query that it is."""
+        self._expressions.fields(select)
+        if select.HasField("with_clause"):
+            frame = self._with(select.with_clause, outer, frame)
+        if select.op != pb.SETOP_NONE:
+            columns, rows = self._set_operation(select, outer, frame, of)
+            scope = Scope((), outer, frame, outputs=dict(columns))
+        elif select.values_lists:
+            columns, rows = self._values(select, outer, frame)
+            scope = Scope((), outer, frame, outputs=dict(columns))
+        else:
+            columns, scope = self._select(select, outer, frame)
+            rows = scope.rows
+        self._sorted(select.sort_clause, scope)
+        for limit in (select.limit_offset, select.limit_count):
+            self._expressions.node(limit, Scope((), outer, frame))
+        count = whole_number(select.limit_count)
+        return columns, rows if count is None or count < 0 else min(rows, count)
+
+    def _select(self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None) -> tuple[Columns, Scope]:
+        source = self._from(select, outer, frame)
+        scope = Scope(source.relations, outer, frame, columns=source.columns, rows=source.rows)
+        read = self._expressions
+        read.node(select.where_clause, scope)
+        scope.is_aggregated = False
+        columns = [column for target in select.target_list for column in self._target(target.res_target, scope)]
+        scope.outputs = dict(columns)
+        read.node(select.having_clause, scope)
+        self._grouped(select.group_clause, scope)
+        for each in select.distinct_clause:
+            self._sorted([each], scope)
+        read.nodes(select.window_clause, scope)
+        if scope.is_aggregated and not select.group_clause:
+            scope.rows = 1
+        return columns, scope
+
+    def _target(self, target: pb.ResTarget, scope: Scope) -> Columns:
+        self._expressions.fields(target)
+        if target.val.WhichOneof("node") == "column_ref" and (
+            target.val.column_ref.fields[-1].WhichOneof("node") == "a_star"
+        ):
+            return self._star(target.val.column_ref, scope)
+        size = self._expressions.node(target.val, scope)
+        return [(target.name or output_name(target.val, self._first_name), size)]
+
+    def _first_name(self, select: pb.SelectStmt) -> str:
+        while select.op != pb.SETOP_NONE:
+            select = select.larg
+        if select.values_lists:
+            return "column1"
+        target = select.target_list[0].res_target if select.target_list else pb.ResTarget()
+        if target.name or target.val.column_ref.fields[-1:] != [pb.Node(a_star=pb.A_Star())]:
+            return target.name or output_name(target.val, self._first_name)
+        return "?column?"
+
+    def _star(self, reference: pb.ColumnRef, scope: Scope) -> Columns:
+        self._expressions.fields(reference)
+        names = [part.string.sval for part in reference.fields[:-1]]
+        if not names:
+            return scope.columns
+        relation = scope.relation(names[-1], names[0] if len(names) == 2 else "") if len(names) < 3 else None
+        if relation is None:
+            raise ToolRefused("unknown_table", f"{'.'.join(names)[:100]}.* names no table or alias here.")
+        return relation.columns
+
+    def _grouped(self, groups: Iterable[pb.Node], scope: Scope) -> None:
+        for group in groups:
+            if group.WhichOneof("node") == "grouping_set":
+                self._expressions.fields(group.grouping_set)
+                self._grouped(group.grouping_set.content, scope)
+            elif not self._is_output(group, scope, first=False):
+                self._expressions.node(group, scope)
+
+    def _sorted(self, orders: Iterable[pb.Node], scope: Scope) -> None:
+        for order in orders:
+            inner = order.sort_by.node if order.WhichOneof("node") == "sort_by" else order
+            if not self._is_output(inner, scope, first=True):
+                self._expressions.node(order, scope)
+            elif inner is not order:
+                self._expressions.fields(order.sort_by)
+
+    def _is_output(self, node: pb.Node, scope: Scope, *, first: bool) -> bool:
+        """Whether a plain name means an output column: before a column of FROM in ORDER BY, after it in GROUP BY."""
+        if node.WhichOneof("node") != "column_ref" or len(node.column_ref.fields) != 1:
+            return False
+        name = node.column_ref.fields[0].string.sval
+        is_output = name in scope.outputs and (first or scope.column(name) is None)
+        if is_output:
+            self._expressions.fields(node.column_ref)
+        return is_output
+
+    def _values(self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None) -> tuple[Columns, float]:
+        scope = Scope((), outer, frame)
+        rows = [self._expressions.nodes(row.list.items, scope) for row in select.values_lists]
+        widest = max(len(row) for row in rows)
+        columns = [
+            (f"column{place + 1}", longest(row[place] for row in rows if place < len(row))) for place in range(widest)
+        ]
+        return columns, len(rows)
+
+    def _set_operation(
+        self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None, of: Cte | None
+    ) -> tuple[Columns, float]:
+        first, left_rows = self.query(select.larg, outer, frame)
+        if of is not None:
+            return self._recursion(select, outer, frame, of, first), math.inf
+        second, right_rows = self.query(select.rarg, outer, frame)
+        sizes = [size for _, size in second]
+        columns = [(name, longest((size, *sizes[place : place + 1]))) for place, (name, size) in enumerate(first)]
+        return columns, left_rows + right_rows
+
+    def _recursion(
+        self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None, of: Cte, first: Columns
+    ) -> Columns:
+        """Checks the part of a recursive query that reads what was made before.
+
+        A column that begins as a number is taken to stay one, and is read again as a text when it does not.
+        """
+        texts = {place for place, (_, size) in enumerate(first) if size != VALUE}
+        while True:
+            self._passes += 1
+            if self._passes > _MAX_PASSES:
+                raise ToolRefused("too_deep", "The query has too many recursive CTEs in one another.")
+            uses, built = len(self.uses), self._expressions.built
+            before = [(name, Size(recursive=1) if place in texts else VALUE) for place, (name, _) in enumerate(first)]
+            of.relation = _named(of.node, before, math.inf)
+            second, _ = self.query(select.rarg, outer, frame)
+            after = [size for _, size in second] + [VALUE] * len(first)
+            grown = {place for place in range(len(first)) if place not in texts and not after[place].is_value}
+            if not grown:
+                break
+            texts |= grown
+            del self.uses[uses:]
+            self._expressions.built = built
+        return [(name, _grown(name, size, after[place])) for place, (name, size) in enumerate(first)]
+
+    def _with(self, clause: pb.WithClause, outer: Scope | None, frame: Frame | None) -> Frame:
+        self._expressions.fields(clause)
+        inner = Frame({}, frame)
+        ctes = [Cte(node.common_table_expr, inner, outer) for node in clause.ctes]
+        for cte in ctes:
+            self._expressions.fields(cte.node)
+            check_cte_name(cte.node.ctename, self._catalog)
+        if clause.recursive:
+            inner.ctes.update((cte.node.ctename, cte) for cte in ctes)
+        for cte in ctes:
+            self._cte(cte, is_recursive=clause.recursive)
+            inner.ctes[cte.node.ctename] = cte
+        return inner
+
+    def _cte(self, cte: Cte, *, is_recursive: bool = True) -> Relation:
+        if cte.relation is not None:
+            return cte.relation
+        query = cte.node.ctequery
+        if query.WhichOneof("node") != "select_stmt":
+            raise ToolRefused("write_refused", "Only reading is possible here, in CTEs too; nothing can be changed.")
+        if cte.is_being_read:
+            raise ToolRefused("unsupported_syntax", f"The CTE {cte.node.ctename!r} reads itself outside of a UNION.")
+        cte.is_being_read = True
+        recursive = cte if is_recursive and query.select_stmt.op == pb.SETOP_UNION else None
+        around, self.reads_tables = self.reads_tables, False
+        columns, rows = self.query(query.select_stmt, cte.outer, cte.frame, of=recursive)
+        cte.reads_tables, self.reads_tables = self.reads_tables, around
+        cte.relation = _named(cte.node, [*columns, *self._search_columns(cte)], rows)
+        return cte.relation
+
+    def _search_columns(self, cte: Cte) -> Columns:
+        names = []
+        for part in ("search_clause", "cycle_clause"):
+            if cte.node.HasField(part):
+                self._expressions.message(getattr(cte.node, part), Scope((), None, None))
+        if cte.node.HasField("search_clause"):
+            names.append(cte.node.search_clause.search_seq_column)
+        if cte.node.HasField("cycle_clause"):
+            names += [cte.node.cycle_clause.cycle_mark_column, cte.node.cycle_clause.cycle_path_column]
+        return [(name, Size(_GROWN)) for name in names]
+
+    def _from(self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None) -> Source:
+        source = Source([], [], 1, frozenset())
+        for node in select.from_clause:
+            part = self._source(node, source, outer, frame, Place(select))
+            equal = equal_columns(select.where_clause, source, part) if source.relations else ()
+            source = source.joined(part, equal)
+        return source
+
+    def _source(self, node: pb.Node, before: Source, outer: Scope | None, frame: Frame | None, place: Place) -> Source:
+        """Checks one part of FROM; `before` is what stands left of it, which only LATERAL and functions see."""
+        kind = node.WhichOneof("node")
+        if kind == "range_var":
+            return Source.of(self._table(node, frame, place))
+        if kind == "join_expr":
+            return self._join(node.join_expr, before, outer, frame, place)
+        lateral = Scope(before.relations, outer, frame, rows=before.rows)
+        if kind == "range_subselect":
+            self._expressions.fields(node.range_subselect)
+            seen = lateral if node.range_subselect.lateral else outer
+            columns, rows = self.query(node.range_subselect.subquery.select_stmt, seen, frame)
+            return Source.of(Relation("", columns, rows=rows).called(self._alias(node.range_subselect.alias)))
+        if kind == "range_function":
+            return Source.of(self._function(node.range_function, lateral))
+        self._expressions.node(node, lateral)  # says what it is, and that it is not supported
+        raise ToolRefused("unsupported_syntax", "This can't stand in FROM; use tables, subqueries and functions.")
+
+    def _alias(self, alias: pb.Alias) -> pb.Alias:
+        self._expressions.fields(alias)
+        return alias
+
+    def _table(self, node: pb.Node, frame: Frame | None, place: Place) -> Relation:
+        named = node.range_var
+        if named.catalogname:
+            raise ToolRefused("unknown_table", f"Name the table {named.relname!r} without a database.")
+        self._expressions.fields(named)
+        if not named.inh:
+            raise ToolRefused("unsupported_syntax", "ONLY is not supported here; write the query without it.")
+        cte = frame.find(named.relname) if frame is not None and not named.schemaname else None
+        if cte is not None:
+            found = self._cte(cte)
+            self.reads_tables |= cte.reads_tables
+            relation = Relation(named.relname, found.columns, rows=found.rows)
+        else:
+            table = visible_table(named.schemaname, named.relname, self._catalog)
+            self.uses.append(TableUse(table, node, place))
+            self.reads_tables = True
+            columns = [(column.name, size_of_type(column.type)) for column in self._catalog.columns[table]]
+            unique = frozenset(column.name for column in self._catalog.columns[table] if column.is_unique)
+            rows = self._catalog.rows.get(table, 1000.0)
+            relation = Relation(table.name, columns, schema=table.schema, rows=rows, unique=unique)
+        return relation.called(self._alias(named.alias)) if named.HasField("alias") else relation
+
+    def _function(self, ranged: pb.RangeFunction, scope: Scope) -> Relation:
+        self._expressions.fields(ranged)
+        call = ranged.functions[0].list.items[0]
+        if len(ranged.functions) > 1 or call.WhichOneof("node") != "func_call":
+            raise ToolRefused("unsupported_syntax", "This can't stand in FROM; use tables, subqueries and functions.")
+        inner = Scope(scope.relations, scope.outer, scope.frame)
+        size = self._expressions.node(call, inner)
+        name = call.func_call.funcname[-1].string.sval
+        alias = self._alias(ranged.alias) if ranged.HasField("alias") else pb.Alias(aliasname=name)
+        columns = _function_columns(call.func_call, name, alias, size)
+        if ranged.ordinality:
+            columns = [*columns, ("ordinality", VALUE)]
+        rows = inner.rows if name in grammar.FUNCTIONS else math.inf
+        return Relation("", columns, rows=rows).called(alias)
+
+    def _join(
+        self, join: pb.JoinExpr, before: Source, outer: Scope | None, frame: Frame | None, place: Place
+    ) -> Source:
+        self._expressions.fields(join)
+        if join.jointype not in grammar.JOINS:
+            raise ToolRefused("unsupported_syntax", "Only INNER, LEFT, RIGHT, FULL and CROSS JOIN are supported.")
+        left_place, right_place = _places(join, place)
+        left = self._source(join.larg, before, outer, frame, left_place)
+        seen = Source([*before.relations, *left.relations], [], before.rows * left.rows, before.keys)
+        right = self._source(join.rarg, seen, outer, frame, right_place)
+        self._expressions.node(join.quals, Scope([*left.relations, *right.relations], outer, frame))
+        names = [name.string.sval for name in join.using_clause]
+        if join.is_natural:
+            of_right = {name for name, _ in right.columns}
+            names = [name for name, _ in left.columns if name in of_right]
+        equal = [*equal_columns(join.quals, left, right), *same_named(left, right, names)]
+        joined = left.joined(right, equal, names)
+        if not join.HasField("alias"):
+            return joined
+        return Source.of(Relation("", joined.columns, rows=joined.rows).called(self._alias(join.alias)))
+
+
+def _function_columns(call: pb.FuncCall, name: str, alias: pb.Alias, size: Size) -> Columns:
+    """Returns the columns of a function in FROM as Postgres calls them: its own, or one that has the alias's name."""
+    if name not in grammar.FUNCTIONS:  # nothing is known of it
+        if not alias.colnames:
+            raise ToolRefused("unsupported_syntax", f"Name the columns of {name} in FROM: {name}(…) AS t(a, b).")
+        return [(each.string.sval, Size(stored=1)) for each in alias.colnames]
+    if name == "unnest" and len(call.args) > 1:
+        return [(name, size)] * len(call.args)
+    return [(column, size) for column in grammar.FUNCTION_COLUMNS.get(name, (alias.aliasname,))]
+
+
+def _places(join: pb.JoinExpr, place: Place) -> tuple[Place, Place]:
+    is_plain = place.is_plain and not join.is_natural and not join.HasField("alias")
+    is_left = join.jointype == pb.JOIN_LEFT
+    left = Place(place.select, is_plain and (is_left or join.jointype == pb.JOIN_INNER))
+    if is_left and is_plain and join.HasField("quals") and join.rarg.WhichOneof("node") == "range_var":
+        return left, Place(place.select, False, join)
+    return left, Place(place.select, is_plain and join.jointype == pb.JOIN_INNER)
+
+
+def _named(node: pb.CommonTableExpr, columns: Columns, rows: float) -> Relation:
+    alias = pb.Alias(aliasname=node.ctename, colnames=node.aliascolnames)
+    return Relation("", columns, rows=rows).called(alias)
+
+
+def _grown(name: str, first: Size, then: Size) -> Size:
+    """Returns the size of a recursive column that begins with one value and goes on with another."""
+    if then.recursive > 1:
+        raise ToolRefused(
+            "too_large", f"The recursive column {name[:63]!r} doubles with each step; cut it with left(…, 1000)."
+        )
+    if not then.recursive or (not then.fixed and not then.stored):
+        return longest((first, Size(then.fixed, then.stored)))
+    return together((longest((first, Size(_GROWN))), Size(stored=then.stored)))

@@ -1,0 +1,259 @@
+"""How long the values are that a query builds, and how much work they make, as far as its tree tells.
+
+Some functions never look at the time limit or at a cancel request while they work on one value, and a value that is
+built out of itself grows to a gigabyte in a few lines. So what is built is bounded, and functions whose work is the
+product of two lengths only take short ones. Lengths are in characters.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from postgast import pg_query_pb2 as pb
+
+from services.kit.tool_executor import ToolRefused
+
+# All the values that one row of a statement may build, together.
+MAX_BUILT: Final = 32_000_000
+# How often a statement may repeat values from columns without a declared length.
+MAX_COPIES: Final = 200
+# What such a value is taken to have, where two lengths are multiplied; and on average, where many rows are collected.
+STORED_LENGTH: Final = 1_000_000
+STORED_MEAN: Final = 100
+# The most that a row of a statement may do without looking up, in all: 10⁹ compared characters take about a second.
+MAX_WORK: Final = 1_000_000_000
+# What a stored value is taken to have where it is only read through: nobody makes it longer by asking.
+READ_LENGTH: Final = 10_000
+# How often a row may multiply, divide or raise numbers that may be long; once takes up to a tenth of a second.
+MAX_LONG_STEPS: Final = 50
+MAX_SERIES: Final = 1_000_000
+# The longest text of a number with all its digits, and what numbers have that are not made to be long.
+LONG_NUMBER: Final = 150_000
+_VALUE_LENGTH: Final = 40
+_LENGTH_OF_TYPE: Final = re.compile(r"(?:character varying|character|numeric|bit varying)\((\d+)")
+_FIXED_TYPES: Final = re.compile(
+    r"(smallint|integer|bigint|real|double precision|numeric|boolean|date|time|interval|uuid|oid|money|inet|cidr)"
+)
+_STEP: Final = re.compile(r"\s*\d*\s*(hour|day|week|month|year)s?\s*", re.IGNORECASE)
+_YEAR: Final = re.compile(r"\s*(\d{4})-")
+
+
+class Size(NamedTuple):
+    """The most that a value has: characters, copies of stored values, and copies of what a recursion made before."""
+
+    fixed: float = 0
+    stored: float = 0
+    recursive: float = 0
+
+    def times(self, factor: float) -> Size:
+        """Returns the size of so many of them."""
+        return Size(*(part * factor if part else 0 for part in self))
+
+    @property
+    def length(self) -> float:
+        """The characters that it is taken to have."""
+        return self.fixed + (self.stored + self.recursive) * STORED_LENGTH
+
+    @property
+    def read(self) -> float:
+        """The characters that reading it through passes."""
+        return self.fixed + (self.stored + self.recursive) * READ_LENGTH
+
+    @property
+    def is_value(self) -> bool:
+        """Whether it is a number, a date or as short as one."""
+        return self.fixed <= _VALUE_LENGTH and not self.stored and not self.recursive
+
+
+VALUE: Final = Size(_VALUE_LENGTH)
+
+
+def longest(sizes: Iterable[Size]) -> Size:
+    """Returns what is as long as the longest of some."""
+    found = list(sizes)
+    if len(found) == 1:
+        return found[0]
+    return Size(*(max(parts) for parts in zip(*found, strict=True))) if found else Size()
+
+
+def together(sizes: Iterable[Size]) -> Size:
+    """Returns what is as long as all of them."""
+    found = list(sizes)
+    return Size(*(sum(parts) for parts in zip(*found, strict=True))) if found else Size()
+
+
+def size_of_type(kind: str) -> Size:
+    """Returns the size of a stored value by its type, as the database writes it."""
+    if kind.endswith("]"):
+        return Size(stored=1)
+    if declared := _LENGTH_OF_TYPE.match(kind):
+        return Size(int(declared[1]) + 2)
+    return VALUE if _FIXED_TYPES.match(kind) else Size(stored=1)
+
+
+def whole_number(node: pb.Node) -> int | None:
+    """Returns the value of a literal whole number."""
+    constant = node.a_const if node.WhichOneof("node") == "a_const" else None
+    if constant is None or constant.isnull:
+        return None
+    if constant.WhichOneof("val") == "ival":
+        return int(constant.ival.ival)
+    text = constant.fval.fval if constant.WhichOneof("val") == "fval" else ""
+    return int(text) if text.lstrip("-").isdigit() and len(text) < 40 else None
+
+
+def literal(node: pb.Node) -> str | None:
+    """Returns the text of a string literal, with or without a type."""
+    if node.WhichOneof("node") == "type_cast":
+        node = node.type_cast.arg
+    constant = node.a_const if node.WhichOneof("node") == "a_const" else None
+    return constant.sval.sval if constant is not None and constant.WhichOneof("val") == "sval" else None
+
+
+def series_rows(nodes: Sequence[pb.Node]) -> float:
+    """Returns how many rows a generate_series has at most. Raises ToolRefused when they are too many."""
+    numbers = [whole_number(node) for node in nodes]
+    if len(numbers) >= 2 and numbers[0] is not None and numbers[1] is not None:
+        step = numbers[2] if len(numbers) > 2 else 1
+        count = abs(numbers[1] - numbers[0]) / (abs(step) if step else 1) + 1
+        if count > MAX_SERIES:
+            raise ToolRefused("too_large", f"generate_series makes {count:.0f} rows; at most {MAX_SERIES} are made.")
+        return count
+    texts = [literal(node) or "" for node in nodes[:3]]
+    years = [_YEAR.match(text) for text in texts[:2]]
+    if len(texts) == 3 and all(years) and _STEP.fullmatch(texts[2]):
+        first, last = (int(year[1]) for year in years if year)
+        return (abs(last - first) + 1) * 8784
+    return math.inf
+
+
+Rule = Callable[[Sequence[Size], Sequence[pb.Node]], Size]
+
+
+def _times_literal(sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> Size:
+    count = whole_number(nodes[1]) if len(nodes) > 1 else None
+    return sizes[0].times(max(count, 0)) if count is not None else Size(math.inf)
+
+
+def _padded(_sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> Size:
+    count = whole_number(nodes[1]) if len(nodes) > 1 else None
+    return Size(max(count, 0)) if count is not None else Size(math.inf)
+
+
+def _replaced(sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> Size:
+    if len(sizes) < 3:
+        return together(sizes)
+    if sizes[2].stored or sizes[2].recursive:
+        return Size(math.inf)
+    shortest = len(literal(nodes[1]) or "x")
+    return sizes[0].times(max(1, math.ceil(sizes[2].fixed / max(shortest, 1))))
+
+
+def _by_expression(sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> Size:
+    replacement = literal(nodes[2]) if len(nodes) > 2 else None
+    return sizes[0].times(len(replacement) + 1) if replacement is not None else Size(math.inf)
+
+
+def _formatted(sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> Size:
+    pattern = literal(nodes[0]) if nodes else None
+    if pattern is None or re.search(r"%[-0-9*]*\d(?!\d*\$)|%[^$]*\*", pattern.replace("%%", "")):
+        return Size(math.inf)
+    uses = pattern.count("%")
+    return together([sizes[0], longest(sizes[1:]).times(2 * uses)]) if len(sizes) > 1 else sizes[0]
+
+
+def _as_json(sizes: Sequence[Size], _nodes: Sequence[pb.Node]) -> Size:
+    whole = together(sizes)
+    # Control characters take six characters each; of stored values, few are.
+    return Size(whole.fixed * 6 + 8 * len(sizes), whole.stored * 2, whole.recursive * 2)
+
+
+def _escaped(sizes: Sequence[Size], _nodes: Sequence[pb.Node]) -> Size:
+    return together([*sizes, Size(8)]).times(2)
+
+
+def _separated(sizes: Sequence[Size], _nodes: Sequence[pb.Node]) -> Size:
+    return together([sizes[0], sizes[0].times(sizes[1].fixed)]) if len(sizes) > 1 else sizes[0]
+
+
+def _sum(sizes: Sequence[Size], _nodes: Sequence[pb.Node]) -> Size:
+    return together([*sizes, Size(8 * len(sizes))])
+
+
+def _with_separator(sizes: Sequence[Size], _nodes: Sequence[pb.Node]) -> Size:
+    return together([*sizes, sizes[0].times(len(sizes))]) if sizes else Size()
+
+
+BUILT: Final[dict[str, Rule]] = {
+    **dict.fromkeys(["array_append", "array_prepend", "array_cat", "array_replace", "overlay", "concat"], _sum),
+    **dict.fromkeys(["jsonb_set", "jsonb_insert", "to_number"], _sum),
+    **dict.fromkeys(
+        ["json_build_object", "jsonb_build_object", "json_build_array", "jsonb_build_array", "to_json", "to_jsonb",
+         "row_to_json", "array_to_json", "json_object"], _as_json,
+    ),
+    **dict.fromkeys(["power", "exp"], lambda _sizes, _nodes: Size(LONG_NUMBER)),
+    **dict.fromkeys(["like_escape", "similar_to_escape", "quote_literal", "quote_nullable"], _escaped),
+    "concat_ws": _with_separator,
+    "replace": _replaced,
+    "repeat": _times_literal,
+    "lpad": _padded,
+    "rpad": _padded,
+    "format": _formatted,
+    "array_to_string": _separated,
+    "to_char": lambda sizes, _: together([VALUE, sizes[-1].times(10)]),
+    "regexp_replace": _by_expression,
+}  # fmt: skip
+
+
+def _cut(sizes: Sequence[Size], nodes: Sequence[pb.Node], place: int) -> Size:
+    count = whole_number(nodes[place]) if len(nodes) > place else None
+    return longest(sizes[:1]) if count is None or count < 0 else Size(count)
+
+
+def shortened(name: str, sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> Size:
+    """Returns the size of a result that is no longer than its arguments."""
+    if name in ("left", "right"):
+        return _cut(sizes, nodes, 1)
+    if name in ("substring", "substr"):
+        return _cut(sizes, nodes, 2)
+    return longest(sizes)
+
+
+# Functions whose work is the product of two arguments' lengths, with what a step costs beside comparing a character.
+WORK: Final[dict[str, int]] = {
+    **dict.fromkeys(["strpos", "position", "replace", "split_part", "string_to_array", "string_to_table"], 1),
+    **dict.fromkeys(["btrim", "ltrim", "rtrim", "trim"], 6),
+    "translate": 12,
+    **dict.fromkeys(["to_date", "to_timestamp", "to_number"], 4),
+}
+
+
+def work(sizes: Sequence[Size], weight: int) -> float:
+    """Returns the steps that working on two values together takes."""
+    return sizes[0].length * sizes[1].length * weight if len(sizes) > 1 else 0
+
+
+# What reading a character through costs beside comparing one, by what reads; changing its case, at most, otherwise.
+READING: Final = 25
+READING_JSON: Final = 80
+MATCHING: Final = 120
+# Functions that multiply numbers, or divide.
+MULTIPLY: Final = frozenset({"power", "exp", "ln", "log", "log10", "sqrt", "cbrt", "mod", "div", "gcd", "lcm", "avg"})
+
+
+def reading(name: str) -> int:
+    """Returns what a function costs for each character that it is given."""
+    if name.startswith("regexp_"):
+        return MATCHING
+    return READING_JSON if "json" in name else READING
+
+
+def collected(name: str, sizes: Sequence[Size], rows: float) -> Size:
+    """Returns the size of what an aggregate collects from so many rows."""
+    one = together([*sizes, Size(8)])
+    if name.startswith("json"):
+        one = _as_json(sizes, ())
+    return Size((one.fixed + (one.stored + one.recursive) * STORED_MEAN) * rows)
