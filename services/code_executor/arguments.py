@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic.json_schema import SkipJsonSchema
 
 from services.code_executor.errors import ArgumentRefused, SourceRefused
+from services.kit.problems import problems_of
 
 INJECTED = "x-signalbox-injected"
 MAX_LINE = 10_000_000
@@ -124,9 +125,9 @@ def read_arguments(model: type[ArgumentsT], arguments: struct_pb2.Struct) -> Arg
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        problems = [(".".join(str(part) for part in problem["loc"]), problem["msg"]) for problem in error.errors()]
-    message = "; ".join(f"{place}: {what}" for place, what in problems[:5])
-    if all(place.split(".")[0] == "source" for place, _ in problems):
+        problems = problems_of(error)
+    message = "; ".join(map(str, problems[:5]))
+    if all(problem.place.split(".")[0] == "source" for problem in problems):
         raise SourceRefused("source_invalid", message)
     raise ArgumentRefused("invalid_arguments", message)
 

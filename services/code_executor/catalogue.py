@@ -25,6 +25,13 @@ from services.code_executor.searching import Searching
 from services.code_executor.snapshots import Snapshot, Snapshots
 from services.code_executor.sources import SourcePolicy
 from services.kit.identity import Caller
+from services.kit.tool_names import (
+    FETCH_CODE,
+    FIND_FILE,
+    LIST_DIRECTORY,
+    READ_FILE,
+    SEARCH_CODEBASE,
+)
 
 # A method of Fetching or Searching, whose arguments are of its tool's model.
 Work = Callable[[Snapshot, Any], Awaitable[Result]]
@@ -68,7 +75,7 @@ def code_tools(commits: Commits, fetching: Fetching, searching: Searching) -> li
     """Returns all tools."""
     return [
         CodeTool(
-            "fetch_code",
+            FETCH_CODE,
             "Fetches code: a whole file (path), the code around a line (path and first_line, or path as app.py:42), or "
             "the definition of a function, class or variable with the places in its file that call it (symbol; with "
             "path, only there). Lines come numbered.",
@@ -77,14 +84,14 @@ def code_tools(commits: Commits, fetching: Fetching, searching: Searching) -> li
             commits,
         ),
         CodeTool(
-            "read_file",
+            READ_FILE,
             "Reads a file or a range of its lines. Lines come numbered.",
             ReadFile,
             fetching.read_file,
             commits,
         ),
         CodeTool(
-            "search_codebase",
+            SEARCH_CODEBASE,
             "Searches all files for a text or, with regex, a regular expression; gives matching lines with some lines "
             "around them.",
             SearchCodebase,
@@ -92,10 +99,10 @@ def code_tools(commits: Commits, fetching: Fetching, searching: Searching) -> li
             commits,
         ),
         CodeTool(
-            "list_directory", "Lists files and folders, with sizes.", ListDirectory, searching.list_directory, commits
+            LIST_DIRECTORY, "Lists files and folders, with sizes.", ListDirectory, searching.list_directory, commits
         ),
         CodeTool(
-            "find_file",
+            FIND_FILE,
             "Finds files by name, part of a path, or glob such as *_test.go.",
             FindFile,
             searching.find_file,

@@ -1,16 +1,23 @@
-"""What the model is told of; what the platform is told of is in services/kit/tool_executor.py.
+"""What the model is told of, and what the platform waits for; the rest of that is in services/kit/tool_executor.py.
 
 ToolRefused                  becomes a ToolError: the reason is lower snake case, the message says what to do instead
 ├── ArgumentRefused          invalid_arguments, invalid_pattern, invalid_glob
 ├── SourceRefused            source_not_allowed, source_invalid, commit_invalid
-├── SourceFailed             commit_not_found, repository_too_large, …; repository_unavailable, search_failed: try again
+├── SourceFailed             commit_not_found, repository_too_large, repository_unavailable, …; search_failed: try again
 │   └── RepositoryBroken     repository_unreadable
 ├── PathRefused              path_* : the path is outside, hidden, unknown, or not a file
 └── ContentRefused           binary_file, file_too_large, symbol_not_found, …
+
+SignalboxError               becomes a gRPC status: no model is told, and the run waits
+├── SourceAway               UNAVAILABLE: the repository's server can't be reached
+└── CacheBusy                RESOURCE_EXHAUSTED: there is no room for the repository, or another process is at it
 """
 
 from __future__ import annotations
 
+import grpc
+
+from services.kit.errors import SignalboxError
 from services.kit.tool_executor import ToolRefused
 
 
@@ -36,3 +43,19 @@ class PathRefused(ToolRefused):
 
 class ContentRefused(ToolRefused):
     """What is there cannot be shown as text, or does not hold what was asked for."""
+
+
+class SourceAway(SignalboxError):
+    """The repository's server can't be reached, or broke off: that says nothing about the repository."""
+
+    reason = "REPOSITORY_AWAY"
+    code = grpc.StatusCode.UNAVAILABLE
+    retryable = True
+
+
+class CacheBusy(SignalboxError):
+    """There is no room for the repository at the moment, or another process is at it."""
+
+    reason = "CACHE_BUSY"
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+    retryable = True

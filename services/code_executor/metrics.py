@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from services.kit.metrics import DURATION_BUCKETS
+from services.kit.metrics import DURATION_BUCKETS, from_zero
 from services.kit.names import METRIC_PREFIX
 
 _PREFIX = METRIC_PREFIX + "code_"
@@ -20,3 +20,7 @@ CACHE_LOOKUPS = Counter(
 )
 CACHE_EVICTIONS = Counter(_PREFIX + "cache_evictions_total", "Entries evicted from the cache, by kind.", ["kind"])
 CACHE_BYTES = Gauge(_PREFIX + "cache_bytes", "Bytes in the cache, as counted after the last build.")
+
+from_zero(SNAPSHOT_DURATION, ["local", "remote"])
+from_zero(CACHE_LOOKUPS, ["repositories", "snapshots"], ["hit", "miss"])
+from_zero(CACHE_EVICTIONS, ["repositories", "snapshots"])

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.code_executor.errors import RepositoryBroken, SourceFailed
+from services.code_executor.errors import RepositoryBroken, SourceAway, SourceFailed
 from services.code_executor.git import Git, GitOutcome
 from services.code_executor.limits import Limits
 from services.code_executor.sources import Source, check_links
@@ -22,6 +23,14 @@ from services.kit.logs import get_logger
 log = get_logger()
 _WATCH_S = 0.25
 _QUICK_S = 30
+# What git, curl and ssh say (in the C locale) when they reach no server or it breaks off, and not when it says no.
+_AWAY = re.compile(
+    r"could not resolve host|connect to (?:server|host)|unable to connect"
+    r"|connection (?:refused|timed out|reset|was reset)|operation (?:timed out|too slow)"
+    r"|network is unreachable|no route to host|(?:recv|send) failure|empty reply from"
+    r"|returned error: (?:408|429|5\d\d)|early eof|unexpected disconnect|rpc failed|transfer closed|SSL_ERROR_SYSCALL",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +100,9 @@ class Repositories:
         )
         if whole.code:
             log.warning("fetch failed", source=source.address, error=whole.stderr[-500:])
-            raise SourceFailed("repository_unavailable", "the repository could not be fetched", retryable=True)
+            if _AWAY.search(whole.stderr):
+                raise SourceAway("the repository's server can't be reached; try again later")
+            raise SourceFailed("repository_unavailable", "the repository could not be fetched")
 
     async def _run_fetch(self, source: Source, git_dir: Path, options: list[str], *refspecs: str) -> GitOutcome:
         arguments = ["fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", *options]
@@ -110,7 +121,7 @@ class Repositories:
             return running.result()
         except TimeoutError as error:
             message = f"fetching took longer than {self._limits.fetch_timeout_s:g} s"
-            raise SourceFailed("repository_unavailable", message, retryable=True) from error
+            raise SourceAway(message) from error
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

@@ -22,6 +22,8 @@ from services.code_executor.snapshots import Snapshots
 from services.code_executor.sources import SourcePolicy
 from services.code_executor.store import Store
 from services.kit.identity import RunTokenVerifier
+from services.kit.names import AUDIENCE_CODE_EXECUTOR
+from services.kit.needs import needed_text
 from services.kit.server import Registration, Service
 from services.kit.tool_executor import SERVICE_NAME, ReadingToolExecutor
 
@@ -46,8 +48,8 @@ async def build(settings: CodeExecutorSettings, stack: AsyncExitStack) -> Servic
         Fetching(Symbols(ripgrep, limits), limits),
         Searching(ripgrep, limits),
     )
-    public_key = await asyncio.to_thread(settings.run_token_public_key_file.read_text)
-    servicer = ReadingToolExecutor(tools, RunTokenVerifier(public_key))
+    public_key = await needed_text(settings.run_token_public_key_file)
+    servicer = ReadingToolExecutor(tools, RunTokenVerifier(public_key, AUDIENCE_CODE_EXECUTOR))
     registration = Registration(tools_pb2_grpc.add_ToolExecutorServiceServicer_to_server, servicer, SERVICE_NAME)
     return Service([registration])
 

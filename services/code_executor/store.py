@@ -20,10 +20,11 @@ from pathlib import Path
 
 import orjson
 
-from services.code_executor.errors import RepositoryBroken, SourceFailed
+from services.code_executor.errors import CacheBusy, RepositoryBroken
 from services.code_executor.locks import LockTimeout, locked, try_lock, unlock
 from services.code_executor.metrics import CACHE_BYTES, CACHE_EVICTIONS, CACHE_LOOKUPS
 from services.kit.logs import get_logger
+from services.kit.tasks import detached
 
 log = get_logger()
 
@@ -86,7 +87,7 @@ class Store:
                     yield path
                     return
             await self._built(kind, key, build)
-        raise SourceFailed("cache_busy", "the cache is too small for what is in use; try again", retryable=True)
+        raise CacheBusy("the cache is too small for what is in use; try again")
 
     @asynccontextmanager
     async def change(self, kind: str, key: str, build: Build, size: Callable[[Path], int]) -> AsyncIterator[Path]:
@@ -111,7 +112,8 @@ class Store:
     async def _built(self, kind: str, key: str, build: Build) -> None:
         task = self._building.get((kind, key))
         if task is None:
-            task = asyncio.create_task(self._build(kind, key, build))
+            # Shared with callers who come later, and have longer.
+            task = detached(self._build(kind, key, build))
             self._building[kind, key] = task
             task.add_done_callback(lambda done: self._forget(kind, key, done))
         await asyncio.shield(task)
@@ -140,7 +142,7 @@ class Store:
             await asyncio.to_thread(shutil.rmtree, partial, ignore_errors=True)
             if isinstance(error, OSError) and error.errno in _FULL:
                 log.warning("cache full", kind=kind, key=key, error=str(error))
-                raise SourceFailed("cache_full", "the cache's disk is full; try again later", retryable=True) from error
+                raise CacheBusy("the cache's disk is full; try again later") from error
             raise
 
     def _evict(self, keep: tuple[str, str] | None = None) -> None:
@@ -197,9 +199,7 @@ class Store:
             async with locked(self._lock_path(kind, key), exclusive=exclusive, timeout_s=self._lock_timeout_s):
                 yield
         except LockTimeout as error:
-            raise SourceFailed(
-                "cache_busy", "another process is at this repository; try again", retryable=True
-            ) from error
+            raise CacheBusy("another process is at this repository; try again") from error
 
 
 def _write_entry(path: Path, size_bytes: int) -> None:
