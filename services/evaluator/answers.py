@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from enum import StrEnum
 from typing import Annotated, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from services.evaluator.draft import Verdict
+from services.kit.problems import problems_of
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000)]
 # Models like to wrap JSON in one fence, and nothing is lost by taking it off.
@@ -67,9 +70,20 @@ class UnreadableAnswer(ValueError):
 def read_answer(kind: type[AnswerT], text: str) -> AnswerT:
     """Reads an answer. Raises UnreadableAnswer."""
     fenced = _FENCED.fullmatch(text)
+    answer = fenced[1] if fenced else text
     try:
-        return kind.model_validate_json(fenced[1] if fenced else text)
+        read = kind.model_validate_json(answer)
+        # A key that stands twice says two things, and readers differ in which they hear.
+        json.loads(answer, object_pairs_hook=_each_key_once)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])[:100]
-        raise UnreadableAnswer(f"{place}: {first['msg']}" if place else first["msg"]) from error
+        first = problems_of(error)[0]
+        # A model can make a name as long as it likes.
+        raise UnreadableAnswer(str(first._replace(place=first.place[:100]))) from error
+    return read
+
+
+def _each_key_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    for key, times in Counter(key for key, _ in pairs).items():
+        if times > 1:
+            raise UnreadableAnswer(f"{key[:100]}: the key stands there {times} times")
+    return dict(pairs)

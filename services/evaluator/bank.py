@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from services.evaluator.code_lines import CodeLine, read_region
+from services.evaluator.dead_code import dead_lines
+from services.evaluator.languages import language_of
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,11 @@ class SourceFile:
             anchored = first_line == 1 or first_line in self.starts
             found.update(enumerate(read_region(self.path, region, anchored=anchored), first_line))
         return found
+
+    @cached_property
+    def dead(self) -> frozenset[int]:
+        """The numbers of the lines that were read and never run."""
+        return dead_lines(self.lines, language_of(self.path).family)
 
     def _regions(self) -> Iterator[tuple[int, list[str]]]:
         """Yields runs of lines without a gap, parted where a definition starts that was found by name."""

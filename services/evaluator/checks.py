@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from services.evaluator.bank import CodeBank
+from services.evaluator.bank import CodeBank, SourceFile
 from services.evaluator.citations import Problem, Reason, check_citation
 from services.evaluator.connections import Connections
 from services.evaluator.draft import Draft, Finding, Verdict
@@ -16,19 +16,27 @@ WHOLE_DRAFT = -1
 def check_draft(draft: Draft, finding: Finding, bank: CodeBank) -> list[Problem]:
     """Returns everything that is wrong with a draft: at most one problem for each claim, and those of the whole."""
     start = time.perf_counter()
-    problems = [] if draft.verdict is Verdict.NEEDS_REVIEW else _check_whole(draft, finding, bank)
+    settled = draft.verdict is not Verdict.NEEDS_REVIEW
+    problems = _check_whole(draft, finding, bank) if settled else []
     connections = Connections(bank, finding.places)
-    for index, claim in enumerate(draft.claims):
-        problem = check_citation(index, claim, bank)
-        if problem is None and not connections.reach(claim.span):
+    cited: set[int] = set()
+    for index, evidence in enumerate(draft.evidence):
+        citation = check_citation(index, evidence, finding, bank)
+        cited |= citation.covers & finding.flagged_lines(evidence.file)
+        problem = citation.problem
+        if problem is None and not connections.reach(evidence.span):
             problem = Problem(
                 index,
                 Reason.UNCONNECTED,
-                f"{claim.cited} has no visible connection to {_shown(finding)}: cite the flagged code, the definition "
-                "around it, or code that it calls or that calls it; fetch what lies between, if there is a connection.",
+                f"{evidence.cited} has no visible connection to {_shown(finding)}: cite the flagged code, the "
+                "definition around it, or code that it calls or that calls it; fetch what lies between, if there is "
+                "a connection.",
             )
         if problem is not None:
             problems.append(problem)
+    if settled and draft.evidence and not cited and _flags_code(finding, bank):
+        message = f"No claim quotes the flagged code, {_shown(finding)}: a verdict is about that line before all."
+        problems.append(Problem(WHOLE_DRAFT, Reason.FLAGGED_NOT_CITED, message))
     for found in problems:
         PROBLEMS.labels(found.reason).inc()
     CHECK_DURATION.observe(time.perf_counter() - start)
@@ -37,14 +45,28 @@ def check_draft(draft: Draft, finding: Finding, bank: CodeBank) -> list[Problem]
 
 def _check_whole(draft: Draft, finding: Finding, bank: CodeBank) -> list[Problem]:
     problems = []
-    if not draft.claims:
+    if not draft.evidence:
         message = f"{draft.verdict} needs at least one claim that cites code: say which lines show it."
         problems.append(Problem(WHOLE_DRAFT, Reason.NO_EVIDENCE, message))
     file = bank.file(finding.location.file)
-    if file is None or file.missing(finding.location.first_line, finding.location.first_line):
-        message = f"The flagged line {_shown(finding)} was never read: fetch it before settling on a verdict."
+    if file is None or _unread(finding, file):
+        message = f"The flagged code {_shown(finding)} was not read in full: fetch it before settling on a verdict."
         problems.append(Problem(WHOLE_DRAFT, Reason.NOT_IN_CODE_BANK, message))
     return problems
+
+
+def _unread(finding: Finding, file: SourceFile) -> list[int]:
+    """Returns the flagged lines that were not read; the first counts even when the file has no such line."""
+    flagged = finding.flagged_lines(file.path)
+    first = min(flagged)
+    return file.missing(first, max(first, min(max(flagged), file.total_lines)))
+
+
+def _flags_code(finding: Finding, bank: CodeBank) -> bool:
+    """Tells whether there is code to quote on the flagged lines, as far as they were read."""
+    file = bank.file(finding.location.file)
+    lines = file.lines if file else {}
+    return any(lines[number].carries for number in finding.flagged_lines(finding.location.file) if number in lines)
 
 
 def _shown(finding: Finding) -> str:

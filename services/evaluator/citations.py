@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from services.evaluator.bank import CodeBank, SourceFile
-from services.evaluator.code_lines import CodeLine
-from services.evaluator.draft import Claim
+from services.evaluator.draft import Evidence, Finding
 
 SHOWN_CHARACTERS = 300
 SHOWN_LINES = 10
+# More lines than a screen holds show nothing in particular.
+MAX_CITED_LINES = 60
+MIN_TOKENS = 3
+_CODE, _STRING = "c", "s"
+# What is read has a quotation mark for each character of a string.
+_TOKEN = re.compile(r'"+|\w+|[^\w\s"]')
 
 
 class Reason(StrEnum):
@@ -26,6 +31,11 @@ class Reason(StrEnum):
     QUOTE_MISMATCH = "quote_mismatch"
     UNCONNECTED = "unconnected"
     COMMENT_ONLY = "comment_only"
+    NO_QUOTE = "no_quote"
+    QUOTE_TOO_SHORT = "quote_too_short"
+    RANGE_TOO_WIDE = "range_too_wide"
+    DEAD_CODE = "dead_code"
+    FLAGGED_NOT_CITED = "flagged_not_cited"
 
 
 @dataclass(frozen=True)
@@ -37,69 +47,94 @@ class Problem:
     message: str
 
 
-def check_citation(index: int, claim: Claim, bank: CodeBank) -> Problem | None:
-    """Returns the first thing that is wrong with where a claim points and what it quotes."""
-    return _check_place(index, claim, bank) or _check_text(index, claim, bank)
+@dataclass(frozen=True)
+class Citation:
+    """What came of a claim: the lines whose code it quotes, or what is wrong with it."""
+
+    covers: frozenset[int] = frozenset()
+    problem: Problem | None = None
 
 
-def _check_place(index: int, claim: Claim, bank: CodeBank) -> Problem | None:
-    if claim.commit != bank.commit:
+def check_citation(index: int, evidence: Evidence, finding: Finding, bank: CodeBank) -> Citation:
+    """Returns what a claim's quote covers, or the first thing that is wrong with where it points and what it quotes."""
+    problem = _check_place(index, evidence, bank)
+    file = bank.file(evidence.file)
+    return Citation(problem=problem) if problem or file is None else _check_text(index, evidence, finding, file)
+
+
+def _check_place(index: int, evidence: Evidence, bank: CodeBank) -> Problem | None:
+    if evidence.commit != bank.commit:
         return Problem(
-            index, Reason.WRONG_COMMIT, f"The claim is about commit {claim.commit or '(none)'}; cite {bank.commit}."
+            index, Reason.WRONG_COMMIT, f"The claim is about commit {evidence.commit or '(none)'}; cite {bank.commit}."
         )
-    file = bank.file(claim.file)
+    file = bank.file(evidence.file)
     if file is None:
         return Problem(
             index,
             Reason.UNKNOWN_FILE,
-            f"Nothing of {claim.file!r} has been read at this commit: fetch it, or cite a file that was read.",
+            f"Nothing of {evidence.file!r} has been read at this commit: fetch it, or cite a file that was read.",
         )
-    if not 1 <= claim.first_line <= claim.last_line <= file.total_lines:
+    if not 1 <= evidence.first_line <= evidence.last_line <= file.total_lines:
         return Problem(
             index,
             Reason.LINE_OUT_OF_RANGE,
-            f"{claim.cited} does not exist: {claim.file} has lines 1 to {file.total_lines}.",
+            f"{evidence.cited} does not exist: {evidence.file} has lines 1 to {file.total_lines}.",
         )
-    missing = file.missing(claim.first_line, claim.last_line)
+    if evidence.last_line - evidence.first_line >= MAX_CITED_LINES:
+        return Problem(
+            index,
+            Reason.RANGE_TOO_WIDE,
+            f"{evidence.cited} has more than {MAX_CITED_LINES} lines: cite the few that show it.",
+        )
+    missing = file.missing(evidence.first_line, evidence.last_line)
     if missing:
         shown = ", ".join(map(str, missing[:SHOWN_LINES])) + (" and more" if len(missing) > SHOWN_LINES else "")
         return Problem(
-            index, Reason.NOT_IN_CODE_BANK, f"Lines {shown} of {claim.file} were never read: fetch them before citing."
+            index,
+            Reason.NOT_IN_CODE_BANK,
+            f"Lines {shown} of {evidence.file} were never read: fetch them before citing.",
         )
     return None
 
 
-def _check_text(index: int, claim: Claim, bank: CodeBank) -> Problem | None:
-    file = bank.file(claim.file)
-    lines = _cited_lines(claim, file) if file else []
-    if not claim.text.strip():
-        return Problem(index, Reason.NO_EVIDENCE, f"The claim on {claim.cited} is empty: say what the lines show.")
-    quote = squeeze(claim.quote)
+def _check_text(index: int, evidence: Evidence, finding: Finding, file: SourceFile) -> Citation:
+    if not evidence.claim.strip():
+        return _wrong(index, Reason.NO_EVIDENCE, f"The claim on {evidence.cited} is empty: say what the lines show.")
+    quote, cited = squeeze(evidence.quote), _Cited.of(evidence, file)
     if not quote:
-        return None if any(line.carries for line in lines) else _comment_only(index, claim)
-    text, certain = _squeezed(lines)
-    places = list(_occurrences(quote, text))
+        said = f"The claim on {evidence.cited} quotes nothing: quote the code that shows it, word for word."
+        return _wrong(index, Reason.NO_QUOTE, said)
+    places = list(_occurrences(quote, cited.text))
     if not places:
-        actual = text[:SHOWN_CHARACTERS] + ("…" if len(text) > SHOWN_CHARACTERS else "")
-        return Problem(
-            index, Reason.QUOTE_MISMATCH, f"{claim.cited} does not read so. It reads: {actual!r}. Quote word for word."
+        actual = cited.text[:SHOWN_CHARACTERS] + ("…" if len(cited.text) > SHOWN_CHARACTERS else "")
+        said = f"{evidence.cited} does not read so. It reads: {actual!r}. Quote word for word."
+        return _wrong(index, Reason.QUOTE_MISMATCH, said)
+    if not any(cited.has_code(at, at + len(quote)) for at in places):
+        return _wrong(index, Reason.COMMENT_ONLY, _comment_only(evidence))
+    shown = [cited.lines_of(at, at + len(quote)) for at in places if cited.says_enough(at, at + len(quote))]
+    if not shown:
+        said = (
+            f"The quote of {evidence.cited} is too little: quote whole tokens of code, at least {MIN_TOKENS}, or a "
+            "line. Comments do not count."
         )
-    if any(re.search(r"\w", certain[at : at + len(quote)]) for at in places):
-        return None
-    return _comment_only(index, claim)
+        return _wrong(index, Reason.QUOTE_TOO_SHORT, said)
+    flagged = finding.flagged_lines(file.path)
+    alive = [lines for lines in shown if not lines <= file.dead or lines & flagged]
+    if not alive:
+        said = f"What is quoted of {evidence.cited} never runs, and shows nothing: cite code that does."
+        return _wrong(index, Reason.DEAD_CODE, said)
+    return Citation(covers=frozenset[int]().union(*alive))
 
 
-def _comment_only(index: int, claim: Claim) -> Problem:
-    return Problem(
-        index,
-        Reason.COMMENT_ONLY,
-        f"What {claim.cited} is cited for holds no code that runs, only comments, docstrings, blanks or brackets "
-        "(or it was read out of its context). Comments prove nothing: cite the code itself, or drop the claim.",
+def _wrong(index: int, reason: Reason, message: str) -> Citation:
+    return Citation(problem=Problem(index, reason, message))
+
+
+def _comment_only(evidence: Evidence) -> str:
+    return (
+        f"What {evidence.cited} is cited for holds no code that runs, only comments, docstrings, blanks or brackets "
+        "(or it was read out of its context). Comments prove nothing: cite the code itself, or drop the claim."
     )
-
-
-def _cited_lines(claim: Claim, file: SourceFile) -> Sequence[CodeLine]:
-    return [file.lines[number] for number in range(claim.first_line, claim.last_line + 1)]
 
 
 def squeeze(text: str) -> str:
@@ -107,20 +142,75 @@ def squeeze(text: str) -> str:
     return " ".join(text.split())
 
 
-def _squeezed(lines: Sequence[CodeLine]) -> tuple[str, str]:
-    """Returns the lines squeezed, and the same with all that is not surely code blanked, character by character."""
-    text: list[str] = []
-    certain: list[str] = []
-    for line in lines:
-        shown = line.certain.ljust(len(line.text))
-        for char, code in zip(line.text + "\n", shown + "\n", strict=True):
-            if not char.isspace():
-                text.append(char)
-                certain.append(code)
-            elif text and text[-1] != " ":
-                text.append(" ")
-                certain.append(" ")
-    return "".join(text).rstrip(), "".join(certain)
+@dataclass(frozen=True)
+class _Cited:
+    """Cited lines, squeezed: for each character its kind (code, string, or neither) and the line it stands on."""
+
+    text: str
+    kinds: str
+    numbers: tuple[int, ...]
+
+    @classmethod
+    def of(cls, evidence: Evidence, file: SourceFile) -> _Cited:
+        """Reads the lines that a claim cites."""
+        text: list[str] = []
+        kinds: list[str] = []
+        numbers: list[int] = []
+        for number in range(evidence.first_line, evidence.last_line + 1):
+            line = file.lines[number]
+            size = len(line.text)
+            certain, structure = line.certain.ljust(size), line.structure.ljust(size)
+            for char, sure, bare in zip(line.text + "\n", certain + "\n", structure + "\n", strict=True):
+                if char.isspace() and (not text or text[-1] == " "):
+                    continue
+                text.append(" " if char.isspace() else char)
+                kinds.append(" " if sure.isspace() else _CODE if not bare.isspace() else _STRING)
+                numbers.append(number)
+        return cls("".join(text).rstrip(), "".join(kinds), tuple(numbers))
+
+    def has_code(self, start: int, end: int) -> bool:
+        """Whether a part has anything that is surely code."""
+        return any(kind != " " and char.isalnum() for char, kind in self._chars(start, end))
+
+    def says_enough(self, start: int, end: int) -> bool:
+        """Whether a part holds enough whole tokens, or all code of a line."""
+        if self._cuts_word(start) or self._cuts_word(end):
+            return False
+        tokens = self._tokens(start, end)
+        words = [token for token in tokens if token.startswith('"') or _is_word(token[0])]
+        if words and len(tokens) >= MIN_TOKENS:
+            return True
+        whole = any(self._covers(number, start, end) for number in self.lines_of(start, end))
+        return whole and any(len(word) > 1 for word in words)
+
+    def lines_of(self, start: int, end: int) -> frozenset[int]:
+        """The lines whose code a part holds some of."""
+        return frozenset(
+            number for number, kind in zip(self.numbers[start:end], self.kinds[start:end], strict=True) if kind != " "
+        )
+
+    def _chars(self, start: int, end: int) -> Iterator[tuple[str, str]]:
+        return zip(self.text[start:end], self.kinds[start:end], strict=True)
+
+    def _cuts_word(self, at: int) -> bool:
+        if not 0 < at < len(self.text) or _STRING in self.kinds[at - 1 : at + 1]:
+            return False
+        return _is_word(self.text[at - 1]) and _is_word(self.text[at])
+
+    def _tokens(self, start: int, end: int) -> list[str]:
+        """Returns the tokens of a part: names, numbers, signs; a string is one, however long."""
+        bare = "".join(
+            '"' if kind == _STRING else char if kind == _CODE else " " for char, kind in self._chars(start, end)
+        )
+        return _TOKEN.findall(bare)
+
+    def _covers(self, number: int, start: int, end: int) -> bool:
+        of_line = [at for at, line in enumerate(self.numbers[: len(self.text)]) if line == number]
+        return all(start <= at < end for at in of_line if self.kinds[at] != " ")
+
+
+def _is_word(char: str) -> bool:
+    return char == "_" or char.isalnum()
 
 
 def _occurrences(quote: str, text: str) -> Iterator[int]:

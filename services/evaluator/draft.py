@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from services.evaluator.bank import normal_path
 from services.evaluator.connections import Span
+
+MAX_FLAGGED_LINES = 60
 
 
 class Verdict(StrEnum):
@@ -17,10 +20,10 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Claim:
+class Evidence:
     """A claim about code, with the lines it rests on."""
 
-    text: str
+    claim: str
     file: str
     first_line: int
     last_line: int
@@ -45,7 +48,7 @@ class Draft:
     verdict: Verdict
     confidence: float
     justification: str
-    claims: tuple[Claim, ...]
+    evidence: tuple[Evidence, ...]
 
 
 @dataclass(frozen=True)
@@ -62,4 +65,16 @@ class Finding:
     @property
     def places(self) -> tuple[Span, ...]:
         """Every place the analyser names, the flagged one first."""
-        return (self.location, *self.trace, *self.related)
+        return (self._flagged, *self.trace, *self.related)
+
+    def flagged_lines(self, path: str) -> frozenset[int]:
+        """The flagged lines, as far as they are lines of a file."""
+        if normal_path(path) != normal_path(self.location.file):
+            return frozenset()
+        return frozenset(range(self._flagged.first_line, self._flagged.last_line + 1))
+
+    @property
+    def _flagged(self) -> Span:
+        first = self.location.first_line
+        # A result on a whole file flags its beginning, not everything in it.
+        return replace(self.location, last_line=min(self.location.last_line, first + MAX_FLAGGED_LINES - 1))

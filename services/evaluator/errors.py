@@ -4,7 +4,8 @@ SignalboxError
 └── InvalidRequest
     └── InvalidEvaluation   the request breaks the limits of the proto, or its code bank contradicts itself
 
-A draft that does not hold is no error but an answer; a model that does not answer is the kit's ModelUnavailable.
+A draft that does not hold is no error but an answer; a model that does not answer is the kit's ModelUnavailable,
+one that can't be used its ModelUnusable.
 """
 
 from __future__ import annotations

@@ -12,14 +12,16 @@ from services.evaluator.checks import check_draft
 from services.evaluator.citations import Problem, Reason
 from services.evaluator.draft import Draft, Finding, Verdict
 from services.evaluator.judge import Judge, Judgement, ModelCall
-from services.evaluator.metrics import EVALUATIONS
+from services.evaluator.metrics import EVALUATIONS, PROBLEMS
 from services.evaluator.prompt import case_document, critique_prompt, investigation_prompt
 from services.evaluator.results import record_result
 from services.kit.logs import get_logger
+from services.kit.metrics import from_zero, model_calls_from_zero
 
 INVESTIGATION = "comprehensive_evaluation"
 CRITIQUE = "critique"
 MECHANICAL = "evidence_checks"
+FINAL, NOT_FINAL = "final", "not_final"
 log = get_logger()
 # What is mended by reading more code, and not by thinking again about the code that is there.
 _READ_MORE = frozenset({Reason.UNKNOWN_FILE, Reason.NOT_IN_CODE_BANK})
@@ -83,12 +85,13 @@ class Evaluator:
             system = investigation_prompt(last_word=last_word)
             judgement = await self._judge.ask(INVESTIGATION, system, document, InvestigationAnswer)
             evaluation = _weigh(case.draft, judgement)
-        _count(INVESTIGATION, "final" if evaluation.is_final else "not_final", evaluation.stage)
+        _count(INVESTIGATION, FINAL if evaluation.is_final else NOT_FINAL, evaluation.stage)
         if evaluation.stage is Stage.MODEL:
+            # The model's confidence is no score: nobody here knows for which models that was measured.
             record_result(
                 INVESTIGATION,
-                score=evaluation.confidence,
-                label=evaluation.verdict if evaluation.is_final else "not_final",
+                score=float(evaluation.is_final),
+                label=evaluation.verdict if evaluation.is_final else NOT_FINAL,
                 explanation=evaluation.justification,
             )
         return evaluation
@@ -110,7 +113,7 @@ class Evaluator:
     def _prepare(self, case: Case) -> tuple[tuple[Problem, ...], str]:
         """Checks a draft and, if it holds, writes the case down; busy for a while when much was read."""
         problems = tuple(check_draft(case.draft, case.finding, case.bank))
-        claims = len(case.draft.claims)
+        claims = len(case.draft.evidence)
         failed = len({problem.index for problem in problems})
         record_result(
             MECHANICAL,
@@ -187,6 +190,16 @@ def _messages(problems: tuple[Problem, ...]) -> tuple[str, ...]:
     )
 
 
+model_calls_from_zero(INVESTIGATION, CRITIQUE)
+
+
 def _count(kind: str, outcome: str, stage: Stage) -> None:
     EVALUATIONS.labels(kind, outcome, stage).inc()
     log.info("evaluated", kind=kind, outcome=outcome, stage=stage)
+
+
+from_zero(EVALUATIONS, [INVESTIGATION], [FINAL], [Stage.MODEL])
+from_zero(EVALUATIONS, [INVESTIGATION], [NOT_FINAL], Stage)
+from_zero(EVALUATIONS, [CRITIQUE], [Outcome.APPROVED], [Stage.MODEL])
+from_zero(EVALUATIONS, [CRITIQUE], [Outcome.NEEDS_RESEARCH, Outcome.NEEDS_REANALYSIS], Stage)
+from_zero(PROBLEMS, Reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Histogram
 
-from services.kit.metrics import DURATION_BUCKETS
+from services.kit.metrics import DURATION_BUCKETS, from_zero
 from services.kit.names import METRIC_PREFIX
 
 EVALUATIONS = Counter(
@@ -23,3 +23,5 @@ CHECK_DURATION = Histogram(
     "Duration of the mechanical checks of a draft.",
     buckets=DURATION_BUCKETS,
 )
+
+from_zero(UNREADABLE_ANSWERS, ["comprehensive_evaluation", "critique"])

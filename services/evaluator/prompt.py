@@ -72,7 +72,7 @@ def case_document(finding: Finding, draft: Draft, bank: CodeBank, *, code_charac
             "verdict": draft.verdict,
             "confidence": draft.confidence,
             "justification": draft.justification,
-            "claims": [{"claim": claim.text, "lines": claim.cited} for claim in draft.claims],
+            "claims": [{"claim": evidence.claim, "lines": evidence.cited} for evidence in draft.evidence],
         },
         **_code(finding, draft, bank, code_characters),
     }
@@ -84,7 +84,7 @@ def _place(span: Span) -> str:
 
 
 def _code(finding: Finding, draft: Draft, bank: CodeBank, limit: int) -> Mapping[str, Any]:
-    spans = [*finding.places, *(claim.span for claim in draft.claims)]
+    spans = [*finding.places, *(evidence.span for evidence in draft.evidence)]
     wanted = list(_by_importance(bank, spans))
     shown: dict[str, dict[int, str]] = {}
     left = limit

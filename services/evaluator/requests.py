@@ -9,7 +9,7 @@ from signalbox.v1 import evaluator_pb2, sast_pb2
 
 from services.evaluator.bank import CodeBank, Fragment
 from services.evaluator.connections import Span
-from services.evaluator.draft import Claim, Draft, Finding, Verdict
+from services.evaluator.draft import Draft, Evidence, Finding, Verdict
 from services.evaluator.errors import InvalidEvaluation
 from services.evaluator.evaluator import Case
 from services.kit.errors import FieldViolation
@@ -66,8 +66,8 @@ def _wrong_draft(draft: evaluator_pb2.DraftVerdict) -> Iterator[FieldViolation]:
         yield FieldViolation("draft.confidence", "must be from 0 to 1")
     if len(draft.justification) > MAX_JUSTIFICATION_CHARACTERS:
         yield FieldViolation("draft.justification", f"must have at most {MAX_JUSTIFICATION_CHARACTERS} characters")
-    for index, claim in enumerate(draft.evidence):
-        if max(len(claim.claim), len(claim.quote)) > MAX_CLAIM_CHARACTERS:
+    for index, evidence in enumerate(draft.evidence):
+        if max(len(evidence.claim), len(evidence.quote)) > MAX_CLAIM_CHARACTERS:
             yield FieldViolation(f"draft.evidence[{index}]", f"must have at most {MAX_CLAIM_CHARACTERS} characters")
 
 
@@ -97,11 +97,11 @@ def _span(location: sast_pb2.CodeLocation) -> Span:
 
 
 def _draft(draft: evaluator_pb2.DraftVerdict) -> Draft:
-    claims = (
-        Claim(claim.claim, claim.file, claim.first_line, claim.last_line, claim.commit, claim.quote)
-        for claim in draft.evidence
+    evidence = (
+        Evidence(each.claim, each.file, each.first_line, each.last_line, each.commit, each.quote)
+        for each in draft.evidence
     )
-    return Draft(_VERDICTS[draft.verdict], draft.confidence, draft.justification, tuple(claims))
+    return Draft(_VERDICTS[draft.verdict], draft.confidence, draft.justification, tuple(evidence))
 
 
 def _fragment(fragment: sast_pb2.CodeFragment) -> Fragment:

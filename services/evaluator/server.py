@@ -8,10 +8,13 @@ from signalbox.v1 import evaluator_pb2, evaluator_pb2_grpc
 
 from services.evaluator.evaluator import Evaluator
 from services.evaluator.judge import Judge
+from services.evaluator.results import export_results
 from services.evaluator.servicer import EvaluatorServicer
 from services.evaluator.settings import EvaluatorSettings
 from services.kit.identity import RunTokenVerifier
 from services.kit.model import ModelClient
+from services.kit.names import AUDIENCE_EVALUATOR
+from services.kit.needs import needed_text
 from services.kit.server import Registration, Service
 
 SERVICE = evaluator_pb2.DESCRIPTOR.services_by_name["EvaluatorService"].full_name
@@ -19,6 +22,7 @@ SERVICE = evaluator_pb2.DESCRIPTOR.services_by_name["EvaluatorService"].full_nam
 
 async def build(settings: EvaluatorSettings, stack: AsyncExitStack) -> Service:
     """Puts the evaluator together; the model's connections close with the stack."""
+    export_results(settings.otlp_endpoint, stack)
     model = ModelClient(
         base_url=settings.model_base_url,
         api_key=settings.model_api_key.get_secret_value(),
@@ -29,6 +33,6 @@ async def build(settings: EvaluatorSettings, stack: AsyncExitStack) -> Service:
     stack.push_async_callback(model.close)
     judge = Judge(model, max_tokens=settings.model_max_tokens)
     evaluator = Evaluator(judge, prompt_code_characters=settings.prompt_code_characters)
-    verifier = RunTokenVerifier(settings.run_token_public_key_file.read_text(encoding="ascii"))
+    verifier = RunTokenVerifier(await needed_text(settings.run_token_public_key_file), AUDIENCE_EVALUATOR)
     servicer = EvaluatorServicer(verifier, evaluator)
     return Service([Registration(evaluator_pb2_grpc.add_EvaluatorServiceServicer_to_server, servicer, SERVICE)])
