@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from services.kit.logs import get_logger
+from services.kit.metrics import from_zero
 from services.kit.names import GEN_AI_CHAT, GEN_AI_OPERATION, GEN_AI_REQUEST_MODEL
 from services.kit.telemetry import tracer
 from services.offline_model.completion import Completion, complete
@@ -40,6 +42,7 @@ class Endpoints:
 
     def __init__(self, skills: Mapping[str, Skill], max_request_bytes: int) -> None:
         self._skills = skills
+        from_zero(COMPLETIONS, skills, ["stop", "tool_calls"])
         self._max_request_bytes = max_request_bytes
 
     async def chat_completions(self, request: Request) -> Response:
@@ -53,7 +56,8 @@ class Endpoints:
                 attributes={GEN_AI_OPERATION: GEN_AI_CHAT, GEN_AI_REQUEST_MODEL: chat.model},
             ),
         ):
-            completion = self._complete(chat)
+            # In a thread: a skill that follows code computes for seconds, and others need not wait for it.
+            completion = await asyncio.to_thread(self._complete, chat)
         if not chat.stream:
             return _json(completion.whole())
         include_usage = chat.stream_options is not None and chat.stream_options.include_usage

@@ -6,50 +6,38 @@ import asyncio
 import signal
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from contextlib import asynccontextmanager
+from typing import NoReturn
 
 import uvicorn
 import uvloop
 
 from services.kit.logs import configure_logs, get_logger
+from services.kit.metrics import tell_build
 from services.kit.metrics_port import MetricsPort
+from services.kit.policy_file import PolicyFileError, load_policy_file
 from services.kit.ready import write_ready_file
 from services.kit.server import Running
-from services.kit.settings import load_settings
+from services.kit.settings import load_settings, refuse
 from services.kit.telemetry import FLUSH_TIMEOUT_MS, start_telemetry
+from services.kit.web_server import WebServer
 from services.offline_model.app import make_app
 from services.offline_model.settings import OfflineModelSettings
-from services.offline_model.skills import SKILLS
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
+from services.offline_model.skills import make_skills
+from services.offline_model.vocabulary import Vocabulary
 
 NAME = "offline_model"
 log = get_logger()
-
-
-class _Server(uvicorn.Server):
-    """A uvicorn server that leaves signals to `main` and says when it listens."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.listening = asyncio.Event()
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.listening.set()
 
 
 def main() -> NoReturn:
     """Runs the server until SIGTERM or SIGINT, lets requests in flight finish, and exits with status 0."""
     settings = load_settings(OfflineModelSettings)
     configure_logs(NAME, settings.log_level)
-    uvloop.run(_serve(settings))
+    try:
+        uvloop.run(_serve(settings))
+    except PolicyFileError as error:
+        refuse([str(error)])
     raise SystemExit(0)
 
 
@@ -66,11 +54,12 @@ async def _serve(settings: OfflineModelSettings) -> None:
 async def running(settings: OfflineModelSettings) -> AsyncIterator[Running]:
     """Serves inside the context; on the way out: stop accepting, finish what is in flight, flush telemetry."""
     provider = start_telemetry(NAME, otlp_endpoint=settings.otlp_endpoint, sample_ratio=settings.trace_sample_ratio)
+    tell_build(NAME, settings.revision)
     metrics = MetricsPort(settings.metrics_listen)
     listener = _bind(settings.listen)
-    server = _Server(
+    server = WebServer(
         uvicorn.Config(
-            make_app(SKILLS, max_request_bytes=settings.max_request_bytes),
+            make_app(make_skills(_vocabulary(settings)), max_request_bytes=settings.max_request_bytes),
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -93,6 +82,11 @@ async def running(settings: OfflineModelSettings) -> AsyncIterator[Running]:
         server.should_exit = True
         await serving
         await asyncio.gather(metrics.begin_close(), asyncio.to_thread(provider.force_flush, FLUSH_TIMEOUT_MS))
+
+
+def _vocabulary(settings: OfflineModelSettings) -> Vocabulary:
+    file = settings.vocabulary_file
+    return load_policy_file(file, Vocabulary) if file else Vocabulary()
 
 
 def _bind(listen: str) -> socket.socket:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from services.kit.problems import problems_of
 from services.offline_model.errors import BadRequest
 
 MAX_MESSAGES = 2048
@@ -140,9 +141,8 @@ def read_request(document: Any) -> ChatRequest:
     try:
         request = ChatRequest.model_validate(document)
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(str(part) for part in problem["loc"])
-        raise BadRequest(f"Invalid {where or 'request'}: {problem['msg']}.", param=where or None) from error
+        where, what = problems_of(error)[0]
+        raise BadRequest(f"Invalid {where or 'request'}: {what}.", param=where or None) from error
     _refuse_what_no_skill_has(request)
     _check_tools(request)
     _check_tool_messages(request)

@@ -2,104 +2,132 @@
 
 from __future__ import annotations
 
-import ast
-import itertools
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from services.offline_model.code_review.flagged import Flagged, judge_origins, keyword_is
+from services.offline_model.code_review.flagged import Flagged, judge_each, judge_values
+from services.offline_model.code_review.library import Called
 from services.offline_model.code_review.opinion import FALSE_POSITIVE, Opinion, undecided
-from services.offline_model.code_review.origins import OUTSIDE, Tracer
+from services.offline_model.code_review.texts import in_command
+from services.offline_model.code_review.values import CHECKED, NUMBER, WORD, Value, constant, texts_of
 
-SHELL_CALLS = frozenset(
-    {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput", "commands.getoutput",
-     "commands.getstatusoutput"}
+_SHELLS = frozenset(
+    {"os.system", "os.popen", "os.popen2", "os.popen3", "os.popen4", "subprocess.getoutput",
+     "subprocess.getstatusoutput", "commands.getoutput", "commands.getstatusoutput",
+     "asyncio.create_subprocess_shell", "popen2.popen2", "popen2.popen3", "popen2.popen4", "pty.spawn"}
 )  # fmt: skip
-# Programs that run what their arguments say.
-RUNNERS = frozenset(
-    {"sh", "bash", "dash", "zsh", "ksh", "cmd", "cmd.exe", "powershell", "pwsh", "ssh", "sudo", "su", "env", "xargs",
-     "find", "eval", "perl", "ruby", "node", "php", "awk", "sed", "nohup", "time", "watch", "docker", "kubectl"}
+_RUNS = frozenset(
+    {"subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output", "subprocess.Popen",
+     "asyncio.create_subprocess_exec"}
 )  # fmt: skip
-_RUNS_NEXT = re.compile(r"-{1,2}(c|e|r|x|eval|exec|command|execute|run)$", re.IGNORECASE)
+# What decides what a command does, beside its arguments.
+_SURROUNDINGS = ("env", "cwd", "preexec_fn")
+_REPLACES = re.compile(r"os\.(exec|spawn|posix_spawn)")
+# Programs that read their arguments and nothing more of the machine than these name.
+_PLAIN_PROGRAMS = frozenset(
+    {"ping", "ping6", "ls", "cat", "echo", "printf", "df", "du", "wc", "head", "tail", "stat", "file", "md5sum",
+     "sha1sum", "sha256sum", "grep", "kill", "touch", "mkdir", "basename", "dirname", "id", "date", "nslookup", "host",
+     "dig", "traceroute", "whois"}
+)  # fmt: skip
+_READING_GIT = frozenset({"log", "show", "diff", "blame", "status"})
 
 
 def command(flagged: Flagged) -> Opinion:
     """Command injection: what is run, and who decides it."""
-    if isinstance(flagged.statement, ast.Import | ast.ImportFrom):
+    if flagged.is_imports:
         said = "The flagged line imports a module; nothing runs here."
-        return Opinion(FALSE_POSITIVE, 0.8, said, (flagged.claim(said),))
-    for call in flagged.calls:
-        name = flagged.name_of(call)
-        if name.startswith(("os.exec", "os.spawn")):
-            return judge_origins(flagged, call.args[name.startswith("os.spawn") :], "command", "A program is run")
-        if not call.args or not (name in SHELL_CALLS or name.startswith("subprocess.")):
-            continue
-        shell = next((keyword.value for keyword in call.keywords if keyword.arg == "shell"), None)
-        without = shell is None or keyword_is(call, "shell", value=False)
-        first = call.args[0]
-        if name not in SHELL_CALLS and without and isinstance(first, ast.List | ast.Tuple) and first.elts:
-            return _listed(flagged, first.elts)
-        what = "The command is run" if name not in SHELL_CALLS and without else "A shell reads the command"
-        return judge_origins(flagged, [first], "command", what)
-    return undecided("I see no command in the flagged lines.")
+        return Opinion(FALSE_POSITIVE, said, (flagged.evidence(said),))
+    return judge_each(flagged, _run, "I see no command in the flagged lines.")
 
 
 def partial_path(flagged: Flagged) -> Opinion:
     """A program without its folder: whether it is one."""
-    for call in flagged.calls:
-        first = call.args[0] if call.args else None
-        first = first.elts[0] if isinstance(first, ast.List | ast.Tuple) and first.elts else first
-        if isinstance(first, ast.Constant) and str(first.value).startswith("/"):
+
+    def judge(flagged: Flagged, called: Called) -> Opinion | None:
+        if not _starts_program(called):
+            return None
+        first = _told(called)
+        program = first.items[0] if first is not None and first.items else first
+        texts = texts_of(program) if program is not None else ()
+        if texts and all(text and isinstance(text[0], str) and text[0].startswith("/") for text in texts):
             said = "The program is named with its folder."
-            return Opinion(FALSE_POSITIVE, 0.8, said, (flagged.claim(said),))
-    return undecided("Which program runs is decided by PATH, and who sets that was not shown.")
+            return Opinion(FALSE_POSITIVE, said, (flagged.evidence(said, called.node),))
+        return undecided("Which program runs is decided by PATH, and who sets that was not shown.")
+
+    return judge_each(flagged, judge, "I see no program that is started in the flagged lines.")
 
 
-def _listed(flagged: Flagged, parts: Sequence[ast.expr]) -> Opinion:
+def _starts_program(called: Called) -> bool:
+    return called.name in _SHELLS | _RUNS or _REPLACES.match(called.name) is not None
+
+
+def _told(called: Called) -> Value | None:
+    """Returns what a call is told to run."""
+    if called.args:
+        return called.args[0]
+    return called.keywords.get("args", called.keywords.get("cmd", called.keywords.get("command")))
+
+
+def _run(flagged: Flagged, called: Called) -> Opinion | None:
+    if not _starts_program(called):
+        return None
+    told = _told(called)
+    around = [called.keywords[name] for name in _SURROUNDINGS if name in called.keywords]
+    if any(origin.kind not in ("", CHECKED, NUMBER) for value in around for origin in value.sources):
+        return undecided("What surrounds the command is not the program's own, and may make it do something else.")
+    if called.spread or told is None:
+        return (
+            judge_values(flagged, called.node, [Value(called.sources)], "A command is run")
+            if called.sources
+            else (undecided("What the command is given was not shown."))
+        )
+    if _REPLACES.match(called.name):
+        given = [Value(value.sources) for value in called.args[called.name.startswith("os.spawn") :]]
+        return judge_values(flagged, called.node, given, "A program is run")
+    if called.name == "asyncio.create_subprocess_exec":
+        return _listed(flagged, called, called.args)
+    shell = called.keywords.get("shell", constant(False))
+    if called.name in _RUNS and shell.truth is False:
+        if "executable" in called.keywords:
+            told = Value(told.sources | called.keywords["executable"].sources)
+        if told.items:
+            return _listed(flagged, called, told.items)
+        found = judge_values(flagged, called.node, [Value(told.sources)], "The command is run")
+        is_text = told.texts is not None or told.constants is not None
+        # A list that was not read item by item is no text that a shell would take apart.
+        return found if is_text or found.verdict == FALSE_POSITIVE else undecided(found.justification, *found.needs)
+    if told.items:
+        told = Value(told.sources) if shell.truth is None else told.items[0]
+    return judge_values(flagged, called.node, [told], "A shell reads the command", in_command)
+
+
+def _listed(flagged: Flagged, called: Called, parts: Sequence[Value]) -> Opinion:
     """A list without a shell: the program itself, and what it may take for an order."""
-    orders = [parts[0], *_orders(parts)]
-    if len(orders) > 1:
-        return judge_origins(flagged, orders, "command", "A program runs what it is told")
-    program = judge_origins(flagged, orders, "command", "The program runs without a shell, and which one is decided")
+    program = judge_values(flagged, called.node, [Value(parts[0].sources)], "A program is run that is decided")
     if program.verdict != FALSE_POSITIVE:
         return program
-    if _may_be_options(flagged, parts[1:]):
-        return undecided(
-            "No shell reads the command, but what comes from outside may pass for an option of the program."
-        )
-    said = "No shell reads the command, and which program runs is a constant."
-    claims = (flagged.claim(said), *program.claims[1:])
-    return Opinion(FALSE_POSITIVE, 0.7, said, claims, program.needs)
+    rest = Value(frozenset(origin for part in parts[1:] for origin in part.sources))
+    names = {PurePosixPath(str(text[0])).name for text in texts_of(parts[0]) if text}
+    if not rest.sources or all(origin.kind in ("", CHECKED, NUMBER) for origin in rest.sources):
+        return judge_values(flagged, called.node, [Value(parts[0].sources | rest.sources)], "The program runs")
+    if not _reads_only(names, parts):
+        found = judge_values(flagged, called.node, [rest], "A program is given arguments that it may take for orders")
+        runs_them = any(name in ("sh", "bash", "dash", "zsh", "ksh", "cmd", "powershell") for name in names)
+        return found if runs_them else undecided(found.justification, *found.needs)
+    said = "No shell reads the command, the program is fixed, and no argument can be an option of it."
+    return Opinion(FALSE_POSITIVE, said, (flagged.evidence(said, called.node),), program.needs)
 
 
-def _orders(parts: Sequence[ast.expr]) -> list[ast.expr]:
-    """Returns the arguments that the program runs."""
-    program = parts[0].value if isinstance(parts[0], ast.Constant) else ""
-    if PurePosixPath(str(program)).name.lower() in RUNNERS or str(program).rpartition("/")[2].startswith("python"):
-        return list(parts[1:])
-    return [
-        after
-        for before, after in itertools.pairwise(parts)
-        if isinstance(before, ast.Constant)
-        and _RUNS_NEXT.match(str(before.value))
-        and not isinstance(after, ast.Constant)
-    ]
-
-
-def _may_be_options(flagged: Flagged, parts: Sequence[ast.expr]) -> bool:
-    """Tells whether an argument from outside may begin with a dash."""
-    tracer = Tracer(flagged.shown, "command")
-    for part in parts:
-        if isinstance(part, ast.Constant) and part.value == "--":
+def _reads_only(names: set[str], parts: Sequence[Value]) -> bool:
+    """Tells whether the program is one that does no more than it is called for, and can't be given options."""
+    plain = bool(names) and all(name in _PLAIN_PROGRAMS for name in names)
+    second = parts[1].only if len(parts) > 1 else None
+    is_git = names == {"git"} and second is not None and second.value in _READING_GIT
+    ended = False
+    for part in parts[1:]:
+        if part.only is not None and part.only.value == "--":
+            ended = True
+        elif not ended and any(origin.kind not in ("", CHECKED, NUMBER, WORD) for origin in part.sources):
             return False
-        if not _begins_plainly(part) and any(origin.kind == OUTSIDE for origin in tracer.trace(part, flagged.scope)):
-            return True
-    return False
-
-
-def _begins_plainly(part: ast.expr) -> bool:
-    first: ast.expr = part.values[0] if isinstance(part, ast.JoinedStr) and part.values else part
-    while isinstance(first, ast.BinOp):
-        first = first.left
-    return isinstance(first, ast.Constant) and bool(str(first.value)) and not str(first.value).startswith(("-", "%"))
+    return plain or (is_git and ended)

@@ -4,219 +4,196 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
 
-from services.offline_model.code_review.flagged import Flagged, judge_origins, keyword_is
-from services.offline_model.code_review.opinion import FALSE_POSITIVE, TRUE_POSITIVE, Claim, Need, Opinion, undecided
-from services.offline_model.code_review.shown import bare_name, dotted
+from services.offline_model.code_review.flagged import Flagged, judge_each, judge_values
+from services.offline_model.code_review.library import Called
+from services.offline_model.code_review.opinion import FALSE_POSITIVE, TRUE_POSITIVE, Opinion, undecided
+from services.offline_model.code_review.origins import ROUTE_DECORATORS
+from services.offline_model.code_review.shown import bare_name
+from services.offline_model.code_review.texts import has_fixed_host, in_page, in_path, in_sql
+from services.offline_model.code_review.values import Value
 
-SQL_CALLS = frozenset(
-    {"execute", "executemany", "executescript", "raw", "text", "read_sql", "query", "fetch", "fetchrow"}
-)
-PATH_CALLS = frozenset(
-    {"open", "send_file", "FileResponse", "read_text", "read_bytes", "write_text", "write_bytes", "remove", "unlink",
-     "rmtree", "listdir", "copy", "copyfile", "move", "makedirs", "Path", "join", "joinpath", "extractall", "extract"}
+_SQL_CALLS = frozenset(
+    {"execute", "executemany", "executescript", "raw", "text", "read_sql", "read_sql_query", "query", "fetch",
+     "fetchrow", "fetchval", "exec_driver_sql", "extra", "RawSQL"}
 )  # fmt: skip
-_PATHS_TAKEN = {"join": 9, "joinpath": 9, "Path": 9, "copy": 2, "copyfile": 2, "move": 2}
+_SQL_KEYWORDS = ("sql", "query", "statement", "operation")
 _STATEMENT = re.compile(
     r"\b(select|insert|update|delete|with|create|drop|alter|replace|merge|call|exec)\b", re.IGNORECASE
 )
+# Functions by name, and how many of their arguments are paths.
+_PATH_FUNCTIONS = {
+    "open": 1, "io.open": 1, "os.open": 1, "codecs.open": 1, "os.remove": 1, "os.unlink": 1, "os.rmdir": 1,
+    "os.listdir": 1, "os.scandir": 1, "os.makedirs": 1, "os.mkdir": 1, "os.rename": 2, "os.replace": 2,
+    "shutil.rmtree": 1, "shutil.copy": 2, "shutil.copyfile": 2, "shutil.copytree": 2, "shutil.move": 2,
+    "flask.send_file": 1, "send_file": 1, "FileResponse": 1, "starlette.responses.FileResponse": 1,
+    "fastapi.responses.FileResponse": 1, "django.http.FileResponse": 1,
+}  # fmt: skip
+_PATH_METHODS = frozenset({"open", "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "rmdir", "mkdir",
+                           "iterdir", "touch", "save"})  # fmt: skip
+_PATH_MAKERS = frozenset({"os.path.join", "pathlib.Path", "Path", "pathlib.PurePath", "posixpath.join"})
+_MARKS = frozenset({"mark_safe", "Markup", "SafeString", "HTMLResponse", "Response", "HttpResponse", "make_response"})
+_REQUESTS = frozenset({"urlopen", "get", "post", "put", "request", "urlretrieve", "Request", "head", "patch", "delete",
+                       "stream"})  # fmt: skip
+_CLIENTS = ("urllib", "requests.", "httpx.", "aiohttp.", "urlopen", "urlretrieve", "urllib3.", "session.", "client.")
+_RUNS = frozenset({"eval", "exec", "compile", "builtins.eval", "builtins.exec", "code.interact"})
+_TEMPLATES = frozenset({"Template", "from_string", "render_template_string"})
 
 
 def sql(flagged: Flagged) -> Opinion:
     """SQL injection: what becomes part of the statement's text."""
-    texts = [call.args[0] for call in flagged.calls if bare_name(call.func) in SQL_CALLS and call.args]
-    texts = texts or _built_texts(flagged.nodes) or _assigned(flagged)
-    if not texts:
-        return undecided("I see no SQL statement in the flagged lines.")
-    return judge_origins(flagged, texts, "sql", "The statement's text is put together from values")
+    what = "The statement's text is put together from values"
 
+    def judge(flagged: Flagged, called: Called) -> Opinion | None:
+        if called.method not in _SQL_CALLS:
+            return None
+        given = [*called.args[:1], *(called.keywords[name] for name in _SQL_KEYWORDS if name in called.keywords)]
+        if called.method == "extra":
+            given = list(called.given)
+        if called.spread and not given:
+            return undecided("What the statement is was not shown.")
+        return judge_values(flagged, called.node, given, what, in_sql) if given else None
 
-def deserialization(flagged: Flagged) -> Opinion:
-    """Unsafe loading: which loader, and whose bytes."""
-    for call in flagged.calls:
-        name = bare_name(call.func)
-        loader = next((keyword.value for keyword in call.keywords if keyword.arg == "Loader"), None)
-        loader = loader if loader is not None else (call.args[1] if name == "load" and len(call.args) > 1 else None)
-        if name == "safe_load" or loader is not None:
-            found = _loaded_safely(flagged, bare_name(loader) if loader is not None else "SafeLoader")
-            if found is not None:
-                return found
-        if name in {"load", "loads", "Unpickler", "unsafe_load", "full_load"} and call.args:
-            found = judge_origins(flagged, call.args[:1], "deserialization", "Bytes are loaded that can run code")
-            return found if _takes_content(flagged.name_of(call)) else _by_name(found)
-    if isinstance(flagged.statement, ast.Import | ast.ImportFrom):
-        said = "The flagged line imports a module; nothing is loaded here."
-        return Opinion(FALSE_POSITIVE, 0.8, said, (flagged.claim(said),))
-    return undecided("I see nothing that is loaded in the flagged lines.")
-
-
-def path(flagged: Flagged) -> Opinion:
-    """Path traversal: what the path is made of."""
-    for call in flagged.calls:
-        name = bare_name(call.func)
-        if name in {"extractall", "extract"}:
-            return _extraction(flagged, call)
-        if name == "join" and not flagged.name_of(call).endswith("path.join"):
-            continue
-        if name in PATH_CALLS:
-            receiver = [call.func.value] if isinstance(call.func, ast.Attribute) and name != "join" else []
-            given = [*call.args[: _PATHS_TAKEN.get(name, 1)]]
-            values = given if name in {"open", "join", "send_file", "FileResponse"} else [*receiver, *given]
-            values = [value for value in values if dotted(value) not in {"os", "shutil", "os.path", "io"}]
-            if values:
-                return judge_origins(flagged, values, "path", "The path is put together from values")
-    return _fetched_url(flagged)
-
-
-def xss(flagged: Flagged) -> Opinion:
-    """Cross-site scripting: what is marked as safe, or not escaped."""
-    for call in flagged.calls:
-        name = bare_name(call.func)
-        if name in {"Environment", "Template"}:
-            escape = next((keyword.value for keyword in call.keywords if keyword.arg == "autoescape"), None)
-            if keyword_is(call, "autoescape", value=True) or (
-                isinstance(escape, ast.Call) and bare_name(escape.func) == "select_autoescape"
-            ):
-                said = "The templates are escaped automatically."
-                return Opinion(FALSE_POSITIVE, 0.8, said, (flagged.claim(said),))
-            return undecided("That the templates are escaped, or make no HTML, was not shown.")
-        if (
-            name in {"mark_safe", "Markup", "render_template_string", "SafeString", "HTMLResponse", "Response"}
-            and call.args
-        ):
-            return judge_origins(flagged, call.args[:1], "xss", "The text goes to the page as it is")
-    values = [node.value for node in ast.walk(flagged.statement) if isinstance(node, ast.Return) and node.value]
-    return (
-        judge_origins(flagged, values, "xss", "The text goes to the page") if values else undecided("I see no output.")
-    )
-
-
-def ssrf(flagged: Flagged) -> Opinion:
-    """Server-side request forgery: who chooses the host."""
-    return _fetched_url(flagged)
-
-
-def evaluated(flagged: Flagged) -> Opinion:
-    """Code injection: what is evaluated."""
-    for call in flagged.calls:
-        if keyword_is(call, "debug", value=True):
-            said = "The debugger is on, and runs code for whoever reaches it."
-            return Opinion(TRUE_POSITIVE, 0.8, said, (flagged.claim(said),))
-        if bare_name(call.func) == "literal_eval":
-            said = "Only literals are evaluated."
-            return Opinion(FALSE_POSITIVE, 0.9, said, (flagged.claim(said),))
-        if bare_name(call.func) in {"eval", "exec", "compile", "Template", "from_string", "render_template_string"}:
-            return judge_origins(flagged, call.args[:1], "eval", "The text is run as code")
-        if bare_name(call.func) == "Environment":
-            return xss(flagged)
-    return undecided("I see nothing that is evaluated in the flagged lines.")
-
-
-def xml(flagged: Flagged) -> Opinion:
-    """XML parsing: which parser, and whose document."""
-    for call in flagged.calls:
-        name = bare_name(call.func)
-        if name not in {"parse", "fromstring", "XML", "iterparse", "parseString"} or not call.args:
-            continue
-        if flagged.name_of(call).startswith("defusedxml."):
-            said = "The parser is defusedxml's."
-            return Opinion(FALSE_POSITIVE, 0.8, said, (flagged.claim(said),))
-        found = judge_origins(flagged, call.args[:1], "xml", "A document is parsed that may expand its entities")
-        return _by_name(found) if name in {"parse", "iterparse"} else found
-    return undecided("I see no document that is parsed in the flagged lines.")
-
-
-def _takes_content(name: str) -> bool:
-    """Tells whether a loader takes what is to be loaded, and not the name of a file with it."""
-    return name.startswith(("pickle.", "cPickle.", "_pickle.", "dill.", "marshal.", "yaml.", "jsonpickle.")) or (
-        name.rpartition(".")[2] != "load"
-    )
-
-
-def _by_name(found: Opinion) -> Opinion:
-    """Returns an opinion on what a file holds from one on what the file is called."""
-    if found.verdict != FALSE_POSITIVE:
-        return found
-    return undecided("The file is named by the program, but what is in it was not shown.")
-
-
-def _built_texts(nodes: Iterable[ast.AST]) -> list[ast.expr]:
-    """Returns the outermost expressions that put an SQL statement's text together."""
-    built: list[ast.expr] = []
-    for node in nodes:
+    def built(flagged: Flagged, node: ast.expr, value: Value) -> Opinion | None:
         joined = isinstance(node, ast.JoinedStr) or (
             isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mod)
         )
         formatted = isinstance(node, ast.Call) and bare_name(node.func) in {"format", "join", "replace", "format_map"}
-        if not isinstance(node, ast.expr) or not (joined or formatted):
-            continue
-        texts = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
-        is_sql = any(isinstance(text, str) and _STATEMENT.search(text) for text in texts)
-        if is_sql and not any(node in ast.walk(outer) for outer in built):
-            built.append(node)
-    return built
+        if not (joined or formatted) or not _is_statement(node):
+            return None
+        return judge_values(flagged, node, [value], what, in_sql)
+
+    return judge_each(flagged, judge, "I see no SQL statement in the flagged lines.", judge_nodes=built)
 
 
-def _loaded_safely(flagged: Flagged, loader: str) -> Opinion | None:
-    """Returns an opinion when it is the loader that decides; None when it takes whatever it is given."""
-    if "Safe" in loader:
-        said = "The loader builds plain values only."
-        return Opinion(FALSE_POSITIVE, 0.9, said, (flagged.claim(said),))
-    if loader in {"Loader", "FullLoader", "UnsafeLoader", "CLoader", "CFullLoader"}:
-        return None
-    for file in flagged.shown.python:
-        for node in file.nodes:
-            if isinstance(node, ast.ClassDef) and node.name == loader:
-                if not any("Safe" in bare_name(parent) for parent in node.bases):
-                    return undecided(f"What {loader} builds was not shown.")
-                claim = Claim(f"{loader} is a loader of plain values.", file.path, node.lineno, node.lineno)
-                said = "The loader builds plain values only."
-                return Opinion(FALSE_POSITIVE, 0.8, said, (flagged.claim(said), claim))
-    return undecided(f"Which values {loader} builds was not shown.", Need("definition", loader))
+def _is_statement(node: ast.expr) -> bool:
+    texts = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
+    return any(isinstance(text, str) and _STATEMENT.search(text) for text in texts)
 
 
-def _extraction(flagged: Flagged, call: ast.Call) -> Opinion:
-    members = next((keyword.value for keyword in call.keywords if keyword.arg == "members"), None)
-    if members is not None:
-        return undecided(
-            f"Which members are extracted is decided by `{ast.unparse(members)[:80]}`; I can't judge that."
-        )
-    chosen = next((keyword.value for keyword in call.keywords if keyword.arg == "filter"), None)
-    if isinstance(chosen, ast.Constant) and chosen.value in {"data", "tar"}:
+def path(flagged: Flagged) -> Opinion:
+    """Path traversal: what the path is made of."""
+    what = "The path is put together from values"
+
+    def judge(flagged: Flagged, called: Called) -> Opinion | None:
+        if called.method in ("extractall", "extract", "unpack_archive"):
+            return _extraction(flagged, called)
+        if called.name in _PATH_MAKERS:
+            found = judge_values(flagged, called.node, called.given, what, in_path)
+            # What is only put together here may be checked before it is opened.
+            return undecided(found.justification, *found.needs) if found.verdict == TRUE_POSITIVE else found
+        count = _PATH_FUNCTIONS.get(called.name)
+        if count is None and called.method in _PATH_METHODS and called.receiver is not None:
+            given = [called.receiver] if called.method != "save" else list(called.args[:1])
+            return judge_values(flagged, called.node, given, what, in_path)
+        if count is None:
+            return None
+        given = list(called.args[:count]) or list(called.given)
+        if called.spread:
+            given = [Value(called.sources)]
+        return judge_values(flagged, called.node, given, what, in_path) if given else None
+
+    return judge_each(flagged, lambda one, called: judge(one, called) or _fetched(one, called),
+                      "I see nothing that is opened in the flagged lines.")  # fmt: skip
+
+
+def _extraction(flagged: Flagged, called: Called) -> Opinion:
+    if called.spread or "members" in called.keywords:
+        return undecided("Which members are extracted is decided elsewhere; I can't judge that.")
+    chosen = called.keywords.get("filter")
+    if chosen is not None and chosen.constants and all(one.value in ("data", "tar") for one in chosen.constants):
         said = "The archive is extracted with a filter that keeps members inside."
-        return Opinion(FALSE_POSITIVE, 0.85, said, (flagged.claim(said),))
-    receiver = [call.func.value] if isinstance(call.func, ast.Attribute) else []
-    return judge_origins(flagged, receiver, "path", "The archive's members become paths")
+        folder = judge_values(flagged, called.node, list(called.args[:1]), "The folder is put together", in_path)
+        if folder.verdict == FALSE_POSITIVE:
+            return Opinion(FALSE_POSITIVE, said, (flagged.evidence(said, called.node),))
+        return folder
+    held = called.receiver if called.receiver is not None and not called.receiver.refers else None
+    archive = held if held is not None else (called.args[0] if called.args else Value())
+    found = judge_values(flagged, called.node, [archive], "The archive's members become paths")
+    if found.verdict == FALSE_POSITIVE:
+        return undecided("The archive is named by the program, but what is in it was not shown.")
+    return found
 
 
-def _fetched_url(flagged: Flagged) -> Opinion:
-    for call in flagged.calls:
-        name = bare_name(call.func)
-        if name not in {"urlopen", "get", "post", "put", "request", "urlretrieve", "Request", "head"}:
-            continue
-        url = next((keyword.value for keyword in call.keywords if keyword.arg == "url"), None)
-        position = 1 if name == "request" else 0
-        if url is None and len(call.args) <= position:
-            continue
-        url = url if url is not None else call.args[position]
-        if _has_fixed_host(url):
-            said = "Scheme and host are constants; only what follows them varies."
-            return Opinion(FALSE_POSITIVE, 0.7, said, (flagged.claim(said),))
-        return judge_origins(flagged, [url], "ssrf", "The URL is put together from values")
-    return undecided("I see nothing that is opened or requested in the flagged lines.")
+def xss(flagged: Flagged) -> Opinion:
+    """Cross-site scripting: what is marked as safe, or not escaped."""
+    what = "The text goes to the page as it is"
+
+    def judge(flagged: Flagged, called: Called) -> Opinion | None:
+        if called.method in ("Environment", "Template"):
+            return _template(flagged, called)
+        if called.method == "render_template_string":
+            return judge_values(flagged, called.node, list(called.args[:1]), "The text is run as a template")
+        if called.method not in _MARKS or not called.given:
+            return None
+        return judge_values(flagged, called.node, [Value(called.sources)] if called.spread else list(called.args[:1]) or
+                            [Value(called.sources)], what, in_page)  # fmt: skip
+
+    def sent(flagged: Flagged, node: ast.expr, value: Value) -> Opinion | None:
+        returns = [one for one in flagged.statements if isinstance(one, ast.Return) and one.value is node]
+        function = flagged.file.function_at(node.lineno)
+        if not returns or isinstance(node, ast.Call):
+            return None
+        found = judge_values(flagged, node, [value], "The text goes to the page", in_page)
+        routed = function is not None and any(bare_name(one) in ROUTE_DECORATORS for one in function.decorator_list)
+        return found if routed or found.verdict != TRUE_POSITIVE else undecided("Where the text goes was not shown.")
+
+    return judge_each(flagged, judge, "I see no output.", judge_nodes=sent)
 
 
-def _has_fixed_host(url: ast.expr) -> bool:
-    first = url.values[0] if isinstance(url, ast.JoinedStr) and url.values else url
-    while isinstance(first, ast.BinOp):
-        first = first.left
-    text = first.value if isinstance(first, ast.Constant) else ""
-    return isinstance(text, str) and re.match(r"https?://[^/{}%]+/", text) is not None
+def _template(flagged: Flagged, called: Called) -> Opinion:
+    escape = called.keywords.get("autoescape")
+    selected = escape is not None and escape.made_by in ("jinja2.select_autoescape", "select_autoescape")
+    plain = selected and not any(
+        isinstance(node, ast.Call) and bare_name(node.func) == "select_autoescape" and (node.args or node.keywords)
+        for node in flagged.nodes
+    )
+    if not called.spread and escape is not None and (plain or (escape.constants and escape.truth is True)):
+        said = "The templates are escaped automatically."
+        return Opinion(FALSE_POSITIVE, said, (flagged.evidence(said, called.node),))
+    return undecided("That the templates are escaped, or make no HTML, was not shown.")
 
 
-def _assigned(flagged: Flagged) -> list[ast.expr]:
-    statement = flagged.statement
-    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Return | ast.Expr) and statement.value:
-        return [statement.value]
-    return []
+def ssrf(flagged: Flagged) -> Opinion:
+    """Server-side request forgery: who chooses the host."""
+    return judge_each(flagged, _fetched, "I see nothing that is requested in the flagged lines.")
+
+
+def _fetched(flagged: Flagged, called: Called) -> Opinion | None:
+    if called.method not in _REQUESTS or not called.given:
+        return None
+    position = 1 if called.method in ("request", "stream") else 0
+    url = called.keywords.get("url", called.args[position] if len(called.args) > position else None)
+    if called.spread or url is None:
+        return undecided("Which URL is requested was not shown.")
+    if any(called.keywords[name].sources for name in ("proxies", "proxy", "mounts") if name in called.keywords):
+        return undecided("Through whom the request goes is not the program's own choice.")
+    what = "The URL is put together from values"
+    if has_fixed_host(url) and url.sources:
+        said = "Scheme and host are the program's; only what follows them varies."
+        return Opinion(FALSE_POSITIVE, said, (flagged.evidence(said, called.node),))
+    found = judge_values(flagged, called.node, [url], what)
+    is_client = called.name.startswith(_CLIENTS)
+    # On an object that nothing is known of, a `get` may be anybody's.
+    return found if is_client or found.verdict != TRUE_POSITIVE else undecided(found.justification)
+
+
+def evaluated(flagged: Flagged) -> Opinion:
+    """Code injection: what is evaluated."""
+
+    def judge(flagged: Flagged, called: Called) -> Opinion | None:
+        debug = called.keywords.get("debug")
+        if debug is not None and debug.truth is True:
+            said = "The debugger is on, and runs code for whoever reaches it."
+            return Opinion(TRUE_POSITIVE, said, (flagged.evidence(said, called.node),))
+        if called.name == "ast.literal_eval":
+            said = "Only literals are evaluated."
+            return Opinion(FALSE_POSITIVE, said, (flagged.evidence(said, called.node),))
+        if called.method == "Environment":
+            return _template(flagged, called)
+        if called.name not in _RUNS and called.method not in _TEMPLATES | {"eval", "exec"}:
+            return None
+        given = [Value(called.sources)] if called.spread or not called.args else list(called.args[:1])
+        return judge_values(flagged, called.node, given, "The text is run as code")
+
+    return judge_each(flagged, judge, "I see nothing that is evaluated in the flagged lines.")

@@ -15,9 +15,9 @@ _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _LOCATION = re.compile(rf"^location: (?P<file>{_QUOTED}):(?P<first>\d+)-(?P<last>\d+)$", re.MULTILINE)
 _RULE = re.compile(rf"^rule: (?P<rule>{_QUOTED})$", re.MULTILINE)
 _CWE = re.compile(r"^cwe: (?P<cwe>CWE-\d+)$", re.MULTILINE)
-_BLOCK = re.compile(rf'^<code file=(?P<file>{_QUOTED}) lines="\d+-\d+" of="\d+">$')
+_BLOCK = re.compile(rf'^<code file=(?P<file>{_QUOTED}) lines="\d+-\d+" of="(?P<total>\d+)">$')
 _NUMBERED = re.compile(r"^\s*(?P<number>\d+) \| ?(?P<text>.*)$")
-_TOOL_HEADING = re.compile(r"^(?P<file>\S.*) lines \d+-\d+ of \d+ \(.*\)$")
+_TOOL_HEADING = re.compile(r"^(?P<file>\S.*) lines \d+-\d+ of (?P<total>\d+) \(.*\)$")
 _READ = re.compile(rf"^- (?P<file>{_QUOTED}):(?P<first>\d+)-(?P<last>\d+)(?: \(.*\))?$")
 _USE = re.compile(rf"^- (?P<tool>{_QUOTED}) (?P<arguments>\{{.*\}}): (?P<outcome>ok|failed)", re.MULTILINE)
 _CALLED = re.compile(r"^called at (?P<file>\S.*?):(?P<line>\d+)(?: in \S+)?: ", re.MULTILINE)
@@ -47,6 +47,7 @@ def read_bank(text: str) -> Shown:
         block = _BLOCK.match(line)
         if block:
             file = json.loads(block["file"])
+            shown.add(file, {}, total_lines=int(block["total"]))
         elif line == "</code>":
             file = ""
         elif file and (numbered := _NUMBERED.match(line)):
@@ -63,6 +64,7 @@ def read_results(results: Iterable[str]) -> Shown:
             heading = _TOOL_HEADING.match(line)
             if heading:
                 file = heading["file"]
+                shown.add(file, {}, total_lines=int(heading["total"]))
             elif not line:
                 file = ""
             elif file and (numbered := _NUMBERED.match(line)):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 
 from services.offline_model.code_review.flagged import Flagged
-from services.offline_model.code_review.opinion import Need, Opinion, undecided
-from services.offline_model.code_review.origins import Scope
+from services.offline_model.code_review.opinion import FALSE_POSITIVE, Need, Opinion, undecided
+from services.offline_model.code_review.program import TooManyWays
 from services.offline_model.code_review.shown import Shown
-from services.offline_model.code_review.weaknesses import BY_CWE, BY_RULE, WITHOUT_CWE, Judgement
+from services.offline_model.code_review.weaknesses import BY_CWE, BY_RULE, WITHOUT_CWE, Kind
+
+MAX_LINES = 60
 
 # Ruff has copied Bandit's rules, with an S for the B.
 _BANDIT = re.compile(r"\bB\d{3}\b|^S\d{3}$")
@@ -33,17 +36,41 @@ def review(finding: Finding, shown: Shown) -> Opinion:
     file = shown.file(finding.file)
     if file is None or finding.first_line not in file.lines:
         return undecided("The flagged lines were not shown.", Need("lines", finding.file, finding.first_line))
-    judgement = _judgement(finding)
-    if judgement is None:
+    kind = kind_of(finding)
+    if kind is None:
         return undecided("I have no judgement for this kind of weakness; a larger model is needed.")
-    statement = file.statement_at(finding.first_line)
-    if statement is None:
+    last = max(finding.first_line, min(finding.last_line, finding.first_line + MAX_LINES))
+    statements = file.statements_at(finding.first_line, last)
+    if not statements:
         return undecided("The flagged lines do not parse as they were shown.")
-    scope = Scope(file, file.function_at(finding.first_line))
-    return judgement(Flagged(shown, file, finding.first_line, finding.last_line, statement, scope))
+    if not file.is_parsed(finding.first_line, last):
+        return undecided("Not all of the flagged lines parse as they were shown.")
+    flagged = Flagged(shown, file, finding.first_line, last, statements, kind.weakness)
+    try:
+        opinion = kind.judge(flagged)
+    except (TooManyWays, RecursionError):
+        return undecided("There are too many ways to the flagged lines to follow.")
+    if opinion.verdict == FALSE_POSITIVE and _has_hidden_writes(file.function_at(finding.first_line)):
+        return undecided("A name may be given another value here in a way that I don't follow.")
+    return opinion
 
 
-def _judgement(finding: Finding) -> Judgement | None:
+def _has_hidden_writes(function: ast.AST | None) -> bool:
+    """Tells whether names of a function are also written by code that is not followed: from within, or as a text."""
+    for node in ast.walk(function) if function is not None else ():
+        if isinstance(node, ast.Nonlocal):
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "exec":
+            return True
+        if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) and any(
+            isinstance(part, ast.NamedExpr) for part in ast.walk(node)
+        ):
+            return True
+    return False
+
+
+def kind_of(finding: Finding) -> Kind | None:
+    """Returns which judgement a finding calls for, if there is one."""
     rule = _BANDIT.search(finding.rule)
     number = rule[0][1:] if rule else ""
     return BY_RULE.get(number) or BY_CWE.get(finding.cwe) or WITHOUT_CWE.get(number)

@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
-from services.offline_model.code_review.shown import ShownFile, bare_name
+from services.offline_model.code_review.shown import ShownFile
 
-# By weakness and name: the modules whose function it must be. No modules: the name says enough.
-_SANITIZERS: dict[str, dict[str, tuple[str, ...]]] = {
-    "command": {"quote": ("shlex", "pipes"), "list2cmdline": ("subprocess",)},
-    "xss": {
-        "escape": ("html", "markupsafe", "flask", "jinja2", "django", "cgi", "xml", "xmlrpc", "tornado"),
-        "clean": ("bleach", "nh3"),
-        "escape_html": (),
-        "conditional_escape": (),
-    },
-    "path": {"secure_filename": (), "safe_join": (), "basename": ("os", "posixpath", "ntpath")},
-    "sql": {"quote_ident": (), "Identifier": (), "quote_name": ()},
-}
+if TYPE_CHECKING:
+    from services.offline_model.code_review.library import Called
+
+# By weakness: the functions by their full names.
+_SANITIZERS: dict[str, frozenset[str]] = {
+    "command": frozenset({"shlex.quote", "pipes.quote"}),
+    "xss": frozenset(
+        {"html.escape", "markupsafe.escape", "flask.escape", "jinja2.escape", "django.utils.html.escape",
+         "bleach.clean", "nh3.clean", "tornado.escape.xhtml_escape"}
+    ),
+    "path": frozenset({"werkzeug.utils.secure_filename", "werkzeug.secure_filename", "werkzeug.utils.safe_join",
+                       "flask.safe_join", "werkzeug.security.safe_join"}),
+    "sql": frozenset({"psycopg.sql.Identifier", "psycopg2.sql.Identifier", "psycopg2.extensions.quote_ident"}),
+}  # fmt: skip
+_NAMES = {kind: frozenset(name.rpartition(".")[2] for name in names) for kind, names in _SANITIZERS.items()}
 
 
-def is_sanitizer(call: ast.Call, weakness: str, file: ShownFile) -> bool:
-    """Tells whether a call takes the harm out of what it is given, as far as imports tell whose function it is."""
-    modules = _SANITIZERS.get(weakness, {}).get(bare_name(call.func))
-    if modules is None:
+def is_sanitizer(called: Called, weakness: str) -> bool:
+    """Tells whether a call takes the harm out of what it is given; `name` is full as far as imports tell."""
+    if called.name not in _SANITIZERS.get(weakness, frozenset()) or called.spread:
         return False
-    root = file.full_name(call.func).partition(".")[0]
-    return not modules or root in modules
+    if called.method == "safe_join":
+        # The directory is the program's to choose.
+        return len(called.args) > 1 and not called.args[0].sources
+    # `quote=False` and the like leave letters as they are.
+    return len(called.args) == 1 and not called.keywords
 
 
-def looks_like_one(call: ast.Call, weakness: str, file: ShownFile) -> bool:
+def looks_like_one(node: ast.Call, weakness: str, file: ShownFile) -> bool:
     """Tells whether a call may be of a sanitizer whose import was not shown."""
-    known = _SANITIZERS.get(weakness, {})
-    return isinstance(call.func, ast.Name) and call.func.id in known and call.func.id not in file.imports
+    known = _NAMES.get(weakness, frozenset())
+    return isinstance(node.func, ast.Name) and node.func.id in known and node.func.id not in file.imports

@@ -21,6 +21,17 @@ class ShownFile:
 
     path: str
     lines: dict[int, str] = field(default_factory=dict)
+    total_lines: int = 0
+
+    @property
+    def unread(self) -> bool:
+        """Whether the file is known to have lines that were not shown."""
+        return len(self.lines) < self.total_lines
+
+    @cached_property
+    def module_name(self) -> str:
+        """The path as imports name it."""
+        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
     @cached_property
     def statements(self) -> list[ast.stmt]:
@@ -68,14 +79,35 @@ class ShownFile:
         around = [one for one in self.functions if first_line(one) <= line <= (one.end_lineno or one.lineno)]
         return min(around, key=lambda one: (one.end_lineno or 0) - one.lineno, default=None)
 
-    def statement_at(self, line: int) -> ast.stmt | None:
-        """Returns the innermost statement that a line belongs to."""
+    def function_around(self, function: Function) -> Function | None:
+        """Returns the function that another is nested in."""
+        around = [
+            one
+            for one in self.functions
+            if one is not function
+            and one.lineno <= function.lineno
+            and (function.end_lineno or 0) <= (one.end_lineno or 0)
+        ]
+        return min(around, key=lambda one: (one.end_lineno or 0) - one.lineno, default=None)
+
+    def statements_at(self, first: int, last: int) -> tuple[ast.stmt, ...]:
+        """Returns the statements that lines hold any of: the innermost, and all that stand on the lines themselves."""
         around = [
             node
             for node in self.nodes
-            if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+            if isinstance(node, ast.stmt) and first_line_of(node) <= last and first <= (node.end_lineno or node.lineno)
         ]
-        return min(around, key=lambda node: (node.end_lineno or 0) - node.lineno, default=None)
+        return tuple(one for one in around if not any(_holds(one, other, first) for other in around))
+
+    def is_parsed(self, first: int, last: int) -> bool:
+        """Tells whether lines were understood, all of them that hold anything."""
+        parsed = {
+            number
+            for node in self.statements
+            for number in range(first_line_of(node), (node.end_lineno or node.lineno) + 1)
+        }
+        wanted = (number for number in range(first, last + 1) if self.lines.get(number, "").strip())
+        return all(number in parsed or self.lines[number].lstrip().startswith("#") for number in wanted)
 
     def text(self, first: int, last: int) -> str:
         """Returns lines as one text, with blank ones where none were shown."""
@@ -98,9 +130,11 @@ class Shown:
 
     files: dict[str, ShownFile] = field(default_factory=dict)
 
-    def add(self, path: str, lines: Mapping[int, str]) -> None:
-        """Adds lines of a file."""
-        self.files.setdefault(path, ShownFile(path)).lines.update(lines)
+    def add(self, path: str, lines: Mapping[int, str], *, total_lines: int = 0) -> None:
+        """Adds lines of a file; `total_lines` is how many it has, when that is known."""
+        file = self.files.setdefault(path, ShownFile(path))
+        file.lines.update(lines)
+        file.total_lines = max(file.total_lines, total_lines)
 
     def file(self, path: str) -> ShownFile | None:
         """Returns a file, or None when nothing of it was shown."""
@@ -134,6 +168,21 @@ class Shown:
                 if isinstance(node, ast.Call):
                     found.setdefault(bare_name(node.func), []).append((file, node))
         return found
+
+
+def first_line_of(node: ast.stmt) -> int:
+    """Returns the first line of a statement, decorators included."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _holds(outer: ast.stmt, inner: ast.stmt, first: int) -> bool:
+    """Tells whether a statement is only around another, and no part of its own head is on the lines from `first` on."""
+    body = getattr(outer, "body", None)
+    if inner is outer or not isinstance(body, list) or not body:
+        return False
+    inside = any(inner is part for part in ast.walk(outer))
+    return inside and first_line_of(body[0]) <= first
 
 
 def first_line(function: Function) -> int:

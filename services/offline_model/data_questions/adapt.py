@@ -20,6 +20,7 @@ from services.offline_model.data_questions.reading import Comparison, Number, Re
 from services.offline_model.data_questions.schema import Schema, words_of_tables
 from services.offline_model.data_questions.statement import CannotEdit
 from services.offline_model.data_questions.words import AGGREGATES, plain_words
+from services.offline_model.vocabulary import Vocabulary
 
 # Each edit makes an example a little less near.
 EDIT_PENALTY = 0.03
@@ -48,7 +49,7 @@ class _Adaptation:
     def __init__(self, example: Example, question: str, schema: Schema) -> None:
         self._tree = statement.parse(example.sql)
         self._held = statement.columns_of(self._tree)
-        self._has_hidden_bound = _has_hidden_bound(self._tree, example.question)
+        self._has_hidden_bound = _has_hidden_bound(self._tree, example.question, schema.vocabulary)
         self._schema = schema
         self._edits = 0
         self._example_text = example.question
@@ -56,14 +57,15 @@ class _Adaptation:
 
     def run(self) -> Adapted:
         self._match_values()
-        asked, shown = read_question(self._text), read_question(self._example_text)
+        words = self._schema.vocabulary
+        asked, shown = read_question(self._text, words), read_question(self._example_text, words)
         self._match_names(asked.names, shown.names)
         self._match_comparisons(asked, shown)
         self._match_window(asked, shown)
         self._match_numbers(asked.numbers, shown.numbers)
         self._match_top(asked, shown)
         nearness = self._match_words(set(asked.words), set(shown.words))
-        check_small_words(asked.rest, shown.rest, self._tree)
+        check_small_words(asked.rest, shown.rest, self._tree, self._schema)
         check_structure(self._text, asked.rest, self._tree, self._schema)
         return Adapted(statement.render(self._tree), nearness - EDIT_PENALTY * self._edits)
 
@@ -196,7 +198,7 @@ class _Adaptation:
             asked.discard("count")
             self._edits += 1
         # The tables that the statement reads anyway, and what it computes, need no word.
-        told = words_of_tables(statement.tables_of(self._tree)) | NEUTRAL
+        told = words_of_tables(statement.tables_of(self._tree)) | NEUTRAL | self._schema.vocabulary.neutral
         foreign = sorted(asked - told - self._computed())
         dropped = sorted("a count" if word == "count" else word for word in shown - told)
         if foreign or dropped:
@@ -249,8 +251,8 @@ class _Adaptation:
         sql_edits.set_limit(self._tree, asked.top)
 
 
-def _has_hidden_bound(tree: exp.Expr, question: str) -> bool:
-    reading = read_question(question)
+def _has_hidden_bound(tree: exp.Expr, question: str, vocabulary: Vocabulary) -> bool:
+    reading = read_question(question, vocabulary)
     shown = [
         *(number.value for number in reading.numbers),
         *(value for comparison in reading.comparisons for value in comparison.values),

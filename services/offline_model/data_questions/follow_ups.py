@@ -45,21 +45,21 @@ def _merged(before: str, rest: str, schema: Schema) -> str | None:
 
 
 def _exchanges(before: str, rest: str, schema: Schema) -> Iterator[str]:
-    yield from _bound(before, rest)
-    if read_question(rest).comparisons:
+    yield from _bound(before, rest, schema)
+    if read_question(rest, schema.vocabulary).comparisons:
         return  # a bound on another column: no part of the question before is meant
     for pattern in (WINDOW, NAME):
-        yield from _only_match(pattern, before, rest)
+        yield from _only_match(pattern, before, rest, schema)
     yield from _numbered(before, rest)
     yield from _column(before, rest, schema)
     yield from _value(before, rest, schema)
 
 
-def _bound(before: str, rest: str) -> Iterator[str]:
+def _bound(before: str, rest: str, schema: Schema) -> Iterator[str]:
     """`and above 20`: the bound, where there is just one and the follow-up is nothing else."""
     new = [match for pattern in COMPARISONS for match in pattern.finditer(rest)]
     old = [match for pattern in COMPARISONS for match in pattern.finditer(before)]
-    if len(new) == 1 and len(_outermost(old)) == 1 and not content_words(rest.replace(new[0][0], " ")):
+    if len(new) == 1 and len(_outermost(old)) == 1 and not _words(rest.replace(new[0][0], " "), schema):
         yield _exchanged(before, _outermost(old)[0], new[0][0])
 
 
@@ -74,10 +74,10 @@ def _outermost(matches: list[re.Match[str]]) -> list[re.Match[str]]:
     ]
 
 
-def _only_match(pattern: re.Pattern[str], before: str, rest: str) -> Iterator[str]:
+def _only_match(pattern: re.Pattern[str], before: str, rest: str, schema: Schema) -> Iterator[str]:
     """`and over the last 3 days`, `and on the Iron Gannet`: the one such part."""
     new, old = list(pattern.finditer(f" {rest}")), list(pattern.finditer(before))
-    if len(new) == len(old) == 1 and not content_words(f" {rest}".replace(new[0][0], " ")):
+    if len(new) == len(old) == 1 and not _words(f" {rest}".replace(new[0][0], " "), schema):
         yield _exchanged(before, old[0], new[0][0].strip())
 
 
@@ -91,11 +91,11 @@ def _numbered(before: str, rest: str) -> Iterator[str]:
 
 def _column(before: str, rest: str, schema: Schema) -> Iterator[str]:
     """`and for humidity`: the one column that the question names in a word of its own."""
-    new = content_words(rest)
+    new = _words(rest, schema)
     if len(new) != 1 or new[0] not in schema.columns:
         return
-    old = [match for match in _WORD.finditer(before) if set(content_words(match[0])) & schema.columns.keys()]
-    if len(old) == 1 and len(content_words(old[0][0])) == 1:
+    old = [match for match in _WORD.finditer(before) if set(_words(match[0], schema)) & schema.columns.keys()]
+    if len(old) == 1 and len(_words(old[0][0], schema)) == 1:
         yield _exchanged(before, old[0], new[0])
 
 
@@ -107,6 +107,10 @@ def _value(before: str, rest: str, schema: Schema) -> Iterator[str]:
         old = [match for value in spelt for match in re.finditer(rf"\b{re.escape(value)}\b", before, re.IGNORECASE)]
         if phrase in spelt and len(old) == 1:
             yield _exchanged(before, old[0], phrase)
+
+
+def _words(text: str, schema: Schema) -> list[str]:
+    return content_words(text, schema.vocabulary)
 
 
 def _exchanged(text: str, old: re.Match[str], new: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from services.offline_model.data_questions.words import content_words
+from services.offline_model.vocabulary import Vocabulary
 
 Operator = Literal["gt", "ge", "lt", "le", "eq", "ne", "between"]
 
@@ -77,7 +78,6 @@ _DIGITS = {
         ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"), 2
     )
 }
-_UNIT_OF = (("degree", "temperature"), ("°", "temperature"), ("hpa", "pressure"))
 _NUMBER_WORD = re.compile(r"\b(?:" + "|".join(_DIGITS) + r")\b", re.IGNORECASE)
 _HOURS = {"minute": 1 / 60, "hour": 1, "h": 1, "day": 24, "d": 24, "week": 168, "month": 720, "year": 8760}
 _UNITS = {"h": "hour", "d": "day"}
@@ -147,7 +147,7 @@ class _Text:
         return found
 
 
-def read_question(question: str) -> Reading:
+def read_question(question: str, vocabulary: Vocabulary) -> Reading:
     """Takes a question apart; never fails, at worst everything is words."""
     text = _Text(_NUMBER_WORD.sub(lambda word: _DIGITS[word[0].lower()], " ".join(question.split())))
     names = [(match.start(), match[1]) for match in text.take(_QUOTED)]
@@ -155,21 +155,21 @@ def read_question(question: str) -> Reading:
     top, superlative = _take_top(text)
     whole = text.text
     comparisons = [
-        (match.start(), _comparison(operator, match, whole))
+        (match.start(), _comparison(operator, match, whole, vocabulary))
         for operator, pattern in _COMPARISONS
         for match in text.take(pattern)
     ]
     names += [(match.start(), match[0]) for match in text.take(_CODE)]
-    names += [(match.start(), match[0]) for match in text.take(NAME, keep=_is_name)]
+    names += [(match.start(), match[0]) for match in text.take(NAME, keep=lambda match: _is_name(match, vocabulary))]
     whole = text.text
-    numbers = [Number(match[0], _noun_before(whole[: match.start()])) for match in text.take(_LONE_NUMBER)]
+    numbers = [Number(match[0], _noun_before(whole[: match.start()], vocabulary)) for match in text.take(_LONE_NUMBER)]
     return Reading(
         comparisons=tuple(comparison for _, comparison in sorted(comparisons, key=lambda found: found[0])),
         window=window,
         top=top,
         names=tuple(name for _, name in sorted(names)),
         numbers=tuple(numbers),
-        words=_words(text.text, comparisons, superlative),
+        words=_words(text.text, comparisons, superlative, vocabulary),
         rest=text.text.lower(),
     )
 
@@ -185,9 +185,9 @@ def _take_top(text: _Text) -> tuple[int | None, str]:
     return None, ""
 
 
-def _is_name(match: re.Match[str]) -> bool:
+def _is_name(match: re.Match[str], vocabulary: Vocabulary) -> bool:
     """A capitalised word is a name unless it is an ordinary word that somebody capitalised."""
-    return " " in match[0] or content_words(match[0]) == [match[0].lower()]
+    return " " in match[0] or content_words(match[0], vocabulary) == [match[0].lower()]
 
 
 def _window(match: re.Match[str]) -> Window:
@@ -195,23 +195,27 @@ def _window(match: re.Match[str]) -> Window:
     return Window(int(match[1] or 1), _UNITS.get(unit, unit))
 
 
-def _comparison(operator: Operator, match: re.Match[str], text: str) -> Comparison:
-    own = [column for unit, column in _UNIT_OF if unit in match[0].lower()]
-    own += content_words(re.sub(r"\d", " ", match[0]))
-    before = content_words(text[: match.start()])[::-1]
-    return Comparison(operator, match.groups(), (*own, *before, *content_words(text[match.end() :])[:2]))
+def _comparison(operator: Operator, match: re.Match[str], text: str, vocabulary: Vocabulary) -> Comparison:
+    own = [column for unit, column in vocabulary.units.items() if unit in match[0].lower()]
+    own += content_words(re.sub(r"\d", " ", match[0]), vocabulary)
+    before = content_words(text[: match.start()], vocabulary)[::-1]
+    after = content_words(text[match.end() :], vocabulary)[:2]
+    return Comparison(operator, match.groups(), (*own, *before, *after))
 
 
-def _noun_before(text: str) -> str:
+def _noun_before(text: str, vocabulary: Vocabulary) -> str:
     word = _LAST_WORD.search(text)
-    found = content_words(word[1]) if word else []
+    found = content_words(word[1], vocabulary) if word else []
     return found[-1] if found else ""
 
 
-def _words(rest: str, comparisons: list[tuple[int, Comparison]], superlative: str) -> frozenset[str]:
-    """The words that remain; `hotter than 10` names temperature, `top 5` means the most unless the rest says else."""
-    words = set(content_words(rest))
-    words.update(c.near[0] for _, c in comparisons if c.near and c.near[0] in {"temperature", "pressure"})
+def _words(
+    rest: str, comparisons: list[tuple[int, Comparison]], superlative: str, vocabulary: Vocabulary
+) -> frozenset[str]:
+    """The words that remain; `over 10 °C` names a temperature, `top 5` means the most unless the rest says else."""
+    words = set(content_words(rest, vocabulary))
+    quantities = set(vocabulary.units.values())
+    words.update(c.near[0] for _, c in comparisons if c.near and c.near[0] in quantities)
     if superlative and not words & {"most", "least", "latest", "earliest"}:
         words.add(superlative)
     return frozenset(words)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from services.offline_model.data_questions import statement
 from services.offline_model.data_questions.prompts import Example
 from services.offline_model.data_questions.statement import CannotEdit
-from services.offline_model.data_questions.words import column_words, plain_words
+from services.offline_model.data_questions.words import column_words, plain_words, row_words
+from services.offline_model.vocabulary import Vocabulary
 
 _TYPE = (
     r"(?:small|big)?int(?:eger)?|text|varchar|char|numeric|decimal|real|double|float|bool(?:ean)?|date|time|timestamp"
@@ -28,11 +29,13 @@ _SPLIT = re.compile(r",? (?:and|or) |, ")
 
 @dataclass(frozen=True)
 class Schema:
-    """The vocabulary: words that name columns or tables, and sets of values of which one may stand for another."""
+    """Words that name columns, tables and their rows, and sets of values of which one may stand for another."""
 
     columns: dict[str, str]
     tables: frozenset[str]
     enumerations: tuple[frozenset[str], ...]
+    rows: Mapping[str, str]
+    vocabulary: Vocabulary
 
     def siblings(self, value: str) -> list[str]:
         """Values that may stand in a value's place, the longest first, spelt as the database spells them."""
@@ -48,7 +51,7 @@ class Schema:
         return sorted(found - snake, key=lambda name: (-len(name), name))
 
 
-def read_schema(tables: str, prose: str, examples: Iterable[Example]) -> Schema:
+def read_schema(tables: str, prose: str, examples: Iterable[Example], vocabulary: Vocabulary) -> Schema:
     """Reads a schema summary (`table(column type /* comment */, …)`), notes, and the examples' statements."""
     columns = [name.lower() for name in _COLUMN.findall(tables)]
     names = [name.lower() for name in _TABLE.findall(tables)]
@@ -64,9 +67,11 @@ def read_schema(tables: str, prose: str, examples: Iterable[Example]) -> Schema:
             values.setdefault(column, set()).update(found)
     comments = "\n".join(_COMMENT.findall(tables))
     return Schema(
-        columns=column_words(columns),
+        columns=column_words(columns, vocabulary),
         tables=words_of_tables(names),
         enumerations=(*_enumerations(f"{comments}\n{prose}"), *(frozenset(found) for found in values.values())),
+        rows=row_words(names, vocabulary),
+        vocabulary=vocabulary,
     )
 
 

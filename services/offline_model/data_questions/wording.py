@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 
+from services.offline_model.data_questions import statement
 from services.offline_model.data_questions.prompts import QueryError, QueryResult, read_result
+from services.offline_model.data_questions.statement import CannotEdit
+from services.offline_model.data_questions.words import row_words
+from services.offline_model.vocabulary import Vocabulary
 
 MAX_ROWS_TOLD = 10
+# Columns that say what a row is, besides what the rows of the tables are called.
+_LEADING = frozenset(("name", "kind", "status"))
 _ABSENT = frozenset(("", "null", "none"))
 _HOW_MANY = re.compile(r"^\s*how many\s+(?P<rest>.+?)\s*\?*\s*$", re.IGNORECASE | re.DOTALL)
 _COUNT = re.compile(
@@ -22,7 +29,7 @@ _COUNT_COLUMN = re.compile(r"count\s*\(", re.IGNORECASE)
 _IDENTIFIERS = re.compile(r"_id$|^id$")
 
 
-def word_answer(question: str, sql: str, result_text: str) -> str:
+def word_answer(question: str, sql: str, result_text: str, vocabulary: Vocabulary) -> str:
     """Says what a query's result says."""
     if not result_text.strip():
         return "There is no result to describe."
@@ -33,7 +40,7 @@ def word_answer(question: str, sql: str, result_text: str) -> str:
         return "No rows match the question."
     if len(result.columns) == 1 and len(result.rows) == 1 == result.row_count:
         return _one_value(question, sql, result) + _cut_note(result)
-    return _rows(result) + _cut_note(result)
+    return _rows(result, _LEADING | _rows_read(sql, vocabulary)) + _cut_note(result)
 
 
 def _one_value(question: str, sql: str, result: QueryResult) -> str:
@@ -65,8 +72,16 @@ def _counted(question: str, value: str) -> str:
     return ""
 
 
-def _rows(result: QueryResult) -> str:
-    told = [_row(result.columns, row) for row in result.rows[:MAX_ROWS_TOLD]]
+def _rows_read(sql: str, vocabulary: Vocabulary) -> set[str]:
+    """What the rows are called of the tables that the statement reads."""
+    try:
+        return set(row_words(statement.tables_of(statement.parse(sql)), vocabulary).values())
+    except CannotEdit:
+        return set()  # what is no statement reads nothing
+
+
+def _rows(result: QueryResult, leading: Set[str]) -> str:
+    told = [_row(result.columns, row, leading) for row in result.rows[:MAX_ROWS_TOLD]]
     if result.row_count == 1 and told:
         return f"One row: {told[0]}."
     if not told:
@@ -77,14 +92,14 @@ def _rows(result: QueryResult) -> str:
     return head + ":\n" + "\n".join(f"- {row}" for row in told)
 
 
-def _row(columns: tuple[str, ...], row: tuple[str, ...]) -> str:
+def _row(columns: tuple[str, ...], row: tuple[str, ...], may_lead: Set[str]) -> str:
     """A row led by its name, the rest behind it: `Dawn Plover (temperature 12.5)`."""
     cells = list(zip(columns, row, strict=True))
     if len(cells) == 1:
         return cells[0][1]
     leading = next((cell for cell in cells if not _IDENTIFIERS.search(cell[0].lower())), cells[0])
     rest = ", ".join(f"{_spoken(column)} {_known(value)}" for column, value in cells if (column, value) != leading)
-    lead = leading[1] if leading[0].lower() in {"name", "ship", "device", "kind", "status"} else ""
+    lead = leading[1] if leading[0].lower() in may_lead else ""
     return f"{lead} ({rest})" if lead else ", ".join(f"{_spoken(column)} {_known(value)}" for column, value in cells)
 
 

@@ -1,9 +1,14 @@
-"""Words of a question, brought to a common form so that two ways of asking the same look alike."""
+"""Words of a question, brought to a common form so that two ways of asking the same look alike.
+
+The words of every world are here; those of one world are its vocabulary.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+
+from services.offline_model.vocabulary import Vocabulary
 
 
 def _listed(words: str) -> frozenset[str]:
@@ -24,8 +29,6 @@ _STOP = _listed(
 _PHRASES = (
     (re.compile(r"\b(?:how many|(?:total |the )?(?:number|count|amount) of)\b"), " count "),
     (re.compile(r"\b(?:most recent|newest|latest|most recently)\b"), " latest "),
-    (re.compile(r"\bhow (?:warm|hot|cold)\b"), " temperature "),
-    (re.compile(r"\bhow humid\b"), " humidity "),
     (re.compile(r"\b(?:(?:grouped|split|broken down|sorted|ordered) )?by\b"), " per "),
     (re.compile(r"\bdaily\b"), " per day "),
     (re.compile(r"\bhourly\b"), " per hour "),
@@ -36,16 +39,7 @@ _SYNONYMS = {
     **dict.fromkeys(_listed("maximum max highest greatest largest biggest strongest most"), "most"),
     **dict.fromkeys(_listed("minimum min lowest smallest least weakest fewest"), "least"),
     **dict.fromkeys(_listed("per each every"), "per"),
-    **dict.fromkeys(_listed("hottest warmest"), "most temperature"),
-    **dict.fromkeys(_listed("coldest coolest"), "least temperature"),
-    **dict.fromkeys(_listed("hotter warmer colder cooler temp temperature"), "temperature"),
-    **dict.fromkeys(_listed("hot warm"), "hot"),
-    **dict.fromkeys(_listed("humid humidity"), "humidity"),
-    **dict.fromkeys(_listed("battery charge batteries"), "battery"),
     **dict.fromkeys(_listed("oldest earliest"), "earliest"),
-    **dict.fromkeys(_listed("sensor device unit"), "device"),
-    **dict.fromkeys(_listed("vessel ship boat"), "ship"),
-    **dict.fromkeys(_listed("reading measurement"), "reading"),
     **dict.fromkeys(_listed("belong assigned own owned belonging"), "own"),
     "counted": "count",
     "counting": "count",
@@ -63,33 +57,48 @@ def stem(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
 
 
+def row_words(tables: Iterable[str], vocabulary: Vocabulary) -> dict[str, str]:
+    """Maps tables to what one row of them is called: those that the vocabulary lists first, in its order."""
+    found = dict.fromkeys(tables, "")
+    listed = {table: row for table, row in vocabulary.rows.items() if table in found}
+    return {**listed, **{table: stem(table.split("_")[-1]) for table in found if table not in listed}}
+
+
 def plain_words(text: str) -> list[str]:
     """Stemmed words of a text in order, synonyms and stop words untouched."""
     return [stem(word) for word in _WORD.findall(text.lower())]
 
 
-def content_words(text: str) -> list[str]:
+def content_words(text: str, vocabulary: Vocabulary) -> list[str]:
     """The words that say what is asked, in their common form, in order."""
     text = text.lower().replace("'s", " ").replace("\N{RIGHT SINGLE QUOTATION MARK}s", " ")
     for pattern, replacement in _PHRASES:
         text = pattern.sub(replacement, text)
+    for phrase, meaning in vocabulary.phrases.items():
+        text = re.sub(rf"\b{re.escape(phrase)}\b", f" {meaning} ", text)
     found: list[str] = []
     for word in _WORD.findall(text):
         if word in _STOP:
             continue
-        common = _SYNONYMS.get(word, _SYNONYMS.get(stem(word), stem(word)))
-        found.extend(common.split())
+        found.extend(_common(word, vocabulary).split())
     return found
 
 
-def column_words(columns: Iterable[str]) -> dict[str, str]:
+def _common(word: str, vocabulary: Vocabulary) -> str:
+    for form in (word, stem(word)):
+        if (meaning := vocabulary.meanings.get(form, _SYNONYMS.get(form))) is not None:
+            return meaning
+    return stem(word)
+
+
+def column_words(columns: Iterable[str], vocabulary: Vocabulary) -> dict[str, str]:
     """Maps a question's word to the column it names: the column's own name, or its telling part."""
     mapping: dict[str, str] = {}
     for column in columns:
         parts = [part for part in column.lower().split("_") if part not in _GENERIC_PARTS]
         if column.lower().endswith(("_id", "_at")) or len(parts) != 1:
             continue
-        mapping.setdefault(_SYNONYMS.get(parts[0], stem(parts[0])), column.lower())
+        mapping.setdefault(_common(parts[0], vocabulary), column.lower())
     return mapping
 
 

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from functools import partial
 
 from services.offline_model.conversation import Skill
 from services.offline_model.skills.answer_data_question import answer_data_question
 from services.offline_model.skills.describe_result import describe_result
 from services.offline_model.skills.draft_verdict import draft_verdict
+from services.offline_model.skills.investigate_incident import investigate_incident
 from services.offline_model.skills.judge_verdict import judge_verdict
+from services.offline_model.skills.plan_operations import plan_operations
+from services.offline_model.skills.read_goal import read_goal
 from services.offline_model.skills.research_finding import research_finding
 from services.offline_model.skills.screen_question import screen_question
 from services.offline_model.skills.triage_finding import triage_finding
+from services.offline_model.skills.validate_cause import validate_cause
+from services.offline_model.skills.word_findings import word_findings
+from services.offline_model.vocabulary import Vocabulary
 
-SKILLS: Final[Mapping[str, Skill]] = {
-    "signalbox-offline-guard": screen_question,
-    "signalbox-offline-agent": answer_data_question,
-    "signalbox-offline-format": describe_result,
-    "signalbox-offline-triage": triage_finding,
-    "signalbox-offline-research": research_finding,
-    "signalbox-offline-analysis": draft_verdict,
-    "signalbox-offline-evaluator": judge_verdict,
-}
+
+def make_skills(vocabulary: Vocabulary) -> Mapping[str, Skill]:
+    """Returns the skills; those that read what people ask know the words of a world."""
+    return {
+        "signalbox-offline-guard": partial(screen_question, vocabulary=vocabulary),
+        "signalbox-offline-agent": partial(answer_data_question, vocabulary=vocabulary),
+        "signalbox-offline-format": partial(describe_result, vocabulary=vocabulary),
+        "signalbox-offline-triage": triage_finding,
+        "signalbox-offline-research": research_finding,
+        "signalbox-offline-analysis": draft_verdict,
+        "signalbox-offline-evaluator": judge_verdict,
+        "signalbox-offline-parse": partial(read_goal, vocabulary=vocabulary),
+        "signalbox-offline-plan": partial(plan_operations, vocabulary=vocabulary),
+        "signalbox-offline-answer": word_findings,
+        "signalbox-offline-incident": partial(investigate_incident, vocabulary=vocabulary),
+        "signalbox-offline-validation": validate_cause,
+    }

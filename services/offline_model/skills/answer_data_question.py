@@ -10,6 +10,10 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from services.kit.tool_names import (
+    EXECUTE_DB_QUERY,
+    GET_FEW_SHOT_EXAMPLES,
+)
 from services.offline_model.conversation import Answer, Call, CallMade, Conversation
 from services.offline_model.data_questions import sql_edits, statement
 from services.offline_model.data_questions.adapt import Adapted, adapt
@@ -18,9 +22,8 @@ from services.offline_model.data_questions.prompts import Example, QueryError, r
 from services.offline_model.data_questions.schema import Schema, read_schema
 from services.offline_model.data_questions.statement import CannotEdit
 from services.offline_model.data_questions.wording import word_answer
+from services.offline_model.vocabulary import Vocabulary
 
-GET_EXAMPLES: Final = "get_few_shot_examples"
-RUN_QUERY: Final = "execute_db_query"
 # At least this near, an example at hand is used without asking for more.
 NEAR_ENOUGH: Final = 0.9
 # A refusal with one of these reasons is about what is asked, not about how the query is written.
@@ -42,52 +45,54 @@ _NO_EXAMPLE = (
 )
 
 
-def answer_data_question(conversation: Conversation) -> Answer:
+def answer_data_question(conversation: Conversation, vocabulary: Vocabulary) -> Answer:
     """Takes the next step towards the answer; a follow-up is first made whole."""
-    whole = whole_question(conversation.question, conversation.system, _schema(conversation))
+    whole = whole_question(conversation.question, conversation.system, _schema(conversation, vocabulary))
     if whole is None:
         return Answer(_NOT_UNDERSTOOD)
     if whole != conversation.question:
         conversation = replace(conversation, user=(*conversation.user[:-1], whole))
-    return _next_step(conversation)
+    return _next_step(conversation, vocabulary)
 
 
-def _next_step(conversation: Conversation) -> Answer:
-    attempts = [call for call in conversation.calls if call.tool == RUN_QUERY and call.result is not None]
+def _next_step(conversation: Conversation, vocabulary: Vocabulary) -> Answer:
+    attempts = [call for call in conversation.calls if call.tool == EXECUTE_DB_QUERY and call.result is not None]
     if not attempts:
-        return _first_query(conversation)
+        return _first_query(conversation, vocabulary)
     last = attempts[-1]
     result = read_result(last.result or "")
     if not isinstance(result, QueryError):
-        return Answer(word_answer(conversation.question, str(last.arguments.get("query", "")), last.result or ""))
-    return _mend(conversation, attempts, result)
+        query = str(last.arguments.get("query", ""))
+        return Answer(word_answer(conversation.question, query, last.result or "", vocabulary))
+    return _mend(conversation, attempts, result, vocabulary)
 
 
-def _first_query(conversation: Conversation) -> Answer:
-    candidates = _candidates(conversation)
-    may_retrieve = GET_EXAMPLES in conversation.tools and not conversation.results_of(GET_EXAMPLES)
+def _first_query(conversation: Conversation, vocabulary: Vocabulary) -> Answer:
+    candidates = _candidates(conversation, vocabulary)
+    may_retrieve = GET_FEW_SHOT_EXAMPLES in conversation.tools and not conversation.results_of(GET_FEW_SHOT_EXAMPLES)
     if may_retrieve and not (candidates and candidates[0].nearness >= NEAR_ENOUGH):
-        return Answer(calls=(Call(GET_EXAMPLES, {"question": conversation.question}),))
-    if candidates and RUN_QUERY in conversation.tools:
-        return Answer(calls=(Call(RUN_QUERY, {"query": candidates[0].sql}),))
+        return Answer(calls=(Call(GET_FEW_SHOT_EXAMPLES, {"question": conversation.question}),))
+    if candidates and EXECUTE_DB_QUERY in conversation.tools:
+        return Answer(calls=(Call(EXECUTE_DB_QUERY, {"query": candidates[0].sql}),))
     return Answer(_NO_EXAMPLE)
 
 
-def _mend(conversation: Conversation, attempts: list[CallMade], error: QueryError) -> Answer:
+def _mend(conversation: Conversation, attempts: list[CallMade], error: QueryError, vocabulary: Vocabulary) -> Answer:
     gave_up = f"I could not answer this: the database refused the query ({error.reason}: {error.message})"
-    if RUN_QUERY not in conversation.tools or error.reason in _FINAL_REASONS:
+    if EXECUTE_DB_QUERY not in conversation.tools or error.reason in _FINAL_REASONS:
         return Answer(gave_up)
     tried = {_normalised(str(attempt.arguments.get("query", ""))) for attempt in attempts}
     query = str(attempts[-1].arguments.get("query", ""))
-    for mended in (_without_missing_column(query, error), *(found.sql for found in _candidates(conversation))):
+    others = (found.sql for found in _candidates(conversation, vocabulary))
+    for mended in (_without_missing_column(query, error), *others):
         if mended and _normalised(mended) not in tried:
-            return Answer(calls=(Call(RUN_QUERY, {"query": mended}),))
+            return Answer(calls=(Call(EXECUTE_DB_QUERY, {"query": mended}),))
     return Answer(gave_up + " I know no other way to ask for it.")
 
 
-def _candidates(conversation: Conversation) -> list[Adapted]:
+def _candidates(conversation: Conversation, vocabulary: Vocabulary) -> list[Adapted]:
     """The queries that the shown examples give for the question, the nearest first, each once."""
-    examples, schema = _examples(conversation), _schema(conversation)
+    examples, schema = _examples(conversation), _schema(conversation, vocabulary)
     found: dict[str, Adapted] = {}
     for example in examples:
         try:
@@ -103,14 +108,14 @@ def _examples(conversation: Conversation) -> list[Example]:
     # Earlier turns are no examples: their statements are what ran, with the caller's filter in them.
     shown = section(conversation.system, "example") or conversation.system.partition("\n## Earlier")[0]
     found: dict[str, Example] = {}
-    for text in (shown, *conversation.results_of(GET_EXAMPLES)):
+    for text in (shown, *conversation.results_of(GET_FEW_SHOT_EXAMPLES)):
         found.update((example.question, example) for example in read_examples(text))
     return list(found.values())
 
 
-def _schema(conversation: Conversation) -> Schema:
-    notes = "\n".join([section(conversation.system, "note"), *conversation.results_of(GET_EXAMPLES)])
-    return read_schema(section(conversation.system, "table"), notes, _examples(conversation))
+def _schema(conversation: Conversation, vocabulary: Vocabulary) -> Schema:
+    notes = "\n".join([section(conversation.system, "note"), *conversation.results_of(GET_FEW_SHOT_EXAMPLES)])
+    return read_schema(section(conversation.system, "table"), notes, _examples(conversation), vocabulary)
 
 
 def _without_missing_column(query: str, error: QueryError) -> str:

@@ -7,6 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from services.kit.tool_names import (
+    FETCH_CODE,
+    READ_FILE,
+    SEARCH_CODEBASE,
+)
 from services.offline_model.code_review.opinion import Need
 from services.offline_model.code_review.prompts import read_bank, read_finding, read_uses
 from services.offline_model.code_review.review import review
@@ -33,14 +38,16 @@ def research_finding(conversation: Conversation) -> Answer:
 
 
 def _calls_for(need: Need, shown: Shown) -> Iterator[tuple[str, dict[str, Any]]]:
-    if need.kind == "lines":
-        yield "fetch_code", {"path": need.name, "first_line": need.line}
+    if need.kind == "file":
+        yield READ_FILE, {"path": need.name}
+    elif need.kind == "lines":
+        yield FETCH_CODE, {"path": need.name, "first_line": need.line}
     elif need.kind == "callers":
-        yield "search_codebase", {"pattern": f"{need.name}(", "glob": "*.py"}
+        yield SEARCH_CODEBASE, {"pattern": f"{need.name}(", "glob": "*.py"}
         for path, line in _calls_in(shown, need.name)[:MAX_CALLERS]:
-            yield "fetch_code", {"path": path, "first_line": line}
+            yield FETCH_CODE, {"path": path, "first_line": line}
     else:
-        yield "fetch_code", {"symbol": need.name}
+        yield FETCH_CODE, {"symbol": need.name}
 
 
 def _calls_in(shown: Shown, name: str) -> list[tuple[str, int]]:

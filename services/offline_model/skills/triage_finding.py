@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from services.kit.tool_names import FETCH_CODE
 from services.offline_model.code_review.opinion import Need
 from services.offline_model.code_review.prompts import Progress, read_callers, read_finding, read_progress, read_results
 from services.offline_model.code_review.review import review
 from services.offline_model.conversation import Answer, Call, Conversation
 from services.offline_model.skills.draft_verdict import SUBMIT_VERDICT, draft_verdict
 
-FETCH_CODE: Final = "fetch_code"
 ANALYZE_ISSUE: Final = "analyze_issue"
 
 
@@ -34,6 +34,8 @@ def triage_finding(conversation: Conversation) -> Answer:
 
 
 def _wanted(need: Need, progress: Progress, results: list[str]) -> dict[str, object] | None:
+    if need.kind == "file":
+        return None if progress.has_read(need.name, 1) else {"path": need.name}
     if need.kind == "lines":
         return None if progress.has_read(need.name, need.line) else {"path": need.name, "first_line": need.line}
     for file, line in read_callers(results):

@@ -1,0 +1,491 @@
+"""What expressions come to, where what the names in them hold is known."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from services.offline_model.code_review.conditions import Conditions, Env, joined
+from services.offline_model.code_review.library import Called, library_value, looked_up, percent
+from services.offline_model.code_review.objects import change_by, new_object, with_cells
+from services.offline_model.code_review.opinion import Need
+from services.offline_model.code_review.origins import is_request, is_typed
+from services.offline_model.code_review.sanitizers import looks_like_one
+from services.offline_model.code_review.shown import Function, ShownFile, bare_name, dotted
+from services.offline_model.code_review.values import (
+    OUTSIDE,
+    UNKNOWN,
+    Constant,
+    Origin,
+    Value,
+    concatenated,
+    constant,
+    join,
+    listed,
+    mapped,
+    of,
+)
+
+_NUMERIC: Mapping[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod, ast.Div: operator.truediv,
+}  # fmt: skip
+_ATTRIBUTES = frozenset({"name", "stem", "suffix", "parent", "parents", "parts"})
+MAX_NUMBER = 10**9
+_STDLIB = frozenset(sys.stdlib_module_names) | frozenset(
+    dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__
+)
+
+
+class Surroundings(Protocol):
+    """What a frame asks about everything that is outside it."""
+
+    weakness: str
+
+    def step(self) -> None: ...
+
+    def global_value(self, name: str, file: ShownFile) -> Value | None: ...
+
+    def attribute_value(self, attribute: str, file: ShownFile, node: ast.expr) -> Value: ...
+
+    def module_attribute(self, full_name: str) -> Value | None: ...
+
+    def returned(self, called: Called, file: ShownFile) -> tuple[Value | None, bool]: ...
+
+    def is_shown(self, node: ast.Call, file: ShownFile) -> bool: ...
+
+    def seen(self, node: ast.AST, value: Value) -> None: ...
+
+    def seen_call(self, called: Called) -> None: ...
+
+
+class Expressions:
+    """Evaluates expressions of one function, or of a module; what they change is changed in the env they are given."""
+
+    def __init__(self, around: Surroundings, file: ShownFile, function: Function | None) -> None:
+        self.around = around
+        self.file = file
+        self.function = function
+        self.ended = False
+        self.conditions = Conditions(file.path, self.value, file.full_name)
+        self._by_kind: Mapping[type, Callable[[Any, Env], Value]] = {
+            ast.Constant: lambda node, _: constant(node.value),
+            ast.Name: self._name, ast.JoinedStr: self._f_string, ast.FormattedValue: self._formatted,
+            ast.BinOp: self._binary, ast.BoolOp: self._boolean, ast.UnaryOp: self._unary, ast.Compare: self._compare,
+            ast.IfExp: self._either, ast.Call: self._call, ast.Attribute: self._attribute,
+            ast.Subscript: self._subscript, ast.List: self._list, ast.Tuple: self._list, ast.Set: self._list,
+            ast.Dict: self._dict, ast.ListComp: self._comprehension, ast.SetComp: self._comprehension,
+            ast.GeneratorExp: self._comprehension, ast.DictComp: self._comprehension,
+            ast.Starred: lambda node, env: self.value(node.value, env).element,
+            ast.Await: lambda node, env: self.value(node.value, env),
+            ast.NamedExpr: self._named, ast.Lambda: self._lambda,
+        }  # fmt: skip
+
+    def value(self, node: ast.expr, env: Env) -> Value:
+        """Returns what an expression may hold. Raises TooManyWays."""
+        self.around.step()
+        evaluate = self._by_kind.get(type(node))
+        if evaluate is not None:
+            found = evaluate(node, env)
+        else:
+            for part in ast.iter_child_nodes(node):
+                if isinstance(part, ast.expr):
+                    self.value(part, env)
+            found = self.unknown(node, f"`{ast.unparse(node)[:60]}` is beyond me")
+        self.around.seen(node, found)
+        return found
+
+    def unknown(self, node: ast.AST, what: str, need: Need | None = None) -> Value:
+        """A value that comes from a place that was not shown."""
+        return of(Origin(UNKNOWN, what, self.file.path, getattr(node, "lineno", 0), need))
+
+    def bind(self, target: ast.expr, value: Value, env: Env) -> None:
+        """Gives a target a value."""
+        if isinstance(target, ast.Name):
+            env[target.id] = value
+        elif isinstance(target, ast.Starred):
+            self.bind(target.value, Value(value.sources), env)
+        elif isinstance(target, ast.Tuple | ast.List):
+            fits = value.items is not None and len(value.items) == len(target.elts)
+            plain = not any(isinstance(part, ast.Starred) for part in target.elts)
+            for index, part in enumerate(target.elts):
+                self.bind(part, value.items[index] if fits and plain and value.items else value.element, env)
+        elif isinstance(target, ast.Attribute):
+            self.value(target.value, env)
+            if name := dotted(target):
+                env[name] = value
+        elif isinstance(target, ast.Subscript):
+            self._store(target, value, env)
+
+    def _store(self, target: ast.Subscript, value: Value, env: Env) -> None:
+        holder, index = self.value(target.value, env), self.value(target.slice, env)
+
+        def stored(old: Value) -> Value:
+            if old.entries is not None and index.only is not None:
+                return mapped([*old.entries, (index.only, value)])
+            if old.items is not None and index.only is not None and index.only.kind is int:
+                at = index.only.value
+                if -len(old.items) <= at < len(old.items):
+                    items = list(old.items)
+                    items[at] = value
+                    return listed(items)
+            return Value(old.sources | value.sources | index.sources)
+
+        self.change(target.value, holder, stored, env)
+
+    def change(self, node: ast.expr, holder: Value, how: Callable[[Value], Value], env: Env) -> None:
+        """Changes an object, under every name that it has."""
+        if not holder.cells:
+            name = dotted(node)
+            if name and isinstance(node, ast.Name | ast.Attribute):
+                env[name] = how(env.get(name, holder))
+            return
+
+        def changed(value: Value) -> Value:
+            if value.items is not None and any(item.cells for item in value.items):
+                value = with_cells(listed([changed(item) for item in value.items]), value)
+            if value.entries is not None and any(item.cells for _, item in value.entries):
+                value = with_cells(mapped([(key, changed(item)) for key, item in value.entries]), value)
+            if not value.cells & holder.cells:
+                return value
+            new = with_cells(how(value), value)
+            return new if value.cells == holder.cells and len(value.cells) == 1 else join([value, new])
+
+        names = list(env)
+        for name in names:
+            env[name] = changed(env[name])
+
+    def _name(self, node: ast.Name, env: Env) -> Value:
+        if node.id in env:
+            return env[node.id]
+        full = self.file.imports.get(node.id)
+        if full is not None:
+            return self.around.module_attribute(full) or Value(
+                self.unknown(node, f"`{node.id}` is defined elsewhere", _definition(full)).sources, refers=full
+            )
+        found = self.around.global_value(node.id, self.file)
+        if found is not None:
+            return found
+        if node.id in _STDLIB:
+            return Value(refers=node.id)
+        return self.unknown(node, f"`{node.id}` is defined elsewhere", Need("definition", node.id))
+
+    def _f_string(self, node: ast.JoinedStr, env: Env) -> Value:
+        return concatenated([self.value(part, env) for part in node.values])
+
+    def _formatted(self, node: ast.FormattedValue, env: Env) -> Value:
+        value = self.value(node.value, env)
+        if node.format_spec is not None or node.conversion in (ord("r"), ord("a")):
+            return value if not value.sources else value.decoded
+        return concatenated([value])
+
+    def _binary(self, node: ast.BinOp, env: Env) -> Value:
+        left, right = self.value(node.left, env), self.value(node.right, env)
+        if isinstance(node.op, ast.Mod) and left.only is not None and left.only.kind is str:
+            given = right.items if isinstance(node.right, ast.Tuple) and right.items is not None else (right,)
+            found = percent(left.only.value, given)
+            return found or Value(left.sources | right.sources).decoded
+        if left.items is not None and right.items is not None and isinstance(node.op, ast.Add):
+            return listed([*left.items, *right.items], _cell(node))
+        if (folded := _folded(type(node.op), left, right)) is not None:
+            return folded
+        if isinstance(node.op, ast.Add):
+            return (
+                concatenated([left, right])
+                if left.items is None is right.items
+                else Value(left.sources | right.sources)
+            )
+        return Value(left.sources | right.sources)
+
+    def _boolean(self, node: ast.BoolOp, env: Env) -> Value:
+        is_and, current, found = isinstance(node.op, ast.And), dict(env), list[Value]()
+        for part in node.values:
+            value = self.value(part, current)
+            truth = value.truth
+            if truth is None or truth is not is_and or part is node.values[-1]:
+                found.append(value)
+            if truth is not None and truth is not is_and:
+                break
+            branches = self.conditions.split(part, current)
+            going_on = branches.holds if is_and else branches.fails
+            if going_on is None:
+                break
+            _spread(env, current)
+            current = dict(going_on)
+        _spread(env, current)
+        return join(found) if found else Value()
+
+    def _unary(self, node: ast.UnaryOp, env: Env) -> Value:
+        value = self.value(node.operand, env)
+        if isinstance(node.op, ast.Not):
+            return Value() if value.truth is None else constant(not value.truth)
+        if isinstance(node.op, ast.USub) and value.only is not None and value.only.kind in (int, float):
+            return constant(-value.only.value)
+        return Value(value.sources)
+
+    def _compare(self, node: ast.Compare, env: Env) -> Value:
+        for part in (node.left, *node.comparators):
+            self.value(part, env)
+        if len(node.ops) > 1:
+            return Value()
+        truth = self.conditions.compared(node, env)
+        return Value() if truth is None else constant(truth)
+
+    def _either(self, node: ast.IfExp, env: Env) -> Value:
+        self.value(node.test, env)
+        branches = self.conditions.split(node.test, dict(env))
+        found = []
+        for part, known in ((node.body, branches.holds), (node.orelse, branches.fails)):
+            if known is not None:
+                inner = dict(known)
+                found.append(self.value(part, inner))
+                _spread(env, inner)
+        return join(found)
+
+    def _attribute(self, node: ast.Attribute, env: Env) -> Value:
+        if is_request(node, self.file, self.function):
+            return self._from_request(node)
+        if is_typed(node):
+            return self.unknown(node, f"`{ast.unparse(node)[:60]}` is up to whoever starts the program")
+        name = dotted(node)
+        if name in env:
+            return env[name]
+        if isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}:
+            return self.around.attribute_value(node.attr, self.file, node)
+        holder = self.value(node.value, env)
+        if holder.refers and "?" not in holder.refers:
+            full = f"{holder.refers}.{node.attr}"
+            return self.around.module_attribute(full) or Value(
+                self.unknown(node, f"`{ast.unparse(node)[:60]}` is defined elsewhere").sources, refers=full
+            )
+        if holder.sources or node.attr in _ATTRIBUTES:
+            return Value(holder.sources)
+        return self.unknown(node, f"`{ast.unparse(node)[:60]}` was not shown")
+
+    def _from_request(self, node: ast.expr) -> Value:
+        return of(Origin(OUTSIDE, f"`{ast.unparse(node)[:80]}` comes from a request", self.file.path, node.lineno))
+
+    def _subscript(self, node: ast.Subscript, env: Env) -> Value:
+        holder = self.value(node.value, env)
+        if isinstance(node.slice, ast.Slice):
+            return self._sliced(node.slice, holder, env)
+        index = self.value(node.slice, env)
+        if is_request(node, self.file, self.function):
+            return self._from_request(node)
+        if holder.entries is not None:
+            if index.only is not None:
+                found = dict(holder.entries).get(index.only)
+                return found if found is not None else self.unknown(node, f"`{ast.unparse(node)[:60]}` is not set")
+            return looked_up(holder.element, index, node, self.file)
+        only = index.only.value if index.only is not None and index.only.kind is int else None
+        if holder.items is not None:
+            known = only is not None and -len(holder.items) <= only < len(holder.items)
+            return holder.items[only] if known and only is not None else holder.element
+        if holder.only is not None and holder.only.kind is str and only is not None:
+            try:
+                return constant(holder.only.value[only])
+            except IndexError:
+                return Value()
+        return Value(holder.sources).changed
+
+    def _sliced(self, part: ast.Slice, holder: Value, env: Env) -> Value:
+        ends = [self.value(end, env).only if end is not None else Constant(type(None), None)
+                for end in (part.lower, part.upper, part.step)]  # fmt: skip
+        if all(end is not None for end in ends):
+            cut = slice(*(end.value for end in ends if end))
+            try:
+                if holder.only is not None and holder.only.kind is str:
+                    return constant(holder.only.value[cut])
+                if holder.items is not None:
+                    return listed(holder.items[cut])
+            except (TypeError, ValueError):
+                return Value(holder.sources).changed
+        return Value(holder.sources).changed
+
+    def _list(self, node: ast.List | ast.Tuple | ast.Set, env: Env) -> Value:
+        items, exact = list[Value](), True
+        for part in node.elts:
+            if isinstance(part, ast.Starred):
+                inner = self.value(part.value, env)
+                items += inner.items if inner.items is not None else [Value(inner.sources)]
+                exact = exact and inner.items is not None
+            else:
+                items.append(self.value(part, env))
+        found = listed(items, _cell(node))
+        return found if exact else Value(found.sources, cells=found.cells)
+
+    def _dict(self, node: ast.Dict, env: Env) -> Value:
+        entries, more = list[tuple[Constant, Value]](), frozenset[Origin]()
+        exact = True
+        for key, part in zip(node.keys, node.values, strict=True):
+            value = self.value(part, env)
+            known = self.value(key, env) if key is not None else None
+            if known is not None and known.only is not None:
+                entries.append((known.only, value))
+            elif key is None and value.entries is not None:
+                entries += value.entries
+            else:
+                exact, more = False, more | value.sources | (known.sources if known else frozenset())
+        found = mapped(entries, _cell(node), more=more)
+        return found if exact else Value(found.sources, cells=found.cells)
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, env: Env) -> Value:
+        inner = dict(env)
+        for generator in node.generators:
+            self.bind(generator.target, self.value(generator.iter, inner).element, inner)
+            for test in generator.ifs:
+                self.value(test, inner)
+                holds = self.conditions.split(test, inner).holds
+                inner = dict(holds) if holds is not None else inner
+        parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        values = [self.value(part, inner) for part in parts]
+        return Value(frozenset[Origin]().union(*(value.sources for value in values)))
+
+    def _named(self, node: ast.NamedExpr, env: Env) -> Value:
+        value = self.value(node.value, env)
+        self.bind(node.target, value, env)
+        return value
+
+    def _lambda(self, node: ast.Lambda, env: Env) -> Value:
+        """It runs later, when the names around it may hold something else."""
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        later = self.unknown(node, "what it holds when the function runs")
+        self.value(node.body, {**env, **{name: later for name in names if name in env or name in _parameters(node)}})
+        return Value(self.unknown(node, "what a function made on the spot gives").sources, refers="?")
+
+    def _call(self, node: ast.Call, env: Env) -> Value:
+        receiver = self.value(node.func.value, env) if isinstance(node.func, ast.Attribute) else None
+        args, spread = list[Value](), False
+        for part in node.args:
+            value = self.value(part.value if isinstance(part, ast.Starred) else part, env)
+            if isinstance(part, ast.Starred):
+                spread = spread or value.items is None
+                args += value.items if value.items is not None else [Value(value.sources)]
+            else:
+                args.append(value)
+        keywords: dict[str, Value] = {}
+        for keyword in node.keywords:
+            value = self.value(keyword.value, env)
+            if keyword.arg is None and value.entries is not None:
+                keywords |= {str(key.value): item for key, item in value.entries}
+            elif keyword.arg is None:
+                spread, keywords = True, {**keywords, "**": value}
+            else:
+                keywords[keyword.arg] = value
+        called = Called(node, self._called_name(node, receiver, env), receiver, tuple(args), keywords, spread)
+        self.around.seen_call(called)
+        return self._given_back(called, env)
+
+    def _called_name(self, node: ast.Call, receiver: Value | None, env: Env) -> str:
+        """Returns the full name of what is called; `.name` for a method of an object, `?` for who knows."""
+        if isinstance(node.func, ast.Attribute):
+            if receiver is not None and receiver.refers:
+                return f"{receiver.refers}.{node.func.attr}"
+            root = dotted(node.func).partition(".")[0]
+            unshown = (
+                root and root not in env and root not in self.file.imports and isinstance(node.func.value, ast.Name)
+            )
+            if unshown and self.around.global_value(root, self.file) is None and root not in {"self", "cls"}:
+                return dotted(node.func)
+            return f".{node.func.attr}"
+        if isinstance(node.func, ast.Name):
+            if node.func.id in env:
+                return env[node.func.id].refers or "?"
+            found = self.file.imports.get(node.func.id)
+            if found is None and not self.around.is_shown(node, self.file):
+                bound = self.around.global_value(node.func.id, self.file)
+                return node.func.id if bound is None else bound.refers or "?"
+            return found or node.func.id
+        return self.value(node.func, env).refers or "?"
+
+    def _given_back(self, called: Called, env: Env) -> Value:
+        node = called.node
+        if is_request(node, self.file, self.function):
+            return self._from_request(node)
+        if is_typed(node):
+            return self.unknown(node, "it is up to whoever starts the program")
+        if called.name == "getattr" and len(called.args) > 1 and called.args[1].only and called.args[0].refers:
+            return Value(refers=f"{called.args[0].refers}.{called.args[1].only.value}")
+        if self._changes(called, env):
+            return library_value(called, self.around.weakness, self.file) or Value(called.sources)
+        if self.around.is_shown(node, self.file):
+            value, ends = self.around.returned(called, self.file)
+            self.ended = self.ended or ends
+            self._may_fill(called, env)
+            if value is not None:
+                return value
+        if looks_like_one(node, self.around.weakness, self.file):
+            return self.unknown(node, f"which {called.method}() it goes through", Need("lines", self.file.path, 1))
+        found = library_value(called, self.around.weakness, self.file)
+        if found is not None:
+            return found
+        made = new_object(called, _cell(node))
+        if made is not None:
+            return made
+        self._may_fill(called, env)
+        name = called.method if called.name != "?" else bare_name(node.func)
+        need = (
+            None
+            if name in _STDLIB or called.name.partition(".")[0] in _STDLIB or not name
+            else Need("definition", name)
+        )
+        outside = [one for one in called.sources if one.kind == OUTSIDE]
+        gives = self.unknown(node, f"{name or 'a call'}() gives it", need)
+        passed = Value(frozenset(outside)).doubted
+        return Value(gives.sources | passed.sources, made_by=called.name)
+
+    def _changes(self, called: Called, env: Env) -> bool:
+        """Changes the object that a call is made on, if it is one of those that change their object."""
+        node, receiver = called.node, called.receiver
+        if receiver is None or not isinstance(node.func, ast.Attribute) or receiver.refers:
+            return False
+        how = change_by(called, receiver)
+        if how is None:
+            return False
+        self.change(node.func.value, receiver, how, env)
+        return True
+
+    def _may_fill(self, called: Called, env: Env) -> None:
+        """What is not known may put anything into the objects that it is given, and set any attribute."""
+        into = [one for one in called.given if one.cells]
+        note = Origin(UNKNOWN, f"{called.method}() may have filled it", self.file.path, called.node.lineno)
+        sources = called.sources | {note}
+        for one in into:
+            holder = one
+            self.change(called.node, holder, lambda old: Value(old.sources | sources), env)
+        for name in [name for name in env if "." in name]:
+            del env[name]
+
+
+def _cell(node: ast.AST) -> int:
+    return getattr(node, "lineno", 0) * 10_000 + getattr(node, "col_offset", 0) + 1
+
+
+def _definition(full_name: str) -> Need | None:
+    return None if full_name.partition(".")[0] in _STDLIB else Need("definition", full_name.rpartition(".")[2])
+
+
+def _parameters(node: ast.Lambda) -> frozenset[str]:
+    return frozenset(one.arg for one in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
+
+
+def _folded(kind: type, left: Value, right: Value) -> Value | None:
+    operate, one, other = _NUMERIC.get(kind), left.only, right.only
+    if operate is None or one is None or other is None or not {one.kind, other.kind} <= {int, float, bool}:
+        return None
+    try:
+        result = operate(one.value, other.value)
+    except (ArithmeticError, ValueError):
+        return None
+    return constant(result) if abs(result) < MAX_NUMBER else None
+
+
+def _spread(env: Env, inner: Env) -> None:
+    """Takes over what was changed on a way that was perhaps not taken."""
+    met = joined([env, inner])
+    if met is not None:
+        env.clear()
+        env.update(met)

@@ -1,0 +1,368 @@
+"""The program as far as it was shown: what its globals, attributes and parameters hold, and what its functions give.
+
+Every answer is for one weakness. What other code may do to a value that this code does not show is unknown.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from services.offline_model.code_review.calls import callers, given, parameters, targets
+from services.offline_model.code_review.conditions import Env
+from services.offline_model.code_review.interpreter import Interpreter
+from services.offline_model.code_review.library import Called
+from services.offline_model.code_review.opinion import Need
+from services.offline_model.code_review.origins import ROUTE_DECORATORS
+from services.offline_model.code_review.shown import Function, Shown, ShownFile, bare_name, dotted
+from services.offline_model.code_review.values import NUMBER, OUTSIDE, UNKNOWN, Origin, Value, join, listed, of
+
+MAX_STEPS = 8_000
+MAX_DEPTH = 6
+NODES_PER_STEP = 20
+_MUTATES = frozenset({"append", "extend", "insert", "add", "update", "setdefault", "pop", "remove", "clear", "discard",
+                      "appendleft", "popitem", "__setitem__"})  # fmt: skip
+_SETTERS = frozenset({"globals", "vars", "setattr", "exec", "eval", "locals"})
+
+
+class TooManyWays(Exception):
+    """Following every way through the code takes longer than a verdict is worth."""
+
+
+@dataclass
+class Program:
+    """The code that was shown, run for one weakness; `watched` are the nodes whose values are wanted."""
+
+    shown: Shown
+    weakness: str
+    watched: dict[int, list[Value]] = field(default_factory=dict)
+    calls: dict[int, list[Called]] = field(default_factory=dict)
+    _steps: int = 0
+    _modules: dict[str, dict[str, Value]] = field(default_factory=dict)
+    _running: list[object] = field(default_factory=list)
+    # Calls that are being followed into: what is seen there belongs to the call, and not to who asked.
+    _inside: int = 0
+
+    def watch(self, nodes: Iterable[ast.AST]) -> None:
+        """Asks for the values of nodes."""
+        for node in nodes:
+            self.watched[id(node)] = []
+            if isinstance(node, ast.Call):
+                self.calls[id(node)] = []
+
+    def run(self, file: ShownFile, function: Function | None) -> None:
+        """Runs a function as whoever calls it would, or a module. Raises TooManyWays."""
+        if function is None:
+            self._module(file, again=True)
+            return
+        env = {name: self.parameter(name, function, file) for name in self._parameters(function)}
+        around = file.function_around(function)
+        if around is not None:
+            env = {**self._enclosing(file, around), **env}
+        Interpreter(self, file, function).run(function.body, env)
+
+    def step(self, count: int = 1) -> None:
+        """Counts steps. Raises TooManyWays."""
+        self._steps += count
+        if self._steps > MAX_STEPS:
+            raise TooManyWays
+
+    def seen(self, node: ast.AST, value: Value) -> None:
+        """Takes down what a node that is watched may hold."""
+        if not self._inside and id(node) in self.watched:
+            self.watched[id(node)].append(value)
+
+    def seen_call(self, called: Called) -> None:
+        """Takes down what a call that is watched is given."""
+        if not self._inside and id(called.node) in self.calls:
+            self.calls[id(called.node)].append(called)
+
+    def global_value(self, name: str, file: ShownFile) -> Value | None:
+        """Returns what a name of a module may hold when a function runs; None when the module gives it nothing."""
+        found = self._module(file).get(name)
+        if found is None or found.refers:
+            return found
+        changed = _changed_by(name, file, self.shown)
+        if changed:
+            note = Origin(UNKNOWN, f"`{name}` is set elsewhere too", changed[0], changed[1])
+            return Value(found.sources | {note})
+        if file.unread:
+            need = Need("file", file.path)
+            note = Origin(UNKNOWN, f"`{name}` may be set in lines of {file.path} that", file.path, 1, need)
+            return Value(found.sources | {note})
+        return found
+
+    def module_attribute(self, full_name: str) -> Value | None:
+        """Returns what a name of another module that was shown holds; None when it was not shown."""
+        module, _, name = full_name.strip(".").rpartition(".")
+        for file in self.shown.python if module else ():
+            if file.module_name.endswith(module) and (value := self.global_value(name, file)) is not None:
+                return value
+        return None
+
+    def attribute_value(self, attribute: str, file: ShownFile, node: ast.expr) -> Value:
+        """Returns what `self.attribute` may hold, from everything that the shown code gives it."""
+        found: list[Value] = []
+        self.step(1 + sum(len(where.nodes) for where in self.shown.python) // NODES_PER_STEP)
+        key = (file.path, attribute)
+        if key in self._running:
+            return of(Origin(UNKNOWN, f"`self.{attribute}` comes from itself", file.path, node.lineno))
+        self._running.append(key)
+        for where in self.shown.python:
+            for part in where.nodes:
+                if isinstance(part, ast.Assign | ast.AnnAssign | ast.AugAssign) and part.value is not None:
+                    found += self._assigned(attribute, part, where)
+                elif isinstance(part, ast.Call) and _fills(part, attribute):
+                    found.append(of(Origin(UNKNOWN, f"`{attribute}` is changed elsewhere", where.path, part.lineno)))
+        self._running.pop()
+        need = Need("definition", attribute)
+        if not found:
+            return of(Origin(UNKNOWN, f"`self.{attribute}` is set elsewhere", file.path, node.lineno, need))
+        value = join(found)
+        if file.unread:
+            note = Origin(
+                UNKNOWN, f"`self.{attribute}` may be set in lines that", file.path, 1, Need("file", file.path)
+            )
+            value = Value(value.sources | {note})
+        # An object lives longer than a call, and anybody may change a list or a map that it holds.
+        return Value(value.sources, value.constants, value.texts, refers=value.refers, made_by=value.made_by)
+
+    def _assigned(
+        self, attribute: str, node: ast.Assign | ast.AnnAssign | ast.AugAssign, file: ShownFile
+    ) -> list[Value]:
+        targets_ = node.targets if isinstance(node, ast.Assign) else [node.target]
+        parts = [part for target in targets_ for part in ast.walk(target)]
+        is_set = any(isinstance(part, ast.Attribute) and part.attr == attribute for part in parts)
+        if not is_set or node.value is None:
+            return []
+        around = file.function_at(node.lineno)
+        whole = (
+            len(targets_) == 1
+            and isinstance(targets_[0], ast.Attribute)
+            and isinstance(node, ast.Assign | ast.AnnAssign)
+        )
+        if not whole:
+            return [of(Origin(UNKNOWN, f"`{attribute}` is changed elsewhere", file.path, node.lineno))]
+        given_there = self._at(node.value, file, around)
+        return [given_there] if given_there is not None else []
+
+    def _at(self, node: ast.expr, file: ShownFile, function: Function | None) -> Value | None:
+        """Returns what an expression may hold where it stands; None when no way leads there but from itself."""
+        if len(self._running) > MAX_DEPTH:
+            return of(Origin(UNKNOWN, "it goes through too many hands", file.path, node.lineno))
+        key = (id(node), "at")
+        if key in self._running:
+            return None
+        outer, inside = self.watched.get(id(node)), self._inside
+        self._running.append(key)
+        self.watched[id(node)], self._inside = [], 0
+        self.run(file, function)
+        found, self._inside = self.watched.pop(id(node)), inside
+        if outer is not None:
+            self.watched[id(node)] = outer
+        self._running.pop()
+        return join(found) if found else None
+
+    def parameter(self, name: str, function: Function, file: ShownFile) -> Value:
+        """Returns what a function's parameter may hold, from the calls that were shown."""
+        path, line = file.path, function.lineno
+        if name in {"self", "cls"}:
+            return Value(frozenset(), made_by="self")
+        found: list[Value] = []
+        if any(bare_name(decorator) in ROUTE_DECORATORS for decorator in function.decorator_list):
+            found.append(_of_route(name, function, path))
+        need = Need("callers", function.name)
+        unknown = of(Origin(UNKNOWN, f"`{name}` is whatever the callers of {function.name} pass", path, line, need))
+        if name not in parameters(function):
+            return unknown
+        # Every node is looked at for a mention of the function.
+        self.step(1 + sum(len(where.nodes) for where in self.shown.python) // NODES_PER_STEP)
+        for where, call in callers(self.shown, file, function):
+            passed = unknown if call is None else self._passed(call, name, function, where, unknown)
+            found += [passed] if passed is not None else []
+        if not found:
+            return unknown
+        value = join(found)
+        if _is_route(function):
+            return value
+        # One caller that was shown is not all of them: the others are to be looked for.
+        note = Origin("", f"the callers of {function.name} were shown", path, line, need)
+        return Value(value.sources | {note}, value.constants, value.texts, value.items, value.entries)
+
+    def _passed(self, call: ast.Call, name: str, function: Function, where: ShownFile, unknown: Value) -> Value | None:
+        passed = given(call, name, function)
+        if passed.value is None:
+            return unknown
+        if passed.is_default:
+            return self._default(name, function, where)
+        around = where.function_at(call.lineno)
+        found = self._at(passed.value, where, around)
+        inside = around is None and where.lines.get(call.lineno, "")[:1].isspace()
+        if inside and not (found is not None and any(one.kind == OUTSIDE for one in found.sources)):
+            # A search shows the call, and not the function that it stands in.
+            need = Need("lines", where.path, call.lineno)
+            return of(Origin(UNKNOWN, "the function around a caller was not read", where.path, call.lineno, need))
+        return found
+
+    def returned(self, called: Called, file: ShownFile) -> tuple[Value | None, bool]:
+        """Returns what the shown functions that a call may reach give, and whether none of them ever comes back."""
+        reached = targets(self.shown, called.node, file)
+        if not reached:
+            return None, False
+        if len(self._running) > MAX_DEPTH:
+            return of(Origin(UNKNOWN, "it goes through too many hands", file.path, called.node.lineno)), False
+        values: list[Value] = []
+        ends: list[bool] = []
+        for where, function in reached:
+            key = (id(function), "called")
+            if key in self._running:
+                again = Origin(UNKNOWN, f"{function.name}() calls itself", where.path, function.lineno)
+                values.append(Value(called.sources | {again}))
+                ends.append(False)
+                continue
+            self._running.append(key)
+            frame = Interpreter(self, where, function)
+            self._inside += 1
+            after = frame.run(function.body, self._arguments(called, function, where))
+            self._inside -= 1
+            self._running.pop()
+            is_generator = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function))
+            made = function.name == "__init__"
+            ends.append(after is None and not frame.returned and not is_generator)
+            lasting = is_generator or made or bool(function.decorator_list)
+            values += [Value(of(Origin(UNKNOWN, f"what {function.name}() returns", where.path, function.lineno)).sources
+                             | called.sources).doubted] if lasting else frame.returned  # fmt: skip
+        return (join(values) if values else Value()), all(ends)
+
+    def _arguments(self, called: Called, function: Function, file: ShownFile) -> Env:
+        env: Env = {}
+        positional = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+        is_bound = positional[:1] and positional[0] in {"self", "cls"}
+        if is_bound:
+            env[positional.pop(0)] = Value(made_by="self")
+        more = Value(called.sources | of(Origin(UNKNOWN, "a call passes more than it shows", file.path, 0)).sources)
+        for name in self._parameters(function):
+            if name in env:
+                continue
+            index = positional.index(name) if name in positional else None
+            if called.spread:
+                env[name] = more
+            elif name in called.keywords:
+                env[name] = called.keywords[name]
+            elif index is not None and index < len(called.args):
+                env[name] = called.args[index]
+            else:
+                env[name] = self._default(name, function, file)
+        if function.args.vararg is not None:
+            env[function.args.vararg.arg] = more if called.spread else listed(called.args[len(positional) :])
+        if function.args.kwarg is not None:
+            env[function.args.kwarg.arg] = more
+        return env
+
+    def _default(self, name: str, function: Function, file: ShownFile) -> Value:
+        found = given(ast.Call(ast.Name(function.name), [], []), name, function)
+        if found.value is None:
+            return of(Origin(UNKNOWN, f"`{name}` is given elsewhere", file.path, function.lineno))
+        value = Interpreter(self, file, None).expressions.value(found.value, {})
+        if value.cells:
+            # It is made once, and whoever changes it changes it for all calls to come.
+            return of(Origin(UNKNOWN, f"the default of `{name}` lives on between calls", file.path, function.lineno))
+        return value
+
+    def _parameters(self, function: Function) -> list[str]:
+        arguments = function.args
+        rest = [one.arg for one in (arguments.vararg, arguments.kwarg) if one is not None]
+        return [*parameters(function), *rest]
+
+    def _enclosing(self, file: ShownFile, function: Function) -> dict[str, Value]:
+        """Returns everything that the names around a nested function may hold while it can run."""
+        frame = Interpreter(self, file, function)
+        env = {name: self.parameter(name, function, file) for name in self._parameters(function)}
+        frame.run(function.body, env)
+        return {**env, **frame.bound}
+
+    def is_shown(self, node: ast.Call, file: ShownFile) -> bool:
+        """Tells whether a function that a call may reach was shown."""
+        return bool(targets(self.shown, node, file))
+
+    def _module(self, file: ShownFile, *, again: bool = False) -> dict[str, Value]:
+        """Returns what every name of a module holds once it was imported."""
+        if file.path in self._modules and not again:
+            return self._modules[file.path]
+        # A module that is being run knows what it was given so far, through its own env.
+        self._modules.setdefault(file.path, {})
+        frame = Interpreter(self, file, None)
+        after = frame.run(file.statements, {})
+        self._modules[file.path] = after if after is not None else frame.bound
+        return self._modules[file.path]
+
+
+def _is_route(function: Function) -> bool:
+    return any(bare_name(decorator) in ROUTE_DECORATORS for decorator in function.decorator_list)
+
+
+def _of_route(name: str, function: Function, path: str) -> Value:
+    """Returns what a part of the request's path may hold: anything, or what its converter lets through."""
+    kind = OUTSIDE
+    for decorator in function.decorator_list:
+        patterns = [part.value for part in ast.walk(decorator) if isinstance(part, ast.Constant)]
+        if any(f"<int:{name}>" in str(part) or f"<float:{name}>" in str(part) for part in patterns):
+            kind = NUMBER
+    return of(Origin(kind, f"`{name}` is part of the request's path", path, function.lineno))
+
+
+def _changed_by(name: str, file: ShownFile, shown: Shown) -> tuple[str, int] | None:
+    """Returns where a name of a module is changed outside the module's own top level, if it is."""
+    for function in file.functions:
+        local = {
+            node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        } | set(parameters(function))
+        declared = any(isinstance(node, ast.Global) and name in node.names for node in ast.walk(function))
+        for node in ast.walk(function):
+            if declared and isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
+                return file.path, node.lineno
+            if (declared or name not in local) and _puts_into(node, name):
+                return file.path, getattr(node, "lineno", 1)
+    for where in shown.python:
+        for node in where.nodes:
+            if where is not file and _sets_from_outside(node, name):
+                return where.path, getattr(node, "lineno", 1)
+            if isinstance(node, ast.Call) and bare_name(node.func) in _SETTERS and where is file and _names(node, name):
+                return where.path, node.lineno
+    return None
+
+
+def _puts_into(node: ast.AST, name: str) -> bool:
+    """Tells whether a node changes the object that a name holds, or may hand it to who does."""
+    if isinstance(node, ast.Assign | ast.AugAssign | ast.Delete):
+        told = node.targets if isinstance(node, ast.Assign | ast.Delete) else [node.target]
+        return any(isinstance(one, ast.Subscript) and dotted(one.value) == name for one in told)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MUTATES:
+        return dotted(node.func.value) == name
+    return False
+
+
+def _sets_from_outside(node: ast.AST, name: str) -> bool:
+    if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store | ast.Del):
+        return not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"})
+    if isinstance(node, ast.Assign | ast.AugAssign | ast.Delete):
+        told = node.targets if isinstance(node, ast.Assign | ast.Delete) else [node.target]
+        return any(isinstance(one, ast.Subscript) and bare_name(one.value) == name for one in told)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MUTATES:
+        return bare_name(node.func.value) == name
+    return isinstance(node, ast.Call) and bare_name(node.func) == "setattr" and _names(node, name)
+
+
+def _names(node: ast.Call, name: str) -> bool:
+    texts: Sequence[object] = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+    # Without a text to compare with, it may be about any name.
+    return name in texts or bare_name(node.func) in {"globals", "vars", "locals"} or not texts
+
+
+def _fills(node: ast.Call, attribute: str) -> bool:
+    if bare_name(node.func) == "setattr":
+        return _names(node, attribute)
+    return (
+        isinstance(node.func, ast.Attribute) and node.func.attr in _MUTATES and bare_name(node.func.value) == attribute
+    )

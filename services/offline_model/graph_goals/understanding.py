@@ -1,0 +1,73 @@
+"""What a goal comes to with the answers that were given about it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from services.offline_model.graph_goals.reading import Conflict, Operation, read, settled
+from services.offline_model.vocabulary import Vocabulary
+
+_ABOUT_A_GRAPH = re.compile(
+    r"\b(?:graph|nodes?|edges?|labels?|relationships?|propert(?:y|ies)|keys?|status)\b", re.IGNORECASE
+)
+_WANTS_A_CHANGE = re.compile(
+    r"\b(?:fix|repair|change|update|create|add|delete|remove|set|clean|improve|broken|move|rename|connect|link|undo)\b",
+    re.IGNORECASE,
+)
+_CONTRADICTS: Final = "The goal contradicts itself"
+
+
+@dataclass(frozen=True)
+class Understanding:
+    """What is wanted: operations, conflicts left, sentences that were not understood; and if it is our business."""
+
+    operations: list[Operation]
+    conflicts: list[Conflict]
+    unclear: list[str]
+    in_scope: bool
+
+
+def read_material(text: str) -> dict[str, Any]:
+    """Returns the JSON document of a prompt; empty for anything else."""
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return {}
+    return given if isinstance(given, dict) and isinstance(given.get("goal"), str) else {}
+
+
+def understand(given: Mapping[str, Any], vocabulary: Vocabulary) -> Understanding:
+    """Reads a goal with its clarifications."""
+    answers = [each for each in given.get("clarifications", ()) if isinstance(each, dict)]
+    choices = [each["answer"] for each in answers if each["question"].startswith(_CONTRADICTS)]
+    details = [each["answer"] for each in answers if not each["question"].startswith(_CONTRADICTS)]
+    goal = given["goal"]
+    reading = read("\n".join([goal, *details]))
+    operations, conflicts = reading.operations, []
+    for conflict in reading.conflicts:
+        value = _chosen(conflict, choices)
+        if value:
+            operations = settled(operations, conflict, value)
+        else:
+            conflicts.append(conflict)
+    # Details that can be read make up for a goal that can't.
+    unclear = [] if details and operations and read("\n".join(details)).operations else reading.unclear
+    in_scope = bool(operations or _WANTS_A_CHANGE.search(goal)) or _is_about_a_graph(goal, vocabulary)
+    return Understanding(operations, conflicts, unclear, in_scope)
+
+
+def _is_about_a_graph(goal: str, vocabulary: Vocabulary) -> bool:
+    named = (re.search(rf"\b{re.escape(label)}s?\b", goal, re.IGNORECASE) for label in vocabulary.labels)
+    return bool(_ABOUT_A_GRAPH.search(goal)) or any(named)
+
+
+def _chosen(conflict: Conflict, answers: Sequence[str]) -> str:
+    for answer in reversed(answers):
+        named = [value for value in conflict.values if re.search(rf"(?<!\w){re.escape(value)}(?!\w)", answer, re.I)]
+        if len(named) == 1:
+            return named[0]
+    return ""
