@@ -1,0 +1,93 @@
+"""What can go wrong with findings: each error says what happened, and what to do next.
+
+FindingsError
+├── BadFile                a file can't be used as it is
+│   ├── BadLog             the log is no SARIF 2.1.0, or points at something it does not have
+│   └── UnmatchedResults   verdicts and results do not pair up
+├── BadRepository          the repository, or the commit, can't be read here
+└── CallFailed             the platform did not do what it was asked
+    └── StreamEnded        the stream of a run ended before the run did
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from services.kit.errors import ErrorDetail
+
+SHOWN: Final = 5
+_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+class FindingsError(Exception):
+    """What happened, in `message`, and what to do next, in `hint`."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class BadFile(FindingsError):
+    """A file cannot be used as it is."""
+
+    def __init__(self, message: str, *, hint: str = "correct the file and try again") -> None:
+        super().__init__(message, hint=hint)
+
+
+class BadLog(BadFile):
+    """A log of findings cannot be read."""
+
+
+class UnmatchedResults(BadFile):
+    """Verdicts without a result, or results without a verdict; nothing is written."""
+
+    def __init__(self, *, without_result: Collection[str], without_verdict: Collection[str]) -> None:
+        parts = []
+        if without_result:
+            parts.append(f"{len(without_result)} verdicts match no result of the log: {_few(without_result)}")
+        if without_verdict:
+            parts.append(f"{len(without_verdict)} results have no verdict: {_few(without_verdict)}")
+        super().__init__("; ".join(parts), hint="use the very log that was investigated; nothing was written")
+
+
+class BadRepository(FindingsError):
+    """There is no such repository or commit here, or the platform may not read it."""
+
+
+class CallFailed(FindingsError):
+    """A call to the platform failed; `detail` is what the platform or gRPC said, None when nothing was said."""
+
+    def __init__(self, message: str, *, hint: str = "", detail: ErrorDetail | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.detail = detail
+
+
+class StreamEnded(CallFailed):
+    """The stream of a run ended without its end."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"the stream of run {run_id} ended before the run did",
+            hint="run the same command again: it goes on where it was",
+        )
+
+
+def read_text(path: Path) -> str:
+    """Returns a file's text, without a byte order mark; UTF-8, or UTF-16 with its mark. Raises BadFile."""
+    try:
+        content = path.read_bytes()
+        # What a Windows shell redirects into a file is UTF-16.
+        return content.decode("utf-16" if content.startswith(_UTF16) else "utf-8-sig")
+    except OSError as error:
+        raise BadFile(f"can't read {path}: {error.strerror}", hint="name a file that can be read") from error
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{path} is not {error.encoding.upper()}: byte {error.start} is wrong") from error
+
+
+def _few(names: Collection[str]) -> str:
+    shown = sorted(names)[:SHOWN]
+    return ", ".join(shown) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

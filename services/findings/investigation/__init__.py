@@ -1,0 +1,1 @@
+"""Many findings, each a run of its own: asked for, followed, counted and reported."""

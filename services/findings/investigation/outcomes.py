@@ -1,0 +1,78 @@
+"""From runs to outcomes."""
+
+from __future__ import annotations
+
+from signalbox.v1 import runs_pb2, sast_pb2
+
+from services.findings.sarif.findings import LogResult
+from services.findings.sarif.outcome import Evidence, Outcome, Source, Verdict
+
+_VERDICTS = {
+    sast_pb2.VERDICT_TRUE_POSITIVE: Verdict.TRUE_POSITIVE,
+    sast_pb2.VERDICT_FALSE_POSITIVE: Verdict.FALSE_POSITIVE,
+}
+_WITH_RESULT = frozenset({runs_pb2.RUN_STATE_SUCCEEDED, runs_pb2.RUN_STATE_NEEDS_REVIEW})
+Output = sast_pb2.SastInvestigationOutput | sast_pb2.SastTriageOutput
+
+
+def outcome_of(fingerprint: str, run: runs_pb2.Run) -> Outcome:
+    """Returns what a run that has ended says of a finding; a run without a result leaves it to a person."""
+    output = _output(run.output)
+    usage = output.token_usage if output.HasField("token_usage") else run.spend.token_usage
+    done = run.state in _WITH_RESULT
+    verdict = _VERDICTS.get(output.verdict, Verdict.NEEDS_REVIEW) if done else Verdict.NEEDS_REVIEW
+    error = "" if done else run.error or f"the run ended {runs_pb2.RunState.Name(run.state).removeprefix('RUN_STATE_')}"
+    return Outcome(
+        fingerprint=fingerprint,
+        verdict=verdict,
+        confidence=output.confidence if done and output.confidence_calibrated else None,
+        justification=output.justification or error,
+        evidence=tuple(_evidence(evidence) for evidence in output.evidence) if done else (),
+        stop_reason=run.stop_reason,
+        run_id=run.run_id,
+        error=error,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        iterations=output.iterations,
+        wall_time_s=run.spend.wall_time_s,
+    )
+
+
+def refused(fingerprint: str, message: str, run_id: str = "") -> Outcome:
+    """Returns the outcome of a finding that the platform would not take."""
+    return Outcome(fingerprint, Verdict.NEEDS_REVIEW, None, message, run_id=run_id, error=message)
+
+
+def unlocated(result: LogResult) -> Outcome:
+    """Returns the outcome of a result that names no file of the repository: nothing can be read about it."""
+    reason = "The log names no file of the repository for this result, so there is no code to investigate."
+    return Outcome(result.fingerprint, Verdict.NEEDS_REVIEW, None, reason, stop_reason="no_location", source=Source.LOG)
+
+
+def unusable(result: LogResult) -> Outcome:
+    """Returns the outcome of a result that is wrong in itself: it counts as failed, and nothing is asked about it."""
+    message = f"The result in the log can't be used: {result.problem}."
+    return Outcome(
+        result.fingerprint,
+        Verdict.NEEDS_REVIEW,
+        None,
+        message,
+        stop_reason="unusable_result",
+        source=Source.LOG,
+        error=message,
+    )
+
+
+def _output(output: runs_pb2.RunOutput) -> Output:
+    return output.sast_triage if output.WhichOneof("agent") == "sast_triage" else output.sast_investigation
+
+
+def _evidence(evidence: sast_pb2.Evidence) -> Evidence:
+    return Evidence(
+        claim=evidence.claim,
+        file=evidence.file,
+        first_line=evidence.first_line,
+        last_line=max(evidence.first_line, evidence.last_line),
+        commit=evidence.commit,
+        quote=evidence.quote,
+    )

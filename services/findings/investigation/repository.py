@@ -1,0 +1,88 @@
+"""The repository on this machine: which commit, which files, and what they say there."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from services.findings.errors import BadRepository
+
+MAX_FILE_BYTES = 2_000_000
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_URL = re.compile(r"[a-z+]+://|[^/@]+@[^/:]+:")
+
+
+@dataclass(frozen=True)
+class SourceCode:
+    """A repository at a commit; `files` is empty when it is not on this machine."""
+
+    repository: str
+    commit: str
+    files: frozenset[str] = field(default_factory=frozenset, repr=False)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its files can be read here."""
+        return bool(self.files)
+
+    async def lines(self, path: str) -> list[str]:
+        """Returns the lines of a file at the commit; none when it is not there, too large, or binary."""
+        if path not in self.files:
+            return []
+        size = await _git(self.repository, "cat-file", "-s", f"{self.commit}:{path}")
+        if int(size) > MAX_FILE_BYTES:
+            return []
+        content = await _git(self.repository, "cat-file", "blob", f"{self.commit}:{path}")
+        return [] if b"\0" in content else content.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
+
+
+async def open_source(repository: str, commit: str) -> SourceCode:
+    """Finds a repository and resolves a commit; a URL needs it in full. Raises BadRepository."""
+    if _URL.match(repository):
+        if not _COMMIT.fullmatch(commit):
+            raise BadRepository(
+                "a repository by URL needs --commit with all 40 digits", hint="`git ls-remote URL` lists commits"
+            )
+        return SourceCode(repository, commit)
+    if not _is_directory(repository):
+        raise BadRepository(f"there is no directory {repository}", hint="name a git repository: --repo")
+    top = (await _git(repository, "rev-parse", "--show-toplevel")).decode().strip() or repository
+    resolved = await _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit or 'HEAD'}^{{commit}}")
+    listed = await _git(top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", resolved.decode().strip())
+    files = frozenset(name.decode("utf-8", "replace") for name in listed.split(b"\0") if name)
+    return SourceCode(top, resolved.decode().strip(), files)
+
+
+def check_readable(source: SourceCode, roots: Sequence[str] | None) -> None:
+    """Raises BadRepository when a local platform may not read a repository; None: what it may is not known."""
+    if roots is None or not source.is_local:
+        return
+    place = Path(source.repository).resolve()
+    if not any(place.is_relative_to(root) for root in roots):
+        raise BadRepository(
+            f"the platform of `signalbox up` may not read {place}", hint=f"start it with `--code-root {place}`"
+        )
+
+
+def _is_directory(path: str) -> bool:
+    return Path(path).is_dir()
+
+
+async def _git(repository: str, *arguments: str) -> bytes:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            "git", "-C", repository, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+    except FileNotFoundError as error:
+        raise BadRepository("git is not installed", hint="install git") from error
+    output, complaint = await process.communicate()
+    if process.returncode:
+        said = complaint.decode("utf-8", "replace").strip() or "no such commit"
+        raise BadRepository(
+            f"git says of {repository}: {said[:300]}",
+            hint="name a git repository with --repo and a commit it has with --commit",
+        )
+    return output

@@ -1,0 +1,68 @@
+"""Whether the code that a log quotes is the code at the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from signalbox.v1 import sast_pb2
+
+from services.findings.investigation.repository import SourceCode
+from services.findings.sarif.findings import LogResult
+
+# What analysers write where a snippet would stand.
+_PLACEHOLDERS = frozenset({"requires login"})
+
+
+async def with_checked_snippets(results: Sequence[LogResult], source: SourceCode) -> list[LogResult]:
+    """Returns the results, those whose snippet contradicts the commit with that problem.
+
+    Of a repository that is not on this machine, they ask the platform to look.
+    """
+    if not source.is_local:
+        return [_to_be_checked(result) for result in results]
+    lines: dict[str, list[str]] = {}
+    checked = []
+    for result in results:
+        file = result.finding.location.file
+        snippet = region_snippet(result)
+        if snippet and result.located and not result.problem and not result.skipped:
+            if file not in lines:
+                lines[file] = await source.lines(file)
+            problem = contradiction(snippet, result, lines[file]) if lines[file] else ""
+            checked.append(replace(result, problem=problem))
+        else:
+            checked.append(result)
+    return checked
+
+
+def _to_be_checked(result: LogResult) -> LogResult:
+    """Has the platform hold the snippet against the commit, where a log quotes the flagged lines themselves."""
+    finding = sast_pb2.Finding()
+    finding.CopyFrom(result.finding)
+    finding.check_snippet = bool(region_snippet(result).strip())
+    return replace(result, finding=finding)
+
+
+def region_snippet(result: LogResult) -> str:
+    """Returns what a log says is written in the flagged region; empty when it says nothing of that."""
+    locations = result.raw.get("locations") or [{}]
+    region = locations[0].get("physicalLocation", {}).get("region", {})
+    text = region.get("snippet", {}).get("text", "") if "startLine" in region else ""
+    return "" if text.strip() in _PLACEHOLDERS else text
+
+
+def contradiction(snippet: str, result: LogResult, lines: Sequence[str]) -> str:
+    """Returns what is wrong when a snippet does not stand in the flagged lines, or an empty text."""
+    place = result.finding.location
+    quoted = _squeezed(snippet)
+    last = max(place.last_line, place.first_line + snippet.count("\n"))
+    there = _squeezed("\n".join(lines[place.first_line - 1 : last]))
+    if quoted in there:
+        return ""
+    shown = there[:80] or "nothing"
+    return f"its snippet {quoted[:80]!r} is not what stands at {place.file}:{place.first_line}, which is {shown!r}"
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())

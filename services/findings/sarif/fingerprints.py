@@ -1,0 +1,84 @@
+"""A name for each result that stays the same when results come in another order or code moves within its file.
+
+It is a digest of the tool, the rule, the path, the fingerprints that the tool gave, and the flagged code. Results
+that share all of these are numbered by their place in the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from services.findings.sarif.log import Region, Result
+
+# A fingerprint under this key is taken as it is: whoever made the log knew what to call the finding.
+OWN_KEY = "signalbox/v1"
+PROPERTY = "signalbox"
+MAX_LENGTH = 256
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a fingerprint is made of; `raw` is the result in the document, to part what nothing else parts."""
+
+    tool: str
+    rule: str
+    path: str
+    result: Result
+    raw: Mapping[str, Any]
+
+    @property
+    def own(self) -> str:
+        """The fingerprint that the log itself gives, or an empty string."""
+        return self.result.fingerprints.get(OWN_KEY, "")[:MAX_LENGTH]
+
+    @property
+    def kind(self) -> str:
+        """Digest of everything but the place in the file."""
+        given = {**self.result.partial_fingerprints, **self.result.fingerprints}
+        parts = [self.tool, self.rule, self.path, sorted(given.items()), self._flagged()]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @property
+    def place(self) -> tuple[int, int, int, int, str]:
+        """What results of one kind are ordered by."""
+        region = self._region()
+        rest = json.dumps(_without_ours(self.raw), sort_keys=True)
+        return (region.start_line, region.start_column, region.end_line, region.end_column, rest)
+
+    def _region(self) -> Region:
+        physical = self.result.locations[0].physical_location if self.result.locations else None
+        return physical.region if physical else Region()
+
+    def _flagged(self) -> str:
+        snippet = self._region().snippet
+        text = snippet.text if snippet else self.result.message.text
+        return " ".join(text.split())
+
+
+def fingerprints_of(identities: Sequence[Identity]) -> list[str]:
+    """Returns the fingerprint of each result; no two are the same."""
+    fingerprints = [identity.own for identity in identities]
+    kinds = [identity.kind for identity in identities]
+    shared = Counter(kinds)
+    order = sorted(
+        (index for index, own in enumerate(fingerprints) if not own),
+        key=lambda index: (kinds[index], identities[index].place if shared[kinds[index]] > 1 else ()),
+    )
+    number: Counter[str] = Counter()
+    for index in order:
+        kind = kinds[index]
+        number[kind] += 1
+        fingerprints[index] = f"{kind[:40]}-{number[kind]}"
+    return fingerprints
+
+
+def _without_ours(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a result without what an earlier investigation wrote into it."""
+    kept = {name: value for name, value in raw.items() if name not in ("properties", "suppressions")}
+    kept["properties"] = {name: value for name, value in raw.get("properties", {}).items() if name != PROPERTY}
+    return kept

@@ -1,0 +1,56 @@
+"""What came of a finding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What a finding turned out to be."""
+
+    TRUE_POSITIVE = "TRUE_POSITIVE"
+    FALSE_POSITIVE = "FALSE_POSITIVE"
+    NEEDS_REVIEW = "NEEDS_REVIEW"
+
+
+class Source(StrEnum):
+    """Who said so."""
+
+    RUN = "run"
+    KNOWN = "known_false_positive"
+    LOG = "log"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A claim about code, with the lines it rests on."""
+
+    claim: str
+    file: str
+    first_line: int
+    last_line: int
+    commit: str
+    quote: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The verdict on a finding; `error` is set when its run failed, and the verdict is then NEEDS_REVIEW.
+
+    confidence: how often such verdicts are right, 0 to 1; None unless that was measured for the models behind it.
+    """
+
+    fingerprint: str
+    verdict: Verdict
+    confidence: float | None
+    justification: str
+    evidence: tuple[Evidence, ...] = ()
+    stop_reason: str = ""
+    source: Source = Source.RUN
+    run_id: str = ""
+    error: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    iterations: int = 0
+    wall_time_s: float = 0.0
