@@ -1,0 +1,80 @@
+"""The console as an application: its pages, its files, and what becomes of errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from importlib.resources import files
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, ExceptionHandler
+
+from services.console.agent_pages import AgentPages
+from services.console.decision_pages import DecisionPages
+from services.console.entrance import Entrance
+from services.console.errors import ConsoleError, NotFound, WrongMethod
+from services.console.gateway import Gateway
+from services.console.question_pages import QuestionPages
+from services.console.run_pages import RunPages
+from services.console.settings import ConsoleSettings
+from services.console.showing import error_page
+
+# What pages load: the folder and the kind of each. Those of the explanation are the ones that a page of its own holds.
+STATIC: Mapping[str, tuple[str, str]] = {
+    "page.css": ("services.console.explanation_page", "text/css"),
+    "page.js": ("services.console.explanation_page", "text/javascript"),
+    "evaluate.js": ("services.console.explanation_page", "text/javascript"),
+    "console.css": ("services.console", "text/css"),
+    "live.js": ("services.console", "text/javascript"),
+}
+
+
+def make_app(gateway: Gateway, settings: ConsoleSettings, *, token: str, port: int, closing: asyncio.Event) -> ASGIApp:
+    """Returns the application, served at a port of loopback to who shows the token.
+
+    What it tells of runs for as long as they go on ends with `closing`.
+    """
+    pages = (
+        RunPages(gateway, settings, closing),
+        QuestionPages(gateway, settings),
+        AgentPages(gateway, settings),
+        DecisionPages(gateway, settings),
+    )
+    handlers: Mapping[type[Exception], ExceptionHandler] = {
+        ConsoleError: _told,
+        HTTPException: _not_there,
+        Exception: _failed,
+    }
+    routes = [*(route for each in pages for route in each.routes()), Route("/static/{name}", _static)]
+    # Around all of it, so that also what goes wrong here is told to nobody else.
+    return Entrance(Starlette(routes=routes, exception_handlers=handlers), token, port)
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in STATIC:
+        raise NotFound(f"The console has no file {name}.")
+    package, kind = STATIC[name]
+    return Response(files(package).joinpath(name).read_bytes(), media_type=kind)
+
+
+async def _told(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, ConsoleError):
+        raise error
+    return error_page(error)
+
+
+async def _not_there(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else NotFound.status
+    if status == WrongMethod.status:
+        return error_page(WrongMethod(f"{request.method} is no way to ask for {request.url.path}."))
+    return error_page(NotFound(f"The console has no page {request.url.path}."))
+
+
+async def _failed(_request: Request, _error: Exception) -> Response:
+    """Says so; the server writes down what it was."""
+    return error_page(ConsoleError("The console has failed at this page."))

@@ -1,0 +1,1 @@
+"""The explanation of a run as one HTML page, complete in itself."""

@@ -1,0 +1,197 @@
+"""A run and why it went as it did, as one HTML page that asks nothing of anybody.
+
+What comes from a run is text: Jinja escapes it in markup, `tojson` in the data for the script; and a policy in the page
+itself lets no script run, no style apply and nothing be fetched but what was written here.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+from markupsafe import Markup
+from signalbox.v1 import runs_pb2
+
+from services.console.explanation_page.decision_data import page_data
+from services.console.explanation_page.route_drawing import RouteDrawing, route_drawing
+from services.console.explanation_page.timeline import timeline
+from services.console.templating import rendered
+from services.kit.printing import printable
+from services.kit.words import fact, limit_text, origin_name
+
+TEMPLATE = "explanation.html.j2"
+LONGEST_VALUE = 400
+ALTERNATIVES = 5
+_MOODS: Mapping[int, str] = {
+    runs_pb2.RUN_STATE_SUCCEEDED: "good",
+    runs_pb2.RUN_STATE_FAILED: "bad",
+    runs_pb2.RUN_STATE_CANCELLED: "soft",
+    runs_pb2.RUN_STATE_NEEDS_REVIEW: "warn",
+}
+_CAUSES = {
+    runs_pb2.CLAIM_CAUSE_BEGIN: "began it",
+    runs_pb2.CLAIM_CAUSE_ANSWER: "went on with the answer",
+    runs_pb2.CLAIM_CAUSE_WAIT: "tried again",
+    runs_pb2.CLAIM_CAUSE_TAKEOVER: "took it over from a replica that was gone",
+}
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A run, its decisions, these in words by sequence, and its story; `traffic` is that of other runs, by edge."""
+
+    run: runs_pb2.Run
+    decisions: Sequence[runs_pb2.Decision]
+    told: Mapping[int, runs_pb2.DecisionExplanation]
+    story: runs_pb2.RunExplanation
+    traffic: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RuleRow:
+    """A rule as a decision's table shows it; `mark` is `held`, `missed`, or `later` for one that was not tried."""
+
+    mark: str
+    rule: str
+    condition: str
+    why: str
+
+
+def render_page(explained: Explained) -> str:
+    """Returns the page's HTML."""
+    return rendered(
+        TEMPLATE,
+        **shown(explained),
+        policy=_policy(),
+        style=_source("page.css"),
+        scripts=[_source("evaluate.js"), _source("page.js")],
+    )
+
+
+def shown(explained: Explained) -> dict[str, Any]:
+    """Returns what the template `explained_run.html.j2` shows."""
+    run, story = explained.run, explained.story
+    return {
+        "run": run,
+        "story": story,
+        "mood": mood(run.state),
+        "asked": _flat(getattr(run.input, run.input.WhichOneof("agent") or "data_chat")),
+        "drawing": drawn(explained),
+        "timeline": timeline(run, story),
+        "decisions": [_decision(explained, each) for each in explained.decisions],
+        "by_rule": _by_rule(story),
+        "limits": [(limit.name, limit_text(limit.value), origin_name(limit.origin)) for limit in run.policy.limits],
+        "data": page_data(story, explained.decisions),
+        "has_tables": any(node.rules for node in story.agent.nodes),
+        "causes": _CAUSES,
+    }
+
+
+def mood(state: int) -> str:
+    """Returns how a run in a state is coloured."""
+    return _MOODS.get(state, "live")
+
+
+def drawn(explained: Explained) -> RouteDrawing:
+    """Returns the agent's graph with the run's route."""
+    return route_drawing(explained.run, explained.story, explained.traffic)
+
+
+@cache
+def _source(name: str) -> Markup:
+    """Returns a file of ours, which is no text of anybody else's."""
+    return Markup(files(__package__).joinpath(name).read_text("utf-8"))  # noqa: S704
+
+
+@cache
+def _policy() -> str:
+    """Lets the page's own script and style run, known by their digests, and nothing else in or out."""
+
+    def digest(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    scripts = " ".join(digest(f"\n{_source(name)}") for name in ("evaluate.js", "page.js"))
+    style = digest(f"\n{_source('page.css')}")
+    nothing = "default-src 'none'; base-uri 'none'; form-action 'none'"
+    return f"{nothing}; script-src {scripts}; style-src {style}; img-src data:"
+
+
+def _flat(message: Message) -> list[tuple[str, str]]:
+    """Returns a message's fields as name and text, those within others by their path."""
+
+    def walk(prefix: str, value: Any) -> list[tuple[str, str]]:
+        if isinstance(value, dict):
+            return [each for name, inner in value.items() for each in walk(f"{prefix}{name}.", inner)]
+        text = printable(value if isinstance(value, str) else fact(value))
+        return [(prefix.rstrip("."), text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…")]
+
+    return walk("", MessageToDict(message, preserving_proto_field_name=True))
+
+
+def _decision(explained: Explained, decision: runs_pb2.Decision) -> dict[str, Any]:
+    told = explained.told.get(decision.sequence, runs_pb2.DecisionExplanation())
+    charge = next((each for each in explained.story.charges if each.sequence == decision.sequence), runs_pb2.Charge())
+    caused = [step for step in explained.story.route if step.led_by == decision.sequence]
+    return {
+        "decision": decision,
+        "rules": _rules(decision, told),
+        "is_told": bool(told.rules),
+        "alternatives": told.alternatives[:ALTERNATIVES],
+        "charge": charge,
+        "caused": caused,
+        "facts": sorted(MessageToDict(decision.facts).items()),
+    }
+
+
+def _rules(decision: runs_pb2.Decision, told: runs_pb2.DecisionExplanation) -> list[RuleRow]:
+    """Returns the rules of a decision's table; of one that is not told, what was tried and what it read."""
+    if not told.rules:
+        tried = [RuleRow("missed", each.rule, "", _read(each.grounds)) for each in decision.rejected_rules]
+        return [*tried, RuleRow("held", decision.rule, "", _read(decision.grounds))]
+    *missed, held = told.rules
+    return [
+        *(RuleRow("missed", each.rule, each.condition, each.missed_by) for each in missed),
+        RuleRow("held", held.rule, held.condition, _read(decision.grounds)),
+        *(
+            RuleRow("later", each.rule, each.condition, each.missed_by or "would have held")
+            for each in told.later_rules
+        ),
+    ]
+
+
+def _read(grounds: Struct) -> str:
+    return ", ".join(f"{name} = {fact(value)}" for name, value in sorted(MessageToDict(grounds).items()))
+
+
+def _by_rule(story: runs_pb2.RunExplanation) -> list[dict[str, Any]]:
+    """Returns what each rule was charged, the most first, with its part of all."""
+    totals: dict[tuple[str, str], dict[str, Any]] = defaultdict(
+        lambda: {"count": 0, "tokens": 0, "ms": 0.0, "nodes_ms": 0.0}
+    )
+    for charge in story.charges:
+        total = totals[charge.router, charge.rule]
+        total["count"] += 1
+        total["tokens"] += charge.spend.token_usage.total_tokens
+        total["ms"] += charge.elapsed_ms
+        total["nodes_ms"] += charge.spend.wall_time_s * 1000
+    tokens, ms = story.spend.token_usage.total_tokens or 1, story.elapsed_ms or 1
+    rows = [
+        {
+            "router": router,
+            "rule": rule,
+            **total,
+            "token_share": max(0.0, min(1.0, total["tokens"] / tokens)),
+            "time_share": max(0.0, min(1.0, total["ms"] / ms)),
+        }
+        for (router, rule), total in totals.items()
+    ]
+    return sorted(rows, key=lambda row: (-row["ms"], row["rule"]))

@@ -1,0 +1,86 @@
+"""News of a run for the browser that shows it, as server-sent events.
+
+An event says that there is something new, and not what: the browser asks for the page again. `changed` is a step or a
+question, `ended` the end, `away` a gateway that does not answer, for as long as that lasts, and `refused` that there
+will be no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+
+from signalbox.v1 import runs_pb2
+
+from services.console.errors import ConsoleError, TooLate
+from services.console.gateway import Gateway
+from services.console.settings import ConsoleSettings
+from services.kit.event_kinds import RUN_ENDED
+
+CHANGED, ENDED, AWAY, REFUSED = "changed", "ended", "away", "refused"
+
+
+class RunFollower:
+    """Follows runs, each for one browser."""
+
+    def __init__(self, gateway: Gateway, settings: ConsoleSettings, closing: asyncio.Event) -> None:
+        self._gateway = gateway
+        self._settings = settings
+        self._closing = closing
+
+    async def follow(self, run_id: str) -> AsyncIterator[str]:
+        """Yields events until the run has ended, however often the gateway is away, or until the console closes."""
+        news = self._news(run_id)
+        closing = asyncio.ensure_future(self._closing.wait())
+        following = asyncio.ensure_future(anext(news, None))
+        try:
+            while True:
+                await asyncio.wait((following, closing), return_when=asyncio.FIRST_COMPLETED)
+                event = following.result() if following.done() else None
+                if event is None:
+                    return
+                yield event
+                following = asyncio.ensure_future(anext(news, None))
+        finally:
+            closing.cancel()
+            following.cancel()
+            await asyncio.wait((following, closing))
+            await news.aclose()
+
+    async def _news(self, run_id: str) -> AsyncGenerator[str, None]:
+        after_sequence, was_away = 0, False
+        while True:
+            try:
+                if was_away:
+                    await self._state(run_id)
+                    was_away = False
+                    yield _event(CHANGED)  # perhaps not the run, but what is said of the gateway
+                async for event in self._gateway.watch(run_id, after_sequence):
+                    after_sequence = event.sequence
+                    is_over = event.HasField(RUN_ENDED)
+                    yield _event(ENDED if is_over else CHANGED)
+                    if is_over:
+                        return
+                await self._answered(run_id)
+            except ConsoleError as error:
+                if not (error.tries_again or isinstance(error, TooLate)):
+                    yield _event(REFUSED)
+                    return
+                was_away = True
+                yield _event(AWAY)
+                await asyncio.sleep(self._settings.gateway_retry_s)
+
+    async def _answered(self, run_id: str) -> None:
+        """Waits until a run awaits no answer any more: until then it has no events."""
+        state = runs_pb2.RUN_STATE_AWAITING_INPUT
+        while state == runs_pb2.RUN_STATE_AWAITING_INPUT:
+            await asyncio.sleep(self._settings.answer_poll_s)
+            state = await self._state(run_id)
+
+    async def _state(self, run_id: str) -> runs_pb2.RunState:
+        request = runs_pb2.GetRunRequest(run_id=run_id)
+        return (await self._gateway.call(self._gateway.runs.GetRun, request)).run.state
+
+
+def _event(kind: str) -> str:
+    return f"event: {kind}\ndata: {kind}\n\n"

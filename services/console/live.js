@@ -1,0 +1,90 @@
+"use strict";
+// Goes along with a run: when the console says that there is something new, asks for the page again and puts it in place of
+// what is shown, with what was opened, moved and focused as it was.
+(() => {
+  const shown = document.getElementById("live-run");
+  if (!shown || !shown.dataset.events) return;
+  const address = shown.dataset.events;
+  const GATHER_MS = 250, AGAIN_MS = 2000;
+  let source = null, planned = 0, isAsking = false, isStale = false, isOver = false;
+
+  function say(words, isAway) {
+    const live = document.getElementById("live");
+    live.classList.toggle("away", isAway);
+    live.textContent = words;
+  }
+  function plan(after_ms) {
+    if (!planned) planned = setTimeout(() => { planned = 0; refresh(); }, after_ms);
+  }
+  async function refresh() {
+    if (isAsking) { isStale = true; return; }
+    isAsking = true;
+    try {
+      const response = await fetch(location.pathname, { credentials: "same-origin" });
+      const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+      const next = fresh.getElementById("live-run");
+      if (response.ok && next) put(next);
+      else {
+        say(fresh.querySelector("h1")?.textContent ?? "The console has failed.", true);
+        if ([429, 503, 504].includes(response.status)) plan(AGAIN_MS);
+      }
+    } catch {
+      say("The console does not answer.", true);
+      plan(AGAIN_MS);
+    } finally {
+      isAsking = false;
+      if (isStale) { isStale = false; plan(GATHER_MS); }
+    }
+  }
+  function put(next) {
+    const open = [...shown.querySelectorAll("details[open]")].map((each) => each.id);
+    const current = shown.querySelector("details.current")?.id;
+    const moved = [...shown.querySelectorAll(".limit.moved input")].map((each) => [each.id, each.value]);
+    const focused = document.activeElement;
+    const focusedId = shown.contains(focused) ? focused.id || focused.closest("details")?.id : "";
+    shown.replaceChildren(...next.childNodes);
+    for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+    if (current) document.getElementById(current)?.classList.add("current");
+    document.dispatchEvent(new Event("explained"));
+    for (const [id, value] of moved) {
+      const input = document.getElementById(id);
+      if (!input) continue;
+      input.value = value;
+      input.dispatchEvent(new Event("input"));
+    }
+    if (focusedId) {
+      const found = document.getElementById(focusedId);
+      (found?.matches("details") ? found.querySelector("summary") : found)?.focus({ preventScroll: true });
+    }
+    if (!next.dataset.events) stop();
+  }
+  function listen() {
+    if (source || !address || document.hidden) return;
+    source = new EventSource(address);
+    source.addEventListener("open", () => { if (document.querySelector("#live.away")) plan(0); });
+    source.addEventListener("changed", () => plan(GATHER_MS));
+    source.addEventListener("ended", () => { stop(); plan(0); });
+    source.addEventListener("refused", () => { stop(); plan(0); });
+    source.addEventListener("away", () => say("The gateway does not answer; trying again.", true));
+    source.addEventListener("error", () => {
+      say("The console does not answer; trying again.", true);
+      // Closed for good is what was refused, as by a console that was started anew.
+      if (source && source.readyState === EventSource.CLOSED) { pause(); setTimeout(listen, AGAIN_MS); }
+    });
+  }
+  function pause() {
+    source?.close();
+    source = null;
+  }
+  function stop() {
+    isOver = true;
+    pause();
+  }
+  // A browser gives a host few connections: pages in the background take none.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) pause();
+    else if (!isOver) listen();
+  });
+  addEventListener("pagehide", pause);
+  listen();
+})();

@@ -1,0 +1,105 @@
+"""Pages of runs: those that fit, and one as it goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from signalbox.v1 import runs_pb2
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from services.console.agent_names import agent_names
+from services.console.errors import BadRequest
+from services.console.explanation_page.page import mood, shown
+from services.console.explanation_page.route_drawing import ENDED
+from services.console.filters import Filters
+from services.console.following import RunFollower
+from services.console.gateway import Gateway
+from services.console.run_search import FoundRuns, RunSearch
+from services.console.settings import ConsoleSettings
+from services.console.showing import page
+
+FIELDS = ("agent", "state", "rule", "caller", "thread", "labels", "since", "until", "page", "after")
+# The gateway's names of the fields, where they are others.
+NAMES = {
+    "subject": "caller",
+    "thread_id": "thread",
+    "since_time": "since",
+    "until_time": "until",
+    "page_token": "page",
+}
+STATES = tuple(name.removeprefix("RUN_STATE_").lower() for name, value in runs_pb2.RunState.items() if value)
+
+
+class RunPages:
+    """The list of runs, and the page of each."""
+
+    def __init__(self, gateway: Gateway, settings: ConsoleSettings, closing: asyncio.Event) -> None:
+        self._gateway = gateway
+        self._search = RunSearch(gateway, settings)
+        self._follower = RunFollower(gateway, settings, closing)
+
+    def routes(self) -> Sequence[Route]:
+        """Returns where these pages are."""
+        return (
+            Route("/", self.first),
+            Route("/runs", self.list),
+            Route("/runs/{run_id}", self.run),
+            Route("/runs/{run_id}/events", self.events),
+        )
+
+    async def first(self, _request: Request) -> Response:
+        """Leads to the runs."""
+        return RedirectResponse("/runs", status_code=303)
+
+    async def list(self, request: Request) -> Response:
+        """Lists the runs that fit, newest first."""
+        filters = Filters.of(request.query_params, FIELDS)
+        wanted = runs_pb2.ListRunsRequest(
+            agent=filters["agent"],
+            state=filters.state("state"),
+            thread_id=filters["thread"],
+            subject=filters["caller"],
+            since_time=filters.time("since"),
+            until_time=filters.time("until"),
+            labels=filters.labels("labels"),
+            page_token=filters["page"],
+        )
+        found = FoundRuns((), "")
+        agents = await agent_names(self._gateway)
+        if not filters.problems:
+            try:
+                found = await self._find(wanted, filters)
+            except BadRequest as error:
+                filters.refused(error, NAMES)
+        more = filters.address("/runs", page=found.page_token, after=found.last_run_id) if found.page_token else ""
+        return page(
+            "runs.html.j2",
+            "runs",
+            status=400 if filters.problems else 200,
+            filters=filters,
+            agents=agents,
+            states=STATES,
+            found=found,
+            moods={run.run_id: mood(run.state) for run in found.runs},
+            more=more,
+            is_filtered=any(filters.texts.values()),
+        )
+
+    async def run(self, request: Request) -> Response:
+        """Shows why a run goes as it does, and goes along with one that has not ended."""
+        explained = await self._gateway.explained(request.path_params["run_id"])
+        is_live = explained.run.state not in ENDED
+        return page("run.html.j2", "runs", **shown(explained), is_live=is_live)
+
+    async def events(self, request: Request) -> Response:
+        """Tells a browser when a run has moved on, for as long as it listens."""
+        told = self._follower.follow(request.path_params["run_id"])
+        return StreamingResponse(told, media_type="text/event-stream")
+
+    async def _find(self, wanted: runs_pb2.ListRunsRequest, filters: Filters) -> FoundRuns:
+        if filters["rule"]:
+            return await self._search.by_rule(wanted, filters["rule"], filters["after"])
+        return await self._search.find(wanted)

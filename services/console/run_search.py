@@ -1,0 +1,107 @@
+"""Runs by what they are, and by a rule that fired in them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from signalbox.v1 import runs_pb2
+
+from services.console.errors import NotFound
+from services.console.gateway import Gateway
+from services.console.settings import ConsoleSettings
+
+# One call looks at so many decisions whatever it finds; this many empty ones are gone through before a page is shown.
+CALLS = 5
+# Once so many runs were read, a page is shown: the caller's quota at the gateway is for other pages too.
+RUNS_READ = 100
+
+
+@dataclass(frozen=True)
+class FoundRuns:
+    """Runs, newest first, where to go on, and how many that fit are no longer kept.
+
+    By a rule, the last run of a page can be the first of the next one: `last_run_id` tells.
+    """
+
+    runs: Sequence[runs_pb2.Run]
+    page_token: str
+    last_run_id: str = ""
+    gone_count: int = 0
+
+
+class RunSearch:
+    """Finds runs through the public API. Methods raise ConsoleError."""
+
+    def __init__(self, gateway: Gateway, settings: ConsoleSettings) -> None:
+        self._gateway = gateway
+        self._settings = settings
+
+    async def find(self, wanted: runs_pb2.ListRunsRequest) -> FoundRuns:
+        """Returns a page of the runs that fit."""
+        request = runs_pb2.ListRunsRequest()
+        request.CopyFrom(wanted)
+        request.page_size = self._settings.page_size
+        found = await self._gateway.call(self._gateway.runs.ListRuns, request)
+        return FoundRuns(found.runs, found.next_page_token)
+
+    async def by_rule(self, wanted: runs_pb2.ListRunsRequest, rule: str, after_run_id: str) -> FoundRuns:
+        """Returns a page of the runs that fit and in which a rule has fired; short pages, or empty ones, may have more.
+
+        The ledger knows which runs these are, in the order of `ListRuns`; what a decision does not say of its run, each
+        run says itself.
+        """
+        request = runs_pb2.ListDecisionsRequest(
+            agent=wanted.agent,
+            rule=rule,
+            subject=wanted.subject,
+            page_token=wanted.page_token,
+            page_size=self._settings.page_size,
+        )
+        if wanted.HasField("since_time"):  # no decision is older than its run
+            request.since_time.CopyFrom(wanted.since_time)
+        found: list[runs_pb2.Run] = []
+        gone_count, read_count, last = 0, 0, after_run_id
+        for _ in range(CALLS):
+            page = await self._gateway.call(self._gateway.runs.ListDecisions, request)
+            run_ids = [each for each in dict.fromkeys(one.run_id for one in page.decisions) if each != last]
+            last = run_ids[-1] if run_ids else last
+            runs = await self._read(run_ids)
+            gone_count, read_count = gone_count + runs.count(None), read_count + len(runs)
+            found += [run for run in runs if run is not None and _fits(run, wanted)]
+            request.page_token = page.next_page_token
+            if found or not page.next_page_token or read_count >= RUNS_READ:
+                break
+        return FoundRuns(found, request.page_token, last, gone_count)
+
+    async def _read(self, run_ids: Sequence[str]) -> list[runs_pb2.Run | None]:
+        at_once = asyncio.Semaphore(self._settings.runs_read_at_once)
+
+        async def read(run_id: str) -> runs_pb2.Run | None:
+            async with at_once:
+                try:
+                    request = runs_pb2.GetRunRequest(run_id=run_id)
+                    return (await self._gateway.call(self._gateway.runs.GetRun, request)).run
+                except NotFound:
+                    return None  # its decisions outlive it in the ledger
+
+        reading = [asyncio.ensure_future(read(run_id)) for run_id in run_ids]
+        try:
+            return list(await asyncio.gather(*reading))
+        finally:
+            # Once one has failed there is no page that the others would be for.
+            for each in reading:
+                each.cancel()
+
+
+def _fits(run: runs_pb2.Run, wanted: runs_pb2.ListRunsRequest) -> bool:
+    """Says whether a run fits in what its decisions were not asked for."""
+    created = run.create_time.ToNanoseconds()
+    return (
+        wanted.state in (runs_pb2.RUN_STATE_UNSPECIFIED, run.state)
+        and (not wanted.thread_id or run.thread_id == wanted.thread_id)
+        and all(run.labels.get(key) == value for key, value in wanted.labels.items())
+        and (not wanted.HasField("since_time") or created >= wanted.since_time.ToNanoseconds())
+        and (not wanted.HasField("until_time") or created < wanted.until_time.ToNanoseconds())
+    )

@@ -1,0 +1,52 @@
+"""Pages from templates: Jinja escapes what comes from elsewhere, and `printable` shows what would steer the reader."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from services.kit.printing import printable
+from services.kit.words import (
+    duration,
+    elapsed,
+    fact,
+    limit_text,
+    moment,
+    number,
+    origin_name,
+    shown_labels,
+    state_name,
+)
+
+
+def rendered(template: str, **values: Any) -> str:
+    """Returns a template with values in it."""
+    html: str = _environment().get_template(template).render(**values)
+    return html
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("services.console", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "printable": printable,
+        "duration": duration,
+        "moment": moment,
+        "number": lambda value: number(float(value)),
+        "state": state_name,
+        "fact": fact,
+        "place": lambda name: "the end" if name == "__end__" else printable(name),
+        "elapsed": elapsed,
+        "labels": shown_labels,
+        "limit": limit_text,
+        "origin": origin_name,
+    }
+    return environment
