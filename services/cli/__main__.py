@@ -7,7 +7,7 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command."""
+    """Runs the command."""
     if any(not _is_text(argument) for argument in sys.argv):
         print("error: an argument is not UTF-8 text", file=sys.stderr)
         raise SystemExit(_USAGE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -9,16 +10,17 @@ import typer
 from signalbox.v1 import runs_pb2
 
 from services.cli import runs as run_commands
+from services.cli.agent_commands import agent_commands
 from services.cli.ask import Presentation, Question
 from services.cli.ask import ask as ask_command
 from services.cli.connection import Identity, development_token
-from services.cli.console import run_command
+from services.cli.console_commands import console_commands
 from services.cli.endpoint import read_endpoint
 from services.cli.errors import CliError, not_running
 from services.cli.exit_codes import ExitCode, as_help
+from services.cli.graph_commands import graph_commands
 from services.cli.investigate import Investigation
 from services.cli.investigate import investigate as investigate_command
-from services.cli.investigation.batch import BatchPolicy
 from services.cli.invocation import (
     Admin,
     As,
@@ -31,14 +33,20 @@ from services.cli.invocation import (
     fail,
     terminal,
 )
+from services.cli.labels import WantedLabels, parse_labels
+from services.cli.ledger_commands import ledger_commands
 from services.cli.operator_commands import operator_commands
-from services.cli.sarif.outcome import Verdict
-from services.cli.settings import DSN_VARIABLE
+from services.cli.pin import pin as pin_command
+from services.cli.question_commands import question_commands
 from services.cli.sql_policy import sql_policy as sql_policy_command
+from services.cli.terminal import run_command
 from services.cli.thread_commands import thread_commands
 from services.cli.triage import Triage
 from services.cli.triage import triage as triage_command
-from services.cli.words import parse_state
+from services.findings.investigation.batch import BatchPolicy
+from services.findings.sarif.outcome import Verdict
+from services.kit.words import parse_state
+from services.local.settings import DSN_VARIABLE
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -47,11 +55,22 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="**Exit status**\n\n" + as_help(),
 )
+app.add_typer(agent_commands)
 app.add_typer(thread_commands)
+app.add_typer(ledger_commands)
+app.add_typer(graph_commands)
+app.add_typer(question_commands)
+app.add_typer(console_commands)
 app.add_typer(operator_commands)
 Repository = Annotated[str, typer.Option("--repo", metavar="PATH", help="Git repository of the code: path or URL.")]
 Commit = Annotated[str, typer.Option(metavar="COMMIT", help="Commit that was analysed; HEAD when left out.")]
 RerunFailed = Annotated[bool, typer.Option("--rerun-failed", help="Run what failed before once more.")]
+ServiceSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="SERVICE.NAME=VALUE", help="Set a setting of one service (docs/settings.md); repeatable."
+    ),
+]
 FailOn = Annotated[
     list[Verdict] | None,
     typer.Option(case_sensitive=False, help="Exit with status 10 when a finding has this verdict; repeatable."),
@@ -76,22 +95,48 @@ def up(
             metavar="DIR", exists=True, file_okay=False, help="Let agents read the git repositories here; repeatable."
         ),
     ] = None,
+    settings: ServiceSettings = None,
 ) -> None:
     """Start the whole platform on this machine and keep it running until Ctrl-C."""
     from services.cli.up import up as up_command  # what it imports comes with the extra `local` only
 
     command = up_command(
-        context.obj.settings, terminal, replicas=replicas, listen=listen, data_dir=data, code_roots=code_root or ()
+        context.obj.settings,
+        terminal,
+        replicas=replicas,
+        listen=listen,
+        data_dir=data,
+        code_roots=code_root or (),
+        service_settings=settings or (),
     )
     run_command(command, terminal)
 
 
 @app.command()
 def demo(context: typer.Context) -> None:
-    """Start the platform, ask it four questions, let it investigate a scanner's findings, and stop it."""
+    """Start the platform, ask it four questions, have it edit a graph, investigate findings, and stop it."""
     from services.cli.demo import demo as demo_command  # what it imports comes with the extra `local` only
 
     run_command(demo_command(context.obj.settings, terminal), terminal)
+
+
+@app.command("check-model")
+def check_model(
+    context: typer.Context,
+    timeout: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Most that one call may take.")] = 60,
+    settings: ServiceSettings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try the models of OPENAI_BASE_URL: key, names, tools, structured output, the guard's verdict, speed.
+
+    The exit status is 1 when a model does not do what the platform needs of it.
+    """
+    from services.cli.check_model import check_model as check_model_command  # starts a guard: the extra `local`
+
+    command = check_model_command(
+        context.obj.settings, terminal, timeout_s=timeout, service_settings=settings or (), as_json=as_json
+    )
+    run_command(command, terminal)
 
 
 @app.command()
@@ -111,7 +156,7 @@ def ask(
 
     The exit status tells how it ended; `signalbox --help` lists them.
     """
-    connection = context.obj.connection(subject, admin=admin, roles=roles)
+    connection = context.obj.connection(subject, admin=admin, roles=roles, must_name=True)
     asked = Question(question, thread_id=thread, want_debug=debug, want_csv=csv is not None)
     run_command(ask_command(connection, asked, Presentation(as_json, csv), terminal, timeout_s=timeout), terminal)
 
@@ -122,13 +167,26 @@ def runs(
     subject: As = None,
     admin: Admin = False,
     roles: Roles = None,
+    agent: Annotated[str, typer.Option(metavar="AGENT", help="Only runs of this agent.")] = "",
     state: Annotated[str, typer.Option(metavar="STATE", help="Only runs in this state, such as failed.")] = "",
     thread: Annotated[str, typer.Option(metavar="ID", help="Only runs of this conversation.")] = "",
+    since: Annotated[datetime | None, typer.Option(help="Only runs created then or later (UTC).")] = None,
+    until: Annotated[datetime | None, typer.Option(help="Only runs created before then (UTC).")] = None,
+    caller: Annotated[str, typer.Option(metavar="USER", help="Only runs of this caller. For operators.")] = "",
+    labels: WantedLabels = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List runs, newest first."""
-    request = runs_pb2.ListRunsRequest(thread_id=thread)
+    try:
+        wanted = parse_labels(labels or ())
+    except CliError as error:
+        raise fail(error) from error
+    request = runs_pb2.ListRunsRequest(agent=agent, thread_id=thread, subject=caller, labels=wanted)
+    if since:
+        request.since_time.FromDatetime(since.replace(tzinfo=UTC))
+    if until:
+        request.until_time.FromDatetime(until.replace(tzinfo=UTC))
     if state:
         try:
             request.state = parse_state(state)
@@ -146,19 +204,36 @@ def show(context: typer.Context, run: RunId, subject: As = None, roles: Roles = 
 
 
 @app.command()
-def explain(context: typer.Context, run: RunId, subject: As = None, roles: Roles = None) -> None:
+def explain(
+    context: typer.Context,
+    run: RunId,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write it here, as a page to look at.")
+    ] = None,
+    subject: As = None,
+    roles: Roles = None,
+) -> None:
     """Show why a run went where it went: its decisions as a tree, with the numbers they rest on."""
     connection = context.obj.connection(subject, roles=roles)
-    run_command(run_commands.explain(connection, run, terminal), terminal)
+    run_command(run_commands.explain(connection, run, terminal, html=html), terminal)
 
 
 @app.command()
-def decisions(
-    context: typer.Context, run: RunId, subject: As = None, roles: Roles = None, as_json: AsJson = False
+def pin(
+    context: typer.Context,
+    run: RunId,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write it here, not on standard output.")
+    ] = None,
+    subject: As = None,
+    roles: Roles = None,
 ) -> None:
-    """List the routing decisions of a run."""
+    """Write a recorded run as a test case: `signalbox replay --case FILE` decides it again without model or executor.
+
+    The file holds what the run's nodes heard, which is as personal as its output.
+    """
     connection = context.obj.connection(subject, roles=roles)
-    run_command(run_commands.list_decisions(connection, run, terminal, as_json=as_json), terminal)
+    run_command(pin_command(connection, run, terminal, output=output), terminal)
 
 
 @app.command()
@@ -166,20 +241,6 @@ def cancel(context: typer.Context, run: RunId, subject: As = None, roles: Roles 
     """Ask a run to stop at its next step."""
     connection = context.obj.connection(subject, roles=roles)
     run_command(run_commands.cancel(connection, run, terminal), terminal)
-
-
-@app.command()
-def resume(
-    context: typer.Context,
-    run: RunId,
-    answer: Annotated[str, typer.Argument(help="Answer to the run's question.")],
-    subject: As = None,
-    roles: Roles = None,
-    timeout: Timeout = None,
-) -> None:
-    """Answer the question of a run that awaits input, and follow it to its end."""
-    connection = context.obj.connection(subject, roles=roles)
-    run_command(run_commands.resume(connection, run, answer, terminal, timeout_s=timeout), terminal)
 
 
 @app.command()
@@ -211,6 +272,9 @@ def investigate(
     truth: Annotated[Path | None, typer.Option(metavar="FILE", help="Ground truth (CSV or YAML).")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the log here, with verdicts.")] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report here.")] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Suppress false positives as accepted, not as under review.")
+    ] = False,
     concurrency: Annotated[int, typer.Option(min=1, max=256, help="Findings at once.")] = 8,
     batch: Annotated[str, typer.Option(metavar="NAME", help="Start over under a new name.")] = "",
     fail_on: FailOn = None,
@@ -225,23 +289,35 @@ def investigate(
     those under way and starts what is missing.
     """
     policy = BatchPolicy(concurrency=concurrency, rerun_failed=again, label=batch)
-    wanted = Investigation(log, repo, commit, known_fp, truth, out, html, as_json, tuple(fail_on or ()), policy)
+    wanted = Investigation(log, repo, commit, known_fp, truth, out, html, as_json, tuple(fail_on or ()), policy, accept)
     run_command(investigate_command(context.obj.connection(subject, roles=roles), wanted, terminal), terminal)
 
 
 @app.command("sql-policy")
 def sql_policy(
-    action: Annotated[str, typer.Argument(metavar="plan|apply|verify", help="What to do.")],
-    policy: Annotated[Path, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Policy file (YAML).")],
+    action: Annotated[str, typer.Argument(metavar="plan|apply|verify|init|try", help="What to do.")],
+    query: Annotated[str, typer.Argument(metavar="[SQL]", help="For `try`: a query.")] = "",
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Policy file (YAML).")
+    ] = None,
+    users: Annotated[str, typer.Option(metavar="TABLE", help="For `init`: the table of the users who own rows.")] = "",
+    subject: Annotated[str, typer.Option("--as", metavar="USER", help="For `try`: the caller.")] = "",
+    roles: Roles = None,
     dsn_env: Annotated[
         str, typer.Option(metavar="NAME", help="Environment variable with the DSN of the tables' owner.")
     ] = DSN_VARIABLE,
 ) -> None:
     """Show, apply or check what a policy file needs in its database: roles, grants, row-level security.
 
-    `apply` also reads SIGNALBOX_CALLER_SECRET and, if set, SIGNALBOX_READER_PASSWORD.
+    `apply` also reads SIGNALBOX_CALLER_SECRET and, if set, SIGNALBOX_READER_PASSWORD. `init` drafts a policy file from
+    foreign keys. `try --as 27 "SELECT …"` shows what a caller sees, or why a query is refused; it reads
+    SIGNALBOX_CALLER_SECRET, and its DSN is the reader's.
     """
-    run_command(sql_policy_command(action, policy, dsn_env=dsn_env), terminal)
+    options = {"--policy": str(policy or ""), "--users": users, "--as": subject}
+    arguments = [part for name, value in options.items() if value for part in (name, value)]
+    arguments += [part for role in roles or () for part in ("--role", role)]
+    arguments += ["--", query] if query else []
+    run_command(sql_policy_command(action, *arguments, dsn_env=dsn_env), terminal)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -10,13 +11,28 @@ from typing import TypeVar
 
 import grpc
 from google.protobuf.message import Message
-from signalbox.v1 import maintenance_pb2_grpc, runs_pb2, runs_pb2_grpc, threads_pb2_grpc
+from signalbox.v1 import (
+    agents_pb2_grpc,
+    maintenance_pb2_grpc,
+    questions_pb2_grpc,
+    recorded_answers_pb2,
+    runs_pb2,
+    runs_pb2_grpc,
+    threads_pb2_grpc,
+)
 
 from services.cli.errors import CliError, from_rpc
 from services.cli.exit_codes import ExitCode
+from services.console.explanation_page.page import Explained
+from services.console.reading import Explanation, RunReader
+from services.kit.event_kinds import DECISION, NODE_COMPLETED
 from services.kit.identity import bearer_metadata
+from services.kit.retries import SAFE_TO_RETRY, repeated
+from services.kit.silence import GRPC_OPTIONS
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+# A call may still be given to a connection that is being found dead, and a watch that has begun nowhere loses nothing.
+SERVICE_CONFIG = json.dumps({"methodConfig": [repeated((*SAFE_TO_RETRY, ("signalbox.v1.RunService", "WatchRun")))]})
 # What a node's end is told by: its decision, or where no router follows, its completion.
 Step = runs_pb2.Decision | runs_pb2.NodeCompleted
 ENDED = frozenset(
@@ -55,44 +71,50 @@ class GatewayClient:
 
     def __init__(self, channel: grpc.aio.Channel, connection: Connection) -> None:
         self._stub = runs_pb2_grpc.RunServiceStub(channel)
+        self.agents = agents_pb2_grpc.AgentServiceStub(channel)
+        self.questions = questions_pb2_grpc.QuestionServiceStub(channel)
         self.threads = threads_pb2_grpc.ThreadServiceStub(channel)
         self.maintenance = maintenance_pb2_grpc.MaintenanceServiceStub(channel)
         self._address = connection.address
         self._metadata = (bearer_metadata(connection.token),)
+        self._reader = RunReader(self._stub, self._metadata, CALL_TIMEOUT_S)
 
     async def execute(
         self, create: runs_pb2.CreateRunRequest, *, timeout_s: float | None
     ) -> AsyncIterator[runs_pb2.RunEvent]:
-        """Create a run and yield its events."""
+        """Creates a run and yields its events."""
         request = runs_pb2.ExecuteRunRequest(create=create)
-        with self._worded():
+        run_id = ""
+        try:
             async for response in self._stub.ExecuteRun(request, metadata=self._metadata, timeout=timeout_s):
+                run_id = response.event.run_id
                 yield response.event
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc(error, self._address, run_id=run_id) from error
 
-    async def create(self, request: runs_pb2.CreateRunRequest) -> runs_pb2.Run:
-        """Create a run, or find the one that was created by the same request id."""
+    async def create(self, request: runs_pb2.CreateRunRequest, traceparent: str = "") -> runs_pb2.Run:
+        """Creates a run, or finds the one that was created by the same request id; the gateway links it to a trace."""
+        metadata = (*self._metadata, ("traceparent", traceparent)) if traceparent else self._metadata
         with self._worded():
-            response = await self._stub.CreateRun(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
+            response = await self._stub.CreateRun(request, metadata=metadata, timeout=CALL_TIMEOUT_S)
         return response.run
 
     async def watch(
         self, run_id: str, after_sequence: int, *, timeout_s: float | None
     ) -> AsyncIterator[runs_pb2.RunEvent]:
-        """Yield a run's events after a sequence number."""
+        """Yields a run's events after a sequence number."""
         request = runs_pb2.WatchRunRequest(run_id=run_id, after_sequence=after_sequence)
-        with self._worded():
+        with self._worded(run_id):
             async for response in self._stub.WatchRun(request, metadata=self._metadata, timeout=timeout_s):
                 yield response.event
 
     async def get(self, run_id: str) -> runs_pb2.Run:
-        """Return a run."""
-        request = runs_pb2.GetRunRequest(run_id=run_id)
-        with self._worded():
-            response = await self._stub.GetRun(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
-        return response.run
+        """Returns a run."""
+        with self._worded(run_id):
+            return await self._reader.run(run_id)
 
     async def list_runs(self, request: runs_pb2.ListRunsRequest, *, limit: int) -> list[runs_pb2.Run]:
-        """Return the newest runs, page by page, up to a limit."""
+        """Returns the newest runs, page by page, up to a limit."""
         runs: list[runs_pb2.Run] = []
         while len(runs) < limit:
             request.page_size = min(limit - len(runs), 500)
@@ -105,43 +127,69 @@ class GatewayClient:
         return runs
 
     async def steps(self, run: runs_pb2.Run) -> list[Step]:
-        """Return the ends of a run's nodes in order; its decisions alone while it runs, or once its events are gone."""
+        """Returns the ends of a run's nodes in order; decisions alone while it runs, or once its events are gone."""
         decisions = await self.decisions(run.run_id)
         if run.state not in ENDED:
             return list(decisions)
         events = [event async for event in self.watch(run.run_id, 0, timeout_s=CALL_TIMEOUT_S)]
         ends: list[Step] = []
         for event in events:
-            if event.HasField("decision"):
+            if event.HasField(DECISION):
                 ends.append(event.decision)
-            elif event.HasField("node_completed"):
+            elif event.HasField(NODE_COMPLETED):
                 ends.append(event.node_completed)
         return ends if len(ends) >= len(decisions) else list(decisions)
 
     async def decisions(self, run_id: str) -> list[runs_pb2.Decision]:
-        """Return all decisions of a run."""
-        request = runs_pb2.ListDecisionsRequest(run_id=run_id, page_size=1000)
-        decisions: list[runs_pb2.Decision] = []
+        """Returns all decisions of a run."""
+        with self._worded(run_id):
+            return await self._reader.decisions(run_id)
+
+    async def recorded_answers(self, run_id: str) -> list[recorded_answers_pb2.RecordedAnswer]:
+        """Returns what the nodes of a recorded run heard."""
+        request = runs_pb2.ListRecordedAnswersRequest(run_id=run_id)
+        answers: list[recorded_answers_pb2.RecordedAnswer] = []
         while True:
+            with self._worded(run_id):
+                page = await self._stub.ListRecordedAnswers(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
+            answers.extend(page.answers)
+            if not page.next_page_token:
+                return answers
+            request.page_token = page.next_page_token
+
+    async def search_decisions(self, request: runs_pb2.ListDecisionsRequest, *, limit: int) -> list[runs_pb2.Decision]:
+        """Returns the newest decisions that fit, of all runs that the caller may see, up to a limit."""
+        decisions: list[runs_pb2.Decision] = []
+        while len(decisions) < limit:
+            request.page_size = min(limit - len(decisions), 1000)
             with self._worded():
                 page = await self._stub.ListDecisions(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
             decisions.extend(page.decisions)
             if not page.next_page_token:
-                return decisions
+                break
             request.page_token = page.next_page_token
+        return decisions
+
+    async def count_decisions(self, request: runs_pb2.CountDecisionsRequest) -> runs_pb2.CountDecisionsResponse:
+        """Counts an agent's newest decisions by rule."""
+        with self._worded():
+            return await self._stub.CountDecisions(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
+
+    async def explanation(self, run_id: str) -> Explanation:
+        """Returns a run's decisions in words, and its story; a platform of an earlier release lacks one or both."""
+        with self._worded(run_id):
+            return await self._reader.explanation(run_id)
+
+    async def explained(self, run_id: str) -> Explained | None:
+        """Returns what the page of a run shows; None where the platform is too old to tell it."""
+        with self._worded(run_id):
+            return await self._reader.explained(run_id)
 
     async def cancel(self, run_id: str) -> runs_pb2.Run:
-        """Ask a run to stop."""
+        """Asks a run to stop."""
         request = runs_pb2.CancelRunRequest(run_id=run_id)
-        with self._worded():
+        with self._worded(run_id):
             response = await self._stub.CancelRun(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
-        return response.run
-
-    async def resume(self, run_id: str, input_request_id: str, answer: str) -> runs_pb2.Run:
-        """Answer a run's question."""
-        request = runs_pb2.ResumeRunRequest(run_id=run_id, input_request_id=input_request_id, answer=answer)
-        with self._worded():
-            response = await self._stub.ResumeRun(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
         return response.run
 
     async def call(
@@ -151,31 +199,39 @@ class GatewayClient:
         *,
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> ResponseT:
-        """Make a call of `threads` or `maintenance`."""
+        """Makes a call of `agents`, `questions`, `threads` or `maintenance`."""
         with self._worded():
             return await method(request, metadata=self._metadata, timeout=timeout_s)
 
     @contextmanager
-    def _worded(self) -> Iterator[None]:
+    def _worded(self, run_id: str = "") -> Iterator[None]:
         try:
             yield
         except grpc.aio.AioRpcError as error:
-            raise from_rpc(error, self._address) from error
+            raise from_rpc(error, self._address, run_id=run_id) from error
 
 
 @asynccontextmanager
 async def open_gateway(connection: Connection) -> AsyncIterator[GatewayClient]:
     """A client for as long as the context lasts."""
+    async with channel_to(connection) as channel:
+        yield GatewayClient(channel, connection)
+
+
+def channel_to(connection: Connection) -> grpc.aio.Channel:
+    """Opens a channel to the gateway; the caller closes it."""
     options = [
+        *GRPC_OPTIONS,
+        ("grpc.service_config", SERVICE_CONFIG),
         ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
         ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+        # A gateway that comes back is found within seconds, not after two minutes of backoff.
+        ("grpc.initial_reconnect_backoff_ms", 200),
+        ("grpc.max_reconnect_backoff_ms", 2_000),
     ]
     if connection.tls is None:
-        channel = grpc.aio.insecure_channel(connection.address, options=options)
-    else:
-        channel = grpc.aio.secure_channel(connection.address, _credentials(connection.tls), options=options)
-    async with channel:
-        yield GatewayClient(channel, connection)
+        return grpc.aio.insecure_channel(connection.address, options=options)
+    return grpc.aio.secure_channel(connection.address, _credentials(connection.tls), options=options)
 
 
 def _credentials(tls: Tls) -> grpc.ChannelCredentials:

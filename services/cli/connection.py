@@ -11,9 +11,9 @@ from services.cli.client import Connection, Tls
 from services.cli.endpoint import Endpoint, read_endpoint
 from services.cli.errors import CliError, not_running
 from services.cli.exit_codes import ExitCode
-from services.cli.local.keys import mint_caller_token
 from services.cli.settings import CliSettings
 from services.kit.names import ROLE_ADMIN, ROLE_OPERATOR
+from services.local.keys import mint_issuer_token
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+")  # RFC 6750
 # Who looks at runs when the command is not told: on one's own machine, the operator of it.
@@ -22,21 +22,25 @@ LOCAL_OPERATOR = "operator"
 
 @dataclass(frozen=True)
 class Identity:
-    """Who calls: subject and roles for a development token; empty when a token of one's own says it."""
+    """Who calls: subject and roles for a development token; empty when a token of one's own says it.
+
+    Where `must_name` is set, one of the two has to say who: the local operator does not stand in.
+    """
 
     subject: str = ""
     roles: tuple[str, ...] = ()
+    must_name: bool = False
 
     @classmethod
-    def of(cls, subject: str | None, *, admin: bool, roles: Iterable[str] = ()) -> Identity:
+    def of(cls, subject: str | None, *, admin: bool, roles: Iterable[str] = (), must_name: bool = False) -> Identity:
         """The identity that a command's options name. Raises CliError when --as names nobody."""
         if subject is not None and not (subject.strip() and subject.isprintable()):
             raise CliError(f"--as {subject!r} names no user", hint="give one, such as --as 27", code=ExitCode.USAGE)
-        return cls(subject or "", tuple(sorted({*roles, *([ROLE_ADMIN] if admin else [])})))
+        return cls(subject or "", tuple(sorted({*roles, *([ROLE_ADMIN] if admin else [])})), must_name)
 
 
 def connect_to(settings: CliSettings, identity: Identity, *, gateway: str = "") -> Connection:
-    """Find the gateway and the token. Raises CliError that says what is missing."""
+    """Finds the gateway and the token. Raises CliError that says what is missing."""
     endpoint = read_endpoint(settings.runtime_dir)
     address = gateway or settings.gateway or (endpoint.gateway if endpoint else "")
     if not address:
@@ -47,10 +51,10 @@ def connect_to(settings: CliSettings, identity: Identity, *, gateway: str = "") 
 
 
 def development_token(endpoint: Endpoint, identity: Identity, *, ttl_s: int = 3600) -> str:
-    """Sign a token for a local platform."""
+    """Signs a token for a local platform."""
     local = identity if identity.subject else Identity(LOCAL_OPERATOR, (*identity.roles, ROLE_OPERATOR))
     try:
-        return mint_caller_token(
+        return mint_issuer_token(
             Path(endpoint.signing_key),
             subject=local.subject,
             roles=local.roles,
@@ -82,6 +86,12 @@ def _token(settings: CliSettings, identity: Identity, endpoint: Endpoint | None,
         raise CliError(
             f"the gateway at {address} wants a token",
             hint="set SIGNALBOX_TOKEN; --as works with the platform of `signalbox up` only",
+            code=ExitCode.USAGE,
+        )
+    if identity.must_name and not identity.subject:
+        raise CliError(
+            "nobody is named who asks",
+            hint="say who with --as USER, such as --as 27 (with --admin, an administrator)",
             code=ExitCode.USAGE,
         )
     return development_token(endpoint, identity)

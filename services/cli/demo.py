@@ -1,6 +1,6 @@
-"""`signalbox demo`, which is `make run`: questions to a real database, a scanner's findings about a real repository.
+"""`signalbox demo`, which is `make run`: questions to a database, goals for a graph, an incident, findings about code.
 
-Both go through the whole platform, and what comes of them is checked; then everything stops.
+All go through the whole platform, and what comes of them is checked; then everything stops.
 """
 
 from __future__ import annotations
@@ -12,22 +12,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from rich.rule import Rule
 from rich.text import Text
 from signalbox.v1 import runs_pb2
 
 from services.cli import render
-from services.cli.ask import Question, follow
+from services.cli.ask import Question
 from services.cli.client import Connection, open_gateway
-from services.cli.console import Terminal
+from services.cli.configured import stack_options
 from services.cli.demo_findings import SCENE, play_findings
+from services.cli.demo_graph import play_graph
+from services.cli.demo_incident import play_incident
+from services.cli.demo_replay import play_replay
 from services.cli.exit_codes import ExitCode, exit_code_of
 from services.cli.explain import explanation
-from services.cli.local.configured import stack_options
-from services.cli.local.stack import LocalStack
+from services.cli.following import follow
+from services.cli.output_files import write_text
 from services.cli.progress import progress_on
+from services.cli.runs import explanation_page
 from services.cli.settings import CliSettings
+from services.cli.terminal import Terminal
 from services.kit.names import ROLE_ADMIN
+from services.local.stack import LocalStack
 
 QUESTION_TIMEOUT_S = 120.0
 COUNT: Final = "Count devices with temperature > 10"
@@ -78,10 +83,10 @@ SCENES: Final = (
 
 
 async def demo(settings: CliSettings, terminal: Terminal) -> ExitCode:
-    """Play every scene on a platform of its own; RUN_FAILED when one does not go as it should."""
+    """Plays every scene on a platform of its own; RUN_FAILED when one does not go as it should."""
     with TemporaryDirectory(prefix="signalbox-demo-") as name:
         problems = await _play_all(settings, Path(name), terminal)
-    terminal.out.print(Rule())
+    terminal.rule()
     for problem in problems:
         terminal.err.print(Text(f"not as expected: {problem}", style="red"))
     if problems:
@@ -95,28 +100,51 @@ async def _play_all(settings: CliSettings, folder: Path, terminal: Terminal) -> 
         with progress_on(terminal.err) as progress:
             options = stack_options(settings, code_roots=(folder,))
             stack = await running.enter_async_context(LocalStack(options, report=progress.say))
-        problems = [problem for scene in SCENES for problem in await play(scene, stack, terminal)]
+        problems = [problem for scene in SCENES for problem in await play(scene, stack, folder, terminal)]
+        problems += await play_replay(stack, terminal)
+        problems += await play_graph(stack, terminal)
+        problems += await play_incident(stack, folder, terminal)
         return problems + await play_findings(SCENE, stack, folder, terminal)
 
 
-async def play(scene: Scene, stack: LocalStack, terminal: Terminal) -> list[str]:
-    """Ask the question of a scene and show what comes of it; returns what was not as it should be."""
-    terminal.out.print(Rule(Text(scene.title), align="left"))
+async def play(scene: Scene, stack: LocalStack, folder: Path, terminal: Terminal) -> list[str]:
+    """Asks the question of a scene and shows what comes of it; returns what was not as it should be.
+
+    Where the run is explained, its page is written to the folder too.
+    """
+    terminal.rule(scene.title)
     terminal.out.print(Text(f"“{scene.question}”", style="italic"), Text())
     connection = Connection(stack.gateway_address, stack.token(scene.subject, scene.roles))
     async with open_gateway(connection) as gateway:
         with progress_on(terminal.err) as progress:
-            run = await follow(gateway, Question(scene.question), progress, terminal, timeout_s=QUESTION_TIMEOUT_S)
+            request = Question(scene.question).request()
+            run = await follow(gateway, request, progress, terminal, timeout_s=QUESTION_TIMEOUT_S)
         decisions = await gateway.decisions(run.run_id)
         steps = await gateway.steps(run)
+        page = await explanation_page(gateway, run.run_id) if scene.explained else ""
     terminal.out.print(render.answer(run))
+    problems = list(check(scene, run, decisions))
     if scene.explained:
         terminal.out.print(Text("\nWhy it went that way:\n", style="bold"), explanation(run, steps))
-    return list(check(scene, run, decisions))
+        path = folder / f"{run.run_id}.html"
+        write_text(path, page)
+        size = f"{path.stat().st_size // 1024} kB of HTML"
+        terminal.out.print(Text(f"\nThe same to look at: {size}. `signalbox explain RUN --html FILE` keeps it."))
+        problems += check_page(path.read_text("utf-8"), run, decisions)
+    return problems
+
+
+def check_page(page: str, run: runs_pb2.Run, decisions: Sequence[runs_pb2.Decision]) -> list[str]:
+    """Looks for what the page of a run must show: the run, its route, and each of its decisions."""
+    wanted = [run.run_id, *(f'id="decision-{each.sequence}"' for each in decisions)]
+    problems = [f"the page of {run.run_id} lacks {part}" for part in wanted if part not in page]
+    taken = page.count('class="node taken')
+    visited = len({each.node for each in decisions})
+    return problems if taken > visited else [*problems, f"the page of {run.run_id} shows {taken} nodes, not {visited}"]
 
 
 def check(scene: Scene, run: runs_pb2.Run, decisions: Sequence[runs_pb2.Decision]) -> list[str]:
-    """Compare a run with what its scene should bring."""
+    """Compares a run with what its scene should bring."""
     problems = []
     outcome = exit_code_of(run)
     if outcome is not scene.outcome:

@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rich.rule import Rule
 from rich.text import Text
 
 from services.cli.client import Connection
-from services.cli.console import Terminal
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.investigate import Investigation, summarise
-from services.cli.investigation.scores import Scores
-from services.cli.investigation.summary import Summary, share
-from services.cli.local.database import WORLD_POLICY
-from services.cli.local.processes import Program, run_to_end
-from services.cli.local.stack import LocalStack
-from services.cli.sarif.outcome import Source, Verdict
-from services.cli.settings import inherited_environment
+from services.cli.terminal import Terminal
+from services.findings.investigation.scores import Scores
+from services.findings.investigation.summary import Summary, share
+from services.findings.sarif.outcome import Source, Verdict
+from services.local.database import WORLD_POLICY
+from services.local.processes import Program, run_to_end
+from services.local.settings import inherited_environment
+from services.local.stack import LocalStack
 
 SUBJECT: Final = "27"
 STEP_TIMEOUT_S = 60.0
@@ -56,17 +55,17 @@ SCENE: Final = FindingsScene(
     by_known=3,
     precision=0.9,
     recall=0.9,
-    decided=0.75,
+    decided=0.6,
 )
 
 
 async def play_findings(scene: FindingsScene, stack: LocalStack, folder: Path, terminal: Terminal) -> list[str]:
-    """Scan the repository and investigate what the scanner says; returns what was not as it should be.
+    """Scans the repository and investigates what the scanner says; returns what was not as it should be.
 
     The repository is made in the folder, which the stack's code executor may read. Raises CliError, CommandFailed.
     """
-    terminal.out.print(Rule(Text(scene.title), align="left"))
-    repository = await _make_repository(folder / "service")
+    terminal.rule(scene.title)
+    repository = Path((await make_repository("examples.harbour.repository", folder / "service"))["path"])
     log = await _scan(repository, folder / "bandit.sarif")
     command = "signalbox investigate bandit.sarif --repo service --known-fp … --truth …"
     terminal.out.print(Text(command, style="italic"), Text())
@@ -86,7 +85,7 @@ async def play_findings(scene: FindingsScene, stack: LocalStack, folder: Path, t
 
 
 def check_findings(scene: FindingsScene, summary: Summary) -> list[str]:
-    """Compare what came of the findings with what should."""
+    """Compares what came of the findings with what should."""
     total, known = len(summary.judged), sum(outcome.source is Source.KNOWN for outcome in summary.outcomes)
     undecided = summary.verdicts[Verdict.NEEDS_REVIEW]
     problems = [
@@ -119,14 +118,16 @@ def _at(summary: Summary, place: str) -> list[Verdict]:
     return [each.outcome.verdict for each in summary.judged if each.place == place]
 
 
-async def _make_repository(folder: Path) -> Path:
-    said = await _run("make-repository", ["examples.harbour.repository", str(folder)], folder.parent)
+async def make_repository(module: str, folder: Path) -> dict[str, str]:
+    """Has a module of the demo world make its repository; returns `path` and `commit`. Raises CliError."""
+    said = await _run(f"make-{folder.name}", [module, str(folder)], folder.parent)
     try:
-        return Path(json.loads(said)["path"])
-    except (ValueError, KeyError) as error:
+        made = json.loads(said)
+        return {name: str(made[name]) for name in ("path", "commit")}
+    except (ValueError, KeyError, TypeError) as error:
         raise CliError(
-            f"the demo service's repository was not made: {said[:300]}",
-            hint="run `python -m examples.harbour.repository FOLDER` to see why",
+            f"the demo's repository was not made: {said[:300]}",
+            hint=f"run `python -m {module} FOLDER` to see why",
             code=ExitCode.RUN_FAILED,
         ) from error
 

@@ -51,7 +51,7 @@ def read_endpoint(directory: Path) -> Endpoint | None:
 
 
 def write_endpoint(directory: Path, endpoint: Endpoint) -> None:
-    """Say where the platform is, in one step, so that no reader sees half of it."""
+    """Says where the platform is, in one step, so that no reader sees half of it."""
     partial = directory / f"{ENDPOINT_FILE}.partial"
     partial.write_text(json.dumps(asdict(endpoint)), encoding="utf-8")
     partial.replace(directory / ENDPOINT_FILE)
@@ -59,7 +59,7 @@ def write_endpoint(directory: Path, endpoint: Endpoint) -> None:
 
 @contextmanager
 def only_one(directory: Path) -> Iterator[Path]:
-    """Claim the directory for one running platform and yield where it may keep its files; remove them at the end.
+    """Claims the directory for one running platform and yields where it may keep its files; removes them at the end.
 
     The claim is a file lock: it ends with its process, however that ends. Raises CliError when there is one already.
     """
@@ -80,7 +80,7 @@ def only_one(directory: Path) -> Iterator[Path]:
 
 
 def check_private(directory: Path) -> None:
-    """Raise CliError unless a directory belongs to this user and nobody else may enter it."""
+    """Raises CliError unless a directory belongs to this user and nobody else may enter it."""
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise CliError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import grpc
 
 from services.cli.exit_codes import ExitCode
+from services.findings.errors import CallFailed, FindingsError
 from services.kit.errors import ErrorDetail, error_detail
 
 
@@ -30,10 +31,6 @@ _ADVICE = {
     grpc.StatusCode.NOT_FOUND: (ExitCode.REFUSED, "`signalbox runs` lists the runs you may see; --as says who you are"),
     grpc.StatusCode.FAILED_PRECONDITION: (ExitCode.REFUSED, "`signalbox show RUN` tells the state of a run"),
     grpc.StatusCode.RESOURCE_EXHAUSTED: (ExitCode.REFUSED, "wait a moment and try again"),
-    grpc.StatusCode.DEADLINE_EXCEEDED: (
-        ExitCode.TIMED_OUT,
-        "a run goes on without you: `signalbox runs` finds it; --timeout gives more time",
-    ),
 }
 
 
@@ -42,9 +39,20 @@ def not_running() -> CliError:
     return CliError("no platform is running here", hint=_START, code=ExitCode.UNREACHABLE)
 
 
-def from_rpc(error: grpc.aio.AioRpcError, address: str) -> CliError:
-    """Word a failed call."""
+def from_findings(error: FindingsError) -> CliError:
+    """Gives what went wrong with findings its exit status: a failed call its own, all else is wrong input."""
+    if isinstance(error.__cause__, CliError):
+        code = error.__cause__.code
+    else:
+        code = ExitCode.UNREACHABLE if isinstance(error, CallFailed) else ExitCode.USAGE
+    return CliError(error.message, hint=error.hint, code=code)
+
+
+def from_rpc(error: grpc.aio.AioRpcError, address: str, *, run_id: str = "") -> CliError:
+    """Word a failed call; `run_id` is the run that it was about."""
     detail = error_detail(error)
+    if detail.code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return _too_late(detail, run_id or detail.metadata.get("run_id", ""))
     if detail.code is grpc.StatusCode.UNAVAILABLE:
         return _unavailable(detail, address)
     code, hint = _ADVICE.get(
@@ -58,6 +66,18 @@ def from_rpc(error: grpc.aio.AioRpcError, address: str) -> CliError:
     if "active_run_id" in detail.metadata:
         hint = f"`signalbox show {detail.metadata['active_run_id']}` shows the run that is in the way"
     return CliError(f"{message} ({detail.reason})", hint=hint, code=code)
+
+
+def _too_late(detail: ErrorDetail, run_id: str) -> CliError:
+    # gRPC's own words are for programs; a service's say more than we know.
+    said = "" if detail.reason == detail.code.name else f": {detail.message} ({detail.reason})"
+    if run_id:
+        message = f"the time for run {run_id} is over{said}"
+        hint = f"the run goes on without you: `signalbox show {run_id}` shows it, `signalbox cancel {run_id}` stops it"
+    else:
+        message = f"the gateway did not answer in time{said}"
+        hint = "if it made a run, that goes on without you: `signalbox runs` finds it"
+    return CliError(message, hint=hint, code=ExitCode.TIMED_OUT)
 
 
 def _unavailable(detail: ErrorDetail, address: str) -> CliError:

@@ -22,6 +22,7 @@ class ExitCode(IntEnum):
     AWAITING_INPUT = 8
     TIMED_OUT = 9
     FOUND = 10
+    GUARD_UNAVAILABLE = 11
     INTERRUPTED = 130
 
 
@@ -37,10 +38,11 @@ MEANINGS: Final = {
     ExitCode.AWAITING_INPUT: "the run asks a question; `signalbox resume` answers it",
     ExitCode.TIMED_OUT: "the time given by --timeout is over; the run goes on",
     ExitCode.FOUND: "a finding has a verdict that --fail-on names",
+    ExitCode.GUARD_UNAVAILABLE: "the guard could not screen the question, so nothing was looked at; ask again later",
     ExitCode.INTERRUPTED: "Ctrl-C; the run goes on, but `investigate` and `triage` cancel what they started",
 }
 
-RULE_BLOCKED: Final = "blocked"
+_OF_STOP_REASON: Final = {"blocked": ExitCode.BLOCKED, "guard_unavailable": ExitCode.GUARD_UNAVAILABLE}
 _OF_STATE: Final = {
     runs_pb2.RUN_STATE_SUCCEEDED: ExitCode.OK,
     runs_pb2.RUN_STATE_FAILED: ExitCode.RUN_FAILED,
@@ -52,9 +54,7 @@ _OF_STATE: Final = {
 
 def exit_code_of(run: runs_pb2.Run) -> ExitCode:
     """The status that tells how a run ended; OK for one that is still under way."""
-    if run.stop_reason == RULE_BLOCKED:
-        return ExitCode.BLOCKED
-    return _OF_STATE.get(run.state, ExitCode.OK)
+    return _OF_STOP_REASON.get(run.stop_reason) or _OF_STATE.get(run.state, ExitCode.OK)
 
 
 def as_help() -> str:

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from google.protobuf.struct_pb2 import Struct
 from rich.text import Text
 from rich.tree import Tree
-from signalbox.v1 import caller_pb2, runs_pb2
+from signalbox.v1 import caller_pb2, policy_pb2, runs_pb2
 
+from services.cli.agents import limits_of
 from services.cli.client import Step
 from services.cli.render import state_text
-from services.cli.words import duration, elapsed, grounds, printable, tokens
+from services.kit.printing import printable
+from services.kit.words import DEFAULT, duration, elapsed, grounds, moment, shown_labels, tokens
 
 END = "__end__"
+# Of what would have led elsewhere; the smallest changes come first.
+ALTERNATIVES = 3
+_NOTHING: Mapping[int, runs_pb2.DecisionExplanation] = {}
 # Of a call, and of a screening by the guard.
 GOOD_OUTCOMES = frozenset(("ok", "allowed"))
 
 
-def explanation(run: runs_pb2.Run, steps: Sequence[Step]) -> Tree:
-    """One branch per step: the node, its calls, the rules that did not hold and the one that did, with grounds."""
+def explanation(
+    run: runs_pb2.Run, steps: Sequence[Step], told: Mapping[int, runs_pb2.DecisionExplanation] = _NOTHING
+) -> Tree:
+    """One branch per step: the node, its calls, the rules that did not hold and the one that did, and what would have.
+
+    Decisions that are `told` say what each rule asks for and by how much it was missed; others the values it read.
+    """
     decisions = [step for step in steps if isinstance(step, runs_pb2.Decision)]
     spent = tokens(run.spend.token_usage)
     head = Text.assemble((printable(run.agent), "bold"), f"  {printable(run.run_id)}  ", state_text(run))
@@ -28,10 +39,29 @@ def explanation(run: runs_pb2.Run, steps: Sequence[Step]) -> Tree:
     if question:
         tree.add(Text(f"“{printable(question)}” asked by {printable(run.caller.subject)}", style="italic"))
     for number, step in enumerate(steps, start=1):
-        _add_step(tree, number, step)
+        _add_step(tree, number, step, told)
+    if run.labels:
+        tree.add(Text.assemble(("labels ", "dim"), printable(shown_labels(run.labels))))
+    if run.waiting_for:
+        waits = f"waiting for the {printable(run.waiting_for)}, which is away; tried again at {moment(run.retry_time)}"
+        tree.add(Text(waits, style="yellow"))
     if not steps:
         tree.add(Text("no decision yet", style="dim"))
+    if run.HasField("policy"):
+        _add_limits(tree, run.policy)
     return tree
+
+
+def _add_limits(tree: Tree, policy: policy_pb2.Policy) -> None:
+    """The limits that the run is decided by; those that are nobody's choice on one line."""
+    branch = tree.add(
+        Text.assemble("limits", (f"  policy {printable(policy.version)}, from its first claim on", "dim"))
+    )
+    chosen = [(name, value, origin) for name, value, origin in limits_of(policy) if origin.plain != DEFAULT]
+    for name, value, origin in chosen:
+        branch.add(Text.assemble(f"{printable(name)} = {value}  ", origin))
+    rest = [f"{printable(name)} = {value}" for name, value, origin in limits_of(policy) if origin.plain == DEFAULT]
+    branch.add(Text(f"default: {', '.join(rest)}", style="dim"))
 
 
 def policy_versions(decisions: Sequence[runs_pb2.Decision]) -> str:
@@ -39,7 +69,7 @@ def policy_versions(decisions: Sequence[runs_pb2.Decision]) -> str:
     return ", ".join(dict.fromkeys(printable(decision.policy_version) for decision in decisions)) or "none"
 
 
-def _add_step(tree: Tree, number: int, step: Step) -> None:
+def _add_step(tree: Tree, number: int, step: Step, told: Mapping[int, runs_pb2.DecisionExplanation]) -> None:
     elapsed_ms = step.node_elapsed_ms if isinstance(step, runs_pb2.Decision) else step.elapsed_ms
     usage = _sum(call.token_usage for call in step.calls)
     head = Text.assemble(f"{number}. ", (printable(step.node), "bold cyan"))
@@ -50,16 +80,38 @@ def _add_step(tree: Tree, number: int, step: Step) -> None:
     for call in step.calls:
         branch.add(_call(call))
     if isinstance(step, runs_pb2.Decision):
-        _add_rules(branch, step)
+        _add_rules(branch, step, told.get(step.sequence, runs_pb2.DecisionExplanation()))
 
 
-def _add_rules(step: Tree, decision: runs_pb2.Decision) -> None:
-    destination = "the end" if decision.destination == END else printable(decision.destination)
-    router = step.add(Text.assemble((printable(decision.router), "dim"), " → ", (destination, "bold cyan")))
+def _add_rules(step: Tree, decision: runs_pb2.Decision, told: runs_pb2.DecisionExplanation) -> None:
+    rules = {each.rule: each for each in told.rules}
+    router = step.add(
+        Text.assemble((printable(decision.router), "dim"), " → ", (_place(decision.destination), "bold cyan"))
+    )
     for tried in decision.rejected_rules:
-        router.add(Text.assemble(("✗ ", "red"), printable(tried.rule), (f"  {grounds(tried.grounds)}", "dim")))
+        router.add(
+            Text.assemble(
+                ("✗ ", "red"), printable(tried.rule), (f"  {_why(tried.grounds, rules.get(tried.rule))}", "dim")
+            )
+        )
     held = Text.assemble(("✓ ", "green"), (printable(decision.rule), "bold"))
-    router.add(held.append(f"  {grounds(decision.grounds)}"))
+    router.add(held.append(f"  {_why(decision.grounds, rules.get(decision.rule))}"))
+    for other in told.alternatives[:ALTERNATIVES]:
+        way = f"{printable(other.rule)} → {_place(other.destination)}"
+        router.add(Text.assemble(("? ", "yellow"), way, (f"  with {printable(other.change)}", "dim")))
+
+
+def _why(read: Struct, told: runs_pb2.RuleExplanation | None) -> str:
+    """What a rule asks for, and by how much it was missed or what it read; of one that is not told, what it read."""
+    if told is None:
+        return grounds(read)
+    if told.missed_by:
+        return f"{printable(told.condition)}: {printable(told.missed_by)}"
+    return f"{printable(told.condition)}: {grounds(read)}" if read.fields else printable(told.condition)
+
+
+def _place(destination: str) -> str:
+    return "the end" if destination == END else printable(destination)
 
 
 def _call(call: runs_pb2.NodeCall) -> Text:

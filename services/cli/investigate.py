@@ -15,24 +15,27 @@ from typing import Any
 from rich.text import Text
 from signalbox.v1 import runs_pb2, sast_pb2
 
+from services.cli.batch_gateway import BatchGateway
 from services.cli.client import Connection, open_gateway
-from services.cli.console import Terminal
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.investigation.batch import Batch, BatchPolicy, MakeInput
-from services.cli.investigation.batch_progress import view_on
-from services.cli.investigation.known import KnownFalsePositive, known_outcomes, read_known
-from services.cli.investigation.outcomes import unlocated
-from services.cli.investigation.repository import SourceCode, check_readable, open_source
-from services.cli.investigation.scores import score
-from services.cli.investigation.summary import Judged, Summary, as_data, as_tables
-from services.cli.investigation.truth import TruthEntry, match_truth, read_truth
-from services.cli.sarif.annotate import annotate
-from services.cli.sarif.documents import read_document, write_json
-from services.cli.sarif.errors import check_writable, write_text
-from services.cli.sarif.findings import LogResult, read_results
-from services.cli.sarif.outcome import Outcome, Verdict
-from services.cli.sarif.paths import RepositoryPaths
+from services.cli.output_files import check_writable, remove_older, write_text
+from services.cli.summary_tables import as_tables
+from services.cli.terminal import Terminal
+from services.findings.investigation.batch import Batch, BatchPolicy, MakeInput
+from services.findings.investigation.batch_progress import view_on
+from services.findings.investigation.known import KnownFalsePositive, known_outcomes, read_known
+from services.findings.investigation.outcomes import unlocated, unusable
+from services.findings.investigation.repository import SourceCode, check_readable, open_source
+from services.findings.investigation.scores import score
+from services.findings.investigation.snippets import with_checked_snippets
+from services.findings.investigation.summary import Judged, Summary, as_data
+from services.findings.investigation.truth import TruthEntry, match_truth, read_truth
+from services.findings.sarif.annotate import annotate
+from services.findings.sarif.documents import read_document, write_json
+from services.findings.sarif.findings import LogResult, read_results
+from services.findings.sarif.outcome import Outcome, Verdict
+from services.findings.sarif.paths import RepositoryPaths
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Investigation:
     as_json: bool = False
     fail_on: tuple[Verdict, ...] = ()
     policy: BatchPolicy = field(default_factory=BatchPolicy)
+    accept: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class _Material:
 
 
 async def investigate(connection: Connection, wanted: Investigation, terminal: Terminal) -> ExitCode:
-    """Investigates every finding of a log, and shows what came of them. Raises CliError."""
+    """Investigates every finding of a log, and shows what came of them. Raises CliError, FindingsError."""
     summary = await summarise(connection, wanted, terminal)
     if summary.has(wanted.fail_on):
         return ExitCode.FOUND
@@ -77,8 +81,11 @@ async def investigate(connection: Connection, wanted: Investigation, terminal: T
 
 
 async def summarise(connection: Connection, wanted: Investigation, terminal: Terminal) -> Summary:
-    """Investigates every finding of a log, shows what came of them, and returns it. Raises CliError."""
+    """Investigates every finding of a log, shows what came of them, and returns it. Raises CliError, FindingsError."""
     material = await _read(connection, wanted)
+    for path in (wanted.out, wanted.html):
+        if path is not None and path.resolve() != wanted.log.resolve():
+            remove_older(path)
     outcomes = await _judge(connection, wanted, material, terminal)
     summary = _sum_up(material, outcomes)
     await _write(wanted, material, summary, terminal)
@@ -93,7 +100,8 @@ async def _read(connection: Connection, wanted: Investigation) -> _Material:
     source = await open_source(wanted.repository, wanted.commit)
     check_readable(source, connection.code_roots)
     paths = RepositoryPaths(root=source.repository if source.is_local else "", files=source.files)
-    return _Material(document, read_results(document, paths), source, paths, known, truth)
+    results = await with_checked_snippets(read_results(document, paths), source)
+    return _Material(document, results, source, paths, known, truth)
 
 
 def _check_outputs(wanted: Investigation) -> None:
@@ -116,8 +124,10 @@ async def _judge(
     connection: Connection, wanted: Investigation, material: _Material, terminal: Terminal
 ) -> dict[str, Outcome]:
     today = datetime.datetime.now(tz=datetime.UTC).date()
-    located = [result.finding for result in material.findings if result.located]
-    outcomes = {result.fingerprint: unlocated(result) for result in material.findings if not result.located}
+    usable = [result for result in material.findings if not result.problem]
+    located = [result.finding for result in usable if result.located]
+    outcomes = {result.fingerprint: unusable(result) for result in material.findings if result.problem}
+    outcomes |= {result.fingerprint: unlocated(result) for result in usable if not result.located}
     outcomes |= known_outcomes(located, material.known, today)
     missing = [finding for finding in located if finding.fingerprint not in outcomes]
     source = sast_pb2.CodeSource(repository=material.source.repository, commit=material.source.commit)
@@ -135,12 +145,12 @@ async def run_findings(
     *,
     make_input: MakeInput,
 ) -> dict[str, Outcome]:
-    """Investigates findings on the platform; Ctrl-C cancels what runs. Raises CliError."""
+    """Investigates findings on the platform; Ctrl-C cancels what runs. Raises CliError, FindingsError."""
     if not findings:
         return {}
     async with open_gateway(connection) as gateway:
         with view_on(terminal.err, len(findings)) as view:
-            batch = Batch(gateway, source, policy, view, make_input)
+            batch = Batch(BatchGateway(gateway), source, policy, view, make_input)
             try:
                 return await batch.run(findings)
             except asyncio.CancelledError:
@@ -173,9 +183,11 @@ def _sum_up(material: _Material, outcomes: dict[str, Outcome]) -> Summary:
 
 async def _write(wanted: Investigation, material: _Material, summary: Summary, terminal: Terminal) -> None:
     if wanted.out:
-        write_text(wanted.out, write_json(annotate(material.document, summary.outcomes, material.paths)))
+        write_text(
+            wanted.out, write_json(annotate(material.document, summary.outcomes, material.paths, accept=wanted.accept))
+        )
     if wanted.html:
-        from services.cli.investigation.report import render_report  # the template engine is for this alone
+        from services.findings.investigation.report import render_report  # the template engine is for this alone
 
         write_text(wanted.html, await render_report(summary, material.source))
     if wanted.as_json:

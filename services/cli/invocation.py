@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 from services.cli.client import Connection
 from services.cli.connection import Identity, connect_to
-from services.cli.console import Terminal
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.settings import CliSettings
+from services.cli.terminal import Terminal
 
 terminal = Terminal()
 
@@ -35,10 +35,16 @@ class Invocation:
         self.gateway = gateway
         self.settings = load_settings()
 
-    def connection(self, subject: str | None, *, admin: bool = False, roles: list[str] | None = None) -> Connection:
-        """The gateway and the token to use; ends the command when there is none."""
+    def connection(
+        self, subject: str | None, *, admin: bool = False, roles: list[str] | None = None, must_name: bool = False
+    ) -> Connection:
+        """The gateway and the token to use; ends the command when there is none.
+
+        `must_name`: the command acts for a user, so that the local operator will not do.
+        """
         try:
-            return connect_to(self.settings, Identity.of(subject, admin=admin, roles=roles or ()), gateway=self.gateway)
+            identity = Identity.of(subject, admin=admin, roles=roles or (), must_name=must_name)
+            return connect_to(self.settings, identity, gateway=self.gateway)
         except CliError as error:
             raise fail(error) from error
 
@@ -54,6 +60,6 @@ def load_settings() -> CliSettings:
 
 
 def fail(error: CliError) -> typer.Exit:
-    """Say what is wrong; the caller raises what this returns."""
+    """Says what is wrong; the caller raises what this returns."""
     terminal.error(error)
     return typer.Exit(error.code)

@@ -1,4 +1,4 @@
-"""`signalbox prune`, `replay` and `compat-check`: what operators do to the platform's own data."""
+"""`signalbox prune`, `replay`, `compat-check` and `prove`: what operators do to the platform's own data."""
 
 from __future__ import annotations
 
@@ -6,26 +6,32 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
+from google.protobuf.json_format import MessageToDict
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 from signalbox.v1 import maintenance_pb2, runs_pb2
 
 from services.cli.client import Connection, open_gateway
-from services.cli.console import Terminal
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.settings import inherited_environment
-from services.cli.words import printable, tokens
+from services.cli.listing import Listing
+from services.cli.settings import models_environment
+from services.cli.terminal import Terminal
+from services.kit.printing import printable
+from services.kit.words import tokens
+from services.local.settings import inherited_environment
 
 # Counting what is due, and reading the ledger, take their time in a large database.
 TIMEOUT_S = 600.0
 COMPAT_CHECK = "services.runtime.compat_check"
+PROVE = "services.runtime.prove"
+CASES = "services.runtime.cases"
 
 
 async def prune(connection: Connection, terminal: Terminal, *, dry_run: bool, as_json: bool) -> ExitCode:
-    """Remove what is due, or say what would be removed."""
+    """Removes what is due, or says what would be removed."""
     request = maintenance_pb2.PruneRequest(dry_run=dry_run)
     responses: list[maintenance_pb2.PruneResponse] = []
     async with open_gateway(connection) as gateway:
@@ -53,14 +59,13 @@ def summed(pruned: Iterable[maintenance_pb2.PrunedData]) -> list[maintenance_pb2
     ]
 
 
-def pruned_table(pruned: Sequence[maintenance_pb2.PrunedData], *, dry_run: bool) -> Table:
+def pruned_table(pruned: Sequence[maintenance_pb2.PrunedData], *, dry_run: bool) -> Listing:
     """What was, or would be, removed."""
-    table = Table(box=None, header_style="bold dim", pad_edge=False)
-    for name in ("would remove" if dry_run else "removed", "agent", "rows", "bytes"):
-        table.add_column(name, justify="right" if name in ("rows", "bytes") else "left")
+    what = "would remove" if dry_run else "removed"
+    table = Listing(what, "agent", "rows", "bytes", right=("rows", "bytes"))
     for data in pruned:
         kind = maintenance_pb2.RetainedKind.Name(data.kind).removeprefix("RETAINED_KIND_").lower()
-        table.add_row(kind, printable(data.agent), f"{data.row_count:,}", f"{data.size_bytes:,}")
+        table.add(kind, data.agent, f"{data.row_count:,}", f"{data.size_bytes:,}")
     return table
 
 
@@ -78,24 +83,57 @@ def parse_limits(settings: Iterable[str]) -> dict[str, str]:
 async def replay(
     connection: Connection, request: maintenance_pb2.ReplayDecisionsRequest, terminal: Terminal, *, as_json: bool
 ) -> ExitCode:
-    """Show which runs would have gone elsewhere under other limits."""
+    """Shows which runs would have gone elsewhere under other limits."""
     async with open_gateway(connection) as gateway:
         response = await gateway.call(gateway.maintenance.ReplayDecisions, request, timeout_s=TIMEOUT_S)
     if as_json:
         terminal.json(response)
     else:
-        terminal.out.print(replayed(response, request.limits))
+        terminal.out.print(replayed(response, request.router, request.limits))
     return ExitCode.OK
 
 
-def replayed(response: maintenance_pb2.ReplayDecisionsResponse, limits: Mapping[str, str]) -> RenderableType:
+async def verify(
+    connection: Connection, request: maintenance_pb2.VerifyDecisionsRequest, terminal: Terminal, *, as_json: bool
+) -> ExitCode:
+    """Shows which stored decisions come out otherwise by the policy that they were made by."""
+    async with open_gateway(connection) as gateway:
+        response = await gateway.call(gateway.maintenance.VerifyDecisions, request, timeout_s=TIMEOUT_S)
+    if as_json:
+        terminal.json(response)
+    else:
+        terminal.out.print(verified(response))
+    return ExitCode.RUN_FAILED if response.disagreement_count else ExitCode.OK
+
+
+def verified(response: maintenance_pb2.VerifyDecisionsResponse) -> RenderableType:
+    """The decisions that come out otherwise, each with its facts."""
+    table = Listing("run", "step", "router", "went", "would go", "facts", right=("step",))
+    for each in response.disagreements:
+        facts = ", ".join(f"{printable(name)} = {value!r}" for name, value in sorted(MessageToDict(each.facts).items()))
+        table.add(
+            each.run_id, str(each.sequence), printable(each.router), _way(each.rule, each.destination),
+            _way(each.other_rule, each.other_destination), printable(facts),
+        )  # fmt: skip
+    parts: list[RenderableType] = [table, Text()] if response.disagreements else []
+    told = f"{response.disagreement_count:,} of {response.decision_count:,} decisions come out otherwise."
+    parts.append(Text(told))
+    if response.disagreement_count > len(response.disagreements):
+        parts.append(Text(f"{len(response.disagreements):,} of them are shown.", style="dim"))
+    if response.skipped_count:
+        skipped = f"{response.skipped_count:,} could not be decided anew: their facts are blanked or of an older shape,"
+        parts.append(Text(f"{skipped} or their router or policy is not known here.", style="yellow"))
+    return Group(*parts)
+
+
+def replayed(
+    response: maintenance_pb2.ReplayDecisionsResponse, router: str, limits: Mapping[str, str]
+) -> RenderableType:
     """Where runs would have left their way, and what they spent after that."""
-    table = Table(box=None, header_style="bold dim", pad_edge=False)
-    for name in ("run", "step", "went", "would have gone", "spent after"):
-        table.add_column(name, justify="right" if name == "step" else "left", no_wrap=name == "run")
+    table = Listing("run", "step", "went", "would have gone", "spent after", right=("step",))
     for each in response.divergences:
-        table.add_row(
-            printable(each.run_id), str(each.sequence), _way(each.rule, each.destination),
+        table.add(
+            each.run_id, str(each.sequence), _way(each.rule, each.destination),
             _way(each.other_rule, each.other_destination), spent(each.spent_after),
         )  # fmt: skip
     changed = ", ".join(f"{printable(name)} = {printable(value)}" for name, value in limits.items()) or "today's limits"
@@ -107,10 +145,19 @@ def replayed(response: maintenance_pb2.ReplayDecisionsResponse, limits: Mapping[
     parts.append(Text(summary))
     if response.diverged_count > len(response.divergences):
         parts.append(Text(f"The first {len(response.divergences):,} are shown.", style="dim"))
+    if limits:
+        parts.append(Text("To have it so, in the policy file (SIGNALBOX_POLICY_FILE, or `policies` of the chart):"))
+        parts.append(Text(policy_lines(router, limits), style="bold"))
     if response.skipped_count:
         skipped = f"{response.skipped_count:,} of {response.decision_count:,} decisions could not be decided anew:"
         parts.append(Text(f"{skipped} their facts are blanked or of an older shape.", style="yellow"))
     return Group(*parts)
+
+
+def policy_lines(router: str, limits: Mapping[str, str]) -> str:
+    """The limits as a policy file sets them."""
+    lines = [f"{printable(router.partition('.')[0])}:"]
+    return "\n".join([*lines, *(f"  {printable(name)}: {printable(value)}" for name, value in sorted(limits.items()))])
 
 
 def spent(spend: runs_pb2.Spend) -> str:
@@ -124,17 +171,39 @@ def _way(rule: str, destination: str) -> str:
 
 
 async def compat_check(dsn: str) -> ExitCode:
-    """Run the runtime's own command; its output is this one's."""
+    """Runs the runtime's own command; its output is this one's."""
     if not dsn:
         hint = "set SIGNALBOX_DATABASE_DSN to the URL of the platform's database"
         raise CliError("no database is named", hint=hint, code=ExitCode.USAGE)
+    return _exit_code(await _runtime_command(COMPAT_CHECK, {"SIGNALBOX_DATABASE_DSN": dsn}))
+
+
+async def prove(policies: Path | None) -> ExitCode:
+    """Runs the runtime's own command, which needs no platform; its output is this one's."""
+    status = await _runtime_command(PROVE, {}, *(("--policies", str(policies)) if policies else ()))
+    return _exit_code(status)
+
+
+async def replay_case(case: Path, limits: Iterable[str], *, goes_on: bool) -> ExitCode:
+    """Runs the runtime's own command, which needs no platform; its output is this one's."""
+    arguments = [part for limit in limits for part in ("--set", limit)]
+    settings = models_environment() if goes_on else {}
+    status = await _runtime_command(CASES, settings, *arguments, *(("--continue",) if goes_on else ()), "--", str(case))
+    return _exit_code(status)
+
+
+def _exit_code(status: int) -> ExitCode:
+    return {0: ExitCode.OK, 2: ExitCode.USAGE}.get(status, ExitCode.RUN_FAILED)
+
+
+async def _runtime_command(module: str, environment: Mapping[str, str], *arguments: str) -> int:
+    """Runs a module of the runtime, which the command may not import; returns its exit status."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", COMPAT_CHECK, env=inherited_environment() | {"SIGNALBOX_DATABASE_DSN": dsn}
+        sys.executable, "-P", "-m", module, *arguments, env={**inherited_environment(), **environment}
     )
     try:
-        status = await process.wait()
+        return await process.wait()
     finally:
         if process.returncode is None:
             process.terminate()
             await process.wait()
-    return {0: ExitCode.OK, 2: ExitCode.USAGE}.get(status, ExitCode.RUN_FAILED)

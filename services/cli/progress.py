@@ -11,7 +11,9 @@ from rich.text import Text
 from signalbox.v1 import runs_pb2
 
 from services.cli.explain import END
-from services.cli.words import duration, printable, state_name
+from services.kit.event_kinds import DECISION, NODE_COMPLETED, STATE_CHANGED
+from services.kit.printing import printable
+from services.kit.words import duration, state_name
 
 
 class Progress(Protocol):
@@ -24,10 +26,10 @@ class Progress(Protocol):
     ) -> None: ...
 
     def say(self, message: str) -> None:
-        """Show a message of the command itself."""
+        """Shows a message of the command itself."""
 
     def event(self, event: runs_pb2.RunEvent) -> None:
-        """Show an event of a run."""
+        """Shows an event of a run."""
 
 
 class Spinner:
@@ -46,11 +48,11 @@ class Spinner:
         self._status.stop()
 
     def say(self, message: str) -> None:
-        """Show a message."""
+        """Shows a message."""
         self._status.update(Text(message))
 
     def event(self, event: runs_pb2.RunEvent) -> None:
-        """Show what the run does next."""
+        """Shows what the run does next."""
         if doing := now_doing(event):
             self._status.update(Text(doing))
 
@@ -70,11 +72,11 @@ class Lines:
         """Nothing to take down."""
 
     def say(self, message: str) -> None:
-        """Print a message."""
+        """Prints a message."""
         self._console.print(Text(message))
 
     def event(self, event: runs_pb2.RunEvent) -> None:
-        """Print what happened."""
+        """Prints what happened."""
         if happened := what_happened(event):
             self._console.print(Text(happened))
 
@@ -91,10 +93,10 @@ class Silent:
         """Nothing to take down."""
 
     def say(self, message: str) -> None:
-        """Say nothing."""
+        """Says nothing."""
 
     def event(self, event: runs_pb2.RunEvent) -> None:
-        """Say nothing."""
+        """Says nothing."""
 
 
 def progress_on(console: Console, *, silent: bool = False) -> Progress:
@@ -107,22 +109,28 @@ def progress_on(console: Console, *, silent: bool = False) -> Progress:
 def now_doing(event: runs_pb2.RunEvent) -> str:
     """What a run does after an event; empty when the event doesn't tell."""
     kind = event.WhichOneof("event")
-    if kind == "state_changed":
-        return state_name(event.state_changed.state).lower().replace("_", " ")
-    if kind == "decision" and event.decision.destination != END:
+    if kind == STATE_CHANGED:
+        return _state(event.state_changed)
+    if kind == DECISION and event.decision.destination != END:
         return f"{printable(event.decision.destination)}  ({printable(event.decision.rule)})"
     return ""
+
+
+def _state(changed: runs_pb2.StateChanged) -> str:
+    if changed.waiting_for:
+        return f"waiting for the {printable(changed.waiting_for)}, which is away ({printable(changed.cause)})"
+    return state_name(changed.state).lower().replace("_", " ")
 
 
 def what_happened(event: runs_pb2.RunEvent) -> str:
     """An event in a line; empty for those that another line tells already."""
     kind = event.WhichOneof("event")
-    if kind == "state_changed":
-        return state_name(event.state_changed.state).lower().replace("_", " ")
-    if kind == "node_completed":
+    if kind == STATE_CHANGED:
+        return _state(event.state_changed)
+    if kind == NODE_COMPLETED:
         node = event.node_completed
         return f"{printable(node.node)} took {duration(node.elapsed_ms)}"
-    if kind == "decision":
+    if kind == DECISION:
         destination = "the end" if event.decision.destination == END else printable(event.decision.destination)
         took = f"{printable(event.decision.node)} took {duration(event.decision.node_elapsed_ms)}"
         return f"{took}: {printable(event.decision.rule)} → {destination}"

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from google.protobuf.json_format import MessageToJson
-from rich.console import Console, Group, JustifyMethod, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
-from signalbox.v1 import data_chat_pb2, runs_pb2, table_pb2
+from signalbox.v1 import data_chat_pb2, runs_pb2
 
 from services.cli.exit_codes import ExitCode, exit_code_of
-from services.cli.words import cell, duration, elapsed, moment, printable, state_name, tokens
+from services.cli.incident_view import incident
+from services.cli.listing import Listing
+from services.cli.output_view import rendered
+from services.cli.tables import rows
+from services.kit.printing import printable
+from services.kit.words import duration, elapsed, moment, shown_labels, state_name, tokens
 
 _STYLES = {
     ExitCode.OK: "green",
@@ -21,8 +25,8 @@ _STYLES = {
     ExitCode.AWAITING_INPUT: "cyan",
     ExitCode.CANCELLED: "yellow",
     ExitCode.RUN_FAILED: "red",
+    ExitCode.GUARD_UNAVAILABLE: "red",
 }
-_NUMBERS = frozenset((table_pb2.COLUMN_TYPE_INT, table_pb2.COLUMN_TYPE_DOUBLE, table_pb2.COLUMN_TYPE_NUMERIC))
 
 
 def state_text(run: runs_pb2.Run) -> Text:
@@ -34,86 +38,100 @@ def state_text(run: runs_pb2.Run) -> Text:
 
 def answer(run: runs_pb2.Run) -> Group:
     """What a run brought: answer, SQL, rows, tokens, and where to look further."""
+    if run.state == runs_pb2.RUN_STATE_AWAITING_INPUT:
+        return Group(question(run.input_request), _footer(run))
+    if run.output.graph_editor.answer:
+        return Group(Text(printable(run.output.graph_editor.answer), style="bold"), _footer(run))
+    if run.output.HasField("incident_investigation"):
+        return Group(incident(run.output.incident_investigation), _footer(run))
+    if run.output.WhichOneof("agent") not in (None, "data_chat"):
+        return Group(rendered(getattr(run.output, run.output.WhichOneof("agent") or "")), _footer(run))
     parts: list[RenderableType] = [Text(_answer_text(run), style="bold")]
     output = run.output.data_chat
     if output.sql_query:
-        parts += [Text(), Syntax(printable(output.sql_query), "sql", background_color="default", word_wrap=True)]
+        parts += [Text(), Sql(output.sql_query)]
     if output.HasField("rows"):
         parts += [Text(), rows(output.rows)]
     if output.HasField("debug"):
         parts += [Text(), debug(output.debug)]
-    footer = Text.assemble(
+    return Group(*parts, _footer(run))
+
+
+def question(request: runs_pb2.InputRequest) -> Text:
+    """A question for a person, with the answers that it takes."""
+    shown = Text(printable(request.question), style="bold")
+    for option in request.options:
+        shown.append(f"\n  - {printable(option)}", style="not bold cyan")
+    if request.options and request.any_text:
+        shown.append("\n  or in other words", style="not bold dim")
+    return shown
+
+
+def _footer(run: runs_pb2.Run) -> Text:
+    return Text.assemble(
         "\n", state_text(run), (f"  {tokens(run.spend.token_usage)}  {elapsed(run)}\n", "dim"),
         ("why: ", "dim"), f"signalbox explain {printable(run.run_id)}",
     )  # fmt: skip
-    return Group(*parts, footer)
+
+
+class Sql:
+    """A statement: coloured and wrapped for a terminal, as it is for anything else."""
+
+    def __init__(self, statement: str) -> None:
+        self._statement = printable(statement)
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        if options.is_terminal:
+            yield Syntax(self._statement, "sql", background_color="default", word_wrap=True)
+        else:
+            yield Text(self._statement)
 
 
 def _answer_text(run: runs_pb2.Run) -> str:
     if run.output.data_chat.answer:
         return printable(run.output.data_chat.answer)
-    if run.output.WhichOneof("agent") not in (None, "data_chat"):
-        return printable(MessageToJson(run.output, preserving_proto_field_name=True, ensure_ascii=False))
     if run.error:
         return f"The run failed: {printable(run.error)}"
-    if run.HasField("input_request"):
-        return printable(run.input_request.question)
     return f"The run is {state_name(run.state)} and has no answer."
-
-
-def rows(table: table_pb2.Table) -> RenderableType:
-    """A result table, and whether it was cut."""
-    shown = Table(box=None, header_style="bold dim", pad_edge=False)
-    for column in table.columns:
-        shown.add_column(Text(printable(column.name)), justify="right" if column.type in _NUMBERS else "left")
-    for row in table.rows:
-        shown.add_row(*(Text(cell(value), style="" if value.WhichOneof("value") else "dim") for value in row.values))
-    if not table.truncated:
-        return shown
-    note = f"cut by the {printable(table.truncated_by) or 'limit'}: there are more rows"
-    return Group(shown, Text(note, style="yellow"))
 
 
 def debug(record: data_chat_pb2.DataChatDebug) -> RenderableType:
     """Message history and model calls of a run."""
-    calls = Table(title="Model calls", title_justify="left", box=None, header_style="bold dim", pad_edge=False)
-    for name in ("purpose", "model", "input", "output", "tokens", "time"):
-        calls.add_column(name, overflow="fold")
+    calls = Listing("purpose", "model", "input", "output", "tokens", "time")
     for call in record.model_calls:
         words = (call.purpose, call.model, call.input_summary, call.output)
-        calls.add_row(*(Text(printable(word)) for word in words), tokens(call.token_usage), duration(call.elapsed_ms))
+        calls.add(*words, tokens(call.token_usage), duration(call.elapsed_ms))
     messages = [
         Text.assemble((f"{printable(message.role)}: ", "bold"), printable(_message_text(message)))
         for message in record.messages
     ]
-    return Group(calls, Text(f"\nMessages ({record.iterations} iterations)", style="italic"), *messages)
+    title = Text(f"\nMessages ({record.iterations} iterations)", style="italic")
+    return Group(Text("Model calls", style="italic"), calls, title, *messages)
 
 
 def _message_text(message: data_chat_pb2.DebugMessage) -> str:
-    asked = f"[calls {', '.join(message.tool_calls)}]" if message.tool_calls else ""
-    return " ".join(part for part in (message.content, asked) if part)
+    tools = f"[calls {', '.join(message.tool_calls)}]" if message.tool_calls else ""
+    return " ".join(part for part in (message.content, tools) if part)
 
 
-def run_list(runs: Iterable[runs_pb2.Run]) -> Table:
-    """Runs, one a line."""
-    table = Table(box=None, header_style="bold dim", pad_edge=False)
-    for name in ("run", "agent", "caller", "state", "stop reason", "tokens", "time", "created"):
-        justify: JustifyMethod = "right" if name in ("tokens", "time") else "left"
-        table.add_column(name, justify=justify, no_wrap=name in ("run", "state"))
+def run_list(runs: Iterable[runs_pb2.Run]) -> Listing:
+    """Runs."""
+    names = ("run", "agent", "caller", "state", "stop reason", "tokens", "time", "created", "labels")
+    shown = Listing(*names, right=("tokens", "time"))
     for run in runs:
-        table.add_row(
-            printable(run.run_id), printable(run.agent), printable(run.caller.subject), state_text(run),
-            printable(run.stop_reason), f"{run.spend.token_usage.total_tokens:,}", elapsed(run),
-            moment(run.create_time),
+        shown.add(
+            run.run_id, run.agent, run.caller.subject, state_text(run), run.stop_reason,
+            f"{run.spend.token_usage.total_tokens:,}", elapsed(run), moment(run.create_time),
+            shown_labels(run.labels),
         )  # fmt: skip
-    return table
+    return shown
 
 
 def run_details(run: runs_pb2.Run) -> Group:
     """Everything about one run but its decisions."""
     facts = Table.grid(padding=(0, 2))
-    facts.add_column(style="dim")
-    facts.add_column()
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_column(overflow="fold")
     for name, value in _details(run):
         if value:
             facts.add_row(name, value if isinstance(value, Text) else Text(printable(value)))
@@ -126,9 +144,15 @@ def _details(run: runs_pb2.Run) -> Iterable[tuple[str, str | Text]]:
     yield "caller", f"{run.caller.subject} {' '.join(run.caller.roles)}".strip()
     yield "state", state_text(run)
     yield "question", run.input.data_chat.question
+    yield "goal", run.input.graph_editor.goal
+    yield "undoes", run.input.graph_editor.undo_run_id
+    yield "incident", run.input.incident_investigation.incident_id
+    yield "title", run.input.incident_investigation.title
     yield "stop reason", run.stop_reason
     yield "thread", run.thread_id
     yield "correlation", run.correlation_id
+    yield "labels", shown_labels(run.labels)
+    yield "recorded", "yes" if run.recorded else ""
     yield "trace", run.trace_id
     yield "claims", f"{run.epoch} (taken over)" if run.epoch > 1 else ""
     yield "spent", _spent(run.spend)
@@ -140,18 +164,39 @@ def _spent(spend: runs_pb2.Spend) -> str:
     return f"{spend.model_calls} model calls, {tokens(spend.token_usage)}, {spend.tool_calls} tool calls"
 
 
-def decision_list(decisions: Sequence[runs_pb2.Decision]) -> Table:
-    """Routing decisions, one a line."""
-    table = Table(box=None, header_style="bold dim", pad_edge=False)
-    for name in ("#", "node", "router", "rule", "destination", "node time", "decided"):
-        table.add_column(name, justify="right" if name in ("#", "node time") else "left")
+def decision_list(decisions: Sequence[runs_pb2.Decision]) -> Listing:
+    """Routing decisions."""
+    names = ("#", "node", "router", "rule", "destination", "node time", "decided")
+    shown = Listing(*names, right=("#", "node time"))
     for decision in decisions:
-        table.add_row(
-            str(decision.sequence), printable(decision.node), printable(decision.router),
-            Text(printable(decision.rule), style="bold"), printable(decision.destination),
-            duration(decision.node_elapsed_ms), moment(decision.decide_time),
+        shown.add(
+            str(decision.sequence), decision.node, decision.router, Text(printable(decision.rule), style="bold"),
+            decision.destination, duration(decision.node_elapsed_ms), moment(decision.decide_time),
         )  # fmt: skip
-    return table
+    return shown
+
+
+def found_decisions(decisions: Sequence[runs_pb2.Decision]) -> Listing:
+    """Routing decisions of several runs."""
+    shown = Listing("run", "#", "router", "rule", "destination", "decided", right=("#",))
+    for decision in decisions:
+        shown.add(
+            decision.run_id, str(decision.sequence), decision.router, Text(printable(decision.rule), style="bold"),
+            decision.destination, moment(decision.decide_time),
+        )  # fmt: skip
+    return shown
+
+
+def decision_counts(counted: runs_pb2.CountDecisionsResponse) -> Listing:
+    """How often rules fired; those that never did stand out."""
+    shown = Listing("from", "router", "rule", "destination", "fired", "last", right=("fired",))
+    for each in counted.counts:
+        shown.add(
+            moment(each.begin_time), each.router, Text(printable(each.rule), style="bold" if each.count else "dim"),
+            each.destination, Text(f"{each.count:,}" if each.count else "never", style="" if each.count else "yellow"),
+            moment(each.last_time),
+        )  # fmt: skip
+    return shown
 
 
 def to_text(renderable: RenderableType, *, width: int = 120) -> str:

@@ -1,24 +1,28 @@
-"""`signalbox runs`, `show`, `explain`, `decisions`, `cancel` and `resume`: runs that exist already."""
+"""`signalbox runs`, `show`, `explain`, `decisions` and `cancel`: runs that exist already."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from rich.text import Text
 from signalbox.v1 import runs_pb2
 
 from services.cli import render
-from services.cli.client import Connection, open_gateway
-from services.cli.console import Terminal
+from services.cli.client import Connection, GatewayClient, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode, exit_code_of
 from services.cli.explain import explanation
-from services.cli.progress import progress_on
-from services.cli.words import state_name
+from services.cli.output_files import check_writable, write_text
+from services.cli.story import story
+from services.cli.terminal import Terminal
+from services.console.explanation_page.page import render_page
+from services.kit.words import state_name
 
 
 async def list_runs(
     connection: Connection, request: runs_pb2.ListRunsRequest, terminal: Terminal, *, limit: int, as_json: bool
 ) -> ExitCode:
-    """Show the newest runs."""
+    """Shows the newest runs."""
     async with open_gateway(connection) as gateway:
         runs = await gateway.list_runs(request, limit=limit)
     if as_json:
@@ -31,7 +35,7 @@ async def list_runs(
 
 
 async def show(connection: Connection, run_id: str, terminal: Terminal, *, as_json: bool) -> ExitCode:
-    """Show one run; the status tells how it ended."""
+    """Shows one run; the status tells how it ended."""
     async with open_gateway(connection) as gateway:
         run = await gateway.get(run_id)
     if as_json:
@@ -41,17 +45,39 @@ async def show(connection: Connection, run_id: str, terminal: Terminal, *, as_js
     return exit_code_of(run)
 
 
-async def explain(connection: Connection, run_id: str, terminal: Terminal) -> ExitCode:
-    """Show why a run went where it went."""
+async def explain(connection: Connection, run_id: str, terminal: Terminal, *, html: Path | None) -> ExitCode:
+    """Shows why a run went where it went, or writes it to a page."""
+    if html:
+        check_writable(html)
     async with open_gateway(connection) as gateway:
+        if html:
+            page = await explanation_page(gateway, run_id)
+            write_text(html, page)
+            terminal.out.print(Text(f"{html} shows why {run_id} went as it did"))
+            return ExitCode.OK
         run = await gateway.get(run_id)
         steps = await gateway.steps(run)
-    terminal.out.print(explanation(run, steps))
+        explained = await gateway.explanation(run_id)
+    terminal.out.print(explanation(run, steps, explained.told))
+    if explained.story:
+        terminal.out.print(story(explained.story))
     return ExitCode.OK
 
 
+async def explanation_page(gateway: GatewayClient, run_id: str) -> str:
+    """Returns the page that explains a run. Raises CliError where the platform is too old to tell it."""
+    explained = await gateway.explained(run_id)
+    if explained is None:
+        raise CliError(
+            "this platform's release does not tell enough of a run for a page",
+            hint=f"`signalbox explain {run_id}` shows what it tells",
+            code=ExitCode.REFUSED,
+        )
+    return render_page(explained)
+
+
 async def list_decisions(connection: Connection, run_id: str, terminal: Terminal, *, as_json: bool) -> ExitCode:
-    """Show the routing decisions of a run."""
+    """Shows the routing decisions of a run."""
     async with open_gateway(connection) as gateway:
         decisions = await gateway.decisions(run_id)
     if as_json:
@@ -61,8 +87,43 @@ async def list_decisions(connection: Connection, run_id: str, terminal: Terminal
     return ExitCode.OK
 
 
+async def search_decisions(
+    connection: Connection,
+    request: runs_pb2.ListDecisionsRequest,
+    terminal: Terminal,
+    *,
+    limit: int,
+    as_json: bool,
+) -> ExitCode:
+    """Shows the newest decisions that fit, of all runs that the caller may see."""
+    async with open_gateway(connection) as gateway:
+        decisions = await gateway.search_decisions(request, limit=limit)
+    if as_json:
+        terminal.json_list(decisions)
+    elif decisions:
+        terminal.out.print(render.found_decisions(decisions))
+    else:
+        terminal.err.print(Text("no decision that fits"))
+    return ExitCode.OK
+
+
+async def count_decisions(
+    connection: Connection, request: runs_pb2.CountDecisionsRequest, terminal: Terminal, *, as_json: bool
+) -> ExitCode:
+    """Shows which of an agent's rules fire how often, and which never do."""
+    async with open_gateway(connection) as gateway:
+        counted = await gateway.count_decisions(request)
+    if as_json:
+        terminal.json(counted)
+        return ExitCode.OK
+    terminal.out.print(render.decision_counts(counted))
+    if counted.is_partial:
+        terminal.err.print(Text(f"of the newest {counted.decision_count:,} decisions; there are older ones"))
+    return ExitCode.OK
+
+
 async def cancel(connection: Connection, run_id: str, terminal: Terminal) -> ExitCode:
-    """Ask a run to stop."""
+    """Asks a run to stop."""
     async with open_gateway(connection) as gateway:
         run = await gateway.cancel(run_id)
     if run.state == runs_pb2.RUN_STATE_CANCELLED:
@@ -70,24 +131,3 @@ async def cancel(connection: Connection, run_id: str, terminal: Terminal) -> Exi
     else:
         terminal.out.print(Text(f"{run.run_id} is {state_name(run.state)} and stops at its next step"))
     return ExitCode.OK
-
-
-async def resume(
-    connection: Connection, run_id: str, answer: str, terminal: Terminal, *, timeout_s: float | None
-) -> ExitCode:
-    """Answer the question of a run, then follow it to its end."""
-    async with open_gateway(connection) as gateway:
-        run = await gateway.get(run_id)
-        if not run.HasField("input_request"):
-            raise CliError(
-                f"{run_id} asks nothing: it is {state_name(run.state)}",
-                hint=f"`signalbox show {run_id}` tells more",
-                code=ExitCode.REFUSED,
-            )
-        await gateway.resume(run_id, run.input_request.input_request_id, answer)
-        with progress_on(terminal.err) as progress:
-            async for event in gateway.watch(run_id, 0, timeout_s=timeout_s):
-                progress.event(event)
-        run = await gateway.get(run_id)
-    terminal.out.print(render.answer(run))
-    return exit_code_of(run)

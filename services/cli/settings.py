@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from pathlib import Path
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-# What the services of a local platform see of the environment besides their own settings. No credentials, no proxies:
-# they talk to loopback, and to the model endpoint by its settings.
-_INHERITED = (
-    "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "VIRTUAL_ENV",
-    "SSL_CERT_FILE", "SSL_CERT_DIR",
-)  # fmt: skip
+from services.local.settings import inherited_environment
 
-
-def inherited_environment() -> dict[str, str]:
-    """The part of the environment that is passed on to the services of a local platform."""
-    return {name: os.environ[name] for name in _INHERITED if name in os.environ}
+_OF_MODELS = re.compile("SIGNALBOX_(MODELS|MODEL_[A-Z_]+|[A-Z]+_MODEL)")
 
 
 def default_runtime_dir() -> Path:
@@ -73,10 +66,12 @@ class CliSettings(BaseSettings):
     evaluator_model: str = Field("", description="Model that judges those verdicts at that endpoint.")
 
 
-DSN_VARIABLE = "SIGNALBOX_OWNER_DSN"
-
-
 def provisioning_environment(dsn_variable: str) -> dict[str, str]:
     """What `sql-policy` sees of the environment: the DSN, the secret and the password it was given there."""
     given = (dsn_variable, "SIGNALBOX_CALLER_SECRET", "SIGNALBOX_READER_PASSWORD")
     return inherited_environment() | {name: os.environ[name] for name in given if name in os.environ}
+
+
+def models_environment() -> dict[str, str]:
+    """What the runtime's own settings say of its models, where the environment has them."""
+    return {name: value for name, value in os.environ.items() if _OF_MODELS.fullmatch(name)}

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.settings import DSN_VARIABLE, provisioning_environment
+from services.cli.settings import provisioning_environment
+from services.local.settings import DSN_VARIABLE
 
 MODULE = "services.sql_executor.provisioning"
-ACTIONS = ("plan", "apply", "verify")
+ACTIONS = ("plan", "apply", "verify", "init", "try")
 
 
-async def sql_policy(action: str, policy: Path, *, dsn_env: str = DSN_VARIABLE) -> ExitCode:
-    """Run the SQL executor's own command; its output is this one's, and so is its status (0, 1 or 2)."""
+async def sql_policy(action: str, *arguments: str, dsn_env: str = DSN_VARIABLE) -> ExitCode:
+    """Runs the SQL executor's own command; its output is this one's, and so is its status (0, 1 or 2)."""
     if action not in ACTIONS:
         raise CliError(f"{action!r} is no action", hint=f"use one of {', '.join(ACTIONS)}", code=ExitCode.USAGE)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", MODULE, action, "--policy", str(policy), "--dsn-env", dsn_env,
+        sys.executable, "-P", "-m", MODULE, "--dsn-env", dsn_env, action, *arguments,
         env=provisioning_environment(dsn_env),
     )  # fmt: skip
     try:

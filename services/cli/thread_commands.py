@@ -8,8 +8,8 @@ import typer
 from signalbox.v1 import threads_pb2
 
 from services.cli import threads as commands
-from services.cli.console import run_command
 from services.cli.invocation import As, AsJson, Roles, terminal
+from services.cli.terminal import run_command
 
 thread_commands = typer.Typer()
 thread_command = typer.Typer(no_args_is_help=True, help="Show, fork or delete a conversation.")

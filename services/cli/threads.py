@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from rich.console import Group, RenderableType
 from rich.json import JSON
-from rich.table import Table
 from rich.text import Text
 from signalbox.v1 import threads_pb2
 
 from services.cli import render
 from services.cli.client import Connection, GatewayClient, open_gateway
-from services.cli.console import Terminal
 from services.cli.exit_codes import ExitCode
-from services.cli.words import moment, printable, struct_json
+from services.cli.listing import Listing
+from services.cli.terminal import Terminal
+from services.kit.printing import printable
+from services.kit.words import moment, struct_json
 
 PAGE = 500
 
 
 async def list_threads(connection: Connection, terminal: Terminal, *, limit: int, as_json: bool) -> ExitCode:
-    """Show the newest threads."""
+    """Shows the newest threads."""
     async with open_gateway(connection) as gateway:
         threads = await _threads(gateway, limit)
     if as_json:
@@ -31,7 +32,7 @@ async def list_threads(connection: Connection, terminal: Terminal, *, limit: int
 
 
 async def show(connection: Connection, thread_id: str, terminal: Terminal, *, as_json: bool) -> ExitCode:
-    """Show a thread and its runs."""
+    """Shows a thread and its runs."""
     async with open_gateway(connection) as gateway:
         request = threads_pb2.GetThreadRequest(thread_id=thread_id)
         found = await gateway.call(gateway.threads.GetThread, request)
@@ -45,7 +46,7 @@ async def show(connection: Connection, thread_id: str, terminal: Terminal, *, as
 async def show_state(
     connection: Connection, thread_id: str, run_id: str, checkpoint_id: str, terminal: Terminal, *, as_json: bool
 ) -> ExitCode:
-    """Show the state of a run of a thread at a checkpoint, and the checkpoints there are."""
+    """Shows the state of a run of a thread at a checkpoint, and the checkpoints there are."""
     async with open_gateway(connection) as gateway:
         request = threads_pb2.GetThreadStateRequest(thread_id=thread_id, run_id=run_id, checkpoint_id=checkpoint_id)
         found = await gateway.call(gateway.threads.GetThreadState, request)
@@ -59,7 +60,7 @@ async def show_state(
 async def fork(
     connection: Connection, request: threads_pb2.ForkThreadRequest, terminal: Terminal, *, as_json: bool
 ) -> ExitCode:
-    """Make a thread of another's history."""
+    """Makes a thread of another's history."""
     async with open_gateway(connection) as gateway:
         made = await gateway.call(gateway.threads.ForkThread, request)
     if as_json:
@@ -72,7 +73,7 @@ async def fork(
 
 
 async def delete(connection: Connection, thread_id: str, terminal: Terminal) -> ExitCode:
-    """Delete a thread."""
+    """Deletes a thread."""
     async with open_gateway(connection) as gateway:
         request = threads_pb2.DeleteThreadRequest(thread_id=thread_id)
         gone = await gateway.call(gateway.threads.DeleteThread, request)
@@ -94,27 +95,23 @@ async def _threads(gateway: GatewayClient, limit: int) -> list[threads_pb2.Threa
     return threads
 
 
-def thread_list(threads: list[threads_pb2.Thread]) -> Table:
-    """Threads, one a line."""
-    table = Table(box=None, header_style="bold dim", pad_edge=False)
-    for name in ("thread", "runs", "active run", "latest run", "created"):
-        table.add_column(name, justify="right" if name == "runs" else "left", no_wrap=name == "thread")
+def thread_list(threads: list[threads_pb2.Thread]) -> Listing:
+    """Threads."""
+    shown = Listing("thread", "runs", "active run", "latest run", "created", right=("runs",))
     for thread in threads:
-        table.add_row(
-            printable(thread.thread_id), str(thread.run_count), printable(thread.active_run_id),
+        shown.add(
+            thread.thread_id, str(thread.run_count), thread.active_run_id,
             moment(thread.latest_run_time), moment(thread.create_time),
         )  # fmt: skip
-    return table
+    return shown
 
 
 def state(found: threads_pb2.GetThreadStateResponse) -> RenderableType:
     """A run's state at a checkpoint, behind the checkpoints that it has."""
-    table = Table(box=None, header_style="bold dim", pad_edge=False)
-    for name in ("", "step", "checkpoint", "written"):
-        table.add_column(name, justify="right" if name == "step" else "left")
+    table = Listing("", "step", "checkpoint", "written", right=("step",))
     shown = found.state.checkpoint
     for checkpoint in found.checkpoints:
         mark = "→" if checkpoint == shown else ""
-        table.add_row(mark, str(checkpoint.step), printable(checkpoint.checkpoint_id), moment(checkpoint.create_time))
+        table.add(mark, str(checkpoint.step), checkpoint.checkpoint_id, moment(checkpoint.create_time))
     following = ", ".join(printable(node) for node in found.state.next_nodes) or "the end"
     return Group(table, Text(f"\nnext: {following}\n"), JSON(struct_json(found.state.values)))

@@ -11,18 +11,19 @@ from rich.text import Text
 from signalbox.v1 import runs_pb2, sast_pb2
 
 from services.cli.client import Connection
-from services.cli.console import Terminal
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.investigate import run_findings
-from services.cli.investigation.batch import BatchPolicy
-from services.cli.investigation.batch_progress import COLOURS
-from services.cli.investigation.repository import check_readable, open_source
-from services.cli.sarif.documents import read_document
-from services.cli.sarif.findings import LogResult, read_results
-from services.cli.sarif.outcome import Outcome, Verdict
-from services.cli.sarif.paths import RepositoryPaths
-from services.cli.words import printable
+from services.cli.terminal import Terminal
+from services.findings.investigation.batch import BatchPolicy
+from services.findings.investigation.batch_progress import COLOURS
+from services.findings.investigation.repository import check_readable, open_source
+from services.findings.investigation.snippets import with_checked_snippets
+from services.findings.sarif.documents import read_document
+from services.findings.sarif.findings import LogResult, read_results
+from services.findings.sarif.outcome import Outcome, Verdict
+from services.findings.sarif.paths import RepositoryPaths
+from services.kit.printing import printable
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,19 @@ class Triage:
 
 
 async def triage(connection: Connection, wanted: Triage, terminal: Terminal) -> ExitCode:
-    """Brings one finding to a verdict and shows it. Raises CliError."""
+    """Brings one finding to a verdict and shows it. Raises CliError, FindingsError."""
     document = read_document(wanted.finding_file)
     source = await open_source(wanted.repository, wanted.commit)
     check_readable(source, connection.code_roots)
     paths = RepositoryPaths(root=source.repository if source.is_local else "", files=source.files)
-    finding = _pick(read_results(document, paths), wanted).finding
+    picked = _pick(await with_checked_snippets(read_results(document, paths), source), wanted)
+    if picked.problem:
+        raise CliError(
+            f"the finding can't be used: {picked.problem}",
+            hint="name the commit that was analysed",
+            code=ExitCode.USAGE,
+        )
+    finding = picked.finding
     code = sast_pb2.CodeSource(repository=source.repository, commit=source.commit)
     outcomes = await run_findings(connection, [finding], code, wanted.policy, terminal, make_input=triage_input)
     outcome = outcomes[finding.fingerprint]
@@ -87,9 +95,8 @@ def _exit_code(outcome: Outcome, wanted: Triage) -> ExitCode:
 
 
 def _shown(outcome: Outcome) -> Group:
-    head = Text.assemble(
-        (outcome.verdict, f"bold {COLOURS[outcome.verdict]}"), f"  confidence {outcome.confidence:.2f}"
-    )
+    sure = "" if outcome.confidence is None else f"  confidence {outcome.confidence:.2f}"
+    head = Text.assemble((outcome.verdict, f"bold {COLOURS[outcome.verdict]}"), sure)
     lines = [Text(printable(outcome.error or outcome.justification))]
     for proof in outcome.evidence:
         lines.append(Text(f"  {printable(proof.file)}:{proof.first_line}-{proof.last_line}  {printable(proof.claim)}"))

@@ -10,15 +10,16 @@ from pathlib import Path
 
 from rich.text import Text
 
-from services.cli.console import Terminal
+from services.cli.configured import stack_options
 from services.cli.endpoint import Endpoint, only_one, write_endpoint
 from services.cli.exit_codes import ExitCode
-from services.cli.local.configured import stack_options
-from services.cli.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER
-from services.cli.local.processes import ProcessError, describe_log
-from services.cli.local.stack import LocalStack
 from services.cli.progress import progress_on
+from services.cli.service_settings import check_service_settings, parse_service_settings
 from services.cli.settings import CliSettings
+from services.cli.terminal import Terminal
+from services.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER
+from services.local.stack import LocalStack
+from services.local.supervision import supervise
 
 
 async def up(
@@ -29,8 +30,11 @@ async def up(
     listen: str,
     data_dir: Path | None,
     code_roots: Sequence[Path] = (),
+    service_settings: Sequence[str] = (),
 ) -> ExitCode:
-    """Start everything, say where it is, and keep it running until Ctrl-C. Raises ProcessError when a service ends."""
+    """Starts everything, says where it is, and keeps it running until Ctrl-C: what dies is started again."""
+    service_env = parse_service_settings(service_settings)
+    await check_service_settings(service_env)
     with only_one(settings.runtime_dir) as files:
         options = stack_options(
             settings,
@@ -39,6 +43,7 @@ async def up(
             gateway_listen=listen,
             data_dir=data_dir,
             code_roots=tuple(root.resolve() for root in code_roots),
+            service_env=service_env,
         )
         async with AsyncExitStack() as resources:
             with progress_on(terminal.err) as progress:
@@ -46,11 +51,10 @@ async def up(
             try:
                 write_endpoint(settings.runtime_dir, _endpoint(stack))
                 _greet(stack, terminal)
-                ended = await stack.wait_for_exit()
+                await supervise(stack, lambda words: terminal.err.print(Text(words), soft_wrap=True))
             except asyncio.CancelledError:  # Ctrl-C or SIGTERM: how this command ends well
                 terminal.err.print(Text("stopping"))
-                return ExitCode.OK
-            raise ProcessError(f"{ended.name} ended with status {ended.returncode}{describe_log(ended.log_file)}")
+            return ExitCode.OK
 
 
 def _endpoint(stack: LocalStack) -> Endpoint:
@@ -70,6 +74,7 @@ def _greet(stack: LocalStack, terminal: Terminal) -> None:
         ("ask in another terminal: ", 'signalbox ask "Count devices with temperature > 10" --as 27'),
         *[("findings there can be investigated: ", str(root)) for root in stack.options.code_roots],
         ("logs: ", str(stack.directory)),
+        *[("metrics: ", f"http://{each.ready.metrics}/metrics {each.name}") for each in stack.services],
         ("stop: ", "Ctrl-C"),
     ]
     for label, value in lines:

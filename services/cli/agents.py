@@ -1,0 +1,63 @@
+"""`signalbox agents` and `policies`: what can be run, and under which limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.text import Text
+from signalbox.v1 import agents_pb2, policy_pb2
+
+from services.cli.client import Connection, open_gateway
+from services.cli.errors import CliError
+from services.cli.exit_codes import ExitCode
+from services.cli.input_schema import agents_known
+from services.cli.listing import Listing
+from services.cli.terminal import Terminal
+from services.kit.words import limit_text, origin_name
+
+
+async def list_agents(connection: Connection, terminal: Terminal, *, as_json: bool) -> ExitCode:
+    """Shows the agents that the platform offers."""
+    agents = await _agents(connection)
+    if as_json:
+        terminal.json_list(agents)
+        return ExitCode.OK
+    table = Listing("agent", "what it does", "input", "graph", "")
+    for agent in agents:
+        note = "" if agent.name in agents_known() else "unknown to this command: too old for it"
+        table.add(agent.name, agent.description, agent.input_type, agent.graph_version, Text(note, style="yellow"))
+    terminal.out.print(table)
+    return ExitCode.OK
+
+
+async def list_policies(connection: Connection, terminal: Terminal, *, agent: str, as_json: bool) -> ExitCode:
+    """Shows the limits that new runs get, and where each comes from."""
+    agents = await _agents(connection)
+    if agent and agent not in (known := [each.name for each in agents]):
+        hint = "name one of those"
+        raise CliError(f"no agent {agent!r} runs here; there are {', '.join(known)}", hint=hint, code=ExitCode.USAGE)
+    wanted = [each for each in agents if agent in ("", each.name)]
+    if as_json:
+        terminal.json_list(wanted)
+        return ExitCode.OK
+    table = Listing("agent", "limit", "value", "from", right=("value",))
+    for each in wanted:
+        for name, value, origin in limits_of(each.policy):
+            table.add(each.name, name, value, origin)
+    terminal.out.print(table)
+    return ExitCode.OK
+
+
+def limits_of(policy: policy_pb2.Policy) -> Iterable[tuple[str, str, Text]]:
+    """Name, value and origin of every limit; those of the budget as in a policy file."""
+    for prefix, limits in (("", policy.limits), ("budget.", policy.budget)):
+        for limit in limits:
+            is_default = limit.origin == policy_pb2.LIMIT_ORIGIN_DEFAULT
+            origin = Text(origin_name(limit.origin), style="dim" if is_default else "bold")
+            yield prefix + limit.name, limit_text(limit.value), origin
+
+
+async def _agents(connection: Connection) -> list[agents_pb2.Agent]:
+    async with open_gateway(connection) as gateway:
+        response = await gateway.call(gateway.agents.ListAgents, agents_pb2.ListAgentsRequest())
+    return list(response.agents)

@@ -1,0 +1,107 @@
+"""An agent's input from a file: JSON or YAML, checked against the agent's schema before anything is sent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+from google.protobuf.json_format import ParseDict, ParseError
+from signalbox.v1 import runs_pb2
+
+from services.cli.errors import CliError
+from services.cli.exit_codes import ExitCode
+from services.cli.input_schema import schema_of
+
+STANDARD_INPUT = Path("-")
+PROBLEMS_SHOWN = 20
+LONGEST_VALUE = 60
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which a date is the text that it is written as, as in JSON."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read_input(agent: str, path: Path) -> runs_pb2.RunInput:
+    """The input that a file holds, `-` for standard input. Raises CliError that names every field that is wrong."""
+    return parse_input(agent, _text(path), "standard input" if path == STANDARD_INPUT else str(path))
+
+
+def parse_input(agent: str, text: str, place: str) -> runs_pb2.RunInput:
+    """The input that a text holds. Raises CliError."""
+    schema = schema_of(agent)
+    try:
+        document = yaml.load(text, _Loader)  # noqa: S506 - made of the safe one; JSON is YAML too
+    except (yaml.YAMLError, RecursionError) as error:
+        raise _wrong(place, f"is neither JSON nor YAML: {str(error)[:300]}", agent) from error
+    # What an input must hold is said by the schema; an empty file holds nothing.
+    document = {} if document is None else document
+    checker = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
+    found = sorted(_leaves(checker.iter_errors(document)), key=lambda error: list(map(str, error.absolute_path)))
+    if found:
+        lines = [f"\n  {_path(error.absolute_path)}: {_said(error)}" for error in found[:PROBLEMS_SHOWN]]
+        more = f"\n  and {len(found) - PROBLEMS_SHOWN} more" if len(found) > PROBLEMS_SHOWN else ""
+        raise _wrong(place, f"is no input of {agent}:{''.join(lines)}{more}", agent)
+    try:
+        return ParseDict({agent: document}, runs_pb2.RunInput())
+    except ParseError as error:
+        raise _wrong(place, f"is no input of {agent}: {error}", agent) from error
+
+
+def _text(path: Path) -> str:
+    try:
+        return sys.stdin.read() if path == STANDARD_INPUT else path.read_text("utf-8")
+    except OSError as error:
+        hint = "name a file, or `-` for standard input"
+        raise CliError(f"can't read {path}: {error.strerror}", hint=hint, code=ExitCode.USAGE) from error
+    except UnicodeDecodeError as error:
+        raise CliError(f"{path} is not UTF-8", hint="write the file in UTF-8", code=ExitCode.USAGE) from error
+
+
+def _leaves(errors: Iterable[Any]) -> list[Any]:
+    """The innermost problems: that one of several did not fit says little."""
+    found = []
+    for error in errors:
+        found += _leaves(error.context) if error.context and error.validator != "oneOf" else [error]
+    return found
+
+
+def _path(parts: Iterable[str | int]) -> str:
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+    return path.removeprefix(".") or "the input"
+
+
+def _said(error: Any) -> str:
+    if error.validator == "oneOf":
+        names = [each["required"][0] for each in error.validator_value if "required" in each]
+        return f"set exactly one of: {', '.join(names)}"
+    if error.validator == "additionalProperties":
+        known = error.schema.get("properties", {})
+        unknown = ", ".join(map(str, sorted(set(error.instance) - set(known), key=str)))
+        return f"there is no field {unknown}; there are {', '.join(known)}"
+    if error.validator == "required":
+        missing = [name for name in error.validator_value if name not in error.instance]
+        return f"{', '.join(missing)} must be there"
+    if error.validator == "pattern":
+        value = repr(error.instance)
+        shown = value if len(value) <= LONGEST_VALUE else value[:LONGEST_VALUE] + "…"
+        return f"{shown} does not match {error.validator_value}"
+    message: str = error.message
+    # Only the value is long; what is wrong with it stands behind it.
+    value = repr(error.instance)
+    return message.replace(value, value[:LONGEST_VALUE] + "…") if len(value) > LONGEST_VALUE else message
+
+
+def _wrong(place: str, what: str, agent: str) -> CliError:
+    hint = f"`signalbox run {agent} --schema` says what it takes"
+    return CliError(f"{place} {what}", hint=hint, code=ExitCode.USAGE)

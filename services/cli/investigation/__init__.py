@@ -1,1 +1,0 @@
-"""Many findings, each a run of its own: asked for, followed, counted and reported."""

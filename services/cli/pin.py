@@ -1,0 +1,47 @@
+"""`signalbox pin`: a recorded run as a file that replays it without model or executor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from google.protobuf.json_format import MessageToJson
+from rich.text import Text
+from signalbox.v1 import cases_pb2
+
+from services.cli.client import ENDED, Connection, GatewayClient, open_gateway
+from services.cli.errors import CliError
+from services.cli.exit_codes import ExitCode
+from services.cli.output_files import check_writable, remove_older, write_text
+from services.cli.terminal import Terminal
+
+FORM = 1
+
+
+async def pin(connection: Connection, run_id: str, terminal: Terminal, *, output: Path | None) -> ExitCode:
+    """Writes a run as a case, or prints it."""
+    if output:
+        check_writable(output)
+        remove_older(output)
+    async with open_gateway(connection) as gateway:
+        case = await case_of(gateway, run_id)
+    text = MessageToJson(case, preserving_proto_field_name=True, ensure_ascii=False) + "\n"
+    if output is None:
+        terminal.raw(text)
+        return ExitCode.OK
+    write_text(output, text)
+    told = f"{output} holds {run_id}: {len(case.decisions)} decisions, {len(case.answers)} answers that its nodes heard"
+    terminal.out.print(Text(told))
+    terminal.err.print(Text(f"signalbox replay --case {output}", style="dim"))
+    return ExitCode.OK
+
+
+async def case_of(gateway: GatewayClient, run_id: str) -> cases_pb2.Case:
+    """Returns a run as a case. Raises CliError."""
+    run = await gateway.get(run_id)
+    if run.state not in ENDED:
+        raise CliError(f"{run_id} has not ended", hint="pin it when it has", code=ExitCode.REFUSED)
+    answers = await gateway.recorded_answers(run_id)
+    decisions = await gateway.decisions(run_id)
+    if not run.HasField("policy"):
+        raise CliError(f"{run_id} ended before it began", hint="there is nothing to replay", code=ExitCode.REFUSED)
+    return cases_pb2.Case(form=FORM, run=run, answers=answers, decisions=decisions)

@@ -1,0 +1,107 @@
+"""The terminal: output on standard output, everything about it on standard error; and how a command ends."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import sys
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import typer
+from google.protobuf.json_format import MessageToJson
+from google.protobuf.message import Message
+from rich.console import Console
+from rich.rule import Rule
+from rich.text import Text
+
+from services.cli.errors import CliError, from_findings
+from services.cli.exit_codes import ExitCode
+from services.cli.listing import UNBOUNDED
+from services.findings.errors import FindingsError
+from services.kit.printing import printable
+from services.local.postgres import EmbeddedPostgresError
+from services.local.processes import ProcessError
+
+RULE_WIDTH = 80
+_INVISIBLE = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+
+
+def _console(*, stderr: bool) -> Console:
+    """A console; what is no terminal is as wide as any line, so that nothing is wrapped or cut for its reader."""
+    console = Console(stderr=stderr, highlight=False)
+    if not console.is_terminal:
+        console.width = UNBOUNDED
+    return console
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """Where a command writes."""
+
+    out: Console = field(default_factory=lambda: _console(stderr=False))
+    err: Console = field(default_factory=lambda: _console(stderr=True))
+
+    def rule(self, title: str = "") -> None:
+        """Draws a line across the terminal, with a title in it."""
+        self.out.print(Rule(Text(title), align="left"), width=min(self.out.width, RULE_WIDTH))
+
+    def json(self, message: Message) -> None:
+        """Writes a message as JSON with the proto's field names."""
+        self.raw(_json(message) + "\n")
+
+    def json_list(self, messages: Sequence[Message]) -> None:
+        """Writes messages as a JSON array."""
+        self.raw("[" + ",\n".join(map(_json, messages)) + "]\n")
+
+    def raw(self, text: str) -> None:
+        """Writes text as it is, for another program to read."""
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def error(self, error: CliError) -> None:
+        """Says what went wrong and what to do."""
+        self.err.print(Text.assemble(("error: ", "bold red"), printable(error.message)), soft_wrap=True)
+        if error.hint:
+            self.err.print(Text.assemble(("what to do: ", "bold"), printable(error.hint)), soft_wrap=True)
+
+
+def run_command(command: Coroutine[Any, Any, ExitCode], terminal: Terminal) -> None:
+    """Runs a command to its end and exits with its status; Ctrl-C and SIGTERM end it in order."""
+    raise typer.Exit(_status_of(command, terminal))
+
+
+def _status_of(command: Coroutine[Any, Any, ExitCode], terminal: Terminal) -> ExitCode:
+    try:
+        return asyncio.run(_cancelled_by_sigterm(command))
+    except CliError as error:
+        terminal.error(error)
+        return error.code
+    except FindingsError as error:
+        wrong = from_findings(error)
+        terminal.error(wrong)
+        return wrong.code
+    except (ProcessError, EmbeddedPostgresError) as error:
+        terminal.error(CliError(str(error), hint="mend what the log above says", code=ExitCode.RUN_FAILED))
+        return ExitCode.RUN_FAILED
+    except BrokenPipeError:
+        raise  # whoever reads has enough; nothing is wrong, and nobody is there to be told
+    except OSError as error:
+        terminal.error(CliError(f"can't go on: {error}", hint="mend that and try again", code=ExitCode.USAGE))
+        return ExitCode.USAGE
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return ExitCode.INTERRUPTED
+
+
+def _json(message: Message) -> str:
+    text = MessageToJson(message, preserving_proto_field_name=True, ensure_ascii=False)
+    # Printed to a terminal, it must not steer it: JSON itself lets C1 controls and direction marks stand in strings.
+    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+async def _cancelled_by_sigterm(command: Coroutine[Any, Any, ExitCode]) -> ExitCode:
+    task = asyncio.ensure_future(command)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await task
