@@ -1,0 +1,276 @@
+"""Which services a local platform has, and what each is told about the others. Pure: no process is started here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+from services.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER, DevelopmentKeys
+from services.local.processes import Program
+from services.local.settings import inherited_environment
+
+OFFLINE_MODEL = "offline_model"
+GUARD = "guard"
+SQL_EXECUTOR = "sql_executor"
+GRAPH_EXECUTOR = "graph_executor"
+CODE_EXECUTOR = "code_executor"
+EVALUATOR = "evaluator"
+RUNTIME = "runtime"
+GATEWAY = "gateway"
+GRAPH_URL_VARIABLE = "SIGNALBOX_GRAPH_URL"
+SERVICES = (GATEWAY, RUNTIME, GUARD, EVALUATOR, SQL_EXECUTOR, GRAPH_EXECUTOR, CODE_EXECUTOR, OFFLINE_MODEL)
+
+
+@dataclass(frozen=True)
+class ModelEndpoint:
+    """An OpenAI-compatible endpoint and the models to ask there; one name per role.
+
+    Where the models that read code, or goals for a graph, have no name, the agents' is taken.
+    """
+
+    base_url: str
+    api_key: str = field(repr=False)
+    guard_model: str = ""
+    agent_model: str = ""
+    format_model: str = ""
+    triage_model: str = ""
+    research_model: str = ""
+    analysis_model: str = ""
+    evaluator_model: str = ""
+    parse_model: str = ""
+    plan_model: str = ""
+    answer_model: str = ""
+    incident_model: str = ""
+    validation_model: str = ""
+
+
+@dataclass(frozen=True)
+class UserDatabase:
+    """A database to ask questions of, prepared by `signalbox sql-policy apply`; its examples may be in another.
+
+    `vocabulary` tells the offline model what the words of its world mean.
+    """
+
+    reader_dsn: str = field(repr=False)
+    sql_policy: Path
+    caller_secret: str = field(repr=False)
+    examples_dsn: str = field(default="", repr=False)
+    vocabulary: Path | None = None
+
+
+@dataclass(frozen=True)
+class StackOptions:
+    """What differs between local platforms.
+
+    `postgres_dsn` is a superuser's URL of a cluster where the platform makes databases of its own and drops them at the
+    end; empty: an embedded Postgres, kept in `data_dir` or gone at the end. `platform_dsn` and `user_database` name
+    databases that exist: the first is only migrated, the second is taken as it is. `model` unset starts the offline
+    model. `code_agents` adds what the agents that read code need: an evaluator, and a code executor that may read the
+    repositories under `code_roots` and no others. `graph_policy` adds a graph database, kept in `data_dir`, and a graph
+    executor; on a machine that can't run the database the platform says so, and goes without. `service_env` adds
+    settings to one service, by its name (`runtime` for all its replicas). `directory` is where keys and logs go; unset:
+    a temporary one that is removed at the end. `base_env` is all that services see of the launcher's environment.
+    """
+
+    postgres_dsn: str = field(default="", repr=False)
+    platform_dsn: str = field(default="", repr=False)
+    user_database: UserDatabase | None = None
+    data_dir: Path | None = None
+    model: ModelEndpoint | None = None
+    code_agents: bool = False
+    code_roots: Sequence[Path] = ()
+    graph_policy: Path | None = None
+    runtime_replicas: int = 1
+    gateway_listen: str = "127.0.0.1:0"
+    otlp_endpoint: str = ""
+    log_level: str = "INFO"
+    directory: Path | None = None
+    service_env: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    base_env: Mapping[str, str] = field(default_factory=inherited_environment)
+    ready_timeout_s: float = 60.0
+    shutdown_grace_s: float = 10.0
+
+
+class Topology:
+    """Makes the program of each service."""
+
+    def __init__(self, options: StackOptions, keys: DevelopmentKeys) -> None:
+        self._options = options
+        self._keys = keys
+
+    def offline_model(self, vocabulary: Path | None) -> Program:
+        """The stand-in for a model, told what the words of a world mean."""
+        env = {} if vocabulary is None else {"SIGNALBOX_VOCABULARY_FILE": str(vocabulary)}
+        return self._service(OFFLINE_MODEL, env)
+
+    def guard(self, model: ModelEndpoint, restricted_tables: Sequence[str], owner_columns: Sequence[str]) -> Program:
+        """The guard, in front of a model and told what the SQL policy restricts, and which columns hold owners."""
+        env = {
+            "SIGNALBOX_RESTRICTED_TABLES": ",".join(restricted_tables),
+            "SIGNALBOX_OWNER_COLUMNS": ",".join(owner_columns),
+            "SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": str(self._keys.runs.public),
+            **_model_env(model),
+            **_set_only({"SIGNALBOX_GUARD_MODEL": model.guard_model}),
+        }
+        return self._service(GUARD, env)
+
+    def sql_executor(self, database: UserDatabase) -> Program:
+        """The SQL executor, over the user's database."""
+        env = {
+            "SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": str(self._keys.runs.public),
+            "SIGNALBOX_DATABASE_DSN": database.reader_dsn,
+            "SIGNALBOX_SQL_POLICY": str(database.sql_policy),
+            "SIGNALBOX_CALLER_SECRET": database.caller_secret,
+            **_set_only({"SIGNALBOX_EXAMPLES_DSN": database.examples_dsn}),
+        }
+        return self._service(SQL_EXECUTOR, env)
+
+    def graph_executor(self, url: str, policy: Path) -> Program:
+        """The graph executor, over a graph database; every caller has a graph of their own."""
+        env = {
+            "SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": str(self._keys.runs.public),
+            GRAPH_URL_VARIABLE: url,
+            "SIGNALBOX_GRAPH_POLICY": str(policy),
+            "SIGNALBOX_GRAPH_CLAIM": "sub",
+        }
+        return self._service(GRAPH_EXECUTOR, env)
+
+    def code_executor(self, cache: Path) -> Program:
+        """The code executor, over the repositories that the options allow."""
+        env = {
+            "SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": str(self._keys.runs.public),
+            "SIGNALBOX_CODE_CACHE_DIR": str(cache),
+            "SIGNALBOX_CODE_LOCAL_ROOTS": json.dumps([str(root.absolute()) for root in self._options.code_roots]),
+        }
+        return self._service(CODE_EXECUTOR, env)
+
+    def evaluator(self, model: ModelEndpoint) -> Program:
+        """The evaluator, in front of a model."""
+        env = {
+            "SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": str(self._keys.runs.public),
+            "SIGNALBOX_EVALUATOR_MODEL": model.evaluator_model or model.agent_model,
+            **_model_env(model),
+        }
+        return self._service(EVALUATOR, env)
+
+    def runtime(
+        self,
+        number: int,
+        model: ModelEndpoint,
+        *,
+        dsn: str,
+        guard: str,
+        sql_executor: str,
+        code_executor: str = "",
+        evaluator: str = "",
+        graph_executor: str = "",
+    ) -> Program:
+        """One replica of the runtime, counted from 1; with more executors and an evaluator it offers more agents."""
+        env = {
+            "SIGNALBOX_DATABASE_DSN": dsn,
+            "SIGNALBOX_GUARD_TARGET": target([guard]),
+            "SIGNALBOX_SQL_EXECUTOR_TARGET": target([sql_executor]),
+            "SIGNALBOX_RUN_TOKEN_PRIVATE_KEY_FILE": str(self._keys.runs.private),
+            "SIGNALBOX_CALLER_TOKEN_PUBLIC_KEY_FILE": str(self._keys.gateway.public),
+            **_model_env(model),
+            **_set_only(
+                {
+                    "SIGNALBOX_CODE_EXECUTOR_TARGET": target([code_executor]) if code_executor else "",
+                    "SIGNALBOX_EVALUATOR_TARGET": target([evaluator]) if evaluator else "",
+                    "SIGNALBOX_GRAPH_EXECUTOR_TARGET": target([graph_executor]) if graph_executor else "",
+                    "SIGNALBOX_AGENT_MODEL": model.agent_model,
+                    "SIGNALBOX_FORMAT_MODEL": model.format_model,
+                    "SIGNALBOX_TRIAGE_MODEL": model.triage_model,
+                    "SIGNALBOX_RESEARCH_MODEL": model.research_model,
+                    "SIGNALBOX_ANALYSIS_MODEL": model.analysis_model,
+                    "SIGNALBOX_PARSE_MODEL": model.parse_model,
+                    "SIGNALBOX_PLAN_MODEL": model.plan_model,
+                    "SIGNALBOX_ANSWER_MODEL": model.answer_model,
+                    "SIGNALBOX_MODELS": _roles(incident=model.incident_model, validation=model.validation_model),
+                }
+            ),
+        }
+        return self._service(RUNTIME, env, name=replica_name(number))
+
+    def gateway(self, runtimes: Sequence[str]) -> Program:
+        """The gateway, in front of every replica of the runtime."""
+        env = {
+            "SIGNALBOX_LISTEN": self._options.gateway_listen,
+            "SIGNALBOX_RUNTIME_TARGET": target(runtimes),
+            "SIGNALBOX_CALLER_TOKEN_PRIVATE_KEY_FILE": str(self._keys.gateway.private),
+            "SIGNALBOX_JWKS_FILE": str(self._keys.jwks),
+            "SIGNALBOX_JWT_ISSUER": DEVELOPMENT_ISSUER,
+            "SIGNALBOX_JWT_AUDIENCE": DEVELOPMENT_AUDIENCE,
+        }
+        return self._service(GATEWAY, env)
+
+    def step(self, name: str, arguments: Sequence[str], env: Mapping[str, str]) -> Program:
+        """A program that prepares something and ends."""
+        return Program(name, ["-P", "-m", *arguments], {**self._options.base_env, **env})
+
+    def _service(self, service: str, env: Mapping[str, str], *, name: str = "") -> Program:
+        options = self._options
+        common = {
+            "SIGNALBOX_LOG_LEVEL": options.log_level,
+            "SIGNALBOX_SHUTDOWN_GRACE_S": f"{options.shutdown_grace_s:g}",
+            **_set_only({"SIGNALBOX_OTLP_ENDPOINT": options.otlp_endpoint}),
+        }
+        # Of the service, and of one replica of it by its name.
+        given = options.service_env
+        extra = {**given.get(service, {}), **(given.get(name, {}) if name else {})}
+        # -P: a directory named `services` where the command is called must not hide the real one.
+        return Program(
+            name or service, ["-P", "-m", f"services.{service}"], {**options.base_env, **common, **env, **extra}
+        )
+
+
+def offline_endpoint(address: str) -> ModelEndpoint:
+    """The offline model as a model endpoint; it asks for no key, but the client library wants one."""
+    return ModelEndpoint(
+        base_url=f"http://{address}/v1",
+        api_key="offline",
+        guard_model="signalbox-offline-guard",
+        agent_model="signalbox-offline-agent",
+        format_model="signalbox-offline-format",
+        triage_model="signalbox-offline-triage",
+        research_model="signalbox-offline-research",
+        analysis_model="signalbox-offline-analysis",
+        evaluator_model="signalbox-offline-evaluator",
+        parse_model="signalbox-offline-parse",
+        plan_model="signalbox-offline-plan",
+        answer_model="signalbox-offline-answer",
+        incident_model="signalbox-offline-incident",
+        validation_model="signalbox-offline-validation",
+    )
+
+
+def graph_of(subject: str) -> str:
+    """Name of a caller's graph, as the graph executor has it from the claim `sub`."""
+    return f"signalbox:{quote(subject, safe='')}"
+
+
+def replica_name(number: int) -> str:
+    """Name of a replica of the runtime: `runtime`, `runtime-2`, `runtime-3`."""
+    return RUNTIME if number == 1 else f"{RUNTIME}-{number}"
+
+
+def target(addresses: Sequence[str]) -> str:
+    """The gRPC target of a service with these addresses."""
+    return "ipv4:" + ",".join(addresses)
+
+
+def _model_env(model: ModelEndpoint) -> dict[str, str]:
+    return {"SIGNALBOX_MODEL_BASE_URL": model.base_url, "SIGNALBOX_MODEL_API_KEY": model.api_key}
+
+
+def _roles(**models: str) -> str:
+    """Models by role, as the runtime's setting has them; empty where none is named."""
+    named = _set_only(models)
+    return json.dumps(named) if named else ""
+
+
+def _set_only(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if value}
