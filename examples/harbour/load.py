@@ -11,6 +11,8 @@ from typing import Any
 
 import psycopg
 
+from examples.harbour.incidents.tables import are_there, make_tables
+
 WORLD = "Vessels of the fleet. (Signalbox demo world: harbour, version 1)"
 TABLES = (
     "users",
@@ -35,17 +37,26 @@ class NotEmptyError(HarbourError):
 
 
 async def load(dsn: str) -> bool:
-    """Load the world in one transaction; returns False when it is already there, raises NotEmptyError."""
+    """Load what is not there yet in one transaction; returns False when all of it is, raises NotEmptyError."""
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
         await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        if await _is_loaded(connection):
-            return False
         await connection.execute("SET LOCAL client_min_messages = warning")
-        await connection.execute("SET LOCAL timezone = 'UTC'")
-        for part in ("schema.sql", "data.sql", "indexes.sql"):
-            await connection.execute((_HERE / part).read_bytes())
-        await connection.execute(f"COMMENT ON TABLE public.ships IS '{WORLD}'")
-        await connection.execute("ANALYZE " + ", ".join(f"public.{table}" for table in TABLES))
+        is_fleet_new = await _load_fleet(connection)
+        # A world that was loaded before there were incidents lacks their tables, and nothing else.
+        are_incidents_new = not await are_there(connection)
+        if are_incidents_new:
+            await make_tables(connection)
+    return is_fleet_new or are_incidents_new
+
+
+async def _load_fleet(connection: psycopg.AsyncConnection[tuple[Any, ...]]) -> bool:
+    if await _is_loaded(connection):
+        return False
+    await connection.execute("SET LOCAL timezone = 'UTC'")
+    for part in ("schema.sql", "data.sql", "indexes.sql"):
+        await connection.execute((_HERE / part).read_bytes())
+    await connection.execute(f"COMMENT ON TABLE public.ships IS '{WORLD}'")
+    await connection.execute("ANALYZE " + ", ".join(f"public.{table}" for table in TABLES))
     return True
 
 

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -48,20 +49,25 @@ class ServiceRepository:
     commit: str
 
 
-def create(folder: Path) -> ServiceRepository:
-    """Make the repository in an empty or new folder. The commit is the same each time. Raises RepositoryError."""
+def create(folder: Path, files: Mapping[str, bytes] | None = None, message: str = MESSAGE) -> ServiceRepository:
+    """Make a repository in an empty or new folder: of the demo service, or of files by path.
+
+    The commit is the same each time. Raises RepositoryError.
+    """
+    if files is None:
+        files = {str(source.relative_to(SERVICE)): source.read_bytes() for source in service_files()}
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise FolderNotEmptyError(f"{folder} is not empty: name a new folder")
-    for source in service_files():
-        target = folder / source.relative_to(SERVICE)
+    for path, content in files.items():
+        target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(source.read_bytes())
+        target.write_bytes(content)
         target.chmod(0o644)
     _git(folder, "init", "--quiet", "--template=", "--object-format=sha1", "--initial-branch=main")
     _git(folder, "add", "--all")
-    _git(folder, "commit", "--quiet", "--no-verify", "--no-gpg-sign", "--message", MESSAGE)
+    _git(folder, "commit", "--quiet", "--no-verify", "--no-gpg-sign", "--message", message)
     return ServiceRepository(str(folder), _git(folder, "rev-parse", "HEAD").strip())
 
 
@@ -105,18 +111,23 @@ def _identity() -> dict[str, str]:
     return {"NAME": WHO, "EMAIL": MAIL, "DATE": WHEN}
 
 
-def main(arguments: list[str]) -> int:
-    """Make the repository in the folder that is named, and print where it is and its commit, as JSON."""
+def run(arguments: list[str], make: Callable[[Path], ServiceRepository]) -> int:
+    """Make a repository in the folder that is named, and print where it is and its commit, as JSON."""
     if len(arguments) != 1:
-        sys.stderr.write("usage: python -m examples.harbour.repository FOLDER\n")
+        sys.stderr.write("usage: give the folder that the repository is to be in, and nothing else\n")
         return 2
     try:
-        made = create(Path(arguments[0]))
+        made = make(Path(arguments[0]))
     except RepositoryError as error:
         sys.stderr.write(f"harbour: {error}\n")
         return 1
     sys.stdout.write(json.dumps(asdict(made)) + "\n")
     return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Make the demo service's repository in the folder that is named."""
+    return run(arguments, create)
 
 
 if __name__ == "__main__":
