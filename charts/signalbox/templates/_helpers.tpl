@@ -40,10 +40,48 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{/* Image of one service: its own reference, or <prefix><service>:<tag>. */}}
+{{/* Labels of what belongs to the release, and to none of its services. */}}
+{{- define "signalbox.releaseLabels" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: signalbox
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Where the pods of one service may be, Jobs as well. */}}
+{{- define "signalbox.scheduling" -}}
+{{- with .priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
+{{- with .nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Image of one service: its own reference, or <prefix><service> by its digest, or by the tag of all. */}}
 {{- define "signalbox.image" -}}
-{{- $default := printf "%s%s:%s" .root.Values.image.prefix (.name | replace "_" "-") (default .root.Chart.AppVersion .root.Values.image.tag) -}}
-{{- default $default .service.image -}}
+{{- $name := printf "%s%s" .root.Values.image.prefix (.name | replace "_" "-") -}}
+{{- if .service.image -}}
+{{- .service.image -}}
+{{- else if .service.digest -}}
+{{- printf "%s@%s" $name .service.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $name (default .root.Chart.AppVersion .root.Values.image.tag) -}}
+{{- end -}}
 {{- end -}}
 
 {{/* What a pod needs to be allowed to do: nothing. */}}

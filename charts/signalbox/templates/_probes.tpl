@@ -1,6 +1,7 @@
 {{/*
 Probes of one service. Health is NOT_SERVING until the service is ready and again from SIGTERM on. The kubelet's gRPC
-probe cannot present a certificate, so under mTLS the probes ask for the same health in plain HTTP, on the metrics port.
+probe cannot present a certificate, so under mTLS the probe asks for the same health in plain HTTP, on the metrics port.
+Alive is a service whose event loop turns: one that waits for its database, or drains, is not started again for that.
 */}}
 {{- define "signalbox.probe" -}}
 {{- if eq .service.protocol "http" }}
@@ -19,17 +20,21 @@ grpc:
 
 {{- define "signalbox.probes" -}}
 startupProbe:
-  {{- include "signalbox.probe" . | trim | nindent 2 }}
+  httpGet:
+    port: metrics
+    path: /livez
   periodSeconds: 2
   timeoutSeconds: 2
   failureThreshold: 60
 readinessProbe:
   {{- include "signalbox.probe" . | trim | nindent 2 }}
-  periodSeconds: 5
+  periodSeconds: 2
   timeoutSeconds: 2
-  failureThreshold: 2
+  failureThreshold: 3
 livenessProbe:
-  {{- include "signalbox.probe" . | trim | nindent 2 }}
+  httpGet:
+    port: metrics
+    path: /livez
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6

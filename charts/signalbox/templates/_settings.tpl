@@ -30,7 +30,10 @@ or left empty, stops the rendering with a message that names it.
 {{- $entries = append $entries (list "SIGNALBOX_MODEL_API_KEY" (include "signalbox.secretRef" (list $root $root.Values.model.apiKey "model.apiKey") | fromYaml)) -}}
 {{- end -}}
 {{- end -}}
-{{- range $setting, $target := $service.targets -}}
+{{- if $service.usesPolicies -}}
+{{- $entries = append $entries (list "SIGNALBOX_POLICIES" (dict "value" (toJson $root.Values.policies))) -}}
+{{- end -}}
+{{- range $setting, $target := include "signalbox.targets" (list $root $service) | fromYaml -}}
 {{- $entries = append $entries (list $setting (dict "value" (include "signalbox.target" (list $root $target (printf "%s.targets.%s" $where $setting))))) -}}
 {{- end -}}
 {{- range $setting, $source := $service.lists -}}
@@ -41,6 +44,13 @@ or left empty, stops the rendering with a message that names it.
 {{- range $setting, $value := $service.env -}}
 {{- if eq (toString $value) "" -}}
 {{- fail (printf "%s.env.%s is empty: give it a value, or set it to null to leave it out" $where $setting) -}}
+{{- end -}}
+{{- if and (kindIs "string" $value) (has $setting (include "signalbox.names.jsonSettings" $ | splitList " ")) -}}
+{{- with (fromJson $value).Error -}}
+{{- if kindIs "string" . -}}
+{{- fail (printf "%s.env.%s is no JSON: %s" $where $setting .) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- /* As JSON writes it: as text of its own, Helm writes ten million as 1e+07. */ -}}
 {{- $entries = append $entries (list $setting (dict "value" (ternary $value (toJson $value) (kindIs "string" $value)))) -}}
@@ -54,6 +64,11 @@ or left empty, stops the rendering with a message that names it.
 {{- range $setting, $file := $service.files -}}
 {{- $entries = append $entries (list $setting (dict "value" (printf "/etc/signalbox/files/%s" $file.name))) -}}
 {{- end -}}
+{{- range $service.extraEnv -}}
+{{- if hasPrefix "SIGNALBOX_" .name -}}
+{{- fail (printf "%s.extraEnv names %s: settings go to env, secretEnv, secretFiles or files" $where .name) -}}
+{{- end -}}
+{{- end -}}
 {{- $settings := dict -}}
 {{- range $entries -}}
 {{- $setting := first . -}}
@@ -65,36 +80,67 @@ or left empty, stops the rendering with a message that names it.
 {{- toYaml $settings -}}
 {{- end -}}
 
-{{/* The same as a list for a container's `env`; with `only`, just the settings it names. */}}
+{{/* Those of them that a Job of the service asks for. Takes (list context job), the job as its values have it: `migration`. */}}
+{{- define "signalbox.jobSettings" -}}
+{{- $context := first . -}}
+{{- $settings := include "signalbox.settings" $context | fromYaml -}}
+{{- $given := dict -}}
+{{- range $setting := (get $context.service (last .)).settings -}}
+{{- if not (hasKey $settings $setting) -}}
+{{- fail (printf "services.%s.%s.settings names %s, which the service does not set" $context.name (last $) $setting) -}}
+{{- end -}}
+{{- $_ := set $given $setting (get $settings $setting) -}}
+{{- end -}}
+{{- toYaml $given -}}
+{{- end -}}
+
+{{/* Settings as a list for a container's `env`. */}}
 {{- define "signalbox.env" -}}
-{{- $settings := include "signalbox.settings" . | fromYaml -}}
-{{- $only := ternary .only (keys $settings) (hasKey . "only") -}}
-{{- range $setting, $entry := $settings }}
-{{- if has $setting $only }}
+{{- range $setting, $entry := . }}
 - name: {{ $setting }}
   {{- toYaml $entry | nindent 2 }}
 {{- end }}
-{{- end }}
-{{- range $only }}
-{{- if not (hasKey $settings .) }}
-{{- fail (printf "services.%s.%s.settings names %s, which the service does not set" $.name $.where .) }}
-{{- end }}
-{{- end }}
 {{- end -}}
 
-{{/* A list in another service's YAML file, parted by commas. Takes (list root {service, file, key} what-asks setting-instead). */}}
+{{/*
+A list in another service's YAML file, parted by commas: the one at `key`, or with `values` what stands at those paths in
+each entry of the mapping there. Takes (list root {service, file, key, values} what-asks setting-instead).
+*/}}
 {{- define "signalbox.list" -}}
 {{- $source := index . 1 -}}
 {{- $service := include "signalbox.enabledService" (list (index . 0) $source.service (index . 2)) | fromYaml -}}
 {{- $file := get $service.files $source.file | default dict -}}
 {{- if $service.configMap -}}
-{{- fail (printf "the chart does not see the ConfigMap %s, where services.%s.files.%s is: give its list `%s`, parted by commas, in %s" $service.configMap $source.service $source.file $source.key (index . 3)) -}}
+{{- fail (printf "the chart does not see the ConfigMap %s, where services.%s.files.%s is: give its list `%s`, parted by commas, in %s" $service.configMap $source.service $source.file (default (list $source.key) $source.values | join "`, `") (index . 3)) -}}
 {{- end -}}
 {{- $document := fromYaml (default "" $file.content) -}}
 {{- if hasKey $document "Error" -}}
 {{- fail (printf "services.%s.files.%s.content is no YAML mapping: %s" $source.service $source.file $document.Error) -}}
 {{- end -}}
-{{- join "," (get $document $source.key | default list) -}}
+{{- $found := get $document $source.key -}}
+{{- if $source.values -}}
+{{- include "signalbox.valuesAt" (list (default dict $found) $source.values) -}}
+{{- else -}}
+{{- join "," (default list $found) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What stands at some paths in each entry of a mapping, each once, parted by commas. Takes (list mapping paths). */}}
+{{- define "signalbox.valuesAt" -}}
+{{- $found := list -}}
+{{- $paths := index . 1 -}}
+{{- range $entry := index . 0 -}}
+{{- range $path := $paths -}}
+{{- $at := $entry -}}
+{{- range splitList "." $path -}}
+{{- $at = get (ternary $at dict (kindIs "map" $at)) . -}}
+{{- end -}}
+{{- if and $at (kindIs "string" $at) -}}
+{{- $found = append $found $at -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $found | uniq | join "," -}}
 {{- end -}}
 
 {{/* Takes (list root {secret, key} what-asks). */}}
@@ -112,6 +158,20 @@ valueFrom:
 {{- $name := index . 1 -}}
 {{- $service := include "signalbox.enabledService" . | fromYaml -}}
 {{- printf "dns:///%s.%s.svc:%v" (include "signalbox.serviceName" (list $root $name)) $root.Release.Namespace $service.port -}}
+{{- end -}}
+
+{{/* Whom a service calls, by setting: its targets, and those of its optional ones that are there. Takes (list root service). */}}
+{{- define "signalbox.targets" -}}
+{{- $root := index . 0 -}}
+{{- $service := index . 1 -}}
+{{- $targets := dict -}}
+{{- range $setting, $name := $service.optionalTargets -}}
+{{- $called := mustMergeOverwrite (deepCopy $root.Values.serviceDefaults) (deepCopy (default (dict "enabled" false) (get $root.Values.services $name))) -}}
+{{- if $called.enabled -}}
+{{- $_ := set $targets $setting $name -}}
+{{- end -}}
+{{- end -}}
+{{- mustMergeOverwrite $targets (deepCopy $service.targets) | toYaml -}}
 {{- end -}}
 
 {{- define "signalbox.enabledService" -}}
@@ -136,4 +196,11 @@ valueFrom:
 {{- else -}}
 {{- fail "model.baseUrl is empty: give the URL of an OpenAI-compatible endpoint, or enable services.offline_model" -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Port of a URL, by its scheme when it names none. */}}
+{{- define "signalbox.portOf" -}}
+{{- $url := urlParse . -}}
+{{- $named := regexFind ":[0-9]+$" $url.host | trimPrefix ":" -}}
+{{- default (ternary "443" "80" (eq $url.scheme "https")) $named -}}
 {{- end -}}

@@ -1,0 +1,148 @@
+"""Durability: whether runs outlive replicas, and what is kept of them."""
+
+from __future__ import annotations
+
+from charts.dashboards.panels import Board, Link, Panel, Query, Row, Width
+from charts.dashboards.promql import rate, series, total
+
+RUNS = Row(
+    "Runs and replicas",
+    [
+        Panel(
+            "Claims by kind",
+            "Claims of runs a second: as they were created, from the queue, and from replicas that were gone.",
+            "`taken_over` goes on without a rollout or a node that went.",
+            [Query(total("kind", rate("runs_claimed_total")), "{{kind}}")],
+            "runps",
+        ),
+        Panel(
+            "Takeovers and fenced writes",
+            "Runs of gone replicas made pending again, and writes refused because another replica had the run.",
+            "they go on: replicas die, or stall for longer than their lease.",
+            [
+                Query(f"sum({rate('runs_taken_over_total')})", "taken over"),
+                Query(f"sum({rate('claims_lost_total')})", "writes fenced off"),
+            ],
+        ),
+        Panel(
+            "Runs without an owner",
+            "Runs whose owner is gone, as the replicas' last sweeps found them.",
+            "it is above 0 for longer than a lease: nobody takes them over.",
+            [Query(f"max({series('runs_orphaned')})", "orphaned")],
+            width=Width.QUARTER,
+        ),
+        Panel(
+            "Runs that no replica can go on with",
+            "Pending runs of another graph, by agent; the least of all replicas, as one that can is enough.",
+            "it is above 0: `signalbox compat-check` says why.",
+            [Query(f"min by (agent) ({series('runs_not_carried')})", "{{agent}}")],
+            width=Width.QUARTER,
+            link=Link(
+                "Runs of this agent that wait",
+                "/runs",
+                by={"agent": "agent"},
+                where={"state": "PENDING"},
+                within_time=False,
+            ),
+        ),
+        Panel(
+            "Runs given back",
+            "Runs a second that their replica let go of, by reason.",
+            "`database_away` is above 0, or `interrupted` outside of rollouts: steps are cut off.",
+            [Query(total("reason", rate("runs_given_back_total")), "{{reason}}")],
+            "runps",
+        ),
+    ],
+)
+
+WORK = Row(
+    "Background work",
+    [
+        Panel(
+            "Lease age and other work",
+            "Time since each kind of work last went well, on the replica where that is longest ago. "
+            "`renew_leases` is the age of a lease.",
+            "`renew_leases` passes SIGNALBOX_LEASE_S: the replica loses its runs; `claim` and `sweep` should be "
+            "seconds, unless the replica is full.",
+            [Query(f"time() - min by (work) ({series('background_last_success_timestamp_seconds')})", "{{work}}")],
+            "s",
+        ),
+        Panel(
+            "Rounds that failed",
+            "Rounds of background work a second that failed, by work; they are tried again.",
+            "one goes on: the replica's log says why.",
+            [Query(total("work", rate("background_failures_total")), "{{work}}")],
+        ),
+        Panel(
+            "Clock against the database's",
+            "How far each replica's clock is ahead of the database's, or behind.",
+            "it nears SIGNALBOX_CLOCK_TOLERANCE_S, beyond which the replica takes no runs.",
+            [Query(f"max by (instance) (abs({series('clock_skew_seconds')}))", "{{instance}}")],
+            "s",
+        ),
+    ],
+)
+
+STORED = Row(
+    "What is kept",
+    [
+        Panel(
+            "Checkpoint bytes written",
+            "Bytes of checkpoints and writes a second that went to the database, and a run's share of them.",
+            "a run's share grows: a state field keeps what it need not.",
+            [
+                Query(f"sum({rate('checkpoint_written_bytes_total')})", "all"),
+                Query(
+                    f"sum({rate('checkpoint_written_bytes_total')}) / (sum({rate('run_duration_seconds_count')}) > 0)"
+                    f" or sum({rate('checkpoint_written_bytes_total')}) * 0",
+                    "by run that ends",
+                ),
+            ],
+            "Bps",
+        ),
+        Panel(
+            "Stored bytes",
+            "Bytes in the platform database with indexes, by table.",
+            "it grows though as many runs are asked for: retention, or autovacuum, does not keep up.",
+            [Query(f"max by (table) ({series('stored_bytes')})", "{{table}}")],
+            "bytes",
+        ),
+        Panel(
+            "Stored rows",
+            "Rows in the platform database, as Postgres estimates them, by table.",
+            "it grows though as many runs are asked for.",
+            [Query(f"max by (table) ({series('stored_rows')})", "{{table}}")],
+        ),
+        Panel(
+            "Retention lag",
+            "How overdue what the last batch of retention took from was, at most.",
+            "it is above an hour: retention does not keep up.",
+            [Query(f"max({series('retention_lag_seconds')})", "lag")],
+            "s",
+            Width.QUARTER,
+        ),
+        Panel(
+            "Unreadable history",
+            "Runs a second whose older checkpoints retention left alone because it could not read them, by agent.",
+            "it is above 0: the log names the runs.",
+            [Query(total("agent", rate("retention_unreadable_total")), "{{agent}}")],
+            width=Width.QUARTER,
+        ),
+        Panel(
+            "Rows and bytes removed",
+            "What retention removed a second, by kind.",
+            "it stays at 0 while runs grow older than their policy keeps them.",
+            [
+                Query(total("kind", rate("retention_rows_removed_total")), "{{kind}} rows"),
+                Query(total("kind", rate("retention_bytes_removed_total")), "{{kind}} bytes"),
+            ],
+        ),
+    ],
+)
+
+BOARD = Board(
+    "signalbox-durability",
+    "Signalbox / Durability",
+    "Whether runs outlive replicas, and what is kept of them.",
+    [RUNS, WORK, STORED],
+)

@@ -1,0 +1,230 @@
+"""Overview: do runs end well and in time, is there room for more, and what does it cost?"""
+
+from __future__ import annotations
+
+from charts.dashboards.panels import Board, Kind, Link, Panel, Query, Row, Width
+from charts.dashboards.promql import by_service, quantile, rate, series, share, total
+
+ENDED = total("agent", rate("run_duration_seconds_count"))
+FAILED = total("agent", rate("run_duration_seconds_count", 'state="FAILED"'))
+
+PENDING = Link("Runs that wait", "/runs", where={"state": "PENDING"}, within_time=False)
+
+OUTCOMES = Row(
+    "Outcomes",
+    [
+        Panel(
+            "Runs that end, by outcome",
+            "Runs a second that ended, by the state they ended in.",
+            "FAILED is more than a sliver, or SUCCEEDED falls while callers ask as much as before.",
+            [Query(total("state", rate("run_duration_seconds_count")), "{{state}}")],
+            "runps",
+            link=Link("Runs in this state", "/runs", by={"state": "state"}),
+        ),
+        Panel(
+            "Share of runs that fail",
+            "Of the runs that end, those that FAILED, by agent. Runs that a rule or a budget ends are not among them.",
+            "it stays above what the alerts' goal allows (metrics.rules.goals.success in the chart's values).",
+            [Query(share(FAILED, ENDED), "{{agent}}")],
+            "percentunit",
+            link=Link("Runs of this agent that failed", "/runs", by={"agent": "agent"}, where={"state": "FAILED"}),
+        ),
+        Panel(
+            "What ended runs",
+            "Runs a second by stop reason: rules that ended them, and failures. Successes without one are left out.",
+            "a reason appears that was not there yesterday. docs/operations.md says what each means.",
+            [
+                Query(
+                    total("agent, stop_reason", rate("runs_ended_total", 'stop_reason!=""')),
+                    "{{agent}}: {{stop_reason}}",
+                )
+            ],
+            "runps",
+            link=Link("Runs in which this rule fired", "/runs", by={"agent": "agent", "rule": "stop_reason"}),
+        ),
+        Panel(
+            "Time from creation to end",
+            "The median and the 95th percentile of runs, waiting for a replica or a person included. "
+            "The dots are runs: each leads to its page in the console, and to its trace.",
+            "the 95th percentile leaves the goal (metrics.rules.goals.latencyS) for longer than a rollout takes.",
+            [
+                Query(quantile(0.5, "agent", "run_duration_seconds"), "{{agent}} median"),
+                Query(quantile(0.95, "agent", "run_duration_seconds"), "{{agent}} 95%", traced=True),
+            ],
+            "s",
+            link=Link("Runs of this agent", "/runs", by={"agent": "agent"}),
+        ),
+    ],
+)
+
+SATURATION = Row(
+    "Saturation",
+    [
+        Panel(
+            "Runs executed, and room for them",
+            "Runs that all replicas execute now, and how many they would at most.",
+            "the first stays near the second: more replicas, or more CPU for those there are.",
+            [
+                Query(f"sum({series('runs_active')})", "executed"),
+                Query(f"sum({series('runs_capacity')})", "room"),
+            ],
+        ),
+        Panel(
+            "Runs that wait for a replica",
+            "Pending runs, as the replicas count them up to their bound.",
+            "it grows: the replicas carry less than is asked for.",
+            [Query(f"max({series('runs_pending')})", "pending")],
+            width=Width.QUARTER,
+            link=PENDING,
+        ),
+        Panel(
+            "Oldest run that could begin",
+            "How long the first of the pending runs has waited for a replica with room. "
+            "Runs that wait for their thread, for an answer or for what is away do not count.",
+            "it is more than seconds: this is what callers feel, and what KEDA scales by.",
+            [Query(f"max({series('runs_pending_oldest_age_seconds')})", "oldest")],
+            "s",
+            Width.QUARTER,
+            link=PENDING,
+        ),
+        Panel(
+            "Waits for something that is away",
+            "Runs that wait, by what they wait for.",
+            "it is above 0 for more than a moment: that is an outage of what it names.",
+            [Query(f"max by (dependency) ({series('runs_waiting')})", "{{dependency}}")],
+            link=PENDING,
+        ),
+        Panel(
+            "Calls and runs refused",
+            "Refused a second: for want of room (`calls`, `runs`), and for a caller's quota.",
+            "it is above 0 without a caller who misbehaves.",
+            [
+                Query(total("queue", rate("calls_shed_total")), "no room for {{queue}}"),
+                Query(total("quota", rate("runs_refused_total")), "quota {{quota}}"),
+                Query(total("quota", rate("gateway_quota_refusals_total")), "gateway quota {{quota}}"),
+            ],
+        ),
+        Panel(
+            "Event loop lag",
+            "How late replicas of the runtime come back to what is due: the 99th percentile by replica.",
+            "it is above 0.25 s: the replica has too little CPU for the runs it takes.",
+            [Query(quantile(0.99, "instance", "event_loop_lag_seconds"), "{{instance}}")],
+            "s",
+        ),
+        Panel(
+            "Database connections in use",
+            "Of the connections that a pool may open, those that are lent.",
+            "it stays at 1 while somebody waits: a larger pool, or a database that answers slowly.",
+            [
+                Query(
+                    by_service("pool", series("database_connections_in_use"))
+                    + " / "
+                    + by_service("pool", series("database_connections_max")),
+                    "{{service}} {{pool}}",
+                )
+            ],
+            "percentunit",
+            Width.QUARTER,
+        ),
+        Panel(
+            "Waits for a connection",
+            "Calls that wait for a connection of a pool now, and how many connections are open.",
+            "somebody waits for more than a moment.",
+            [
+                Query(by_service("pool", series("database_connection_waits")), "{{service}} {{pool}} waiting"),
+                Query(by_service("pool", series("database_connections")), "{{service}} {{pool}} open"),
+            ],
+            width=Width.QUARTER,
+        ),
+    ],
+)
+
+QUESTIONS = Row(
+    "Questions for people",
+    [
+        Panel(
+            "Questions that wait",
+            "Questions of runs that nobody has answered, by agent.",
+            "it grows from day to day.",
+            [Query(f"max by (agent) ({series('questions_waiting')})", "{{agent}}")],
+            link=Link("Questions that wait", "/questions", within_time=False),
+        ),
+        Panel(
+            "Oldest question",
+            "How long the oldest of them has waited.",
+            "it nears the questions' lifetime (mostly seven days): then its run ends in review.",
+            [Query(f"max by (agent) ({series('questions_oldest_age_seconds')})", "{{agent}}")],
+            "s",
+            link=Link("Questions that wait", "/questions", within_time=False),
+        ),
+    ],
+)
+
+SPEND = Row(
+    "Tokens and cost",
+    [
+        Panel(
+            "Tokens by agent",
+            "Tokens a second of committed steps, those of the guard and the evaluator included.",
+            "an agent spends more while as many runs end: look at its routes.",
+            [Query(total("agent, direction", rate("agent_tokens_total")), "{{agent}} {{direction}}")],
+            link=Link("Runs of this agent", "/runs", by={"agent": "agent"}),
+        ),
+        Panel(
+            "Estimated cost an hour",
+            "What these tokens cost by SIGNALBOX_MODEL_PRICES, in the currency of the prices; and, for how far to "
+            "believe it, tokens a second of models that have no price there.",
+            "it leaves its daily pattern, or tokens have no price.",
+            [
+                Query(f"{total('agent', rate('agent_cost_total'))} * 3600", "{{agent}}"),
+                Query(total("agent", rate("agent_unpriced_tokens_total")), "{{agent}} unpriced tokens/s"),
+            ],
+        ),
+        Panel(
+            "Budget used at the end",
+            "The 95th percentile of what runs had used of each limit of their budget. 1 is all of it.",
+            "it is at 1: runs end because their budget does, not because they are done.",
+            [Query(quantile(0.95, "agent, budget", "run_budget_used_ratio"), "{{agent}} {{budget}}")],
+            "percentunit",
+            link=Link("Runs of this agent", "/runs", by={"agent": "agent"}),
+        ),
+        Panel(
+            "Model calls",
+            "Calls a second by purpose and outcome, and their 95th percentile.",
+            "errors are more than a few in a hundred, or a purpose slows down.",
+            [
+                Query(
+                    total("purpose, outcome", rate("model_call_duration_seconds_count")),
+                    "{{purpose}} {{outcome}}",
+                ),
+                Query(quantile(0.95, "purpose", "model_call_duration_seconds"), "{{purpose}} 95% (s)", traced=True),
+            ],
+        ),
+    ],
+)
+
+VERSIONS = Row(
+    "What runs",
+    [
+        Panel(
+            "Replicas by service and version",
+            "Replicas that are scraped, by service, version and commit.",
+            "a service has fewer than its Deployment asks for, or two versions long after a rollout.",
+            [
+                Query(
+                    f"count by (service, version, revision) ({series('build_info')})",
+                    "{{service}} {{version}} {{revision}}",
+                )
+            ],
+            kind=Kind.BARS,
+            width=Width.WHOLE,
+        ),
+    ],
+)
+
+BOARD = Board(
+    "signalbox-overview",
+    "Signalbox / Overview",
+    "Do runs end well and in time, is there room for more, and what does it cost?",
+    [OUTCOMES, SATURATION, QUESTIONS, SPEND, VERSIONS],
+)

@@ -1,0 +1,9 @@
+"""Metrics that no panel and no alert shows, each with the reason."""
+
+UNUSED = {
+    "signalbox_offline_model_completions": "the offline model is for development and tests",
+    "signalbox_offline_model_errors": "the offline model is for development and tests",
+    "signalbox_questions_closed": "for those who ask how people answer; the oldest open question is on the overview",
+    "signalbox_questions_escalated": "as those that were closed",
+    "signalbox_model_tokens": "by purpose, for those who tune prompts; dashboards have tokens by agent",
+}
