@@ -2,7 +2,9 @@
 
 import os
 import signal
+from pathlib import Path
 
+import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
@@ -56,3 +58,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["tests.fixtures.postgres", "tests.fixtures.platform"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--service`, which `make test SERVICE=…` gives."""
+    parser.addoption("--service", help="Of the contract tests, run those that name this service.")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the contract tests that are not about the service that was asked for."""
+    service, contract = config.getoption("--service"), Path(__file__).parent / "contract"
+    if not service:
+        return
+    left_out = [item for item in items if item.path.is_relative_to(contract) and service not in item.name]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
