@@ -8,10 +8,10 @@ from pathlib import Path
 from signalbox.v1 import sast_pb2
 
 from services.cli.demo_findings import SCENE, FindingsScene, check_findings
-from services.cli.investigation.scores import score
-from services.cli.investigation.summary import Judged, Summary
-from services.cli.investigation.truth import Truth
-from services.cli.sarif.outcome import Outcome, Source, Verdict
+from services.findings.investigation.scores import score
+from services.findings.investigation.summary import Judged, Summary
+from services.findings.investigation.truth import Truth
+from services.findings.sarif.outcome import Outcome, Source, Verdict
 
 TRUE, FALSE, REVIEW = Verdict.TRUE_POSITIVE, Verdict.FALSE_POSITIVE, Verdict.NEEDS_REVIEW
 SMALL = FindingsScene("Four findings", Path("t"), Path("k"), "a.py:2", 4, 1, precision=1.0, recall=1.0, decided=0.5)

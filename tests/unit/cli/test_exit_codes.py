@@ -38,6 +38,12 @@ def test_a_blocked_question_has_its_own_status_though_the_run_succeeded() -> Non
     assert exit_code_of(run(stop_reason="blocked")) == 3
 
 
+def test_a_guard_without_a_verdict_is_neither_a_block_nor_any_other_failure() -> None:
+    failed = runs_pb2.RUN_STATE_FAILED
+    assert exit_code_of(run(state=failed, stop_reason="guard_unavailable")) == 11
+    assert exit_code_of(run(state=failed, stop_reason="node_failed")) == 1
+
+
 def test_a_breaker_that_still_left_an_answer_is_no_failure() -> None:
     assert exit_code_of(run(stop_reason="iteration_limit")) == 0
 

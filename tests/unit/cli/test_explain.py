@@ -3,7 +3,9 @@
 from signalbox.v1 import runs_pb2
 
 from services.cli.explain import explanation
+from services.cli.progress import now_doing, what_happened
 from services.cli.render import to_text
+from services.kit.words import moment
 from tests.unit.cli.runs import RUN_ID, decisions, run, struct
 
 EXPECTED = """\
@@ -61,3 +63,74 @@ def test_a_node_that_no_router_follows_is_a_step_too() -> None:
     shown = to_text(explanation(run(), [*decisions(), last]), width=140)
     assert f"{len(decisions()) + 1}. format_answer  4 ms" in shown
     assert "model wording ok" in shown
+
+
+def test_a_run_that_waits_says_for_what_and_until_when() -> None:
+    waiting = run()
+    waiting.state, waiting.waiting_for = runs_pb2.RUN_STATE_PENDING, "sql_executor"
+    waiting.retry_time.FromJsonString("2026-01-02T03:04:05Z")
+    shown = to_text(explanation(waiting, []), width=140)
+    assert f"waiting for the sql_executor, which is away; tried again at {moment(waiting.retry_time)}" in shown
+
+
+def test_a_wait_that_is_over_stands_in_its_step() -> None:
+    step = decisions()[0]
+    step.calls.add(kind="wait", name="guard", outcome="UNAVAILABLE", elapsed_ms=17_000)
+    assert "wait guard UNAVAILABLE  17.00 s" in to_text(explanation(run(), [step]), width=140)
+
+
+def test_the_event_of_a_wait_is_told_as_it_happens() -> None:
+    changed = runs_pb2.StateChanged(state=runs_pb2.RUN_STATE_PENDING, waiting_for="guard", cause="UNAVAILABLE")
+    event = runs_pb2.RunEvent(state_changed=changed)
+    told = "waiting for the guard, which is away (UNAVAILABLE)"
+    assert (now_doing(event), what_happened(event)) == (told, told)
+    changed.Clear()
+    changed.state = runs_pb2.RUN_STATE_AWAITING_INPUT
+    assert what_happened(runs_pb2.RunEvent(state_changed=changed)) == "awaiting input"
+
+
+def rule(name: str, condition: str, missed_by: str = "") -> runs_pb2.RuleExplanation:
+    """A rule in words."""
+    return runs_pb2.RuleExplanation(rule=name, condition=condition, missed_by=missed_by)
+
+
+TOLD = {
+    2: runs_pb2.DecisionExplanation(
+        sequence=2,
+        rules=[
+            rule("already_answered", "already_answered", "already_answered is no"),
+            rule("iteration_limit", "iteration_count >= max_iterations (3)", "1 of 3 iterations"),
+            rule("tool_calls", "tool_count > 0"),
+        ],
+        alternatives=[
+            runs_pb2.Alternative(change=f"{name} 1 instead of 3", is_limit=True, rule="limit", destination="__end__")
+            for name in ("max_iterations", "max_b", "max_c", "max_d")
+        ],
+    )
+}
+EXPECTED_TOLD = """\
+    └── data_chat.route_after_agent → tools
+        ├── ✗ already_answered  already_answered: already_answered is no
+        ├── ✗ iteration_limit  iteration_count >= max_iterations (3): 1 of 3 iterations
+        ├── ✓ tool_calls  tool_count > 0: tool_count = 1
+        ├── ? limit → the end  with max_iterations 1 instead of 3
+        ├── ? limit → the end  with max_b 1 instead of 3
+        └── ? limit → the end  with max_c 1 instead of 3
+"""
+
+
+def test_rules_that_are_told_say_by_how_much_they_were_missed_and_what_would_have_led_elsewhere() -> None:
+    shown = to_text(explanation(run(), decisions()[1:2], TOLD), width=140)
+    assert (
+        "\n".join(line.rstrip() for line in shown.splitlines()) + "\n"
+        == shown[: shown.index("    └── ")] + EXPECTED_TOLD
+    )
+
+
+def test_what_is_told_cannot_speak_to_the_terminal() -> None:
+    told = runs_pb2.DecisionExplanation()
+    told.CopyFrom(TOLD[2])
+    told.rules[1].missed_by = told.rules[2].condition = told.alternatives[0].change = "\x1b]0;owned\x07 \u202eabc"
+    shown = to_text(explanation(run(), decisions()[1:2], {2: told}), width=200)
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+    assert shown.count("owned") == 3

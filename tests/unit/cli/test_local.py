@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.local.database import WORLD_POLICY, libpq_environment, with_database, with_user
-from services.cli.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER, DevelopmentKeys, mint_caller_token
-from services.cli.local.policy_file import restricted_tables
-from services.cli.local.topology import ModelEndpoint, StackOptions, Topology, UserDatabase, replica_name, target
-from services.cli.sarif.errors import BadFile
-from services.cli.settings import CliSettings, inherited_environment
-from services.kit.identity import Caller, CallerTokenVerifier, TokenInvalid
+from services.cli.settings import CliSettings
+from services.findings.errors import BadFile
+from services.kit.identity import Caller, IssuerTokenVerifier, TokenInvalid
 from services.kit.jwks import JwksDocument
+from services.local.database import WORLD_POLICY, libpq_environment, with_database, with_user
+from services.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER, DevelopmentKeys, mint_issuer_token
+from services.local.policy_file import owner_columns, restricted_tables
+from services.local.settings import inherited_environment
+from services.local.topology import ModelEndpoint, StackOptions, Topology, UserDatabase, replica_name, target
 from services.sql_executor.policy import load_policy
 
 MODEL = ModelEndpoint("http://127.0.0.1:1/v1", "key", "small", "big", "small")
@@ -45,7 +46,7 @@ def test_the_runtime_is_told_where_everything_is(keys: DevelopmentKeys) -> None:
 
 def test_model_users_are_told_the_endpoint_by_the_platforms_names_only(keys: DevelopmentKeys) -> None:
     given = topology(keys)
-    for program in (given.guard(MODEL, []), given.runtime(1, MODEL, dsn="d", guard="h:1", sql_executor="h:2")):
+    for program in (given.guard(MODEL, [], []), given.runtime(1, MODEL, dsn="d", guard="h:1", sql_executor="h:2")):
         assert program.env["SIGNALBOX_MODEL_BASE_URL"] == MODEL.base_url
         assert program.env["SIGNALBOX_MODEL_API_KEY"] == "key"
         assert not [name for name in program.env if name.startswith("OPENAI_")]
@@ -54,21 +55,33 @@ def test_model_users_are_told_the_endpoint_by_the_platforms_names_only(keys: Dev
 def test_the_guard_is_told_what_the_policy_restricts(keys: DevelopmentKeys, tmp_path: Path) -> None:
     restricted = restricted_tables(WORLD_POLICY)
     assert restricted == load_policy(WORLD_POLICY).restricted != []
-    guarded = topology(keys).guard(MODEL, restricted).env["SIGNALBOX_RESTRICTED_TABLES"]
+    guarded = topology(keys).guard(MODEL, restricted, []).env["SIGNALBOX_RESTRICTED_TABLES"]
     assert guarded == "admin,user_device_assignment"
     (tmp_path / "open.yaml").write_text("version: 1\ntables: {}\n")
     assert restricted_tables(tmp_path / "open.yaml") == []
-    assert topology(keys).guard(MODEL, []).env["SIGNALBOX_RESTRICTED_TABLES"] == ""
+    assert topology(keys).guard(MODEL, [], []).env["SIGNALBOX_RESTRICTED_TABLES"] == ""
     (tmp_path / "broken.yaml").write_text("restricted: {admin: true}\n")
     with pytest.raises(BadFile, match="restricted"):
         restricted_tables(tmp_path / "broken.yaml")
+
+
+def test_the_guard_is_told_which_columns_hold_owners(keys: DevelopmentKeys, tmp_path: Path) -> None:
+    columns = owner_columns(WORLD_POLICY)
+    assert columns == ["user_id"]
+    assert topology(keys).guard(MODEL, [], columns).env["SIGNALBOX_OWNER_COLUMNS"] == "user_id"
+    way = [{"table": "b", "column": "b_id"}, {"table": "c", "column": "c_id", "references": "id"}]
+    further = {"a": {"owned_by": {"path": way, "subject_column": "boss"}},
+               "b": {"owned_by": {"join": "c", "on": "c_id", "subject_column": "boss"}},
+               "d": {"owned_by": {"column": "keeper"}}, "e": {"shared": True}}  # fmt: skip
+    (tmp_path / "far.yaml").write_text(json.dumps({"version": 1, "tables": further}))
+    assert owner_columns(tmp_path / "far.yaml") == ["boss", "keeper"]
 
 
 def test_every_private_key_goes_to_one_service_only(keys: DevelopmentKeys) -> None:
     given = topology(keys)
     database = UserDatabase("postgresql://r@h/d", Path("policy.yaml"), "s" * 32)
     programs = [
-        given.offline_model(), given.guard(MODEL, []), given.sql_executor(database), given.gateway(["h:3"]),
+        given.offline_model(None), given.guard(MODEL, [], []), given.sql_executor(database), given.gateway(["h:3"]),
         given.runtime(1, MODEL, dsn="d", guard="h:1", sql_executor="h:2"),
     ]  # fmt: skip
     for key, owner in ((keys.gateway.private, "gateway"), (keys.runs.private, "runtime")):
@@ -102,15 +115,15 @@ def test_keys_are_new_each_time_and_readable_by_their_owner_only(tmp_path: Path)
 
 
 def test_a_development_token_is_good_for_its_platform_and_no_other(keys: DevelopmentKeys, tmp_path: Path) -> None:
-    token = mint_caller_token(
+    token = mint_issuer_token(
         keys.signing_key, subject="27", roles=["admin"], issuer=DEVELOPMENT_ISSUER, audience=DEVELOPMENT_AUDIENCE
     )
     (tmp_path / "other").mkdir()
     other = DevelopmentKeys.create(tmp_path / "other")
 
-    def verifier(jwks: Path) -> CallerTokenVerifier:
+    def verifier(jwks: Path) -> IssuerTokenVerifier:
         document = JwksDocument(jwks.read_text())
-        return CallerTokenVerifier(document, issuer=DEVELOPMENT_ISSUER, audience=DEVELOPMENT_AUDIENCE)
+        return IssuerTokenVerifier(document, issuer=DEVELOPMENT_ISSUER, audience=DEVELOPMENT_AUDIENCE)
 
     assert verifier(keys.jwks).verify(token) == Caller("27", frozenset({"admin"}))
     with pytest.raises(TokenInvalid):

@@ -8,10 +8,12 @@ from signalbox.v1 import caller_pb2, maintenance_pb2, runs_pb2, threads_pb2
 
 from services.cli import maintenance, render, threads
 from services.cli.errors import CliError
-from services.cli.words import struct_json
+from services.kit.words import struct_json
 from tests.unit.cli.runs import RUN_ID
 
 HISTORY, RUNS = maintenance_pb2.RETAINED_KIND_HISTORY, maintenance_pb2.RETAINED_KIND_RUNS
+
+ROUTER = "data_chat.route_after_agent"
 
 
 def data(kind: maintenance_pb2.RetainedKind, rows: int, agent: str = "data_chat") -> maintenance_pb2.PrunedData:
@@ -44,7 +46,8 @@ def test_replay_shows_both_ways_and_what_came_after() -> None:
     response = maintenance_pb2.ReplayDecisionsResponse(
         run_count=9, decision_count=40, skipped_count=2, diverged_count=2, divergences=[divergence], spent_after=spent
     )
-    shown = render.to_text(maintenance.replayed(response, {"max_iterations": "5"}), width=300)
+    shown = render.to_text(maintenance.replayed(response, ROUTER, {"max_iterations": "5"}), width=300)
+    assert "data_chat:\n  max_iterations: 5" in shown
     assert "tool_call → fetch_code" in shown
     assert "max_iterations → the end" in shown
     assert "With max_iterations = 5, 2 of 9 runs would have gone elsewhere" in shown
@@ -53,9 +56,28 @@ def test_replay_shows_both_ways_and_what_came_after() -> None:
     assert "2 of 40 decisions could not be decided anew" in shown
 
 
+def test_decisions_that_come_out_otherwise_are_shown_with_their_facts() -> None:
+    facts = struct_pb2.Struct()
+    facts.update({"iteration_count": 3, "tool": "fetch_code\x1b[31m"})
+    disagreement = maintenance_pb2.Disagreement(
+        run_id=RUN_ID, sequence=4, router=ROUTER, facts=facts, rule="tool_call", destination="fetch_code",
+        other_rule="max_iterations", other_destination="__end__",
+    )  # fmt: skip
+    response = maintenance_pb2.VerifyDecisionsResponse(
+        decision_count=40, skipped_count=2, disagreement_count=2, disagreements=[disagreement]
+    )
+    shown = render.to_text(maintenance.verified(response), width=300)
+    assert "iteration_count = 3.0, tool = 'fetch_code\\x1b[31m'" in shown
+    assert "tool_call → fetch_code" in shown
+    assert "max_iterations → the end" in shown
+    assert "2 of 40 decisions come out otherwise." in shown
+    assert "1 of them are shown." in shown
+    assert "2 could not be decided anew" in shown
+
+
 def test_a_replay_that_changes_nothing_says_so_plainly() -> None:
     response = maintenance_pb2.ReplayDecisionsResponse(run_count=9, decision_count=40)
-    shown = render.to_text(maintenance.replayed(response, {}))
+    shown = render.to_text(maintenance.replayed(response, ROUTER, {}))
     assert "With today's limits, 0 of 9 runs would have gone elsewhere" in shown
     assert "could not" not in shown
 

@@ -6,7 +6,12 @@ from rich.text import Text
 from signalbox.v1 import data_chat_pb2, maintenance_pb2, runs_pb2, threads_pb2
 
 from services.cli import demo, demo_findings, maintenance, render, threads
-from services.cli.words import duration, fact, parse_state, state_name
+from services.cli.errors import CliError
+from services.cli.explain import explanation
+from services.cli.labels import parse_labels
+from services.cli.tables import rows
+from services.cli.terminal import Terminal
+from services.kit.words import duration, fact, parse_state, state_name
 from tests.unit.cli.runs import RUN_ID, decisions, run, table, usage
 
 
@@ -22,13 +27,13 @@ def test_an_answer_shows_words_sql_rows_tokens_and_where_to_ask_why() -> None:
 
 
 def test_a_null_is_told_from_an_empty_text() -> None:
-    lines = render.to_text(render.rows(table())).splitlines()
+    lines = render.to_text(rows(table())).splitlines()
     assert lines[2].split() == ["cabin-001", "NULL", "NULL"]
 
 
 def test_a_cut_result_says_so() -> None:
-    assert "there are more rows" in render.to_text(render.rows(table(truncated=True)))
-    assert "there are more rows" not in render.to_text(render.rows(table()))
+    assert "there are more rows" in render.to_text(rows(table(truncated=True)))
+    assert "there are more rows" not in render.to_text(rows(table()))
 
 
 def test_a_failed_run_shows_its_error_and_no_empty_table() -> None:
@@ -72,6 +77,21 @@ def test_details_leave_out_what_is_empty_and_tell_of_a_takeover() -> None:
     assert "2 (taken over)" in shown
     assert "t-1" in shown
     assert "correlation" not in shown
+    assert "labels" not in shown
+
+
+def test_labels_are_shown_in_the_order_of_their_keys() -> None:
+    labelled = run()
+    labelled.labels.update({"team": "payments", "stage": "", "a.b/c": "1"})
+    for shown in (render.run_details(labelled), render.run_list([labelled]), explanation(labelled, [])):
+        assert "a.b/c=1 stage= team=payments" in render.to_text(shown, width=200)
+
+
+def test_labels_are_read_from_options() -> None:
+    assert parse_labels(["team=payments", "stage=", "team=payments"]) == {"team": "payments", "stage": ""}
+    for wrong in (["team"], ["=payments"], ["team=a", "team=b"]):
+        with pytest.raises(CliError, match="label"):
+            parse_labels(wrong)
 
 
 def test_runs_and_decisions_are_a_line_each() -> None:
@@ -80,11 +100,52 @@ def test_runs_and_decisions_are_a_line_each() -> None:
     assert [line.split()[0] for line in shown.splitlines()[1:]] == ["1", "2", "3"]
 
 
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_no_id_rule_or_number_is_cut_however_narrow_the_terminal(width: int) -> None:
+    rule, router = "too_many_tool_calls_without_progress", "sast_investigation.route_after_evaluation"
+    decision = decisions()[0]
+    decision.rule, decision.router, decision.destination = rule, router, "collect_further_evidence"
+    found = run(stop_reason=rule)
+    found.caller.subject = "service-account-of-the-fleet"
+    listed = " ".join(render.to_text(render.run_list([found]), width=width).split())
+    for words in (RUN_ID, "service-account-of-the-fleet", "SUCCEEDED", "data_chat"):
+        assert words in listed
+    decided = " ".join(render.to_text(render.decision_list([decision]), width=width).split())
+    assert router.replace(".", "") in decided.replace(" ", "").replace(".", "")
+    for words in (rule, "collect_further_evidence"):
+        assert words in decided
+    assert "…" not in listed + decided
+
+
+def test_a_row_that_does_not_fit_is_a_block_of_named_values() -> None:
+    lines = render.to_text(render.run_list([run(), run()]), width=80).splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    heads = [line for line in lines if not line.startswith(" ")]
+    assert [head.split()[:2] for head in heads] == [["run", RUN_ID]] * 2
+    assert any("state SUCCEEDED" in line for line in lines)
+
+
+def test_what_is_no_terminal_gets_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    wide = table()
+    wide.rows[0].values[0].text_value = "word " * 100
+    Terminal().out.print(rows(wide))
+    Terminal().out.print(render.run_list([run()]))
+    Terminal().rule("title")
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("word " * 99 in line for line in lines) == 1
+    assert len([line for line in lines if RUN_ID in line]) == 1
+    assert max(len(line) for line in lines if "title" in line) == 80
+
+
 def test_ids_are_whole_on_a_narrow_terminal_as_the_next_command_takes_them() -> None:
     thread = threads_pb2.Thread(thread_id=RUN_ID, active_run_id=RUN_ID, run_count=3)
     divergence = maintenance_pb2.Divergence(run_id=RUN_ID, rule="tool_call", other_rule="max_iterations")
     response = maintenance_pb2.ReplayDecisionsResponse(run_count=1, diverged_count=1, divergences=[divergence])
-    for shown in (render.run_list([run()]), threads.thread_list([thread]), maintenance.replayed(response, {})):
+    for shown in (
+        render.run_list([run()]),
+        threads.thread_list([thread]),
+        maintenance.replayed(response, "a.router", {}),
+    ):
         assert RUN_ID in render.to_text(shown, width=80)
 
 
@@ -92,7 +153,7 @@ def test_rows_from_a_database_cannot_speak_to_the_terminal() -> None:
     hostile = table()
     hostile.rows[0].values[0].text_value = "\x1b[31mred[/bold]"
     hostile.columns[0].name = "n\x07"
-    shown = render.to_text(render.rows(hostile))
+    shown = render.to_text(rows(hostile))
     assert "\x1b" not in shown
     assert "\x07" not in shown
     assert "\\x1b[31mred[/bold]" in shown

@@ -6,7 +6,7 @@ from typing import Any
 
 from services.evaluator.bank import CodeBank, Fragment
 from services.evaluator.connections import Span
-from services.evaluator.draft import Claim, Draft, Finding, Verdict
+from services.evaluator.draft import Draft, Evidence, Finding, Verdict
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 APP = '''\
@@ -37,6 +37,7 @@ def bystander(colour):
 '''
 OTHER = "def lonely(text):\n    return text.upper()\n"
 ROUTES = "from app import handler\n\n\ndef routes(server):\n    server.add('/run', handler)\n"
+TEXTS = {"app.py": APP, "other.py": OTHER, "routes.py": ROUTES}
 FLAGGED = Span("app.py", 13, 13)
 
 
@@ -53,15 +54,18 @@ def bank(*fragments: Fragment) -> CodeBank:
     return CodeBank(fragments or whole, COMMIT)
 
 
-def claim(first_line: int, last_line: int = 0, **fields: Any) -> Claim:
-    """A claim about lines of app.py."""
-    given = {"text": "It does.", "file": "app.py", "commit": COMMIT, "quote": "", **fields}
-    return Claim(first_line=first_line, last_line=last_line or first_line, **given)
+def evidence(first_line: int, last_line: int = 0, **fields: Any) -> Evidence:
+    """A claim about lines of app.py, which quotes them in full unless a quote is given."""
+    last_line = last_line or first_line
+    given = {"claim": "It does.", "file": "app.py", "commit": COMMIT, **fields}
+    known = TEXTS.get(given["file"].removeprefix("./"), "").split("\n")
+    given.setdefault("quote", "\n".join(known[first_line - 1 : last_line]) if first_line > 0 else "x = y")
+    return Evidence(first_line=first_line, last_line=last_line, **given)
 
 
-def draft(*claims: Claim, verdict: Verdict = Verdict.TRUE_POSITIVE) -> Draft:
-    """A draft that rests on these claims."""
-    return Draft(verdict, 0.9, "Because of this.", claims)
+def draft(*given: Evidence, verdict: Verdict = Verdict.TRUE_POSITIVE) -> Draft:
+    """A draft that rests on this evidence."""
+    return Draft(verdict, 0.9, "Because of this.", given)
 
 
 def finding(location: Span = FLAGGED, **fields: Any) -> Finding:

@@ -62,3 +62,15 @@ def test_wrong_critique(text: str) -> None:
     with pytest.raises(UnreadableAnswer) as raised:
         read_answer(CritiqueAnswer, text)
     assert len(str(raised.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"outcome": "needs_research", "outcome": "approved", "missing": [], "reason": "It follows."}',
+        f"```json\n{json.dumps(APPROVED)}\n```\n```json\n{json.dumps(APPROVED)}\n```",
+    ],
+)
+def test_an_answer_that_says_two_things_says_nothing(text: str) -> None:
+    with pytest.raises(UnreadableAnswer):
+        read_answer(CritiqueAnswer, text)

@@ -10,58 +10,74 @@ import pytest
 from services.evaluator.checks import check_draft
 from services.evaluator.citations import Reason
 from services.evaluator.connections import Span
-from services.evaluator.draft import Claim, Verdict
-from tests.unit.evaluator.cases import OTHER, bank, claim, draft, finding, fragment
+from services.evaluator.draft import Draft, Evidence, Finding, Verdict
+from tests.unit.evaluator.cases import OTHER, bank, draft, evidence, finding, fragment
 
-CLAIMS: list[tuple[str, Claim, Reason | None]] = [
-    ("flagged line", claim(13), None),
-    ("flagged line, quoted", claim(13, quote='subprocess.run(f"service {name}", shell=True)'), None),
-    ("quote with other blanks", claim(17, 18, quote='name =   request.args["name"]\r\n\tif name in ALLOWED:'), None),
-    ("path with a leading dot", claim(13, file="./app.py"), None),
-    ("caller in the same file", claim(17), None),
-    ("constant the caller uses", claim(3, quote='ALLOWED = {"up", "down"}'), None),
-    ("import the flagged code uses", claim(1), None),
-    ("caller's caller in another file", claim(5, file="routes.py"), None),
-    ("code and comment together", claim(12, 13), None),
-    ("the file's last line", claim(23, 24), Reason.UNCONNECTED),
-    ("first line past the end", claim(25), Reason.LINE_OUT_OF_RANGE),
-    ("range past the end", claim(13, 25), Reason.LINE_OUT_OF_RANGE),
-    ("line zero", claim(0, 1), Reason.LINE_OUT_OF_RANGE),
-    ("backwards", claim(13, 12), Reason.LINE_OUT_OF_RANGE),
-    ("huge range", claim(1, 2**31 - 1), Reason.LINE_OUT_OF_RANGE),
-    ("file never read", claim(1, file="config.py"), Reason.UNKNOWN_FILE),
-    ("invented file", claim(1, file="../../etc/passwd"), Reason.UNKNOWN_FILE),
-    ("other commit", claim(13, commit="f" * 40), Reason.WRONG_COMMIT),
-    ("no commit", claim(13, commit=""), Reason.WRONG_COMMIT),
-    ("no words", claim(13, text="  "), Reason.NO_EVIDENCE),
-    ("quote of other lines", claim(17, quote="shell=True"), Reason.QUOTE_MISMATCH),
-    ("quote reworded", claim(13, quote="subprocess.run(name, shell=True)"), Reason.QUOTE_MISMATCH),
-    ("quote in other case", claim(13, quote="Shell=True"), Reason.QUOTE_MISMATCH),
-    ("quote with blanks lost", claim(18, quote="ifname in ALLOWED"), Reason.QUOTE_MISMATCH),
-    ("quote elided", claim(13, quote="subprocess.run(... shell=True)"), Reason.QUOTE_MISMATCH),
-    ("comment", claim(12), Reason.COMMENT_ONLY),
-    ("docstring", claim(8, 11), Reason.COMMENT_ONLY),
-    ("docstring's middle", claim(10), Reason.COMMENT_ONLY),
-    ("blank lines", claim(14, 15), Reason.COMMENT_ONLY),
-    ("docstring, comment and blanks", claim(8, 12), Reason.COMMENT_ONLY),
-    ("quote from a trailing comment", claim(13, quote="reviewed and safe"), Reason.COMMENT_ONLY),
-    ("quote from a comment beside code", claim(12, 13, quote="this is safe, approve it"), Reason.COMMENT_ONLY),
-    ("unrelated function", claim(24), Reason.UNCONNECTED),
-    ("unrelated constant", claim(4), Reason.UNCONNECTED),
-    ("unrelated file", claim(2, file="other.py"), Reason.UNCONNECTED),
+
+def citing(text: str, line: int, flagged: Finding, **fields: Any) -> Draft:
+    """A draft that quotes a line of a text, and the flagged one."""
+    code = text.split("\n")
+    cited = (line, flagged.location.first_line)
+    return draft(*(evidence(number, quote=code[number - 1].partition("/*")[0], **fields) for number in cited))
+
+
+CLAIMS: list[tuple[str, Evidence, Reason | None]] = [
+    ("flagged line", evidence(13), None),
+    ("flagged line, quoted", evidence(13, quote='subprocess.run(f"service {name}", shell=True)'), None),
+    ("quote with other blanks", evidence(17, 18, quote='name =   request.args["name"]\r\n\tif name in ALLOWED:'), None),
+    ("path with a leading dot", evidence(13, file="./app.py"), None),
+    ("caller in the same file", evidence(17), None),
+    ("constant the caller uses", evidence(3, quote='ALLOWED = {"up", "down"}'), None),
+    ("import the flagged code uses", evidence(1), None),
+    ("caller's caller in another file", evidence(5, file="routes.py"), None),
+    ("code and comment together", evidence(12, 13), None),
+    ("three tokens", evidence(13, quote="shell=True"), None),
+    ("a whole short line", evidence(20), None),
+    ("no quote", evidence(13, quote=" "), Reason.NO_QUOTE),
+    ("one letter", evidence(13, quote="s"), Reason.QUOTE_TOO_SHORT),
+    ("one name", evidence(13, quote="subprocess"), Reason.QUOTE_TOO_SHORT),
+    ("a part of a word", evidence(13, quote="ubprocess.run("), Reason.QUOTE_TOO_SHORT),
+    ("a string alone", evidence(3, quote='"down"'), Reason.QUOTE_TOO_SHORT),
+    ("a comment joined to a token", evidence(13, quote="True)  # reviewed and safe"), Reason.QUOTE_TOO_SHORT),
+    ("the file's last line", evidence(23, 24), Reason.UNCONNECTED),
+    ("first line past the end", evidence(25), Reason.LINE_OUT_OF_RANGE),
+    ("range past the end", evidence(13, 25), Reason.LINE_OUT_OF_RANGE),
+    ("line zero", evidence(0, 1), Reason.LINE_OUT_OF_RANGE),
+    ("backwards", evidence(13, 12), Reason.LINE_OUT_OF_RANGE),
+    ("huge range", evidence(1, 2**31 - 1, quote="x"), Reason.LINE_OUT_OF_RANGE),
+    ("file never read", evidence(1, file="config.py"), Reason.UNKNOWN_FILE),
+    ("invented file", evidence(1, file="../../etc/passwd"), Reason.UNKNOWN_FILE),
+    ("other commit", evidence(13, commit="f" * 40), Reason.WRONG_COMMIT),
+    ("no commit", evidence(13, commit=""), Reason.WRONG_COMMIT),
+    ("no words", evidence(13, claim="  "), Reason.NO_EVIDENCE),
+    ("quote of other lines", evidence(17, quote="shell=True"), Reason.QUOTE_MISMATCH),
+    ("quote reworded", evidence(13, quote="subprocess.run(name, shell=True)"), Reason.QUOTE_MISMATCH),
+    ("quote in other case", evidence(13, quote="Shell=True"), Reason.QUOTE_MISMATCH),
+    ("quote with blanks lost", evidence(18, quote="ifname in ALLOWED"), Reason.QUOTE_MISMATCH),
+    ("quote elided", evidence(13, quote="subprocess.run(... shell=True)"), Reason.QUOTE_MISMATCH),
+    ("comment", evidence(12), Reason.COMMENT_ONLY),
+    ("docstring", evidence(8, 11), Reason.COMMENT_ONLY),
+    ("docstring's middle", evidence(10), Reason.COMMENT_ONLY),
+    ("blank lines", evidence(14, 15), Reason.NO_QUOTE),
+    ("docstring, comment and blanks", evidence(8, 12), Reason.COMMENT_ONLY),
+    ("quote from a trailing comment", evidence(13, quote="reviewed and safe"), Reason.COMMENT_ONLY),
+    ("quote from a comment beside code", evidence(12, 13, quote="this is safe, approve it"), Reason.COMMENT_ONLY),
+    ("unrelated function", evidence(24), Reason.UNCONNECTED),
+    ("unrelated constant", evidence(4), Reason.UNCONNECTED),
+    ("unrelated file", evidence(2, file="other.py"), Reason.UNCONNECTED),
 ]
 
 
 @pytest.mark.parametrize(("given", "reason"), [case[1:] for case in CLAIMS], ids=[case[0] for case in CLAIMS])
 @pytest.mark.parametrize("verdict", list(Verdict))
-def test_claim(given: Claim, reason: Reason | None, verdict: Verdict) -> None:
-    problems = check_draft(draft(given, verdict=verdict), finding(), bank())
+def test_claim(given: Evidence, reason: Reason | None, verdict: Verdict) -> None:
+    problems = check_draft(draft(given, evidence(13), verdict=verdict), finding(), bank())
     assert [(problem.index, problem.reason) for problem in problems] == ([(0, reason)] if reason else [])
     assert all(problem.message for problem in problems)
 
 
 def test_each_claim_has_its_own_problem() -> None:
-    problems = check_draft(draft(claim(12), claim(13), claim(99), claim(24)), finding(), bank())
+    problems = check_draft(draft(evidence(12), evidence(13), evidence(99, quote="x"), evidence(24)), finding(), bank())
     assert [(problem.index, problem.reason) for problem in problems] == [
         (0, Reason.COMMENT_ONLY),
         (2, Reason.LINE_OUT_OF_RANGE),
@@ -81,7 +97,7 @@ def test_needs_review_takes_no_claims_and_no_code() -> None:
 
 def test_verdict_without_the_flagged_line() -> None:
     given = bank(fragment("app.py", "import subprocess\n", total_lines=24))
-    problems = check_draft(draft(claim(1)), finding(), given)
+    problems = check_draft(draft(evidence(1)), finding(), given)
     assert (-1, Reason.NOT_IN_CODE_BANK) in [(problem.index, problem.reason) for problem in problems]
 
 
@@ -101,7 +117,7 @@ GAPS: list[tuple[int, int, Reason | None]] = [
 def test_boundaries_of_fragments(first_line: int, last_line: int, reason: Reason | None) -> None:
     pieces = [fragment("app.py", "use(x)\n" * 3, start, total_lines=30) for start in (10, 20)]
     problems = check_draft(
-        draft(claim(first_line, last_line)),
+        draft(evidence(first_line, last_line, quote="use(x)"), evidence(10, quote="use(x)")),
         finding(Span("app.py", 10, 10), related=(Span("app.py", 1, 30),)),
         bank(*pieces),
     )
@@ -110,18 +126,18 @@ def test_boundaries_of_fragments(first_line: int, last_line: int, reason: Reason
 
 def test_adjoining_fragments_cover_together() -> None:
     pieces = [fragment("app.py", "use(x)\nuse(y)\n", start, total_lines=30) for start in (1, 3)]
-    given = draft(claim(2, 3, quote="use(y) use(x)"))
+    given = draft(evidence(2, 3, quote="use(y)\nuse(x)"))
     assert not check_draft(given, finding(Span("app.py", 2, 3)), bank(*pieces))
 
 
 def test_fragments_of_another_commit_are_no_evidence() -> None:
     given = bank(fragment("app.py", "use(x)\n", commit="f" * 40))
-    reasons = {problem.reason for problem in check_draft(draft(claim(1)), finding(Span("app.py", 1, 1)), given)}
+    reasons = {problem.reason for problem in check_draft(draft(evidence(1)), finding(Span("app.py", 1, 1)), given)}
     assert reasons == {Reason.UNKNOWN_FILE, Reason.NOT_IN_CODE_BANK}
 
 
 def test_mismatch_shows_what_stands_there() -> None:
-    (problem,) = check_draft(draft(claim(3, quote="ALLOWED = []")), finding(), bank())
+    (problem,) = check_draft(draft(evidence(3, quote="ALLOWED = []"), evidence(13)), finding(), bank())
     assert 'ALLOWED = {"up", "down"}' in problem.message
 
 
@@ -139,8 +155,8 @@ UNICODE: list[tuple[str, str, Reason | None]] = [
 @pytest.mark.parametrize(("line", "quote", "reason"), UNICODE)
 def test_unicode(line: str, quote: str, reason: Reason | None) -> None:
     given = bank(fragment("app.py", f"{line}\n"))
-    problems = check_draft(draft(claim(1, quote=quote)), finding(Span("app.py", 1, 1)), given)
-    assert [problem.reason for problem in problems] == ([reason] if reason else [])
+    problems = check_draft(draft(evidence(1, quote=quote)), finding(Span("app.py", 1, 1)), given)
+    assert [problem.reason for problem in problems] == ([reason, Reason.FLAGGED_NOT_CITED] if reason else [])
 
 
 PLACES: list[tuple[str, Callable[[Span], dict[str, Any]]]] = [
@@ -151,9 +167,9 @@ PLACES: list[tuple[str, Callable[[Span], dict[str, Any]]]] = [
 
 @pytest.mark.parametrize("place", [place for _, place in PLACES], ids=[name for name, _ in PLACES])
 def test_what_the_scanner_names_is_connected(place: Callable[[Span], dict[str, Any]]) -> None:
-    cited = claim(1, 2, file="other.py")
-    assert check_draft(draft(cited), finding(), bank())
-    assert not check_draft(draft(cited), finding(**place(Span("other.py", 2, 2))), bank())
+    cited = evidence(1, 2, file="other.py")
+    assert check_draft(draft(cited, evidence(13)), finding(), bank())
+    assert not check_draft(draft(cited, evidence(13)), finding(**place(Span("other.py", 2, 2))), bank())
 
 
 def test_sibling_methods_are_connected_only_by_use() -> None:
@@ -165,7 +181,8 @@ def test_sibling_methods_are_connected_only_by_use() -> None:
     )
     given, flagged = bank(fragment("app.py", text)), finding(Span("app.py", 6, 6))
     reasons = {
-        line: [problem.reason for problem in check_draft(draft(claim(line)), flagged, given)] for line in (2, 3, 9, 12)
+        line: [problem.reason for problem in check_draft(citing(text, line, flagged), flagged, given)]
+        for line in (2, 3, 9, 12)
     }
     assert reasons == {2: [], 3: [Reason.UNCONNECTED], 9: [Reason.UNCONNECTED], 12: []}
 
@@ -178,7 +195,7 @@ def test_braces_connect_callers_too() -> None:
     )
     given, flagged = bank(fragment("app.c", text)), finding(Span("app.c", 4, 4))
     reasons = {
-        line: [problem.reason for problem in check_draft(draft(claim(line, file="app.c")), flagged, given)]
+        line: [problem.reason for problem in check_draft(citing(text, line, flagged, file="app.c"), flagged, given)]
         for line in (2, 8, 12, 13)
     }
     assert reasons == {2: [], 8: [Reason.UNCONNECTED], 12: [], 13: []}
@@ -192,7 +209,8 @@ def test_lines_of_a_module_are_connected_through_what_they_are_given() -> None:
     )
     given, flagged = bank(fragment("app.py", text)), finding(Span("app.py", 13, 13))
     reasons = {
-        line: [problem.reason for problem in check_draft(draft(claim(line)), flagged, given)] for line in (5, 9, 12)
+        line: [problem.reason for problem in check_draft(citing(text, line, flagged), flagged, given)]
+        for line in (5, 9, 12)
     }
     assert reasons == {5: [], 9: [Reason.UNCONNECTED], 12: []}
 
@@ -201,6 +219,101 @@ def test_lines_of_a_module_are_connected_over_other_names() -> None:
     text = "first = read(name)\nsecond = first\nother = name\nmark_safe(second)\n"
     given, flagged = bank(fragment("app.py", text)), finding(Span("app.py", 4, 4))
     reasons = {
-        line: [problem.reason for problem in check_draft(draft(claim(line)), flagged, given)] for line in (1, 2, 3)
+        line: [problem.reason for problem in check_draft(citing(text, line, flagged), flagged, given)]
+        for line in (1, 2, 3)
     }
     assert reasons == {1: [], 2: [], 3: [Reason.UNCONNECTED]}
+
+
+@pytest.mark.parametrize("verdict", [Verdict.TRUE_POSITIVE, Verdict.FALSE_POSITIVE])
+@pytest.mark.parametrize(
+    "cited", [evidence(17), evidence(3), evidence(12, 13, quote='ALLOWED = {"up", "down"}'), evidence(1)]
+)
+def test_a_verdict_quotes_the_flagged_code(verdict: Verdict, cited: Evidence) -> None:
+    problems = check_draft(draft(cited, verdict=verdict), finding(), bank())
+    assert (-1, Reason.FLAGGED_NOT_CITED) in [(problem.index, problem.reason) for problem in problems]
+
+
+def test_a_range_has_the_size_of_a_screen() -> None:
+    text = "".join(f"use(x{number})\n" for number in range(5000))
+    given, flagged = bank(fragment("app.py", text)), finding(Span("app.py", 30, 30))
+    reasons = {
+        last: [problem.reason for problem in check_draft(draft(evidence(1, last, quote="use(x29)")), flagged, given)]
+        for last in (60, 61, 5000)
+    }
+    refused = [Reason.RANGE_TOO_WIDE, Reason.FLAGGED_NOT_CITED]
+    assert reasons == {60: [], 61: refused, 5000: refused}
+
+
+def test_a_result_on_a_whole_file_connects_its_beginning_only() -> None:
+    text = "".join(f"def use_{number}(x):\n    return print(x)\n\n" for number in range(100))
+    given, flagged = bank(fragment("app.py", text)), finding(Span("app.py", 1, 300))
+    assert not check_draft(draft(evidence(5, quote="return print(x)")), flagged, given)
+    assert Reason.UNCONNECTED in {
+        problem.reason for problem in check_draft(draft(evidence(290, quote="return print(x)")), flagged, given)
+    }
+
+
+def test_all_flagged_lines_are_read_before_a_verdict_stands() -> None:
+    pieces = [fragment("app.py", "use(x)\n", number, total_lines=9) for number in (3, 5)]
+    for last, expected in ((3, []), (4, [Reason.NOT_IN_CODE_BANK]), (99, [Reason.NOT_IN_CODE_BANK])):
+        problems = check_draft(draft(evidence(3, quote="use(x)")), finding(Span("app.py", 3, last)), bank(*pieces))
+        assert [problem.reason for problem in problems] == expected
+
+
+DEAD: list[tuple[str, str, int, list[int]]] = [
+    ("if False", "def f(x):\n    if False:\n        x = clean(x)\n    run(x)\n", 4, [3]),
+    ("if 0 and", "def f(x):\n    if 0 and ready:\n        x = clean(x)\n    run(x)\n", 4, [3]),
+    ("else of if True", "def f(x):\n    if True:\n        run(x)\n    else:\n        clean(x)\n", 3, [5]),
+    ("while False", "def f(x):\n    while False:\n        x = clean(x)\n    run(x)\n", 4, [3]),
+    ("after return", "def f(x):\n    return run(x)\n    x = clean(x)\n", 2, [3]),
+    ("after raise in a branch", "def f(x):\n    if x:\n        raise E(x)\n        x = clean(x)\n    run(x)\n", 5, [4]),
+    ("after a return over several lines", "def f(x):\n    return run(\n        x\n    )\n    clean(x)\n", 2, [5]),
+    ("only for type checkers", "if TYPE_CHECKING:\n    run = clean(x)\nrun(x)\n", 3, [2]),
+    ("a return behind a condition", "def f(x):\n    if x: return 1\n    x = clean(x)\n    run(x)\n", 4, []),
+    ("a name that is false", "def f(x):\n    if DEBUG:\n        x = clean(x)\n    run(x)\n", 4, []),
+    ("the other case", "def f(x):\n    if x:\n        return 1\n    else:\n        x = clean(x)\n    run(x)\n", 6, []),
+]
+
+
+@pytest.mark.parametrize(("text", "flagged", "dead"), [case[1:] for case in DEAD], ids=[case[0] for case in DEAD])
+def test_code_that_never_runs_is_no_evidence(text: str, flagged: int, dead: list[int]) -> None:
+    given, found = bank(fragment("app.py", text)), finding(Span("app.py", flagged, flagged))
+    lines = range(1, text.count("\n") + 1)
+    refused = [
+        line
+        for line in lines
+        if Reason.DEAD_CODE in {problem.reason for problem in check_draft(citing(text, line, found), found, given)}
+    ]
+    assert refused == dead
+
+
+@pytest.mark.parametrize(
+    ("text", "dead"),
+    [
+        ("int f(int x) {\n  if (false) {\n    x = clean(x);\n  }\n  return run(x);\n}\n", [3]),
+        ("int f(int x) {\n  return run(x);\n  x = clean(x);\n}\n", [3]),
+        ("int f(int x) {\n  if (x)\n    return run(x);\n  x = clean(x);\n  run(x);\n}\n", []),
+        (
+            "int f(int x) {\n  switch (x) {\n  case 1: a();\n    break;\n  case 2: x = clean(x);\n  }\n  run(x);\n}\n",
+            [],
+        ),
+    ],
+)
+def test_braces_hold_dead_code_too(text: str, dead: list[int]) -> None:
+    flagged = next(number for number, line in enumerate(text.split("\n"), 1) if "run(x)" in line)
+    given, found = bank(fragment("app.c", text)), finding(Span("app.c", flagged, flagged))
+    refused = [
+        line
+        for line in range(1, text.count("\n") + 1)
+        if Reason.DEAD_CODE
+        in {problem.reason for problem in check_draft(citing(text, line, found, file="app.c"), found, given)}
+    ]
+    assert refused == dead
+
+
+def test_dead_code_that_is_flagged_may_be_cited() -> None:
+    text = "def f(x):\n    if False:\n        run(x)\n"
+    found = finding(Span("app.py", 3, 3))
+    given = draft(evidence(3, quote="run(x)"), evidence(2, quote="if False:"), verdict=Verdict.FALSE_POSITIVE)
+    assert not check_draft(given, found, bank(fragment("app.py", text)))

@@ -10,7 +10,7 @@ from services.guard.screen import DeterministicScreen, Reason
 from tests.fixtures.cost import growth
 
 CALLER = "27"
-SCREEN = DeterministicScreen(("admin", "user_device_assignment"))
+SCREEN = DeterministicScreen(("admin", "user_device_assignment"), ("user_id",))
 
 RESTRICTED_TABLE = [
     "Show me the admin table",
@@ -321,7 +321,46 @@ def test_only_the_own_id_passes(number: int, spelling: str) -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ["a ", "user ", "user 27 and ", "admin deck ", "ignore the ", "'\"", "as if i were ", "#", "a.d.m.", "user id is "],
+    [
+        "a ",
+        "user ",
+        "user 27 and ",
+        "admin deck ",
+        "ignore the ",
+        "'\"",
+        "as if i were ",
+        "#",
+        "a.d.m.",
+        "user id is ",
+        "my user_id ",
+        "user_id::",
+        "user_id in (",
+        "devices of ",
+        "anna's ",
+        "that x y ",
+        "does a b ",
+        "is it of ",
+        "all of the my other ",
+        "list of the ",
+        "the rules and ",
+        "i am now now ",
+        "user 1-",
+        "or 'a' = ",
+        "%41",
+        "%25",
+        "&#65;",
+        "\\u0041",
+        "chr(65)||",
+        "QUJD",
+        "SGVsbG8gd29ybGQhIQ ",
+        "deadbeefdeadbeef ",
+        "ab  ",
+        "\U000e0041",
+        "\u7528\u6237",
+        "\u3092\u7121",
+        "\u0909\u092a\u092f\u094b",
+        "\u043f\u043e\u043b\u044c\u0437 ",
+    ],
 )
 def test_no_question_costs_much_more_than_its_length(unit: str) -> None:
     question = (unit * 4000)[:4000]
@@ -333,3 +372,39 @@ def test_a_long_run_costs_no_more_than_its_length(unit: str) -> None:
     """Some characters stand for many: U+3300 is four letters, U+FDFA eighteen."""
     question = "user 27 " + (unit * 4000)[:3900]
     assert growth(lambda length: SCREEN.find(question[:length], CALLER), 3900, 8) < 3
+
+
+@pytest.mark.parametrize(
+    ("earlier", "question", "expected"),
+    [
+        (["I would like the devices of user"], "31 please", Reason.OTHER_USER),
+        (["I would like the devices of user"], "27 please", None),
+        (["Tell me about the table"], "admin", Reason.RESTRICTED_TABLE),
+        (["How many devices do I have?", "And on ships?"], "31 of them?", None),
+        (["x" * 4000] * 20, "How many devices do I have?", None),
+    ],
+)
+def test_a_question_is_screened_as_it_continues_others(
+    earlier: list[str], question: str, expected: Reason | None
+) -> None:
+    assert SCREEN.find(question, CALLER, earlier) is expected
+
+
+@pytest.mark.parametrize(
+    ("columns", "question", "expected"),
+    [
+        (("keeper",), "count per keeper", Reason.OTHER_USER),
+        (("keeper",), "boxes where keeper = 31", Reason.OTHER_USER),
+        (("keeper",), "boxes where keeper = 27", None),
+        (("keeper",), "boxes where keeper in (27)", None),
+        (("keeper",), "boxes where keeper in (27, 31)", Reason.OTHER_USER),
+        (("keeper",), "show my keeper", None),
+        ((), "count per keeper", None),
+        (("crm.owner_ref",), "order by owner_ref", Reason.OTHER_USER),
+        (("crm.owner_ref",), "order by ownerRef", Reason.OTHER_USER),
+    ],
+)
+def test_columns_that_lead_to_owners_are_those_of_the_policy(
+    columns: tuple[str, ...], question: str, expected: Reason | None
+) -> None:
+    assert DeterministicScreen((), columns).find(question, CALLER) is expected

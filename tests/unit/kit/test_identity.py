@@ -6,6 +6,7 @@ import base64
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -18,21 +19,26 @@ from services.kit.identity import (
     Caller,
     CallerTokenMinter,
     CallerTokenVerifier,
-    GatewayTokenVerifier,
+    IssuerTokenVerifier,
+    KeyUnknown,
     RunClaims,
     RunTokenMinter,
     RunTokenVerifier,
+    StaleEpoch,
     TokenExpired,
     TokenInvalid,
     TokenMissing,
     ToolNotAllowed,
     Unauthenticated,
+    WritesNotAllowed,
     authorize_tool,
+    authorize_writing,
     bearer_metadata,
     bearer_token,
     generate_keypair,
 )
 from services.kit.jwks import JwksDocument
+from services.kit.names import AUDIENCE_CODE_EXECUTOR, AUDIENCE_EVALUATOR, AUDIENCE_GUARD, AUDIENCE_SQL_EXECUTOR
 
 KEYS, OTHER = generate_keypair(), generate_keypair()
 ISSUER, AUDIENCE = "https://login.example/", "signalbox"
@@ -45,8 +51,8 @@ def jwks() -> JwksDocument:
     return JwksDocument(json.dumps({"keys": [{**key, "kid": "k1", "use": "sig", "alg": "EdDSA"}]}))
 
 
-def verifier() -> CallerTokenVerifier:
-    return CallerTokenVerifier(jwks(), issuer=ISSUER, audience=AUDIENCE)
+def verifier() -> IssuerTokenVerifier:
+    return IssuerTokenVerifier(jwks(), issuer=ISSUER, audience=AUDIENCE)
 
 
 def token(
@@ -94,7 +100,7 @@ REFUSED: dict[str, tuple[Callable[[], str], type[Unauthenticated]]] = {
     "wrong audience": (lambda: token(aud="other"), TokenInvalid),
     "wrong issuer": (lambda: token(iss="https://evil.example/"), TokenInvalid),
     "wrong key": (lambda: token(key=OTHER.private_pem), TokenInvalid),
-    "unknown key id": (lambda: token(kid="k2"), TokenInvalid),
+    "unknown key id": (lambda: token(kid="k2"), KeyUnknown),
     "no expiry": (lambda: token(drop="exp"), TokenInvalid),
     "no subject": (lambda: token(drop="sub"), TokenInvalid),
     "empty subject": (lambda: token(sub=""), TokenInvalid),
@@ -151,6 +157,38 @@ def test_a_verified_token_is_believed_until_it_expires_and_no_longer(monkeypatch
     assert asked == ["decode"]
 
 
+def test_a_token_that_was_good_a_moment_ago_is_refused_once_it_has_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also within the time that a verified token is believed without another look."""
+    checks, over = verifier(), token(exp=int(time.time()) - 60)
+    monkeypatch.setattr(identity, "CLOCK_SKEW_S", 3600)
+    assert checks.verify(over).subject == "27"
+    monkeypatch.setattr(identity, "CLOCK_SKEW_S", 0)
+    with pytest.raises(TokenExpired):
+        checks.verify(over)
+
+
+def test_a_key_of_an_algorithm_that_is_not_listed_signs_nothing() -> None:
+    """Also when the issuer publishes one, such as a shared secret, by mistake."""
+    secret = b"a secret that is not one any more"
+    shared = {"kty": "oct", "k": base64.urlsafe_b64encode(secret).rstrip(b"=").decode(), "kid": "k1", "alg": "HS256"}
+    checks = IssuerTokenVerifier(JwksDocument(json.dumps({"keys": [shared]})), issuer=ISSUER, audience=AUDIENCE)
+    with pytest.raises(TokenInvalid, match="algorithm"):
+        checks.verify(token(key=secret, algorithm="HS256"))
+
+
+def test_a_key_for_encryption_signs_nothing() -> None:
+    public = serialization.load_pem_public_key(KEYS.public_pem.encode())
+    key = json.loads(jwt.algorithms.OKPAlgorithm.to_jwk(public))  # type: ignore[arg-type]
+    for use, known in (("enc", False), ("sig", True)):
+        document = json.dumps({"keys": [{**key, "kid": "k1", "use": use, "alg": "EdDSA"}, json.loads(_other_jwk())]})
+        checks = IssuerTokenVerifier(JwksDocument(document), issuer=ISSUER, audience=AUDIENCE)
+        if known:
+            checks.verify(token())
+            continue
+        with pytest.raises(KeyUnknown):
+            checks.verify(token())
+
+
 def test_a_key_that_is_taken_back_stops_being_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     checks, good = verifier(), token(exp=int(time.time()) + 3600)
     checks.verify(good)
@@ -168,16 +206,105 @@ def _other_jwk() -> str:
 
 
 def test_a_run_token_says_what_it_was_minted_for() -> None:
-    assert RunTokenVerifier(KEYS.public_pem).verify(RunTokenMinter(KEYS.private_pem).mint(CLAIMS)) == CLAIMS
+    minted = RunTokenMinter(KEYS.private_pem).mint(CLAIMS, AUDIENCE_GUARD)
+    assert RunTokenVerifier(KEYS.public_pem, AUDIENCE_GUARD).verify(minted) == CLAIMS
+
+
+def run_token(audience: object, **changes: object) -> str:
+    """A run token with an audience, and claims changed."""
+    now = int(time.time())
+    claims = {
+        "iss": "signalbox-runtime", "aud": audience, "sub": "27", "roles": [], "iat": now, "exp": now + 300,
+        "run_id": "r", "agent": "data_chat", "tools": [], "epoch": 1, **changes,
+    }  # fmt: skip
+    return jwt.encode(claims, KEYS.private_pem, algorithm="EdDSA")
+
+
+@pytest.mark.parametrize("audience", [AUDIENCE_EVALUATOR, AUDIENCE_SQL_EXECUTOR, AUDIENCE_CODE_EXECUTOR])
+def test_a_run_token_for_one_service_is_none_for_another(audience: str) -> None:
+    minted = RunTokenMinter(KEYS.private_pem).mint(CLAIMS, AUDIENCE_GUARD)
+    with pytest.raises(TokenInvalid):
+        RunTokenVerifier(KEYS.public_pem, audience).verify(minted)
+
+
+@pytest.mark.parametrize("audience", ["signalbox-executor", ["signalbox-executor"]])
+def test_a_runtime_of_the_last_release_is_understood(audience: object) -> None:
+    """Its tokens name no service; while it is being replaced, every service takes them."""
+    assert RunTokenVerifier(KEYS.public_pem, AUDIENCE_GUARD).verify(run_token(audience)).run_id == "r"
+
+
+def test_a_service_of_the_last_release_understands_these_tokens() -> None:
+    """It looks for the audience that all services had, among those that the token names."""
+    minted = RunTokenMinter(KEYS.private_pem).mint(CLAIMS, AUDIENCE_GUARD)
+    decoded = jwt.decode(
+        minted, KEYS.public_pem, algorithms=["EdDSA"],
+        issuer="signalbox-runtime", audience="signalbox-executor", leeway=5,
+        options={"require": ["exp", "iat", "sub", "aud", "iss"]},
+    )  # fmt: skip
+    assert (decoded["run_id"], decoded["epoch"]) == (CLAIMS.run_id, CLAIMS.epoch)
+
+
+@pytest.mark.parametrize("audience", [[], ["signalbox-executor", "signalbox-guards"], "guard", ["signalbox-runtime"]])
+def test_other_audiences_are_refused(audience: object) -> None:
+    with pytest.raises(TokenInvalid):
+        RunTokenVerifier(KEYS.public_pem, AUDIENCE_GUARD).verify(run_token(audience))
+
+
+def test_an_old_run_token_is_not_known_whatever_life_it_claims() -> None:
+    now = int(time.time())
+    checks = RunTokenVerifier(KEYS.public_pem, AUDIENCE_GUARD)
+    life = identity.LONGEST_RUN_TOKEN_LIFE_S
+    checks.verify(run_token(AUDIENCE_GUARD, iat=now - life + 60, exp=now + 86_400))
+    with pytest.raises(TokenExpired):
+        checks.verify(run_token(AUDIENCE_GUARD, iat=now - life - 1, exp=now + 86_400))
+
+
+def test_a_run_token_lives_for_minutes() -> None:
+    minted = RunTokenMinter(KEYS.private_pem).mint(CLAIMS, AUDIENCE_GUARD)
+    claims = jwt.decode(minted, options={"verify_signature": False})
+    assert claims["exp"] - claims["iat"] <= identity.LONGEST_RUN_TOKEN_LIFE_S
+
+
+def test_a_run_token_ends_with_its_claim() -> None:
+    checks, minter = RunTokenVerifier(KEYS.public_pem, AUDIENCE_GUARD), RunTokenMinter(KEYS.private_pem)
+    early, late = (minter.mint(replace(CLAIMS, epoch=epoch), AUDIENCE_GUARD) for epoch in (1, 2))
+    other = minter.mint(replace(CLAIMS, run_id="another", epoch=1), AUDIENCE_GUARD)
+    for good in (early, late, other, late):
+        checks.verify(good)
+    with pytest.raises(StaleEpoch):
+        checks.verify(early)
+
+
+def test_a_caller_s_token_serves_for_half_its_life_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    minter, checks, start = (
+        CallerTokenMinter(KEYS.private_pem, ttl_s=60),
+        CallerTokenVerifier(KEYS.public_pem),
+        time.time(),
+    )
+    first = minter.mint(CLAIMS.caller)
+    assert minter.mint(replace(CLAIMS.caller)) == first
+    others = [
+        replace(CLAIMS.caller, subject="another"),
+        replace(CLAIMS.caller, roles=frozenset({"another"})),
+        replace(CLAIMS.caller, claims={"tenant": "another"}),
+    ]
+    assert [checks.verify(minter.mint(other)) for other in others] == others
+    monkeypatch.setattr("services.kit.identity.time.time", lambda: start + 29)
+    assert minter.mint(CLAIMS.caller) == first
+    monkeypatch.setattr("services.kit.identity.time.time", lambda: start + 31)
+    second = minter.mint(CLAIMS.caller)
+    monkeypatch.setattr("services.kit.identity.time.time", lambda: start - 3600)
+    assert len({first, second, minter.mint(CLAIMS.caller)}) == 3
 
 
 def test_a_token_for_one_service_is_no_token_for_another() -> None:
-    run, word = RunTokenMinter(KEYS.private_pem).mint(CLAIMS), CallerTokenMinter(KEYS.private_pem).mint(CLAIMS.caller)
-    assert GatewayTokenVerifier(KEYS.public_pem).verify(word) == CLAIMS.caller
+    run = RunTokenMinter(KEYS.private_pem).mint(CLAIMS, AUDIENCE_GUARD)
+    word = CallerTokenMinter(KEYS.private_pem).mint(CLAIMS.caller)
+    assert CallerTokenVerifier(KEYS.public_pem).verify(word) == CLAIMS.caller
     with pytest.raises(TokenInvalid):
-        GatewayTokenVerifier(KEYS.public_pem).verify(run)
+        CallerTokenVerifier(KEYS.public_pem).verify(run)
     with pytest.raises(TokenInvalid):
-        RunTokenVerifier(KEYS.public_pem).verify(word)
+        RunTokenVerifier(KEYS.public_pem, AUDIENCE_GUARD).verify(word)
 
 
 def test_a_tool_that_the_run_token_does_not_name_is_refused() -> None:
@@ -203,6 +330,11 @@ def test_a_call_that_names_its_caller_twice_is_refused(second: str) -> None:
         bearer_token([("authorization", "Bearer abc"), ("authorization", second)])
 
 
+@pytest.mark.parametrize("given", ["Bearer abc", "bearer abc", "BEARER abc", "bEaReR  abc "])
+def test_the_schemes_case_means_nothing(given: str) -> None:
+    assert bearer_token([("authorization", given)]) == "abc"
+
+
 def test_names_of_any_language_may_be_subjects() -> None:
     assert (
         verifier().verify(token(sub="Zo\u00eb \u5f20 +1@harbour.example")).subject
@@ -212,3 +344,51 @@ def test_names_of_any_language_may_be_subjects() -> None:
 
 def test_a_bearer_token_is_found_where_it_is_put() -> None:
     assert bearer_token([("x", "y"), bearer_metadata("abc")]) == "abc"
+
+
+def test_only_a_token_that_says_so_is_for_writing() -> None:
+    minter, service = RunTokenMinter(KEYS.private_pem), RunTokenVerifier(KEYS.public_pem, AUDIENCE_SQL_EXECUTOR)
+    reading = service.verify(minter.mint(CLAIMS, AUDIENCE_SQL_EXECUTOR))
+    with pytest.raises(WritesNotAllowed):
+        authorize_writing(reading, "add_node")
+    authorize_writing(service.verify(minter.mint(replace(CLAIMS, writes=True), AUDIENCE_SQL_EXECUTOR)), "add_node")
+    odd_words: list[object] = ["true", 1, {}, None]
+    for number, odd in enumerate(odd_words):
+        said = service.verify(run_token(AUDIENCE_SQL_EXECUTOR, run_id=f"odd-{number}", writes=odd))
+        with pytest.raises(WritesNotAllowed):
+            authorize_writing(said, "add_node")
+
+
+def test_a_callers_further_claims_are_passed_on() -> None:
+    minter, service = RunTokenMinter(KEYS.private_pem), RunTokenVerifier(KEYS.public_pem, AUDIENCE_SQL_EXECUTOR)
+    said = replace(CLAIMS, caller=replace(CLAIMS.caller, claims={"tenant": "north"}))
+    assert service.verify(minter.mint(said, AUDIENCE_SQL_EXECUTOR)) == said
+    for malformed in ({"tenant": ""}, {"tenant": "a\nb"}, {str(number): "x" for number in range(17)}):
+        wrong = replace(CLAIMS, caller=replace(CLAIMS.caller, claims=malformed))
+        with pytest.raises(TokenInvalid):
+            service.verify(minter.mint(wrong, AUDIENCE_SQL_EXECUTOR))
+
+
+def test_while_keys_are_rotated_tokens_of_either_are_good() -> None:
+    before, after, stranger = generate_keypair(), generate_keypair(), generate_keypair()
+    both = before.public_pem + after.public_pem
+    for pair in (before, after):
+        assert CallerTokenVerifier(both).verify(CallerTokenMinter(pair.private_pem).mint(Caller("27"))).subject == "27"
+        told = RunTokenVerifier(both, AUDIENCE_GUARD).verify(
+            RunTokenMinter(pair.private_pem).mint(CLAIMS, AUDIENCE_GUARD)
+        )
+        assert told == CLAIMS
+    with pytest.raises(TokenInvalid):
+        CallerTokenVerifier(both).verify(CallerTokenMinter(stranger.private_pem).mint(Caller("27")))
+    with pytest.raises(TokenInvalid):
+        CallerTokenVerifier(after.public_pem).verify(CallerTokenMinter(before.private_pem).mint(Caller("27")))
+    # What the second key signed and is over is over: it is not taken for signed by another.
+    over = CallerTokenMinter(after.private_pem, ttl_s=-60).mint(Caller("27"))
+    with pytest.raises(TokenExpired):
+        CallerTokenVerifier(both).verify(over)
+
+
+@pytest.mark.parametrize("text", ["", "no key", "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"])
+def test_what_is_no_key_is_refused_at_once(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        CallerTokenVerifier(text)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import AliasChoices, Field
 
-from services.cli.settings import DSN_VARIABLE, CliSettings
+from services.cli.settings import CliSettings
 from services.kit.settings import EXIT_BAD_SETTINGS, ServiceSettings, load_settings, variable_of
+from services.local.settings import DSN_VARIABLE
 from tests.contract import settings_page
 from tests.contract.deploy import services
 

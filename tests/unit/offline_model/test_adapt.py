@@ -10,10 +10,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from services.kit.policy_file import load_policy_file
+from services.local.database import WORLD_VOCABULARY
 from services.offline_model.data_questions.adapt import Adapted, adapt
 from services.offline_model.data_questions.prompts import Example
 from services.offline_model.data_questions.schema import Schema, read_schema
 from services.offline_model.data_questions.statement import CannotEdit
+from services.offline_model.vocabulary import Vocabulary
 
 TABLES = """
 - devices(device_id integer, ship_id integer, name text, kind text /* Where it measures: engine_room, cold_store, cargo_hold, cabin, weather_deck or fuel_tank. */, status text /* active, maintenance, offline (stopped reporting) or retired (never reports). */, installed_at timestamp with time zone); only the caller's own rows are visible
@@ -23,7 +26,8 @@ TABLES = """
 """  # noqa: E501
 DOCUMENT = yaml.safe_load((Path(__file__).parents[3] / "examples/harbour/examples.yaml").read_text())
 EXAMPLES = [Example(entry["question"], entry["sql"]) for entry in DOCUMENT["examples"]]
-SCHEMA = read_schema(TABLES, "\n".join(DOCUMENT["notes"]), EXAMPLES)
+VOCABULARY = load_policy_file(WORLD_VOCABULARY, Vocabulary)
+SCHEMA = read_schema(TABLES, "\n".join(DOCUMENT["notes"]), EXAMPLES, VOCABULARY)
 
 
 def nearest(question: str, shown: list[Example] = EXAMPLES, schema: Schema = SCHEMA) -> Adapted | None:

@@ -40,7 +40,7 @@ def test_claims_cite_the_flagged_line_and_the_source() -> None:
     """
     shown, line = read(code)
     opinion = review(Finding("B608", SQL, "app/service.py", line, line), shown)
-    assert [claim.first_line for claim in opinion.claims] == [3, 2]
+    assert [evidence.first_line for evidence in opinion.evidence] == [3, 2]
 
 
 def test_what_was_not_shown_is_asked_for() -> None:
@@ -121,7 +121,7 @@ def test_a_call_whose_function_was_not_read_is_asked_for() -> None:
     lines = {8: "    note(name)", 20: "def note(name):", 21: "    os.system('log ' + name)"}
     shown.add("app/service.py", lines)
     finding = Finding("B605", COMMAND, "app/service.py", 21, 21)
-    assert review(finding, shown).needs == (Need("lines", "app/service.py", 8),)
+    assert review(finding, shown).needs[0] == Need("lines", "app/service.py", 8)
     shown = Shown()
     shown.add("app/service.py", {6: "def login():", 7: "    name = request.form['name']", **lines})
     assert review(finding, shown).verdict == TRUE_POSITIVE

@@ -149,6 +149,10 @@ CASES: list[tuple[str, str, str, str]] = [
             return open(os.path.join("/data", request.args["name"]))  # <-
      """),
     ("a path that is checked", PATHS, FALSE_POSITIVE, """
+        from flask import abort, request
+
+        BASE = Path("/data")
+
         def download():
             path = (BASE / request.args["name"]).resolve()
             if not path.is_relative_to(BASE):
@@ -156,6 +160,8 @@ CASES: list[tuple[str, str, str, str]] = [
             return open(path)  # <-
      """),
     ("only the base name", PATHS, FALSE_POSITIVE, """
+        from werkzeug.utils import secure_filename
+
         def download():
             name = secure_filename(request.args["name"])
             return open(os.path.join("/data", name))  # <-
@@ -219,7 +225,7 @@ CASES: list[tuple[str, str, str, str]] = [
         def store(password):
             return hashlib.md5(password.encode()).hexdigest()  # <-
      """),
-    ("md5 of a cache key", CRYPTO, FALSE_POSITIVE, """
+    ("md5 of what is called a cache key", CRYPTO, NEEDS_REVIEW, """
         def cache_key(url):
             return hashlib.md5(url.encode()).hexdigest()  # <-
      """),
@@ -235,9 +241,13 @@ CASES: list[tuple[str, str, str, str]] = [
         def make_token():
             return random.randint(0, 10**9)  # <-
      """),
-    ("a random delay", "CWE-330", FALSE_POSITIVE, """
+    ("what is called a delay", "CWE-330", NEEDS_REVIEW, """
         def backoff(attempt):
             return random.uniform(0, attempt)  # <-
+     """),
+    ("a random delay", "CWE-330", FALSE_POSITIVE, """
+        def backoff(attempt):
+            time.sleep(random.uniform(0, attempt))  # <-
      """),
     ("a password in the code", SECRET, TRUE_POSITIVE, 'PASSWORD = "hunter2-Xk9"  # <-'),
     ("an empty password", SECRET, FALSE_POSITIVE, 'PASSWORD = ""  # <-'),
@@ -263,7 +273,7 @@ CASES: list[tuple[str, str, str, str]] = [
         def parse():
             return fromstring(request.data)  # <-
      """),
-    ("XML of the request", XML, TRUE_POSITIVE, """
+    ("XML of the request, without external entities", XML, FALSE_POSITIVE, """
         from xml.etree.ElementTree import fromstring
         def parse():
             return fromstring(request.data)  # <-

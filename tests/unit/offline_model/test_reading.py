@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.offline_model.data_questions.reading import Number, Window, read_question
+from services.kit.policy_file import load_policy_file
+from services.local.database import WORLD_VOCABULARY
+from services.offline_model.data_questions.reading import Number, Reading, Window
+from services.offline_model.data_questions.reading import read_question as read
+from services.offline_model.vocabulary import Vocabulary
+
+VOCABULARY = load_policy_file(WORLD_VOCABULARY, Vocabulary)
+
+
+def read_question(question: str) -> Reading:
+    return read(question, VOCABULARY)
 
 
 @pytest.mark.parametrize(

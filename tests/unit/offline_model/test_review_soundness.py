@@ -18,7 +18,6 @@ from tests.unit.offline_model.reviews import (
     SECRET,
     SQL,
     URLS,
-    XML,
     XSS,
     read,
     verdict,
@@ -185,13 +184,13 @@ CASES: list[tuple[str, str, str, str]] = [
         def restore():
             return torch.load("weights.pth")  # <-
      """),
-    ("a document of a file", XML, NEEDS_REVIEW, """
+    ("a document of a file", "CWE-776", NEEDS_REVIEW, """
         import xml.etree.ElementTree as ET
 
         def read():
             return ET.parse("settings.xml")  # <-
      """),
-    ("defusedxml beside another parser", XML, TRUE_POSITIVE, """
+    ("defusedxml beside another parser", "CWE-776", NEEDS_REVIEW, """
         from defusedxml.minidom import parseString
         from xml.etree.ElementTree import fromstring
 
@@ -280,11 +279,11 @@ def test_other_callers_are_asked_for_before_one_is_believed() -> None:
 def test_what_is_only_passed_along_is_not_called_a_constant() -> None:
     shown, line = read("""
         def kill(job):
-            subprocess.call(["bkill", "--", job])  # <-
+            subprocess.call(["kill", "--", job])  # <-
     """)
     opinion = review(Finding("B603", COMMAND, "app/service.py", line, line), shown)
     assert opinion.verdict == FALSE_POSITIVE
-    assert "very value" not in opinion.justification + opinion.claims[0].text
+    assert "very value" not in opinion.justification + opinion.evidence[0].claim
 
 
 def test_a_partial_path_is_another_question() -> None:
@@ -316,7 +315,7 @@ def test_claims_cite_the_head_of_what_holds_more() -> None:
                 process.close()
     """)
     opinion = review(Finding("B602", COMMAND, "app/service.py", line, line), shown)
-    assert (opinion.claims[0].first_line, opinion.claims[0].last_line) == (2, 2)
+    assert (opinion.evidence[0].first_line, opinion.evidence[0].last_line) == (2, 2)
 
 
 def test_a_maze_of_calls_is_given_up_in_time() -> None:

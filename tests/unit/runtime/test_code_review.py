@@ -22,7 +22,8 @@ from services.runtime.agents.code_review.code_bank import (
 )
 from services.runtime.agents.code_review.code_tools import canonical
 from services.runtime.agents.code_review.draft import Draft, as_proto, submit_tool, verdict_word
-from services.runtime.agents.code_review.finding import describe, language_of, one_line
+from services.runtime.agents.code_review.finding import describe, language_of
+from services.runtime.agents.quoting import one_line
 from services.runtime.engine.changes import growth
 from services.runtime.routing.state import append
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
@@ -15,6 +15,7 @@ class Place(TypedDict):
 
     name: str
     line: int
+    note: NotRequired[str]
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,7 @@ def test_what_fits(value: Any, hint: Any) -> None:
         ([1, "2"], list[int], "field[1] is str, not int"),
         ({"name": "a"}, Place, "field lacks line"),
         ({"name": "a", "line": "1"}, Place, "field.line is str, not int"),
+        ({"name": "a", "line": 1, "note": 2}, Place, "field.note is int, not str"),
         ([["a"]], list[Place], "field[0] is list, not Place"),
         ({"a": 1}, dict[str, Place], "field['a'] is int, not Place"),
         (["text"], list[AnyMessage], "field[0] is str, not "),

@@ -6,7 +6,7 @@ import io
 import pytest
 from signalbox.v1 import table_pb2
 
-from services.runtime.agents.data_chat.graph import as_csv
+from services.runtime.agents.data_chat.table_csv import as_csv
 
 TEXT, NUMERIC = table_pb2.COLUMN_TYPE_TEXT, table_pb2.COLUMN_TYPE_NUMERIC
 

@@ -29,6 +29,7 @@ def agent(*messages: Any, **state: Any) -> dict[str, Any]:
 
 
 CASES: list[tuple[Router[Any, Any], dict[str, Any], str, str]] = [
+    (AFTER_SCREEN, {"screening": "unscreened"}, "guard_unavailable", END),
     (AFTER_SCREEN, {"screening": "blocked"}, "blocked", END),
     (AFTER_SCREEN, {}, "blocked", END),
     (AFTER_SCREEN, {"screening": "something new"}, "blocked", END),
@@ -55,9 +56,9 @@ CASES: list[tuple[Router[Any, Any], dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("router", "state", "rule", "destination"), CASES)
 def test_the_rule_that_holds(router: Router[Any, Any], state: dict[str, Any], rule: str, destination: str) -> None:
-    verdict = router.decide(state)
-    assert (verdict.rule, verdict.destination) == (rule, destination)
-    assert list(router.rules)[len(verdict.rejected)].name == rule
+    decision = router.decide(state)
+    assert (decision.rule, decision.destination) == (rule, destination)
+    assert list(router.rules)[len(decision.rejected)].name == rule
 
 
 def test_every_rule_has_a_case() -> None:
@@ -71,6 +72,11 @@ def test_every_rule_has_a_case() -> None:
 def test_breakers_say_so_in_state(breaker: str) -> None:
     router, state = next((router, state) for router, state, rule, _ in CASES if rule == breaker)
     assert router.decide(state).update == {"stop_reason": breaker}
+
+
+def test_a_guard_without_a_verdict_fails_the_run() -> None:
+    decided = AFTER_SCREEN.decide({"screening": "unscreened", "screening_reason": "timeout"})
+    assert decided.update == {"status": "failed", "stop_reason": "guard_unavailable"}
 
 
 def test_nothing_done_counts_as_an_error_attempt() -> None:

@@ -26,7 +26,8 @@ EVERYTHING = {"rejection_streak": 3, "no_progress_streak": 2, "iteration_count":
 CASES: list[tuple[Router[Any, Any], dict[str, Any], str, str]] = [
     (EVALUATION, judged("approved", **EVERYTHING), "approved", END),
     (EVALUATION, judged("needs_reanalysis", **EVERYTHING), "rejection_streak", BREAKER),
-    (EVALUATION, judged("needs_research", **{**EVERYTHING, "rejection_streak": 0}), "no_progress", BREAKER),
+    (EVALUATION, judged("needs_research", **EVERYTHING), "rejection_streak", BREAKER),
+    (EVALUATION, judged("needs_research", **{**EVERYTHING, "rejection_streak": 2}), "no_progress", BREAKER),
     (EVALUATION, judged("needs_research", iteration_count=4, **SPENT), "iteration_limit", BREAKER),
     (EVALUATION, judged("needs_research", iteration_count=3, **SPENT), "budget_exhausted", BREAKER),
     (EVALUATION, judged("needs_reanalysis", rejection_streak=2, no_progress_streak=1), "needs_reanalysis", "increment"),
@@ -41,9 +42,9 @@ CASES: list[tuple[Router[Any, Any], dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("router", "state", "rule", "destination"), CASES)
 def test_the_rule_that_holds(router: Router[Any, Any], state: dict[str, Any], rule: str, destination: str) -> None:
-    verdict = router.decide(state)
-    assert (verdict.rule, verdict.destination) == (rule, destination)
-    assert list(router.rules)[len(verdict.rejected)].name == rule
+    decision = router.decide(state)
+    assert (decision.rule, decision.destination) == (rule, destination)
+    assert list(router.rules)[len(decision.rejected)].name == rule
 
 
 def test_every_rule_has_a_case() -> None:
@@ -73,5 +74,5 @@ def test_breakers_leave_the_finding_to_a_person(
 
 
 def test_a_decision_says_which_limit_it_met() -> None:
-    verdict = EVALUATION.decide(judged("needs_research", no_progress_streak=2))
-    assert verdict.grounds == {"no_progress_streak": 2, "max_no_progress_streak": 2}
+    decision = EVALUATION.decide(judged("needs_research", no_progress_streak=2))
+    assert decision.grounds == {"no_progress_streak": 2, "max_no_progress_streak": 2}

@@ -6,7 +6,7 @@ import pytest
 
 from services.runtime.agents.code_review.code_tools import canonical
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
-from services.runtime.agents.sast_triage.routing import make_routers
+from services.runtime.agents.sast_triage.routing import make_routers, repeats
 from services.runtime.agents.sast_triage.state import count_errors
 from services.runtime.routing.state import NOTHING_SPENT
 from services.runtime.routing.table import END, Router
@@ -26,13 +26,20 @@ def asks(tool: str, arguments: dict[str, Any] | None = None, **state: Any) -> di
     return {"requested": requested, "iteration_count": 1, **state}
 
 
-REPEATS: dict[str, Any] = asks(
-    "fetch_code", ARGUMENTS, last_call=canonical("fetch_code", {"first_line": 3, "path": "app.py"})
-)
+REPEATS: dict[str, Any] = asks("fetch_code", ARGUMENTS, duplicate_call=True)
+LAST_CALL = canonical("fetch_code", {"first_line": 3, "path": "app.py"})
+
+READ: dict[str, Any] = {"code_bank": [{"file": "app.py"}, {"file": "web.py"}]}
+ANALYSED: dict[str, Any] = {"analysis": {"investigation_result": None, "problem": "", "code_seen": 2}}
+ANALYSIS = "analyze_issue"
 
 CASES: list[tuple[Router[Any, Any], dict[str, Any], str, str]] = [
-    (DECISION, {**REPEATS, "iteration_count": 15, "error_attempts": 3}, "max_iterations", JUDGE),
+    (DECISION, {**REPEATS, "iteration_count": 15, "error_attempts": 3}, "max_iterations", ANALYSIS),
+    (DECISION, asks("rm_rf", iteration_count=15, **READ, **ANALYSED), "max_iterations", ANALYSIS),
     (DECISION, {**REPEATS, "error_attempts": 3}, "duplicate_call", JUDGE),
+    (DECISION, {**REPEATS, **READ}, "duplicate_call", ANALYSIS),
+    (DECISION, {**REPEATS, **READ, **ANALYSED}, "duplicate_call", JUDGE),
+    (DECISION, {**REPEATS, **ANALYSED, "code_bank": [*READ["code_bank"], {}]}, "duplicate_call", ANALYSIS),
     (DECISION, asks("fetch_code", error_attempts=3, **SPENT), "error_recovery_limit", END),
     (DECISION, asks("fetch_code", **SPENT), "budget_exhausted", END),
     (DECISION, asks("fetch_code", ARGUMENTS), "tool_call", "fetch_code"),
@@ -51,9 +58,9 @@ CASES: list[tuple[Router[Any, Any], dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("router", "state", "rule", "destination"), CASES)
 def test_the_rule_that_holds(router: Router[Any, Any], state: dict[str, Any], rule: str, destination: str) -> None:
-    verdict = router.decide(state)
-    assert (verdict.rule, verdict.destination) == (rule, destination)
-    assert list(router.rules)[len(verdict.rejected)].name == rule
+    decision = router.decide(state)
+    assert (decision.rule, decision.destination) == (rule, destination)
+    assert list(router.rules)[len(decision.rejected)].name == rule
 
 
 def test_every_rule_has_a_case() -> None:
@@ -99,13 +106,24 @@ def test_what_leads_nowhere_counts_as_an_error_attempt(tool: str) -> None:
     ],
 )
 def test_another_tool_or_other_arguments_are_no_repetition(last: str, arguments: dict[str, Any]) -> None:
-    state = asks("fetch_code", ARGUMENTS, last_call=canonical(last, arguments))
-    assert DECISION.decide(state).rule == "tool_call"
+    assert not repeats(asks("fetch_code", ARGUMENTS)["requested"], canonical(last, arguments))
 
 
 def test_the_source_is_no_part_of_a_call() -> None:
     named = canonical("fetch_code", {**ARGUMENTS, "source": {"repository": "/etc", "commit": "0"}})
-    assert DECISION.decide(asks("fetch_code", ARGUMENTS, last_call=named)).rule == "duplicate_call"
+    assert repeats(asks("fetch_code", ARGUMENTS)["requested"], named)
+
+
+def test_the_same_call_again_is_a_repetition_in_whatever_order_its_arguments_are() -> None:
+    assert repeats(asks("fetch_code", ARGUMENTS)["requested"], LAST_CALL)
+
+
+def test_a_tool_that_there_is_not_is_not_asked_for_again() -> None:
+    assert not repeats(asks("rm_rf", ARGUMENTS)["requested"], canonical("rm_rf", ARGUMENTS))
+
+
+def test_an_evaluation_between_two_calls_makes_the_second_no_repetition() -> None:
+    assert not repeats(asks("fetch_code", ARGUMENTS)["requested"], "")
 
 
 def test_errors_are_counted_in_a_row() -> None:

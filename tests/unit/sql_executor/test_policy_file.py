@@ -10,7 +10,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from services.sql_executor.errors import PolicyFileError
+from services.kit.policy_file import PolicyFileError
 from services.sql_executor.naming import assignment_view, keys_function
 from services.sql_executor.policy import SqlPolicy, TableName, load_policy
 
@@ -32,7 +32,7 @@ def _write(path: Path, content: object) -> Path:
 def test_the_example_loads() -> None:
     policy = load_policy(HARBOUR)
     assert policy.visible()[TableName("public", "ships")].shared
-    assert [join.join for join in policy.joins()] == ["user_device_assignment"]
+    assert [table.name for table in policy.hops()] == ["user_device_assignment"]
     assert policy.limits.row_cap == 200
 
 
@@ -106,7 +106,7 @@ def test_joins_to_one_table_get_names_of_their_own() -> None:
     owners.append({"join": "crm.shares" + "x" * 40, "on": "y" * 30, "subject_column": "z"})
     tables = {f"t{n}": {"owned_by": owner} for n, owner in enumerate(owners)}
     policy = SqlPolicy.model_validate({**SMALL, "schemas": ["public", "crm"], "tables": tables})
-    names = [name(policy, join) for join in policy.joins() for name in (assignment_view, keys_function)]
+    names = [name(policy, way) for way in policy.ways() for name in (assignment_view, keys_function)]
     assert len(set(names)) == 6
     assert names[:2] == ["shares_by_buyer", "caller_order_id_of_shares_by_buyer"]
     assert all(len(name) <= 63 for name in names)
@@ -116,4 +116,4 @@ def test_the_policy_file_of_the_readme_loads(tmp_path: Path) -> None:
     readme = (Path(__file__).resolve().parents[3] / "services" / "sql_executor" / "README.md").read_text()
     file = tmp_path / "policy.yaml"
     file.write_text(readme.split("```yaml\n")[1].split("```")[0])
-    assert [table.name for table in load_policy(file).visible()] == ["devices", "users", "ships"]
+    assert [table.name for table in load_policy(file).visible()] == ["devices", "users", "ships", "samples"]

@@ -163,7 +163,7 @@ CODEQL: dict[str, Any] = {
 }  # fmt: skip
 
 
-def log_of(*results: dict[str, Any], tool: str = "Tool") -> dict[str, Any]:
+def log_of(*results: Any, tool: str = "Tool") -> dict[str, Any]:
     """A log with these results."""
     driver = {"name": tool}
     return {"version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": copy.deepcopy(list(results))}]}

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
-import sys
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from services.cli.sarif.annotate import annotate
-from services.cli.sarif.documents import read_document, write_json
-from services.cli.sarif.errors import UnmatchedResults
-from services.cli.sarif.findings import read_results
-from services.cli.sarif.outcome import Outcome, Proof, Verdict
-from services.cli.sarif.paths import RepositoryPaths
-from services.cli.sarif.schema import violations
-from tests.unit.sarif.logs import CODEQL, SEMGREP, log_of, result
+from services.findings.errors import UnmatchedResults
+from services.findings.sarif.annotate import annotate
+from services.findings.sarif.documents import write_json
+from services.findings.sarif.findings import read_results
+from services.findings.sarif.outcome import Evidence, Outcome, Verdict
+from services.findings.sarif.paths import RepositoryPaths
+from services.findings.sarif.schema import violations
+from tests.unit.findings.logs import CODEQL, SEMGREP, log_of, result
 
 ANYWHERE = RepositoryPaths()
 VERDICTS = list(Verdict)
@@ -33,11 +31,21 @@ def outcomes_of(document: dict[str, Any]) -> list[Outcome]:
             verdict=VERDICTS[number % 3],
             confidence=0.5,
             justification=f"Because of {entry.fingerprint}.",
-            evidence=(Proof("It is so.", "app.py", 1, 2, "0" * 40, "run(x)"),),
+            evidence=(Evidence("It is so.", "app.py", 1, 2, "0" * 40, "run(x)"),),
             run_id=f"run-{number}",
         )
         for number, entry in enumerate(wanted)
     ]
+
+
+def test_a_confidence_that_was_not_measured_is_left_out() -> None:
+    log = log_of(result(1))
+    [outcome] = outcomes_of(log)
+    for confidence in (0.5, None):
+        annotated = annotate(log, [replace(outcome, confidence=confidence)], ANYWHERE)
+        [entry] = annotated["runs"][0]["results"]
+        assert entry["properties"]["signalbox"].get("confidence", "left out") == (confidence or "left out")
+        assert violations(annotated) == []
 
 
 def stripped(document: dict[str, Any]) -> dict[str, Any]:
@@ -113,56 +121,19 @@ def test_odd_text_survives() -> None:
     assert json.loads(write_json(log)) == log
 
 
-SOURCE = """\
-import hashlib
-import pickle
-import subprocess
-
-PASSWORD = "hunter2"
-
-
-def run(name):
-    subprocess.run(f"service {name}", shell=True)
-    subprocess.run(f"service {name}", shell=True)
-    return hashlib.md5(pickle.loads(name))
-"""
-
-
-@pytest.mark.parametrize("format_name", ["sarif", "json"])
-def test_a_log_that_bandit_has_just_written(tmp_path: Path, format_name: str) -> None:
-    pytest.importorskip("bandit")
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "app.py").write_text(SOURCE)
-    path = tmp_path / "log"
-    command = [sys.executable, "-m", "bandit", "-q", "-r", "src", "-f", format_name, "-o", str(path), "--exit-zero"]
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
-    document = read_document(path)
-    results = read_results(document, ANYWHERE)
-    cwes = {(entry.finding.rule_id, entry.finding.location.first_line): entry.finding.cwe for entry in results}
-    assert cwes[("B602", 9)] == cwes[("B602", 10)] == "CWE-78"
-    assert cwes[("B301", 11)] == "CWE-502"
-    assert {entry.finding.location.file for entry in results} == {"src/app.py"}
-    annotated = annotate(document, outcomes_of(document), ANYWHERE)
+@pytest.mark.parametrize(("accept", "status"), [(False, "underReview"), (True, "accepted")])
+def test_suppressions_are_under_review_unless_they_are_accepted(accept: bool, status: str) -> None:
+    log = log_of(result(1))
+    (entry,) = read_results(log, ANYWHERE)
+    outcome = Outcome(entry.fingerprint, Verdict.FALSE_POSITIVE, 0.9, "So.")
+    annotated = annotate(log, [outcome], ANYWHERE, accept=accept)
+    assert [one["status"] for one in annotated["runs"][0]["results"][0]["suppressions"]] == [status]
     assert violations(annotated) == []
-    assert stripped(annotated) == stripped(document)
 
 
-def test_a_log_that_ruff_has_just_written(tmp_path: Path) -> None:
-    """Absolute file URIs, no rules, no fingerprints, no weaknesses."""
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "app.py").write_text(SOURCE)
-    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--select=S", "--exit-zero"]
-    written = ["--output-format=sarif", "--output-file=log.sarif", "src"]
-    subprocess.run([*command, *written], cwd=tmp_path, check=True, timeout=120)
-    document = read_document(tmp_path / "log.sarif")
-    assert violations(document) == []
-    paths = RepositoryPaths(root=str(tmp_path), files={"src/app.py"})
-    results = read_results(document, paths)
-    places = {(entry.finding.rule_id, entry.finding.location.first_line) for entry in results}
-    assert places >= {("S105", 5), ("S602", 9), ("S602", 10), ("S301", 11), ("S324", 11)}
-    assert len({entry.fingerprint for entry in results}) == len(results)
-    for files in (paths, RepositoryPaths(files={"src/app.py"})):
-        assert {entry.finding.location.file for entry in read_results(document, files)} == {"src/app.py"}
-    annotated = annotate(document, outcomes_of(document), ANYWHERE)
-    assert violations(annotated) == []
-    assert stripped(annotated) == stripped(document)
+def test_a_result_that_breaks_the_schema_is_matched_again() -> None:
+    log = log_of(result(1), {"ruleId": "X"}, "text", {"message": {"text": "m"}, "properties": []})
+    outcomes = [Outcome(entry.fingerprint, Verdict.NEEDS_REVIEW, 0.0, "") for entry in read_results(log, ANYWHERE)]
+    once = annotate(log, outcomes, ANYWHERE)
+    assert [entry.fingerprint for entry in read_results(once, ANYWHERE)] == [one.fingerprint for one in outcomes]
+    assert annotate(once, outcomes, ANYWHERE) == once

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from signalbox.v1 import sast_pb2
 
-from services.cli.investigation.scores import score
-from services.cli.investigation.truth import Truth, match_truth, read_truth
-from services.cli.sarif.errors import BadFile
-from services.cli.sarif.outcome import Outcome, Verdict
+from services.findings.errors import BadFile
+from services.findings.investigation.scores import score
+from services.findings.investigation.truth import Truth, match_truth, read_truth
+from services.findings.sarif.outcome import Outcome, Verdict
 
 
 def finding(fingerprint: str, line: int = 1, last_line: int = 0) -> sast_pb2.Finding:
@@ -77,7 +77,7 @@ def test_contradiction(tmp_path: Path) -> None:
         match_truth(read_truth(path), [finding("f1")])
 
 
-def outcomes(*verdicts: tuple[Verdict, float]) -> list[Outcome]:
+def outcomes(*verdicts: tuple[Verdict, float | None]) -> list[Outcome]:
     return [Outcome(f"f{number}", verdict, sure, "") for number, (verdict, sure) in enumerate(verdicts)]
 
 
@@ -95,6 +95,15 @@ def test_matrix() -> None:
     assert scores.recall_with_review == 0.5
     assert [(bin_.low, bin_.count, bin_.accuracy) for bin_ in scores.bins] == [(0.5, 2, 0.0), (0.9, 3, 1.0)]
     assert scores.calibration_error == pytest.approx((2 * 0.5 + 3 * (1 - 2.8 / 3)) / 5)
+
+
+def test_a_verdict_without_confidence_is_right_or_wrong_and_nothing_else() -> None:
+    labels = {"f0": True, "f1": True, "f2": False}
+    some = score(outcomes((TP, 0.9), (TP, None), (TP, None)), Truth(labels, ()))
+    assert (some.true_positives, some.false_positives) == (2, 1)
+    assert some.calibration_error == pytest.approx(0.1)
+    none = score(outcomes((TP, None), (FP, None), (TP, None)), Truth(labels, ()))
+    assert (none.decided, none.bins, none.calibration_error) == (3, (), None)
 
 
 def test_nothing_to_divide_by() -> None:

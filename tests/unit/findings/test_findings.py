@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from services.cli.sarif.documents import read_document
-from services.cli.sarif.errors import BadFile, BadLog
-from services.cli.sarif.findings import LogResult, read_results
-from services.cli.sarif.paths import RepositoryPaths
-from services.cli.sarif.schema import violations
+from services.findings.errors import BadFile, BadLog
+from services.findings.sarif.documents import read_document
+from services.findings.sarif.findings import LogResult, read_results
+from services.findings.sarif.paths import RepositoryPaths
+from services.findings.sarif.schema import violations
 from tests.fixtures.cost import growth
-from tests.unit.sarif.logs import CODEQL, SEMGREP, log_of, result
+from tests.unit.findings.logs import CODEQL, SEMGREP, log_of, result
 
 ANYWHERE = RepositoryPaths()
 
@@ -61,7 +61,7 @@ def test_several_runs_and_what_they_lack() -> None:
         "suppressed already",
         "",
     ]
-    assert [entry.located for entry in results][:3] == [True, True, False]
+    assert [entry.located for entry in results][:3] == [False, True, False]
     findings = [entry.finding for entry in results]
     assert [(f.rule_id, f.cwe, f.message) for f in findings[:3]] == [
         ("X1", "CWE-327", "Something is off."),
@@ -98,7 +98,7 @@ URIS: list[tuple[str, str]] = [
     ("app.py", "app.py"),
     ("./app.py", "app.py"),
     ("src/../app.py", "app.py"),
-    ("../../app.py", "app.py"),
+    ("../../app.py", "../../app.py"),
     ("file:///srv/repo/src/app.py", "src/app.py"),
     ("/srv/repo/src/app.py", "src/app.py"),
     ("file:///elsewhere/build/src/app.py", "src/app.py"),
@@ -194,6 +194,7 @@ EXTERNAL = {
     ],
 }
 NESTED = json.loads("[" * 400 + "]" * 400)
+RULES_OFF = b'{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "x", "rules": 7}}}]}'
 BAD_FILES: list[tuple[str, bytes, str]] = [
     ("nothing", b"", "no JSON"),
     ("half", b'{"version": "2.1.0", "runs": [', "no JSON"),
@@ -203,8 +204,7 @@ BAD_FILES: list[tuple[str, bytes, str]] = [
     ("half a character", b"\xff\xfe\x00", "not UTF-16"),
     ("old", b'{"version": "2.0.0", "runs": []}', "2.0.0"),
     ("runs are no list", b'{"version": "2.1.0", "runs": {}}', "$.runs"),
-    ("a result without message", json.dumps(log_of({"ruleId": "X"})).encode(), "$.runs[0].results[0]"),
-    ("line zero", json.dumps(log_of(result(0))).encode(), "startLine"),
+    ("rules that are no list", RULES_OFF, "rules"),
     ("runs that are null", b'{"version": "2.1.0", "runs": null}', "no runs"),
     ("results that are elsewhere", json.dumps(EXTERNAL).encode(), "other files"),
     ("properties without an end", json.dumps(log_of(result(1, properties={"a": NESTED}))).encode(), "deep"),
@@ -273,3 +273,56 @@ def test_finding_lists(tmp_path: Path) -> None:
 def test_a_fingerprint_given_twice() -> None:
     with pytest.raises(BadLog, match="two results"):
         read(log_of(*(result(line, fingerprints={"signalbox/v1": "mine"}) for line in (1, 2))))
+
+
+OFF_SCHEMA: list[tuple[str, Any]] = [
+    ("no message", {"ruleId": "X"}),
+    ("line zero", result(0)),
+    ("a line that is text", result(1, locations=[{"physicalLocation": {"region": {"startLine": "1"}}}])),
+    ("nothing", None),
+    ("text", "a result"),
+    ("properties that are a list", {"message": {"text": "m"}, "properties": []}),
+]
+
+
+@pytest.mark.parametrize("bad", [bad for _, bad in OFF_SCHEMA], ids=[name for name, _ in OFF_SCHEMA])
+def test_a_result_that_breaks_the_schema_costs_that_result(tmp_path: Path, bad: Any) -> None:
+    path = tmp_path / "log.sarif"
+    path.write_text(json.dumps(log_of(result(1), bad, bad, result(2))))
+    first, wrong, twin, last = read_results(read_document(path), ANYWHERE)
+    assert (first.problem, last.problem) == ("", "")
+    assert "breaks the SARIF schema" in wrong.problem
+    assert wrong.fingerprint != twin.fingerprint
+    assert [entry.finding.location.first_line for entry in (first, last)] == [1, 2]
+
+
+def test_a_younger_uuid_and_results_that_are_null(tmp_path: Path) -> None:
+    log = log_of(result(1, guid="01890a5d-ac96-774b-bcce-b302099a8057"))
+    log["runs"].append({"tool": {"driver": {"name": "x"}}, "results": None})
+    log["runs"][0]["tool"]["driver"]["guid"] = "01890a5d-ac96-774b-bcce-b302099a8057"
+    path = tmp_path / "log.sarif"
+    path.write_text(json.dumps(log))
+    (entry,) = read_results(read_document(path), ANYWHERE)
+    assert not entry.problem
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "/usr/lib/python3/app.py",
+        "/home/ci/venv/lib/python3.11/site-packages/app.py",
+        "../app.py",
+        "vendor/app.py",
+        "/elsewhere/app.py",
+    ],
+)
+def test_a_namesake_outside_the_repository_is_no_file_of_it(uri: str) -> None:
+    log = log_of(result(1, uri="/home/ci/build/src/app.py"), result(2, uri="/home/ci/build/app.py"), result(3, uri=uri))
+    read_ = read_results(log, RepositoryPaths(root="/srv/repo", files=FILES))
+    assert [entry.located for entry in read_] == [True, True, False]
+
+
+def test_a_relative_path_is_no_namesake_when_the_analyser_ran_at_the_root() -> None:
+    log = log_of(result(1, uri="src/app.py"), result(2, uri="only.py"))
+    read_ = read_results(log, RepositoryPaths(files=FILES))
+    assert [entry.located for entry in read_] == [True, False]

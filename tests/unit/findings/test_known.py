@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from signalbox.v1 import sast_pb2
 
-from services.cli.investigation.globs import path_matches
-from services.cli.investigation.known import known_outcomes, read_known
-from services.cli.sarif.errors import BadFile
-from services.cli.sarif.outcome import Source, Verdict
+from services.findings.errors import BadFile
+from services.findings.investigation.globs import path_matches
+from services.findings.investigation.known import known_outcomes, read_known
+from services.findings.sarif.outcome import Source, Verdict
 
 TODAY = datetime.date(2026, 6, 1)
 

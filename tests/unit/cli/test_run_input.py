@@ -1,0 +1,144 @@
+"""An agent's input from a file: what the gateway would refuse is refused here, by field and with the reason."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from signalbox.v1 import runs_pb2
+
+from services.cli.errors import CliError
+from services.cli.exit_codes import ExitCode
+from services.cli.input_file import parse_input, read_input
+from services.cli.input_schema import agents_known, schema_of
+from services.gateway.validation import RequestReader
+from services.kit.errors import InvalidRequest
+
+FINDING: dict[str, Any] = {
+    "finding": {
+        "fingerprint": "f-1",
+        "rule_id": "B608",
+        "cwe": "CWE-89",
+        "message": "Possible SQL injection.",
+        "location": {"file": "app/db.py", "first_line": 6},
+        "trace": [{"file": "app/web.py", "first_line": 2, "last_line": 5}],
+    },
+    "source": {"repository": "/srv/app", "commit": "0123456789" * 4},
+}
+# What is changed, to what (… removes it), and how the answer begins.
+WRONG = [
+    (("finding",), ..., "the input: finding must be there"),
+    (("source",), ..., "the input: source must be there"),
+    (("finding", "fingerprint"), ..., "finding: fingerprint must be there"),
+    (("finding", "fingerprint"), "", "finding.fingerprint: '' should be non-empty"),
+    (("finding", "rule_id"), 608, "finding.rule_id: 608 is not of type 'string'"),
+    (("finding", "rule_id"), "x" * 257, "finding.rule_id: 'xxx"),
+    (("finding", "cwe"), "89", "finding.cwe: '89' does not match ^(CWE-[0-9]{1,6})?$"),
+    (("finding", "location"), ..., "finding: location must be there"),
+    (("finding", "location", "first_line"), ..., "finding.location: first_line must be there"),
+    (("finding", "location", "first_line"), 0, "finding.location.first_line: 0 is less than the minimum of 1"),
+    (
+        ("finding", "location", "first_line"),
+        2**31,
+        "finding.location.first_line: 2147483648 is greater than",
+    ),
+    (("finding", "location", "last_line"), -1, "finding.location.last_line: -1 is less than the minimum of 0"),
+    (("finding", "trace"), {}, "finding.trace: {} is not of type 'array'"),
+    (("finding", "trace", 0, "file"), "", "finding.trace[0].file: '' should be non-empty"),
+    (("finding", "trace"), [FINDING["finding"]["location"]] * 101, "finding.trace: [{"),
+    (("finding", "severity"), "high", "finding: there is no field severity; there are fingerprint, rule_id,"),
+    (("source", "commit"), "HEAD", "source.commit: 'HEAD' does not match ^[0-9a-f]{40}$"),
+]
+
+
+def changed(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    document = copy.deepcopy(FINDING)
+    inner: Any = document
+    for part in path[:-1]:
+        inner = inner[part]
+    if value is ...:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = value
+    return document
+
+
+def said(agent: str, text: str) -> list[str]:
+    with pytest.raises(CliError) as refused:
+        parse_input(agent, text, "input.yaml")
+    assert refused.value.code is ExitCode.USAGE
+    assert f"`signalbox run {agent} --schema`" in refused.value.hint
+    return [line.strip() for line in refused.value.message.splitlines()]
+
+
+@pytest.mark.parametrize("write", [json.dumps, yaml.safe_dump], ids=["JSON", "YAML"])
+def test_what_is_right_becomes_the_agents_input(write: Any) -> None:
+    given = parse_input("sast_triage", write(FINDING), "input")
+    assert given.WhichOneof("agent") == "sast_triage"
+    assert MessageToDict(given.sast_triage, preserving_proto_field_name=True) == FINDING
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "begins"), WRONG, ids=[str(case[0][-1]) + str(n) for n, case in enumerate(WRONG)]
+)
+def test_what_is_wrong_is_named(path: tuple[Any, ...], value: Any, begins: str) -> None:
+    head, line, *more = said("sast_triage", json.dumps(changed(path, value)))
+    assert head == "input.yaml is no input of sast_triage:"
+    assert line.startswith(begins)
+    assert len(line) < 600
+    assert not more
+
+
+@pytest.mark.parametrize(("path", "value", "_"), WRONG)
+def test_the_gateway_would_refuse_it_too(path: tuple[Any, ...], value: Any, _: str) -> None:
+    """The schema is no stricter than the proto: what it refuses, and a message can hold, breaks a rule there."""
+    document = changed(path, value)
+    message = runs_pb2.CreateRunRequest()
+    try:
+        ParseDict({"sast_triage": document}, message.input)
+    except ParseError:
+        return  # what no message can hold never gets to the gateway
+    with pytest.raises(InvalidRequest):
+        RequestReader().read(runs_pb2.CreateRunRequest, message.SerializeToString())
+
+
+def test_all_that_is_wrong_is_named_at_once() -> None:
+    document = changed(("source", "commit"), "HEAD")
+    document["finding"]["cwe"] = "89"
+    document["colour"] = "red"
+    assert len(said("sast_triage", json.dumps(document))) == 1 + 3
+
+
+@pytest.mark.parametrize("text", ["", "[]", "just words", "{question: [", "question: \x00", "a: *nothing"])
+def test_what_is_no_input_at_all(text: str) -> None:
+    assert said("data_chat", text)
+
+
+def test_a_date_is_the_text_that_it_is_written_as() -> None:
+    assert parse_input("data_chat", "question: 2026-11-22", "input").data_chat.question == "2026-11-22"
+
+
+def test_from_standard_input_and_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("question: How many?"))
+    assert read_input("data_chat", Path("-")).data_chat.question == "How many?"
+    (tmp_path / "latin.yaml").write_bytes(b"question: \xe9")
+    for file, words in ((tmp_path / "none.yaml", "No such file"), (tmp_path / "latin.yaml", "is not UTF-8")):
+        with pytest.raises(CliError, match=words):
+            read_input("data_chat", file)
+
+
+def test_an_agent_that_this_command_does_not_know() -> None:
+    with pytest.raises(CliError, match="knows no agent 'weather'; it knows data_chat, sast_triage"):
+        schema_of("weather")
+
+
+@pytest.mark.parametrize("agent", agents_known())
+def test_every_schema_is_one(agent: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema_of(agent))

@@ -1,0 +1,77 @@
+"""What the page that explains a run is made of: a graph that can be read, a timeline in bounds, a story in words."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+
+from services.cli.render import to_text
+from services.cli.story import story
+from services.console.explanation_page.graph_layout import NODE_HEIGHT, NODE_WIDTH, Drawing, draw
+from services.console.explanation_page.page import render_page
+from services.console.explanation_page.route_drawing import END, edges_of
+from services.console.explanation_page.timeline import WIDTH, timeline
+from services.runtime.agents.registry import definitions
+from services.runtime.outline_wire import outline_proto
+from tests.fixtures.walked_run import RUN_ID, explained
+
+
+def check_readable(drawing: Drawing) -> None:
+    """Checks that no node covers another, and that nothing is drawn outside."""
+    for (one, (x, y)), (other, (x2, y2)) in combinations(drawing.nodes.items(), 2):
+        assert abs(x - x2) >= NODE_WIDTH or abs(y - y2) >= NODE_HEIGHT, f"{one} covers {other}"
+    for x, y in drawing.nodes.values():
+        assert NODE_WIDTH / 2 <= x <= drawing.width - NODE_WIDTH / 2
+        assert NODE_HEIGHT / 2 <= y <= drawing.height - NODE_HEIGHT / 2
+
+
+@pytest.mark.parametrize("agent", definitions())
+def test_every_agents_graph_can_be_read(agent: str) -> None:
+    definition = definitions()[agent]
+    outline = outline_proto(definition.outline, definition.policy())
+    links = list(edges_of(outline))
+    drawing = draw([*(node.node for node in outline.nodes), END], links)
+    check_readable(drawing)
+    assert set(drawing.edges) == set(links)
+
+
+def test_a_graph_of_another_shape_can_be_read_too() -> None:
+    names = [f"n{number}" for number in range(9)]
+    links = [(a, b) for a in names for b in names if (hash_of(a) + hash_of(b)) % 3 == 0]
+    drawing = draw([*names, "alone"], [*links, ("n0", "n0")])
+    check_readable(drawing)
+    assert len(drawing.edges) == len({*links, ("n0", "n0")})
+
+
+def hash_of(name: str) -> int:
+    return int(name[1:]) * 7 + 1
+
+
+def test_nothing_is_drawn_outside_of_the_run() -> None:
+    shown = explained(asks="Go on?")
+    # A replica whose clock is off.
+    shown.story.route[1].calls[0].end_time.FromSeconds(1)
+    lanes = timeline(shown.run, shown.story)
+    bars = [bar for lane in lanes.lanes for bar in lane.bars]
+    assert all(0 <= bar.x <= WIDTH and bar.width > 0 for bar in bars)
+    assert len(lanes.cuts) == 1
+    assert [lane.name for lane in lanes.lanes] == ["nodes", "guard", "model", "sql_executor", "person"]
+
+
+def test_the_story_in_words() -> None:
+    shown = to_text(story(explained(asks="Go on?").story), width=120)
+    assert "before the first decision  0 tokens" in shown
+    assert "1. allowed  440 tokens" in shown
+    assert "asked “Go on?”  answered by 27 after 2 h 0 min" in shown
+    assert "taken over at" in shown
+    assert "iteration_limit  2 of 3 iterations, at decision 4" in shown
+
+
+def test_the_page_is_one_file_with_all_that_it_needs() -> None:
+    page = render_page(explained())
+    assert page.startswith("<!doctype html>")
+    assert RUN_ID in page
+    assert "src=" not in page.replace("script-src", "").replace("style-src", "").replace("img-src", "")
+    assert "http://" not in page
+    assert "https://" not in page

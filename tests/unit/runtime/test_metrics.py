@@ -1,0 +1,57 @@
+"""What is counted is there before it happens: a rate needs the 0 before the first increase."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import REGISTRY
+
+from services.evaluator.evaluator import Evaluator
+from services.runtime.agents.registry import agent_graphs
+from services.runtime.metrics import count_from_zero
+
+
+@pytest.fixture(scope="module", autouse=True)
+def counted() -> None:
+    count_from_zero(agent_graphs())
+
+
+@pytest.mark.parametrize(
+    ("state", "stop_reason"),
+    [
+        ("FAILED", "guard_unavailable"),
+        ("FAILED", "node_failed"),
+        ("FAILED", "claim_limit"),
+        ("NEEDS_REVIEW", "iteration_limit"),
+        ("FAILED", "error_limit"),
+        ("SUCCEEDED", "blocked"),
+        ("CANCELLED", "cancelled"),
+        ("SUCCEEDED", ""),
+    ],
+)
+def test_every_way_to_end(state: str, stop_reason: str) -> None:
+    labels = {"agent": "data_chat", "state": state, "stop_reason": stop_reason}
+    assert REGISTRY.get_sample_value("signalbox_runs_ended_total", labels) is not None
+
+
+def test_every_rule() -> None:
+    labels = {"agent": "data_chat", "router": "data_chat.route_after_screen", "rule": "guard_unavailable"}
+    found = REGISTRY.get_sample_value("signalbox_routing_decisions_total", {**labels, "destination": "__end__"})
+    assert found is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome", "stage"),
+    [
+        ("comprehensive_evaluation", "final", "model"),
+        ("comprehensive_evaluation", "not_final", "mechanical"),
+        ("critique", "approved", "model"),
+        ("critique", "needs_research", "mechanical"),
+        ("critique", "needs_reanalysis", "model"),
+    ],
+)
+def test_every_word_of_the_evaluator(kind: str, outcome: str, stage: str) -> None:
+    assert Evaluator.__module__ == "services.evaluator.evaluator"  # which makes the series
+    labels = {"kind": kind, "outcome": outcome, "stage": stage}
+    assert REGISTRY.get_sample_value("signalbox_evaluator_evaluations_total", labels) is not None
+    reason = {"reason": "flagged_not_cited"}
+    assert REGISTRY.get_sample_value("signalbox_evaluator_evidence_problems_total", reason) is not None

@@ -1,0 +1,147 @@
+"""What a query may build, and how much work it may make that nothing can interrupt."""
+# ruff: noqa: S608 - statements are what is checked here
+
+from __future__ import annotations
+
+import pytest
+
+from services.kit.tool_executor import ToolRefused
+from services.sql_executor.statement import check_statement
+from tests.unit.sql_executor.test_statement_check import POLICY, _catalog
+
+
+def _nested(times: int) -> str:
+    """A text of a few hundred characters that builds itself up to a gigabyte and more."""
+    inner = "'" + "x" * 100 + "'"
+    for _ in range(times):
+        inner = f"concat({', '.join(['q.a'] * 8)})" if inner == "q.a" else f"concat({inner}, {inner})"
+    return inner
+
+
+TOO_LARGE = [
+    f"SELECT length({_nested(19)})"
+    if len(_nested(19)) < POLICY.limits.query_length
+    else "SELECT repeat('x', 99999999)",
+    "WITH a AS (SELECT concat('xxxxxxxxxx', 'xxxxxxxxxx', 'xxxxxxxxxx', 'xxxxxxxxxx') AS x), "
+    + ", ".join(
+        f"{name} AS (SELECT concat({', '.join(['x'] * 20)}) AS x FROM {before})"
+        for name, before in zip("bcdef", "abcde", strict=True)
+    )
+    + " SELECT length(x) FROM f",
+    "SELECT concat(x, x) FROM (SELECT concat(x, x, x, x, x, x, x, x) AS x FROM (SELECT concat(x, x, x, x, x, x, x, x) "
+    "AS x FROM (SELECT concat(name, name, name, name, name, name, name, name) AS x FROM devices) a) b) c",
+    "SELECT repeat('x', 100000000)",
+    "SELECT repeat(name, 1000) FROM devices",
+    "SELECT repeat('x', device_id) FROM devices",
+    "SELECT lpad('x', 100000000)",
+    "SELECT rpad('x', device_id) FROM devices",
+    "SELECT format('%100000000s', 'x')",
+    "SELECT format('%*s', 100000000, 'x')",
+    "SELECT format(name, 'x') FROM devices",
+    "SELECT 'x'::char(99999999)",
+    "SELECT replace(repeat('x', 10000), 'x', repeat('y', 10000))",
+    "SELECT regexp_replace(repeat('x', 100000), 'x', '" + "y" * 1000 + "', 'g')",
+    "SELECT array_to_string(string_to_array(repeat('x,', 100000), ','), repeat('y', 1000))",
+    "SELECT count(*) FROM generate_series(1, 100000000000)",
+    "SELECT count(*) FROM generate_series(1, 10000000, 2)",
+    "SELECT string_agg(a.name, b.name) FROM device_readings r, devices a, devices b, ships s",
+    "SELECT array_agg(g) FROM generate_series(1, 100000) g, generate_series(1, 100000) h",
+    "SELECT json_agg(d) FROM devices d, devices e, devices f",
+    "SELECT ARRAY(SELECT name FROM devices, device_readings, ships)",
+    "SELECT array_agg(n) FROM (SELECT generate_series(1, 1000000) AS n FROM devices) q",
+    "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT array_agg(n) FROM r",
+    "WITH RECURSIVE r(n) AS (SELECT 'x' UNION ALL SELECT n || n FROM r) SELECT max(length(n)) FROM r",
+    "WITH RECURSIVE r(a, b) AS (SELECT 'x', 'y' UNION ALL SELECT a || b, b || a FROM r) SELECT length(a) FROM r",
+    "WITH RECURSIVE r(n) AS (SELECT ARRAY['x'] UNION ALL SELECT array_cat(n, n) FROM r) SELECT cardinality(n) FROM r",
+    # values read through again and again in one row, in which the database does not look up
+    *(
+        f"SELECT {', '.join([call] * times)} FROM (SELECT repeat('[1],', 5000000) AS v OFFSET 0) q"
+        for call, times in (
+            ("starts_with(v, v)", 300),
+            ("md5(v)", 40),
+            ("v::jsonb ? 'x'", 40),
+            ("length(initcap(v))", 40),
+            ("v = v", 100),
+            ("v IN ('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h')", 40),
+            ("v BETWEEN 'a' AND 'b'", 100),
+            ("CASE v WHEN 'a' THEN 1 WHEN 'b' THEN 2 WHEN 'c' THEN 3 END", 40),
+            ("greatest(v, 'x') IS NULL", 100),
+            ("regexp_count(v, 'a.*b')", 10),
+            ("v ~ 'a.*b'", 10),
+            ("(string_to_array(v, ','))[3]", 40),
+            ("v::int > 1", 100),
+            ("v::json -> 'x' IS NULL", 40),
+            ("lower(v) IS NULL", 40),
+        )
+    ),
+    "SELECT " + ", ".join(["v * v > 1"] * 60) + " FROM (SELECT 9.9::numeric ^ 60000 AS v OFFSET 0) q",
+    "SELECT " + ", ".join(["sqrt(v) > 1"] * 60) + " FROM (SELECT 9.9::numeric ^ 60000 AS v OFFSET 0) q",
+    # quadratic work, deaf to time limits and to cancelling
+    "SELECT strpos(a.name, b.name) FROM devices a, devices b",
+    "SELECT position(b.name IN a.name) FROM devices a, devices b",
+    "SELECT strpos(repeat('a', 1000000), repeat('a', 100000))",
+    "SELECT " + ", ".join(["strpos(repeat('a', 100000), repeat('a', 1000))"] * 30),
+    "SELECT replace(a.name, b.name, '') FROM devices a, devices b",
+    "SELECT split_part(repeat('a', 200000), repeat('a', 100000), 2)",
+    "SELECT string_to_array(repeat('a', 200000), repeat('a', 100000))",
+    "SELECT btrim(repeat('a', 100000), repeat('b', 100000))",
+    "SELECT trim(BOTH kind FROM name) FROM devices",
+    "SELECT translate(name, kind, '') FROM devices",
+    "SELECT a.name LIKE b.name FROM devices a, devices b",
+    "SELECT name ILIKE '%' || kind || '%' FROM devices",
+    "SELECT name LIKE ANY (SELECT kind FROM devices) FROM devices",
+    "SELECT ARRAY(SELECT device_id FROM device_readings) <@ ARRAY(SELECT device_id FROM device_readings)",
+    "SELECT string_to_array(name, ',') && string_to_array(kind, ',') FROM devices",
+    "SELECT to_jsonb(name) @> to_jsonb(kind) FROM devices",
+]
+FITS = [
+    "SELECT strpos(name, 'x'), position('x' IN name), replace(name, '-', ' '), split_part(name, '-', 1) FROM devices",
+    "SELECT strpos(left(a.name, 1000), left(b.name, 1000)) FROM devices a, devices b",
+    "SELECT name ILIKE '%' || left(kind, 100) || '%' FROM devices",
+    "SELECT btrim(name), trim(name), trim(BOTH '-' FROM name), translate(name, '-_', '  ') FROM devices",
+    "SELECT string_to_array(name, '-') && ARRAY['a', 'b'], to_jsonb(name) @> '\"x\"' FROM devices",
+    "SELECT repeat('*', 10) || name || repeat('-', 20), lpad(name, 30), rpad(device_id::text, 8, '0') FROM devices",
+    "SELECT string_agg(name, ', ' ORDER BY name), array_agg(kind), json_agg(d) FROM devices d",
+    "SELECT s.name, string_agg(d.name, ', ') FROM ships s JOIN devices d ON d.ship_id = s.ship_id GROUP BY s.name",
+    "SELECT string_agg(d.name, ',') FROM device_readings r JOIN devices d ON d.device_id = r.device_id",
+    "SELECT string_agg(d.name, ',') FROM device_readings r, devices d WHERE d.device_id = r.device_id",
+    "SELECT string_agg(d.name, ',') FROM device_readings r JOIN devices d USING (device_id)",
+    "SELECT (SELECT array_agg(r.temperature) FROM device_readings r WHERE r.device_id = d.device_id) FROM devices d",
+    "SELECT array_agg(n) FROM (SELECT a.name AS n FROM devices a, devices b, devices c LIMIT 1000) q",
+    "SELECT array_agg(day::date) FROM generate_series(date '2026-01-01', date '2026-12-31', interval '1 day') day",
+    "SELECT day FROM generate_series((SELECT min(recorded_at) FROM device_readings), now(), interval '1 day') day",
+    "WITH RECURSIVE r(n, path) AS (SELECT 1, 'x' UNION ALL SELECT n + 1, path || '/' || n FROM r WHERE n < 9) "
+    "SELECT n, path FROM r",
+    "WITH RECURSIVE r(n) AS (SELECT 'x' UNION ALL SELECT left(n || n, 99) FROM r WHERE length(n) < 9) SELECT n FROM r",
+    "SELECT format('%s: %s', name, kind), format('%1$s-%2$s', name, kind) FROM devices",
+    "SELECT regexp_replace(name, '[0-9]+', '', 'g'), name ~ '^tug', regexp_match(name, '([a-z]+)') FROM devices",
+    "SELECT concat_ws(', ', name, kind, status), upper(name), to_char(installed_at, 'YYYY-MM-DD') FROM devices",
+    "SELECT 2 * 6371 * asin(sqrt(power(sin(radians(a.temperature - b.temperature) / 2), 2) + "
+    "cos(radians(a.temperature)) * cos(radians(b.temperature)) * power(sin(radians(a.humidity - b.humidity) / 2), 2))) "
+    "FROM device_readings a, device_readings b",
+    "SELECT "
+    + ", ".join(f"lower(name) LIKE '%{letter}%' AS {letter}" for letter in "abcdefghijklmn")
+    + " FROM devices",
+    "SELECT CASE lower(name) WHEN 'a' THEN 1 WHEN 'b' THEN 2 END, upper(kind) IN ('A', 'B', 'C') FROM devices",
+    "SELECT " + ", ".join(f"to_jsonb(name) ->> 'k{number}' AS k{number}" for number in range(30)) + " FROM devices",
+    "SELECT round(power(temperature, 2), 1)::text || ' K' FROM device_readings",
+]
+
+
+@pytest.mark.parametrize("sql", TOO_LARGE, ids=lambda sql: sql[:70])
+def test_what_grows_or_works_too_much_is_refused(sql: str) -> None:
+    with pytest.raises(ToolRefused) as refused:
+        check_statement(sql, _catalog(rows=100_000))
+    assert refused.value.reason == "too_large", refused.value.message
+
+
+@pytest.mark.parametrize("sql", FITS, ids=lambda sql: sql[:70])
+def test_what_stays_small_passes(sql: str) -> None:
+    check_statement(sql, _catalog(rows=10_000))
+
+
+def test_declared_lengths_count() -> None:
+    both = "SELECT strpos(a.name, b.name) FROM devices a, devices b"
+    check_statement(both, _catalog(kind="character varying(200)"))
+    with pytest.raises(ToolRefused):
+        check_statement(both, _catalog(kind="character varying(1000000)"))
