@@ -22,6 +22,7 @@ from services.kit.server import running
 from services.runtime import server as runtime
 from services.runtime.settings import RuntimeSettings
 from tests.fixtures.scripted_model import Reply, ScriptedModel
+from tests.fixtures.walks import check_walk
 from tests.integration.code_executor.git_repository import GitRepository
 
 DB = """\
@@ -167,11 +168,11 @@ class Bench:
         answer = await self.stub.CreateRun(request, metadata=self.auth, timeout=GIVEN_UP)
         return str(answer.run.run_id)
 
-    async def watch(self, run_id: str) -> Ended:
+    async def watch(self, run_id: str, *, timeout_s: float = GIVEN_UP) -> Ended:
         """Waits for the end of a run."""
         nodes, ended = [], None
         request = runs_pb2.WatchRunRequest(run_id=run_id)
-        async for answer in self.stub.WatchRun(request, metadata=self.auth, timeout=GIVEN_UP):
+        async for answer in self.stub.WatchRun(request, metadata=self.auth, timeout=timeout_s):
             if answer.event.HasField("node_completed"):
                 nodes.append(answer.event.node_completed)
             if answer.event.HasField("run_ended"):
@@ -180,6 +181,8 @@ class Bench:
         listed = await self.stub.ListDecisions(
             runs_pb2.ListDecisionsRequest(run_id=run_id, page_size=1000), metadata=self.auth, timeout=GIVEN_UP
         )
+        found = await self.stub.GetRun(runs_pb2.GetRunRequest(run_id=run_id), metadata=self.auth, timeout=GIVEN_UP)
+        check_walk(ended.agent, listed.decisions, found.run.policy)
         return Ended(ended, list(listed.decisions), nodes)
 
     async def cancel(self, run_id: str) -> None:
@@ -204,8 +207,13 @@ def make_bench(tmp_path: Path, platform_dsn: str) -> MakeBench:
 
     @asynccontextmanager
     async def make(
-        files: Mapping[str, str] = FILES, models: Mapping[str, str] = SCRIPTED, model_base_url: str = ""
+        files: Mapping[str, str] = FILES,
+        models: Mapping[str, str] = SCRIPTED,
+        model_base_url: str = "",
+        policies: str = "",
     ) -> AsyncIterator[Bench]:
+        policy_file = tmp_path / "policies.yaml"
+        policy_file.write_text(policies)
         runs, callers = generate_keypair(), generate_keypair()
         for name, text in (
             ("run.pub", runs.public_pem),
@@ -247,6 +255,7 @@ def make_bench(tmp_path: Path, platform_dsn: str) -> MakeBench:
                     triage_model=models["triage"],
                     research_model=models["research"],
                     analysis_model=models["analysis"],
+                    policy_file=policy_file,
                 )
                 yield Bench(model, _source(repository, commit), _finding(), settings, callers)
 

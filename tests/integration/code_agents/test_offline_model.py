@@ -64,7 +64,7 @@ FINDINGS = [
     ("B605", "CWE-78", "app/service.py", "os.system", "TRUE_POSITIVE", "NEEDS_REVIEW"),
     ("B602", "CWE-78", "app/service.py", "df -h", "FALSE_POSITIVE", "FALSE_POSITIVE"),
     ("B608", "CWE-89", "app/service.py", "ORDER BY", "FALSE_POSITIVE", "FALSE_POSITIVE"),
-    ("B324", "CWE-327", "app/service.py", "hashlib.md5", "FALSE_POSITIVE", "FALSE_POSITIVE"),
+    ("B324", "CWE-327", "app/service.py", "hashlib.md5", "NEEDS_REVIEW", "NEEDS_REVIEW"),
     ("B105", "CWE-259", "app/service.py", "PASSWORD =", "TRUE_POSITIVE", "TRUE_POSITIVE"),
     ("B301", "CWE-502", "app/service.py", "pickle.loads", "NEEDS_REVIEW", "NEEDS_REVIEW"),
     ("buffer", "CWE-787", "copy.c", "int x", "NEEDS_REVIEW", "NEEDS_REVIEW"),
@@ -98,6 +98,8 @@ async def test_investigations_settle_what_the_code_settles(bench: Bench) -> None
     for (rule, text), ended in zip(runs, await asyncio.gather(*map(bench.watch, runs.values())), strict=True):
         found[rule, text] = ended.verdict
         assert bool(ended.output.evidence) == (ended.verdict != "NEEDS_REVIEW"), (rule, text)
+        assert ended.output.confidence_calibrated == (ended.verdict != "NEEDS_REVIEW"), (rule, text)
+        assert ended.output.confidence_calibrated == (ended.output.confidence > 0), (rule, text)
         assert not ended.run.stop_reason, (rule, text, ended.rules)
     assert found == {(rule, text): verdict for rule, _, _, text, verdict, _ in FINDINGS}
 
@@ -109,6 +111,7 @@ async def test_triages_settle_what_they_can_fetch(bench: Bench) -> None:
         ended = await bench.triage()
         found[rule, text] = ended.verdict
         assert bool(ended.output.evidence) == (ended.verdict != "NEEDS_REVIEW"), (rule, text)
+        assert ended.output.confidence_calibrated == (ended.verdict != "NEEDS_REVIEW"), (rule, text)
         assert not ended.run.stop_reason, (rule, text, ended.rules)
     assert found == {(rule, text): verdict for rule, _, _, text, _, verdict in FINDINGS}
 

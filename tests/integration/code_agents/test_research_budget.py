@@ -64,4 +64,4 @@ async def test_the_time_of_research_survives_a_takeover(make_bench: MakeBench) -
     assert (ended.state, ended.run.epoch) == ("SUCCEEDED", 2)
     [research] = [node for node in ended.nodes if node.node == "research"]
     # What the node took at the replica that ended it, and the first call, which another made.
-    assert ended.run.spend.wall_time_s >= research.elapsed_ms / 1000 + HELD_S
+    assert ended.run.spend.wall_time_s >= research.elapsed_ms / 1000 >= HELD_S

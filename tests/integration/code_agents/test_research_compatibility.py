@@ -12,11 +12,12 @@ from langgraph.graph import START, StateGraph
 from psycopg_pool import AsyncConnectionPool
 from typing_extensions import TypedDict
 
+from services.runtime.agents.registry import agent_graphs
 from services.runtime.agents.sast_investigation.task import ResearchState
-from services.runtime.documentation import agent_graphs
-from services.runtime.engine.compatibility import misfits
+from services.runtime.engine.compatibility import incompatible_runs
 from services.runtime.engine.serde import make_serde
 from services.runtime.routing.graph import AgentGraph
+from services.runtime.routing.inner import InnerGraph
 from services.runtime.routing.state import append
 from tests.fixtures.scripted_model import Reply
 from tests.integration.code_agents.conftest import MakeBench
@@ -44,14 +45,14 @@ def with_inner(state: type, *nodes: str) -> AgentGraph:
     for node in nodes:
         builder.add_node(node, lambda _: {})
     builder.add_edge(START, nodes[0])
-    inner = builder.compile()
+    inner = InnerGraph.of(builder.compile())
     newer = [replace(node, inner=inner) if node.name == "research" else node for node in INVESTIGATION.nodes]
     return replace(INVESTIGATION, nodes=tuple(newer))
 
 
 async def problems(pool: Pool, graph: AgentGraph) -> tuple[str, ...]:
     """What is wrong with the only unfinished run."""
-    [found] = [each async for each in misfits(pool, make_serde(), {graph.name: graph})]
+    [found] = [each async for each in incompatible_runs(pool, make_serde(), {graph.name: graph}, {})]
     return found.problems if found else ()
 
 

@@ -16,6 +16,7 @@ from signalbox.v1 import tools_pb2, tools_pb2_grpc
 from services.code_executor.server import build
 from services.code_executor.settings import CodeExecutorSettings
 from services.kit.identity import Caller, KeyPair, RunClaims, RunTokenMinter, bearer_metadata, generate_keypair
+from services.kit.names import AUDIENCE_CODE_EXECUTOR
 from services.kit.server import running
 from tests.integration.code_executor.git_repository import GitRepository
 
@@ -49,7 +50,9 @@ class Executor:
     def token(self, *, ttl_s: int = 600, **claims: Any) -> str:
         """Returns a run token."""
         defaults = {"caller": Caller("27"), "run_id": RUN, "agent": "sast_triage", "tools": TOOLS, "epoch": 1}
-        return RunTokenMinter(self.keys.private_pem, ttl_s=ttl_s).mint(RunClaims(**{**defaults, **claims}))
+        return RunTokenMinter(self.keys.private_pem, ttl_s=ttl_s).mint(
+            RunClaims(**{**defaults, **claims}), AUDIENCE_CODE_EXECUTOR
+        )
 
     async def call_raw(
         self, tool: str, arguments: dict[str, Any], *, token: str | None = None, **request: Any

@@ -11,6 +11,7 @@ from signalbox.v1 import tools_pb2
 
 from services.kit.errors import error_detail
 from services.kit.identity import Caller, RunClaims, RunTokenMinter, bearer_metadata, generate_keypair
+from services.kit.names import AUDIENCE_CODE_EXECUTOR
 from tests.integration.code_executor.conftest import RUN, TOOLS, Executor
 from tests.integration.code_executor.git_repository import GitRepository
 
@@ -33,7 +34,8 @@ async def test_a_call_without_a_token_is_refused(executor: Executor) -> None:
 
 
 async def test_tokens_that_are_not_good_are_refused(executor: Executor) -> None:
-    other = RunTokenMinter(generate_keypair().private_pem).mint(RunClaims(Caller("27"), RUN, "a", TOOLS, 1))
+    claims = RunClaims(Caller("27"), RUN, "a", TOOLS, 1)
+    other = RunTokenMinter(generate_keypair().private_pem).mint(claims, AUDIENCE_CODE_EXECUTOR)
     good = executor.token()
     unauthenticated = grpc.StatusCode.UNAUTHENTICATED
     assert await refused(executor, token=other) == (unauthenticated, "TOKEN_INVALID")

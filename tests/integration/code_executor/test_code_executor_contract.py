@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from services.kit.names import AUDIENCE_CODE_EXECUTOR
 from tests.contract.executor_conformance import ReadingExecutorContract, Sample, Subject
 from tests.integration.code_executor.conftest import Executor
 from tests.integration.code_executor.git_repository import GitRepository
@@ -15,4 +16,4 @@ class TestCodeExecutor(ReadingExecutorContract):
         commit = repository.commit({"main.py": "print('one')\n"})
         source = {"repository": str(repository.path), "commit": commit}
         reading = Sample("read_file", {"source": source, "path": "main.py"})
-        return Subject(executor.stub, executor.keys, reading)
+        return Subject(executor.stub, executor.keys, reading, audience=AUDIENCE_CODE_EXECUTOR)

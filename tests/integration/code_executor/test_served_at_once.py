@@ -8,9 +8,9 @@ from pathlib import Path
 import grpc
 from signalbox.v1 import tools_pb2_grpc
 
-from services.cli.local.processes import Program, ServiceProcess
-from services.cli.settings import inherited_environment
 from services.kit.identity import generate_keypair
+from services.local.processes import Program, ServiceProcess
+from services.local.settings import inherited_environment
 from tests.fixtures.patience import START_TIMEOUT_S
 from tests.integration.code_executor.conftest import Executor
 from tests.integration.code_executor.git_repository import GitRepository

@@ -14,10 +14,13 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 
-from services.cli.local.processes import TETHER
+from services.kit.errors import error_detail
+from services.local.processes import TETHER
 from tests.fixtures.ports import reserved_port
 from tests.integration.code_executor.conftest import Executor, MakeExecutor
 from tests.integration.code_executor.git_repository import GitRepository
@@ -168,16 +171,52 @@ async def test_redirects_are_not_followed(make_executor: MakeExecutor, repositor
     with http_server(partial(Elsewhere, target=target)) as url:
         async with make_executor(code_url_prefixes=(url + "/",)) as executor:
             answer = await executor.call("list_directory", url + "/project/.git", commit)
-    assert (answer.reason, answer.retryable) == ("repository_unavailable", True)
+    assert (answer.reason, answer.retryable) == ("repository_unavailable", False)
 
 
-async def test_a_server_that_is_away_may_be_asked_again(make_executor: MakeExecutor, repository: GitRepository) -> None:
+class Answering(BaseHTTPRequestHandler):
+    """Answers every request with a status."""
+
+    def __init__(self, *arguments: Any, status: int) -> None:
+        self._status = status
+        super().__init__(*arguments)
+
+    def do_GET(self) -> None:
+        self.send_error(self._status)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's parameter
+        """Says nothing."""
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_a_server_in_trouble_is_no_word_on_the_repository(make_executor: MakeExecutor, status: int) -> None:
+    with http_server(partial(Answering, status=status)) as url:
+        async with make_executor(code_url_prefixes=(url + "/",)) as executor:
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await executor.call("list_directory", url + "/project", "a" * 40)
+    assert error_detail(caught.value).reason == "REPOSITORY_AWAY"
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_a_server_that_says_no_is_not_asked_again(make_executor: MakeExecutor, status: int) -> None:
+    with http_server(partial(Answering, status=status)) as url:
+        async with make_executor(code_url_prefixes=(url + "/",)) as executor:
+            answer = await executor.call("list_directory", url + "/project", "a" * 40)
+    assert (answer.reason, answer.retryable) == ("repository_unavailable", False)
+
+
+@pytest.mark.parametrize("scheme", ["http", "git"])
+async def test_a_server_that_is_away_is_no_word_on_the_repository(
+    make_executor: MakeExecutor, repository: GitRepository, scheme: str
+) -> None:
     commit = repository.commit({"a.py": "x = 1\n"})
     with reserved_port() as port:
-        url = f"http://127.0.0.1:{port}/"
+        url = f"{scheme}://127.0.0.1:{port}/"
         async with make_executor(code_url_prefixes=(url,)) as executor:
-            answer = await executor.call("list_directory", url + "project", commit)
-    assert (answer.reason, answer.retryable) == ("repository_unavailable", True)
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await executor.call("list_directory", url + "project", commit)
+    detail = error_detail(caught.value)
+    assert (detail.code, detail.reason, detail.retryable) == (grpc.StatusCode.UNAVAILABLE, "REPOSITORY_AWAY", True)
 
 
 REFUSED = [

@@ -14,6 +14,7 @@ from signalbox.v1 import evaluator_pb2, evaluator_pb2_grpc, sast_pb2
 from services.evaluator.server import build
 from services.evaluator.settings import EvaluatorSettings
 from services.kit.identity import Caller, KeyPair, RunClaims, RunTokenMinter, bearer_metadata, generate_keypair
+from services.kit.names import AUDIENCE_EVALUATOR
 from services.kit.server import running
 from tests.fixtures.scripted_model import ScriptedModel
 
@@ -47,7 +48,7 @@ class Bench:
     def auth_from(self, keys: KeyPair, **options: Any) -> tuple[tuple[str, str], ...]:
         """Metadata of a run whose token these keys sign."""
         claims = RunClaims(Caller("27"), "run-1", "sast_triage", frozenset(), 1)
-        return (bearer_metadata(RunTokenMinter(keys.private_pem, **options).mint(claims)),)
+        return (bearer_metadata(RunTokenMinter(keys.private_pem, **options).mint(claims, AUDIENCE_EVALUATOR)),)
 
 
 @pytest.fixture
@@ -71,9 +72,11 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 
 def claim(first_line: int = 7, last_line: int = 0, **fields: Any) -> sast_pb2.Evidence:
-    """A claim about the code."""
-    given = {"claim": "A name reaches the shell.", "file": "app.py", "commit": COMMIT, **fields}
-    return sast_pb2.Evidence(first_line=first_line, last_line=last_line or first_line, **given)
+    """A claim about the code, which quotes its lines in full unless a quote is given."""
+    last_line = last_line or first_line
+    quote = "\n".join(CODE.split("\n")[first_line - 1 : last_line])
+    given = {"claim": "A name reaches the shell.", "file": "app.py", "commit": COMMIT, "quote": quote, **fields}
+    return sast_pb2.Evidence(first_line=first_line, last_line=last_line, **given)
 
 
 def fields(

@@ -7,11 +7,14 @@ import re
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import grpc
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry import _logs, trace
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
@@ -122,8 +125,16 @@ async def test_a_second_attempt_is_told_what_was_wrong(bench: Bench) -> None:
     assert "outcome" in second.removeprefix(first)
 
 
-@pytest.mark.parametrize("reply", [Reply.http_error(500), Reply.http_error(401), Reply.drop()])
-async def test_model_down(bench: Bench, reply: Reply) -> None:
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (Reply.http_error(500), (grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE", True)),
+        (Reply.drop(), (grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE", True)),
+        (Reply.http_error(401), (grpc.StatusCode.FAILED_PRECONDITION, "MODEL_UNUSABLE", False)),
+        (Reply.raw("no JSON"), (grpc.StatusCode.FAILED_PRECONDITION, "MODEL_UNUSABLE", False)),
+    ],
+)
+async def test_model_down(bench: Bench, reply: Reply, error: tuple[grpc.StatusCode, str, bool]) -> None:
     bench.model.script(MODEL, [reply], repeat="last")
     for call in (
         bench.stub.CritiqueVerdict(critique(claim()), metadata=bench.auth),
@@ -132,7 +143,7 @@ async def test_model_down(bench: Bench, reply: Reply) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as raised:
             await call
         detail = error_detail(raised.value)
-        assert (detail.code, detail.reason) == (grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE")
+        assert (detail.code, detail.reason, detail.retryable) == error
 
 
 REJECTED: list[tuple[str, list[sast_pb2.Evidence], set[str], Any]] = [
@@ -144,6 +155,10 @@ REJECTED: list[tuple[str, list[sast_pb2.Evidence], set[str], Any]] = [
     ("no claim", [], {"no_evidence"}, REANALYSIS),
     ("invented file", [claim(file="safe.py")], {"unknown_file"}, RESEARCH),
     ("line that is not there", [claim(8)], {"line_out_of_range"}, REANALYSIS),
+    ("no quote", [claim(quote="")], {"no_quote"}, REANALYSIS),
+    ("one letter", [claim(quote="s")], {"quote_too_short"}, REANALYSIS),
+    ("fifty claims of everything", [claim(1, 5000)] * 50, {"line_out_of_range"}, REANALYSIS),
+    ("without the flagged line", [claim(4)], set(), REANALYSIS),
     ("invented quote", [claim(quote="shlex.quote(name)")], {"quote_mismatch"}, REANALYSIS),
 ]
 
@@ -157,12 +172,12 @@ async def test_no_model_saves_a_draft_without_evidence(
     bench.model.script(MODEL, [word("approved"), final("FALSE_POSITIVE")], repeat="cycle")
     judged = await bench.stub.CritiqueVerdict(critique(*claims, verdict=FALSE_POSITIVE), metadata=bench.auth)
     assert (judged.outcome, judged.stage) == (outcome, MECHANICAL)
-    assert {problem.reason for problem in judged.problems} == reasons
+    assert {problem.reason for problem in judged.problems} - {"flagged_not_cited"} == reasons
     assert judged.missing
     request = investigation(*claims, verdict=FALSE_POSITIVE, last_word=True)
     answer = await bench.stub.EvaluateInvestigation(request, metadata=bench.auth)
     assert (answer.is_final, answer.verdict, answer.stage) == (False, NEEDS_REVIEW, MECHANICAL)
-    assert {problem.reason for problem in answer.problems} == reasons
+    assert list(answer.problems) == list(judged.problems)
     assert not bench.model.requests
     assert not answer.HasField("model_call")
 
@@ -243,6 +258,18 @@ async def test_bad_requests(bench: Bench) -> None:
 
 
 @pytest.fixture
+def events(bench: Bench) -> Iterator[InMemoryLogRecordExporter]:
+    """What the evaluator emits beside its spans; without an endpoint it sends it nowhere."""
+    assert bench
+    provider = _logs.get_logger_provider()
+    assert isinstance(provider, LoggerProvider)
+    exporter = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
+    provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
+    yield exporter
+    exporter.shutdown()
+
+
+@pytest.fixture
 def spans(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     assert bench
     provider = trace.get_tracer_provider()
@@ -256,26 +283,42 @@ def spans(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpa
     exporter.shutdown()
 
 
-def results(spans: InMemorySpanExporter) -> list[list[Any]]:
-    finished: tuple[ReadableSpan, ...] = spans.get_finished_spans()
-    events = [event for span in finished for event in span.events if event.name == "gen_ai.evaluation.result"]
-    found = [dict(event.attributes or {}) for event in events]
+def results(events: InMemoryLogRecordExporter) -> list[list[Any]]:
+    emitted = [each.log_record for each in events.get_finished_logs()]
+    found = [dict(record.attributes or {}) for record in emitted if record.event_name == "gen_ai.evaluation.result"]
     assert all(attributes["gen_ai.evaluation.explanation"] for attributes in found)
     return [[event["gen_ai.evaluation." + key] for key in ("name", "score.value", "score.label")] for event in found]
 
 
-async def test_results_are_span_events(bench: Bench, spans: InMemorySpanExporter) -> None:
+async def test_results_are_log_events_in_the_evaluations_trace(
+    bench: Bench, spans: InMemorySpanExporter, events: InMemoryLogRecordExporter
+) -> None:
     bench.model.script(MODEL, [word("approved"), final()])
     await bench.stub.CritiqueVerdict(critique(claim()), metadata=bench.auth)
     await bench.stub.EvaluateInvestigation(investigation(claim()), metadata=bench.auth)
     await bench.stub.EvaluateInvestigation(investigation(claim(), claim(6)), metadata=bench.auth)
-    assert results(spans) == [
+    assert results(events) == [
         ["evidence_checks", 1.0, "pass"],
         ["critique", 1.0, "approved"],
         ["evidence_checks", 1.0, "pass"],
-        ["comprehensive_evaluation", 0.7, "TRUE_POSITIVE"],
+        ["comprehensive_evaluation", 1.0, "TRUE_POSITIVE"],
         ["evidence_checks", 0.5, "fail"],
     ]
+    finished = spans.get_finished_spans()
+    evaluations = {span.context.span_id for span in finished if span.context}
+    assert {each.log_record.span_id for each in events.get_finished_logs()} <= evaluations
+    assert not [event for span in finished for event in span.events]
+
+
+async def test_the_models_span_says_who_answered_and_how_it_ended(bench: Bench, spans: InMemorySpanExporter) -> None:
+    bench.model.script(MODEL, [word("approved")])
+    await bench.stub.CritiqueVerdict(critique(claim()), metadata=bench.auth)
+    [asked] = [span for span in spans.get_finished_spans() if span.name == f"chat {MODEL}"]
+    told = dict(asked.attributes or {})
+    address = urlsplit(bench.model.base_url)
+    assert (told["server.address"], told["server.port"]) == (address.hostname, address.port)
+    assert (told["gen_ai.request.model"], told["gen_ai.response.model"]) == (MODEL, MODEL)
+    assert told["gen_ai.response.finish_reasons"] == ("stop",)
 
 
 async def test_metrics(bench: Bench) -> None:

@@ -22,7 +22,7 @@ from signalbox.v1 import (
 )
 
 from services.kit.errors import SignalboxError, to_status
-from services.kit.identity import Caller, GatewayTokenVerifier, bearer_token
+from services.kit.identity import Caller, CallerTokenVerifier, bearer_token
 from tests.fixtures.ports import reserved
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -38,11 +38,12 @@ class RunStore:
         self._changed = asyncio.Condition()
 
     async def create(self, request: runs_pb2.CreateRunRequest) -> runs_pb2.Run:
-        """Find a run by its request id, or make one."""
-        run_id = self.by_request.get(request.request_id)
+        """Finds a run by its request id, or makes one; without an id each is another."""
+        run_id = self.by_request.get(request.request_id) if request.request_id else None
         if run_id is None:
             run_id = str(uuid4())
-            self.by_request[request.request_id] = run_id
+            if request.request_id:
+                self.by_request[request.request_id] = run_id
             self.runs[run_id] = runs_pb2.Run(
                 run_id=run_id, correlation_id=request.correlation_id, state=runs_pb2.RUN_STATE_RUNNING
             )
@@ -51,29 +52,29 @@ class RunStore:
         return self.runs[run_id]
 
     async def emit(self, run_id: str, **event: Any) -> None:
-        """Let something happen to a run."""
+        """Lets something happen to a run."""
         async with self._changed:
             events = self._events[run_id]
             events.append(runs_pb2.RunEvent(sequence=len(events) + 1, run_id=run_id, **event))
             self._changed.notify_all()
 
     async def step(self, run_id: str, node: str) -> None:
-        """Let a node of a run end."""
+        """Lets a node of a run end."""
         await self.emit(run_id, node_completed=runs_pb2.NodeCompleted(node=node))
 
     async def ask(self, run_id: str) -> None:
-        """Let a run wait for input."""
+        """Lets a run wait for input."""
         state = runs_pb2.RUN_STATE_AWAITING_INPUT
         self.runs[run_id].state = state
         await self.emit(run_id, state_changed=runs_pb2.StateChanged(state=state))
 
     async def end(self, run_id: str) -> None:
-        """Let a run succeed."""
+        """Lets a run succeed."""
         self.runs[run_id].state = runs_pb2.RUN_STATE_SUCCEEDED
         await self.emit(run_id, run_ended=runs_pb2.RunEnded(run=self.runs[run_id]))
 
     async def follow(self, run_id: str, sequence: int) -> AsyncIterator[runs_pb2.RunEvent]:
-        """Yield events after a sequence number until the run has ended, or has nothing to say but a question."""
+        """Yields events after a sequence number until the run has ended, or has nothing to say but a question."""
         events = self._events[run_id]
         while True:
             if sequence < len(events):
@@ -95,10 +96,12 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
     def __init__(self, store: RunStore, gateway_key: str) -> None:
         self.store = store
         self.calls: list[tuple[str, Any, Caller]] = []
+        self.baggage: list[dict[str, str]] = []
         self.open_streams = 0
         self.failure: SignalboxError | None = None
         self.resend_from_start = False
-        self._verifier = GatewayTokenVerifier(gateway_key)
+        self.cut_once_created = False
+        self._verifier = CallerTokenVerifier(gateway_key)
         self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         runs_pb2_grpc.add_RunServiceServicer_to_server(self, self._server)
         threads_pb2_grpc.add_ThreadServiceServicer_to_server(Threads(self), self._server)  # type: ignore[abstract]
@@ -111,7 +114,7 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
         self.address = ""
 
     async def start(self) -> None:
-        """Serve behind a wire of our own."""
+        """Serves behind a wire of our own."""
         self._port = self._server.add_insecure_port("127.0.0.1:0")
         await self._server.start()
         self._wire = await asyncio.start_server(self._connect, "127.0.0.1", 0)
@@ -128,12 +131,12 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
         await asyncio.gather(*self._pipes, return_exceptions=True)
 
     async def reset(self) -> None:
-        """Reset every connection, but accept new ones."""
+        """Resets every connection, but accepts new ones."""
         for writer in list(self._writers):
             writer.transport.abort()
 
     async def come_back(self) -> None:
-        """Accept connections again, at the same address."""
+        """Accepts connections again, at the same address."""
         host, port = self.address.split(":")
         self._wire = await asyncio.start_server(self._connect, host, int(port))
         self._place_kept.close()
@@ -145,18 +148,23 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
         await self._server.stop(None)
 
     async def drain(self, grace_s: float) -> None:
-        """Stop as a server does that is told to: refuse new calls, cancel those in flight after the grace."""
+        """Stops as a server does that is told to: refuses new calls, cancels those in flight after the grace."""
         await self._server.stop(grace_s)
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        assert self._wire is not None
+        if not self._wire.is_serving():  # cut while this connection was made
+            writer.transport.abort()
+            inner_writer.transport.abort()
+            return
+        self._writers |= {writer, inner_writer}
         for source, sink in ((reader, inner_writer), (inner_reader, writer)):
             pipe = asyncio.create_task(self._pump(source, sink))
             self._pipes.add(pipe)
             pipe.add_done_callback(self._pipes.discard)
 
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        self._writers.add(sink)
         try:
             while data := await source.read(65536):
                 sink.write(data)
@@ -168,8 +176,11 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
             sink.transport.abort()
 
     async def enter(self, method: str, request: Any, context: Context) -> None:
-        """Note a call and who the gateway says makes it, or fail as told."""
-        caller = self._verifier.verify(bearer_token(context.invocation_metadata()))
+        """Notes a call, who the gateway says makes it and the ids it comes with, or fails as told."""
+        metadata = context.invocation_metadata() or ()
+        caller = self._verifier.verify(bearer_token(metadata))
+        carried = ",".join(str(value) for key, value in metadata if key == "baggage")
+        self.baggage.append(dict(entry.split("=", 1) for entry in carried.split(",") if entry))
         self.calls.append((method, request, caller))
         if self.failure is not None:
             await context.abort_with_status(rpc_status.to_status(to_status(self.failure)))
@@ -183,6 +194,9 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
     ) -> AsyncIterator[runs_pb2.ExecuteRunResponse]:
         await self.enter("ExecuteRun", request, context)
         run = await self.store.create(request.create)
+        if self.cut_once_created:
+            self.cut_once_created = False
+            await self.reset()
         async for event in self._stream(run.run_id, 0):
             yield runs_pb2.ExecuteRunResponse(event=event)
 
@@ -222,6 +236,22 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
     ) -> runs_pb2.ListDecisionsResponse:
         await self.enter("ListDecisions", request, context)
         return runs_pb2.ListDecisionsResponse(decisions=[runs_pb2.Decision(run_id=request.run_id, sequence=1)])
+
+    async def CountDecisions(
+        self, request: runs_pb2.CountDecisionsRequest, context: Context
+    ) -> runs_pb2.CountDecisionsResponse:
+        await self.enter("CountDecisions", request, context)
+        return runs_pb2.CountDecisionsResponse(decision_count=1)
+
+    async def ExplainRun(self, request: runs_pb2.ExplainRunRequest, context: Context) -> runs_pb2.ExplainRunResponse:
+        await self.enter("ExplainRun", request, context)
+        return runs_pb2.ExplainRunResponse(explanations=[runs_pb2.DecisionExplanation(sequence=1)])
+
+    async def ListRecordedAnswers(
+        self, request: runs_pb2.ListRecordedAnswersRequest, context: Context
+    ) -> runs_pb2.ListRecordedAnswersResponse:
+        await self.enter("ListRecordedAnswers", request, context)
+        return runs_pb2.ListRecordedAnswersResponse()
 
 
 class Threads(threads_pb2_grpc.ThreadServiceServicer):

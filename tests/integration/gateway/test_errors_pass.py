@@ -51,6 +51,10 @@ CALLS: dict[str, Callable[[Platform], Any]] = {
         runs_pb2.ResumeRunRequest(run_id=UUID, input_request_id="q", answer="yes"), metadata=p.auth()
     ),
     "ListDecisions": lambda p: p.stub.ListDecisions(runs_pb2.ListDecisionsRequest(run_id=UUID), metadata=p.auth()),
+    "CountDecisions": lambda p: p.stub.CountDecisions(
+        runs_pb2.CountDecisionsRequest(agent="data_chat"), metadata=p.auth()
+    ),
+    "ExplainRun": lambda p: p.stub.ExplainRun(runs_pb2.ExplainRunRequest(run_id=UUID), metadata=p.auth()),
 }
 
 
@@ -72,7 +76,9 @@ async def test_an_error_of_the_runtime_arrives_whole(platform: Platform, method:
     assert [called for called, _, _ in platform.calls] == [method]  # and it was not tried again
 
 
-@pytest.mark.parametrize("method", ["GetRun", "ListRuns", "CancelRun", "ResumeRun", "ListDecisions"])
+@pytest.mark.parametrize(
+    "method", ["GetRun", "ListRuns", "CancelRun", "ResumeRun", "ListDecisions", "CountDecisions", "ExplainRun"]
+)
 async def test_a_runtime_that_is_gone_is_said_to_be_without_its_addresses(platform: Platform, method: str) -> None:
     for replica in platform.replicas:
         await replica.cut()

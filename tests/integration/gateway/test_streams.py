@@ -32,7 +32,7 @@ class Reader:
         return event
 
     async def rest(self) -> list[int]:
-        """Read to the end; returns the sequence of every event seen."""
+        """Reads to the end; returns the sequence of every event seen."""
         async with asyncio.timeout(60):
             async for response in self._events:
                 self.seen.append(response.event)
@@ -175,6 +175,17 @@ async def test_a_run_whose_creation_was_cut_is_created_once(platform: Platform) 
     await platform.store.end(run_id)
     assert await reader.rest() == [1, 2]
     assert list(platform.store.runs) == [run_id]
+
+
+async def test_a_run_that_was_created_and_not_told_of_is_created_once(platform: Platform) -> None:
+    for replica in platform.replicas:
+        replica.cut_once_created = True
+    reader = execute(platform)
+    run_id = (await reader.next()).run_id
+    await platform.store.end(run_id)
+    assert await reader.rest() == [1, 2]
+    assert list(platform.store.runs) == [run_id]
+    assert not all(replica.cut_once_created for replica in platform.replicas)
 
 
 async def test_create_is_repeated_by_its_request_id_until_a_replica_is_there(platform: Platform) -> None:

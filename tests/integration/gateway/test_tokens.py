@@ -12,10 +12,10 @@ import jwt
 import pytest
 from signalbox.v1 import runs_pb2
 
-from services.cli.local.keys import KEY_ID
 from services.kit.errors import error_detail
 from services.kit.identity import EDDSA, Caller, generate_keypair
-from tests.integration.gateway.conftest import Platform
+from services.local.keys import KEY_ID
+from tests.integration.gateway.conftest import Platform, StartPlatform, question
 
 
 async def refused(platform: Platform, *metadata: tuple[str, str]) -> str:
@@ -109,3 +109,41 @@ async def test_the_runtime_learns_who_calls_and_not_the_callers_token(platform: 
     await platform.stub.ListRuns(runs_pb2.ListRunsRequest(), metadata=metadata)
     [(_, _, caller)] = platform.calls  # the replica has verified the gateway's own token
     assert caller == Caller("27", frozenset({"admin", "operator"}))
+
+
+async def test_claims_that_are_passed_on_come_from_the_token_alone(start_platform: StartPlatform) -> None:
+    platform = await start_platform(jwt_passed_claims="tenant, region")
+    said = platform.auth(tenant="north", other="x", claims={"tenant": "south", "region": "west"})
+    await platform.stub.ListRuns(runs_pb2.ListRunsRequest(), metadata=(*said, ("tenant", "south")))
+    [(_, _, caller)] = platform.calls
+    assert (caller.subject, dict(caller.claims)) == ("27", {"tenant": "north"})
+
+
+@pytest.mark.parametrize(
+    "tenant", ["", 7, True, ["north"], {"a": "b"}, "x" * 129, "no\x00rth", "no\nrth", "no\u202erth"]
+)
+async def test_a_claim_that_is_passed_on_and_is_no_name_is_refused(
+    start_platform: StartPlatform, tenant: object
+) -> None:
+    platform = await start_platform(jwt_passed_claims="tenant")
+    assert await refused(platform, *platform.auth(tenant=tenant)) == "TOKEN_INVALID"
+
+
+async def test_a_claim_that_is_not_passed_on_may_be_anything(platform: Platform) -> None:
+    await platform.stub.ListRuns(runs_pb2.ListRunsRequest(), metadata=platform.auth(tenant=["north"]))
+    [(_, _, caller)] = platform.calls
+    assert not caller.claims
+
+
+@pytest.mark.parametrize("adopt_traceparent", [False, True])
+async def test_the_ids_that_a_caller_brings_are_not_believed(
+    start_platform: StartPlatform, adopt_traceparent: bool
+) -> None:
+    """They would stand in every service's logs and spans, as those of a run that is another's."""
+    platform = await start_platform(adopt_traceparent=adopt_traceparent)
+    forged = "signalbox.run_id=theirs,signalbox.decision_id=theirs,signalbox.correlation_id=theirs"
+    metadata = (*platform.auth(), ("baggage", forged))
+    await platform.stub.CreateRun(question(correlation_id="mine"), metadata=metadata)
+    await platform.stub.ListRuns(runs_pb2.ListRunsRequest(), metadata=metadata)
+    arrived = [carried for replica in platform.replicas for carried in replica.baggage]
+    assert sorted(arrived, key=len) == [{}, {"signalbox.correlation_id": "mine"}]

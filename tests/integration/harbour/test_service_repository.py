@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from examples.harbour import repository as harbour
-from services.cli.investigation.known import read_known
-from services.cli.investigation.truth import match_truth, read_truth
-from services.cli.sarif.documents import read_document
-from services.cli.sarif.findings import LogResult, read_results
-from services.cli.sarif.paths import RepositoryPaths
+from services.findings.investigation.known import read_known
+from services.findings.investigation.truth import match_truth, read_truth
+from services.findings.sarif.documents import read_document
+from services.findings.sarif.findings import LogResult, read_results
+from services.findings.sarif.paths import RepositoryPaths
 
 ROOT = Path(harbour.__file__).parents[2]
 HOSTILE = ("portal/charts.py", 46)

@@ -106,6 +106,15 @@ async def test_what_would_fail_again_is_asked_once(model: Model, status: int) ->
     assert "secret" not in str(error)
 
 
+async def test_an_account_that_is_used_up_is_a_no(model: Model) -> None:
+    """As OpenAI words it; any other 429 passes."""
+    quota = {"message": "You exceeded your current quota.", "type": "insufficient_quota", "code": "insufficient_quota"}
+    model.replies = [lambda: web.json_response({"error": quota}, status=429, headers={"Retry-After": "0"}), good]
+    error = await failed(model.base_url)
+    assert (error.kind, error.retryable, len(model.requests)) == ("http_429", False, 1)
+    assert "You exceeded your current quota." in str(error)
+
+
 async def test_retries_come_to_an_end(model: Model) -> None:
     model.replies = [failure(503, **{"Retry-After": "0"})]
     error = await failed(model.base_url, retries=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import urllib.error
 import urllib.request
 from contextlib import AsyncExitStack
@@ -57,7 +58,54 @@ async def test_health_in_plain_http_is_that_of_the_service() -> None:
             await get(ports[0], "/healthz")
 
 
-async def test_the_port_has_two_pages() -> None:
+async def test_a_service_is_alive_while_it_starts_serves_and_drains() -> None:
+    seen: list[tuple[int, str]] = []
+    ports: list[str] = []
+
+    async def look() -> None:
+        seen.append(await get(ports[0], "/livez"))
+
+    async def build(settings: ServiceSettings, _stack: AsyncExitStack) -> Service:
+        ports.append(settings.metrics_listen)
+        await look()
+        return Service([], drain=look)
+
+    with reserved_port() as port:
+        async with running("alive", ServiceSettings(metrics_listen=f"127.0.0.1:{port}"), build):
+            await look()
+    assert seen == [(200, "alive\n")] * 3
+
+
+async def test_a_loop_that_is_stuck_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.kit.metrics_port.STOPPED_AFTER_S", 3.0)
+    port = MetricsPort("127.0.0.1:0")
+    asked = threading.Event()
+
+    def until_stuck() -> bool:
+        """Asks from outside while the loop stands still."""
+        give_up = time.monotonic() + 60
+        while time.monotonic() < give_up:
+            if _get(port.address, "/livez") == (503, "stuck\n"):
+                asked.set()
+                return True
+            time.sleep(0.1)
+        return False
+
+    try:
+        # A machine that stands still for a while is no loop that is stuck: as soon as it turns, the port says so.
+        async with asyncio.timeout(60):
+            while await get(port.address, "/livez") != (200, "alive\n"):  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        asking = asyncio.get_running_loop().run_in_executor(None, until_stuck)
+        asked.wait(60)  # on the loop's own thread: nothing else runs there
+        assert await asking
+        while (await get(port.address, "/livez"))[0] != 200:  # noqa: ASYNC110 - it turns again
+            await asyncio.sleep(0.1)
+    finally:
+        await port.begin_close()
+
+
+async def test_the_port_has_three_pages() -> None:
     port = MetricsPort("127.0.0.1:0")
     try:
         assert (await get(port.address, "/"))[0] == 404

@@ -1,5 +1,6 @@
 """The embedded Postgres: it serves, it is private, and it leaves nothing behind however its launcher ends."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -10,13 +11,15 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from services.cli.local import postgres_files, postgres_keeper
-from services.cli.local.postgres import EmbeddedPostgres, EmbeddedPostgresError, PostgresStartError
+from services.local import postgres_files, postgres_keeper
+from services.local.postgres import EmbeddedPostgres, EmbeddedPostgresError, PostgresStartError, Restart
+from tests.fixtures.patience import START_TIMEOUT_S
 from tests.fixtures.postgres import PostgresCluster, TemplateDatabase
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -120,6 +123,81 @@ def test_a_data_directory_in_use_is_refused(scratch: Path) -> None:
             assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+def test_the_pid_file_of_a_dead_server_does_not_count(scratch: Path) -> None:
+    with EmbeddedPostgres(data_dir=scratch / "kept", durable=False) as server:
+        pid = server.pid
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not alive(pid), "the server is dead")
+    account = postgres_files.account_for("nobody")
+    user = {} if account.uid is None else {"user": account.uid, "group": account.gid}
+    # Whoever has its number by now; Postgres itself would take that one for a server.
+    with subprocess.Popen(["sleep", "600"], **user) as stranger:  # type: ignore[call-overload]
+        (scratch / "kept" / "postmaster.pid").write_text(f"{stranger.pid}\n{scratch / 'kept'}\n")
+        again = EmbeddedPostgres(data_dir=scratch / "kept", durable=False)
+        with again as server, psycopg.connect(server.dsn()) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+        stranger.kill()
+
+
+def test_a_server_that_shuts_down_is_waited_for(scratch: Path) -> None:
+    with EmbeddedPostgres(data_dir=scratch / "kept", durable=False) as first:
+        pid = first.pid
+        os.kill(pid, signal.SIGSTOP)
+        with ThreadPoolExecutor() as threads:
+            stopping = threads.submit(first.stop)
+            second = EmbeddedPostgres(data_dir=scratch / "kept", durable=False)
+            starting = threads.submit(second.start)
+            os.kill(pid, signal.SIGCONT)
+            stopping.result()
+            starting.result()
+        with psycopg.connect(second.dsn()) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+        second.stop()
+
+
+@pytest.mark.parametrize("moved", [0, 3], ids=["while it was made", "while it was moved in"])
+def test_a_first_start_that_was_cut_off_is_made_good(scratch: Path, moved: int) -> None:
+    data = scratch / "kept"
+    with EmbeddedPostgres(data_dir=data, durable=False):
+        pass
+    if moved:
+        beside = data / "initialised"
+        entries = sorted(data.iterdir(), key=lambda each: each.name == "PG_VERSION")
+        beside.mkdir(mode=0o700)
+        for entry in entries[moved:]:
+            entry.rename(beside / entry.name)
+    else:
+        shutil.rmtree(data)
+        (data / "initialising" / "base").mkdir(parents=True)
+        (data / "initialising" / "PG_VERSION").write_text("18\n")
+    with EmbeddedPostgres(data_dir=data, durable=False) as server, psycopg.connect(server.dsn()) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    assert not {"initialising", "initialised"} & {entry.name for entry in data.iterdir()}
+
+
+def test_a_directory_with_other_files_is_left_alone(scratch: Path) -> None:
+    (scratch / "letters").mkdir()
+    (scratch / "letters" / "to-mother.txt").write_text("dear")
+    with pytest.raises(PostgresStartError, match="holds files, but no database"):
+        EmbeddedPostgres(data_dir=scratch / "letters").start()
+    assert [path.name for path in (scratch / "letters").iterdir()] == ["to-mother.txt"]
+
+
+async def test_a_server_that_dies_is_started_again_on_its_files_and_port(scratch: Path) -> None:
+    async with EmbeddedPostgres(restart=True) as server, asyncio.timeout(START_TIMEOUT_S):
+        with psycopg.connect(server.dsn()) as connection:
+            connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
+        restarts = server.restarts()
+        for _ in range(2):
+            pid = server.pid
+            os.kill(pid, signal.SIGKILL)
+            assert await anext(restarts) == Restart(-signal.SIGKILL)
+            assert server.pid != pid
+            with psycopg.connect(server.dsn()) as connection:
+                assert connection.execute("SELECT n FROM kept").fetchone() == (7,)
+    assert not any(scratch.iterdir())  # noqa: ASYNC240 - a test may block
+
+
 def test_a_taken_port_is_tried_again_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     probe = postgres_keeper.free_port
     with socket.socket() as taken:
@@ -218,7 +296,7 @@ def test_a_user_that_will_not_do_is_named(user: str, message: str) -> None:
 
 LAUNCHER = textwrap.dedent("""
     import sys, threading, psycopg
-    from services.cli.local.postgres import EmbeddedPostgres
+    from services.local.postgres import EmbeddedPostgres
     server = EmbeddedPostgres(durable=False)
     thread = threading.Thread(target=server.start)   # the thread that starts it ends: the server must not
     thread.start()

@@ -3,13 +3,15 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
 
 import pytest
 
-from services.cli.local.processes import CommandFailed, Program, ServiceProcess, StartFailed, run_to_end, stop_all
+from services.local.processes import CommandFailed, Program, ServiceProcess, StartFailed, run_to_end, stop_all
+from services.local.supervision import keep_running
 
 # A stand-in for a service: writes its ready file, then obeys or ignores SIGTERM.
 CHILD = """
@@ -134,6 +136,28 @@ async def test_a_process_that_ignores_sigterm_is_killed_when_its_grace_is_over(t
     assert process.returncode == -signal.SIGKILL
 
 
+async def test_a_process_that_keeps_dying_is_started_again_after_ever_longer_pauses(tmp_path: Path) -> None:
+    process = child(tmp_path)
+    first = await process.start()
+    said: list[str] = []
+    keeping = asyncio.create_task(keep_running(process, said.append, pauses_s=(0, 0.01, 0.02)))
+    try:
+        for count in range(1, 5):
+            process.signal(signal.SIGKILL)
+            async with asyncio.timeout(60):
+                while len(said) < 2 * count:  # noqa: ASYNC110 - another process's end has no event here
+                    await asyncio.sleep(0.01)
+            assert process.ready == first
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        await process.stop()
+    assert said[1::2] == ["child is back"] * 4
+    assert [re.findall(r"is started again (now|in \S+ s)", words) for words in said[::2]] == [
+        ["now"], ["in 0.01 s"], ["in 0.02 s"], ["in 0.02 s"],
+    ]  # fmt: skip
+
+
 async def test_processes_stop_in_the_reverse_order_of_their_start(tmp_path: Path) -> None:
     processes = [child(tmp_path, name=name) for name in ("guard", "runtime", "gateway")]
     for process in processes:
@@ -155,7 +179,7 @@ async def test_children_end_when_their_launcher_is_killed(tmp_path: Path) -> Non
     script = f"""
 import asyncio, pathlib, sys
 sys.path[:0] = {sys.path!r}
-from services.cli.local.processes import Program, ServiceProcess
+from services.local.processes import Program, ServiceProcess
 async def main():
     process = ServiceProcess(
         Program("child", ["-c", {CHILD!r}, "stubborn", {str(tmp_path / "journal")!r}]), pathlib.Path({str(tmp_path)!r})

@@ -10,84 +10,19 @@ import os
 import re
 import signal
 import stat
-import sys
+import urllib.request
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 import pytest_asyncio
 
 from examples.harbour import repository as portal
-from services.cli.local.processes import TETHER
+from tests.integration.local.running_up import COMMAND, Up, all_gone, processes_of, start_up
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-COMMAND = (sys.executable, "-m", "services.cli")
-# A platform ends with the tests that started it, also when they are killed.
-TETHERED = (sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), "--")
 QUESTION = "Count devices with temperature > 10"
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a command ended and what it wrote."""
-
-    status: int
-    out: str
-    err: str
-
-
-@dataclass
-class Up:
-    """A running `signalbox up`."""
-
-    process: asyncio.subprocess.Process
-    runtime_dir: Path
-    env: dict[str, str]
-
-    async def run(self, *arguments: str, **env: str) -> Result:
-        """Run another command beside it."""
-        process = await asyncio.create_subprocess_exec(
-            *COMMAND, *arguments, env={**self.env, **env},
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        async with asyncio.timeout(120):
-            out, err = await process.communicate()
-        assert process.returncode is not None
-        return Result(process.returncode, out.decode(), err.decode())
-
-
-async def start_up(runtime_dir: Path, *options: str) -> Up:
-    """Start `signalbox up` and wait until it says that it is."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(("SIGNALBOX_", "OPENAI_"))}
-    env = {**ours, "SIGNALBOX_RUNTIME_DIR": str(runtime_dir), "COLUMNS": "200"}
-    process = await asyncio.create_subprocess_exec(
-        *TETHERED, *COMMAND, "up", "--replicas", "2", *options, env=env,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout is not None
-    assert process.stderr is not None
-    line = await process.stdout.readline()
-    if b"Signalbox is up" not in line:
-        pytest.fail(f"it did not come up: {(await process.stderr.read()).decode()}")
-    return Up(process, runtime_dir, env)
-
-
-def processes_of(up: Up) -> list[int]:
-    """Services that this `up` started and that live, found by the directory of their ready files."""
-    mark = str(up.runtime_dir).encode()
-    found = []
-    for environment in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if mark in environment.read_bytes() and b"SIGNALBOX_READY_FILE" in environment.read_bytes():
-                found.append(int(environment.parent.name))
-        except OSError:
-            continue  # ended meanwhile
-    return found
-
-
-def lives(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
 
 
 def mode(path: Path) -> int:
@@ -109,20 +44,17 @@ async def runs(up: Up) -> set[str]:
     return {run["run_id"] for run in listed}
 
 
-async def all_gone(pids: list[int]) -> None:
-    async with asyncio.timeout(120):
-        while any(lives(pid) for pid in pids):  # noqa: ASYNC110 - their end has no event here
-            await asyncio.sleep(0.05)
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
     """One platform for the tests of this module."""
-    running = await start_up(tmp_path_factory.mktemp("up") / "run", "--code-root", str(tmp_path_factory.mktemp("code")))
+    policies = tmp_path_factory.mktemp("policies") / "policies.yaml"
+    policies.write_text("data_chat: {max_error_attempts: 4, budget: {tool_calls: 30}}\n")
+    running = await start_up(
+        tmp_path_factory.mktemp("up") / "run", "--set", f"runtime.SIGNALBOX_POLICY_FILE={policies}",
+        "--code-root", str(tmp_path_factory.mktemp("code")), "--set", "guard.SIGNALBOX_MODEL_RETRIES=4",
+    )  # fmt: skip
     yield running
-    if running.process.returncode is None:
-        running.process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(running.process.wait(), 90)
+    await running.end(signal.SIGTERM)
 
 
 async def test_a_question_is_answered_for_people(up: Up) -> None:
@@ -143,6 +75,47 @@ async def test_a_question_is_answered_for_programs(up: Up) -> None:
     assert run["state"] == "RUN_STATE_SUCCEEDED"
     assert run["caller"] == {"subject": "27"}
     assert run["output"]["data_chat"]["rows"]["rows"] == [{"values": [{"int_value": "6"}]}]
+
+
+async def test_any_agent_is_run_from_a_file(up: Up, tmp_path: Path) -> None:
+    file = tmp_path / "input.yaml"
+    file.write_text(f"question: {QUESTION}\n")
+    result = await up.run("run", "data_chat", "--input", str(file), "--as", "27", "--label", "team=fleet")
+    assert result.status == 0, result.err
+    assert "6 devices" in result.out
+    assert "agent took" in result.err
+    file.write_text("question: [a, b]\n")
+    [listed] = json.loads((await up.run("runs", "--label", "team=fleet", "--json")).out)
+    assert (listed["agent"], listed["labels"]) == ("data_chat", {"team": "fleet"})
+    assert json.loads((await up.run("runs", "--label", "team=fleets", "--json")).out) == []
+    assert "team=fleet" in (await up.run("explain", listed["run_id"])).out
+    unfit = await up.run("runs", "--label", "team=two words")
+    assert (unfit.status, "labels['team']" in unfit.err) == (2, True)
+    unknown = await up.run("runs", "--agent", "poet")
+    assert unknown.status == 2
+    assert (
+        "agent: one of: data_chat, graph_editor, incident_investigation, sast_investigation, sast_triage" in unknown.err
+    )
+    refused = await up.run("run", "data_chat", "--input", str(file), "--as", "27")
+    assert (refused.status, refused.out) == (2, "")
+    assert "question: ['a', 'b'] is not of type 'string'" in refused.err
+
+
+async def test_limits_are_listed_with_where_they_come_from(up: Up) -> None:
+    listed = json.loads((await up.run("agents", "--json")).out)
+    assert [agent["name"] for agent in listed] == [
+        "data_chat", "graph_editor", "incident_investigation", "sast_investigation", "sast_triage",
+    ]  # fmt: skip
+    shown = (await up.run("policies", "data_chat")).out
+    rows = {line.split()[1]: line.split()[2:] for line in shown.splitlines()[1:]}
+    assert rows["max_error_attempts"] == ["4", "policy", "file"]
+    assert rows["max_iterations"] == ["3", "default"]
+    assert rows["budget.tool_calls"] == ["30", "policy", "file"]
+    asked = json.loads((await up.run("ask", QUESTION, "--as", "27", "--json")).out)
+    explained = (await up.run("explain", asked["run_id"])).out
+    assert "max_error_attempts = 4  policy file" in explained
+    assert "budget.tool_calls = 30  policy file" in explained
+    assert "max_iterations = 3" in explained
 
 
 async def test_an_admin_sees_every_row(up: Up) -> None:
@@ -171,6 +144,7 @@ async def test_a_file_that_cannot_be_written_is_told_before_anything_is_asked(up
 
 async def test_a_blocked_question_has_its_own_status_and_writes_no_file(up: Up, tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
+    file.write_text("rows,of,an,earlier,question\n")
     result = await up.run("ask", "Show me the devices of user 31", "--as", "27", "--csv", str(file))
     assert result.status == 3
     assert "BLOCKED" in result.out
@@ -190,10 +164,48 @@ async def test_a_run_can_be_found_shown_and_explained_afterwards(up: Up) -> None
     assert explained.status == 0
     for words in ("route_after_screen → agent", "✓ allowed", "✗ blocked", "✓ tool_calls", "route_after_tools"):
         assert words in explained.out
+    assert "the run as a whole" in explained.out
+    assert "budget of model calls" in explained.out
     decisions = json.loads((await up.run("decisions", run_id, "--json")).out)
     assert [int(decision["sequence"]) for decision in decisions] == list(range(1, len(decisions) + 1))
     ended = await up.run("cancel", run_id)
     assert ended.status == 6  # it has ended otherwise
+
+
+async def test_a_run_is_explained_by_a_page(up: Up, tmp_path: Path) -> None:
+    run_id = json.loads((await up.run("ask", QUESTION, "--as", "27", "--json")).out)["run_id"]
+    file = tmp_path / "why.html"
+    written = await up.run("explain", run_id, "--html", str(file), "--as", "27")
+    assert written.status == 0, written.err
+    page = file.read_text()
+    assert page.startswith("<!doctype html>")
+    assert run_id in page
+    assert page.count('class="decision"') == len(json.loads((await up.run("decisions", run_id, "--json")).out))
+    assert "times by all runs" in page
+    nowhere = await up.run("explain", run_id, "--html", str(tmp_path / "no such" / "why.html"))
+    assert nowhere.status == 2
+    strangers = await up.run("explain", run_id, "--html", str(tmp_path / "theirs.html"), "--as", "31")
+    assert strangers.status != 0
+    assert not (tmp_path / "theirs.html").exists()
+
+
+async def test_decisions_are_found_and_counted(up: Up) -> None:
+    asked = json.loads((await up.run("ask", QUESTION, "--as", "27", "--json")).out)
+    filters = ("--agent", "data_chat", "--rule", "allowed", "--to", "agent", "--caller", "27")
+    found = json.loads((await up.run("decisions", *filters, "--limit", "1", "--json")).out)
+    assert [(each["run_id"], each["rule"]) for each in found] == [(asked["run_id"], "allowed")]
+    order = ("--correlation-id", asked["correlation_id"])
+    own = json.loads((await up.run("decisions", *order, "--as", "27", "--json")).out)
+    assert {each["run_id"] for each in own} == {asked["run_id"]}
+    theirs = await up.run("decisions", *order, "--as", "31")
+    assert (theirs.status, theirs.out) == (0, "")
+    later = await up.run("decisions", "--since", "2999-01-01", "--json")
+    assert json.loads(later.out) == []
+    counted = (await up.run("decisions", "--count", "--agent", "data_chat")).out
+    assert any("already_answered" in line and "never" in line for line in counted.splitlines())
+    assert any("allowed" in line and "never" not in line for line in counted.splitlines())
+    for wrong in (("decisions", asked["run_id"], "--rule", "allowed"), ("decisions", "--count")):
+        assert (await up.run(*wrong)).status == 2
 
 
 async def test_a_run_of_somebody_else_is_not_found(up: Up) -> None:
@@ -204,6 +216,42 @@ async def test_a_run_of_somebody_else_is_not_found(up: Up) -> None:
         assert result.status == 6, command
         assert result.out == ""
         assert "--as" in result.err
+
+
+async def test_lists_are_whole_on_a_narrow_terminal_and_a_line_each_in_a_pipe(up: Up) -> None:
+    run_id = json.loads((await up.run("ask", QUESTION, "--as", "27", "--json")).out)["run_id"]
+    wanted = json.loads((await up.run("decisions", run_id, "--json")).out)
+    screen = await up.run_on_terminal("decisions", run_id)
+    piped = (await up.run("decisions", run_id)).out.splitlines()
+    assert max(map(len, screen)) <= 80
+    assert len(piped) == len(wanted) + 1
+    for decision, line in zip(wanted, piped[1:], strict=True):
+        for name in ("node", "router", "rule", "destination"):
+            assert decision[name] in line
+            assert any(decision[name] in shown for shown in screen)
+    listed = await up.run_on_terminal("runs", "--limit", "1000")
+    assert max(map(len, listed)) <= 80
+    known = await runs(up)
+    assert {run_id for run_id in known if any(run_id in line for line in listed)} == known
+    assert len((await up.run("runs", "--limit", "1000")).out.splitlines()) == len(known) + 1
+
+
+async def test_ask_without_a_user_is_refused_before_anything_runs(up: Up) -> None:
+    before = await runs(up)
+    result = await up.run("ask", QUESTION)
+    assert result.status == 2
+    assert "--as 27" in result.err
+    assert await runs(up) == before
+
+
+async def test_settings_reach_their_service_and_metrics_ports_are_printed(up: Up) -> None:
+    guard = json.loads((up.runtime_dir / "up" / "guard.ready.json").read_text())
+    environment = psutil.Process(guard["pid"]).environ()
+    assert environment["SIGNALBOX_MODEL_RETRIES"] == "4"
+    named = {words[2]: words[1] for words in map(str.split, up.greeting) if words[0] == "metrics:"}
+    assert set(named) >= {"gateway", "runtime", "runtime-2", "guard", "sql_executor"}
+    with urllib.request.urlopen(named["guard"]) as response:  # noqa: S310, ASYNC210 - on loopback
+        assert b"signalbox_" in response.read()
 
 
 async def test_debug_shows_model_calls_and_messages(up: Up) -> None:
@@ -243,6 +291,10 @@ async def test_waiting_ends_at_the_timeout_and_says_that_the_run_goes_on(up: Up)
     result = await up.run("ask", QUESTION, "--as", "27", "--timeout", "2")
     assert result.status == 9
     assert "goes on" in result.err
+    found = re.search(r"`signalbox show (\S+)` shows it", result.err)
+    assert found is not None, result.err
+    assert found[1] in await runs(up)
+    assert found[1] in result.err.splitlines()[-2]
 
 
 @pytest.mark.usefixtures("frozen_model")
@@ -308,8 +360,7 @@ async def test_files_are_closed_to_others_and_ports_to_other_machines(up: Up) ->
 async def test_sigint_stops_everything_and_leaves_nothing(up: Up) -> None:
     pids = processes_of(up)
     assert len(pids) >= 6  # the model, the guard, the executor, two runtimes, the gateway
-    up.process.send_signal(signal.SIGINT)
-    assert await asyncio.wait_for(up.process.wait(), 90) == 0
+    assert await up.end(signal.SIGINT) == 0
     await all_gone(pids)
     assert left_in(up.runtime_dir) == ["lock"]
     result = await up.run("ask", QUESTION, "--as", "27")
@@ -321,7 +372,6 @@ async def test_kill_9_takes_the_services_along(tmp_path: Path) -> None:
     killed = await start_up(tmp_path / "run")
     pids = processes_of(killed)
     assert len(pids) >= 6
-    killed.process.kill()
-    await killed.process.wait()
+    await killed.end(signal.SIGKILL)
     await all_gone(pids)
     assert (await killed.run("runs")).status == 5  # the endpoint file is there still, but its process is not

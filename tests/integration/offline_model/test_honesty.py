@@ -15,8 +15,12 @@ import pytest
 from psycopg_pool import AsyncConnectionPool
 
 from examples.harbour import load as harbour
+from services.kit.policy_file import load_policy_file
+from services.kit.tool_names import EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES
+from services.local.database import WORLD_VOCABULARY
 from services.offline_model.conversation import CallMade, Conversation
-from services.offline_model.skills.answer_data_question import GET_EXAMPLES, RUN_QUERY, answer_data_question
+from services.offline_model.skills.answer_data_question import answer_data_question
+from services.offline_model.vocabulary import Vocabulary
 from services.sql_executor.catalog import read_catalog
 from services.sql_executor.example_file import read_example_file
 from services.sql_executor.examples import ExampleStore
@@ -26,6 +30,7 @@ from tests.fixtures.postgres import PostgresCluster
 
 FOLDER = Path(harbour.__file__).parent
 FILE = read_example_file(FOLDER / "examples.yaml")
+VOCABULARY = load_policy_file(WORLD_VOCABULARY, Vocabulary)
 PROMPT = """You answer questions about a database.
 
 ## Tables
@@ -103,12 +108,15 @@ async def answer(world: World, asked: Asked, *, everything: bool) -> Rows | None
     )
     calls: tuple[CallMade, ...] = ()
     for _ in range(2):
-        step = answer_data_question(Conversation(system, (asked.question,), calls, (GET_EXAMPLES, RUN_QUERY), False))
+        step = answer_data_question(
+            Conversation(system, (asked.question,), calls, (GET_FEW_SHOT_EXAMPLES, EXECUTE_DB_QUERY), False),
+            VOCABULARY,
+        )
         if not step.calls:
             assert step.text.startswith("I can't answer this without a larger model")
             return None
         [call] = step.calls
-        if call.tool == RUN_QUERY:
+        if call.tool == EXECUTE_DB_QUERY:
             return await world.rows(call.arguments["query"])
         more = await world.store.nearest(call.arguments["question"])
         calls = (CallMade(call.tool, call.arguments, pairs(more.examples)),)

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -20,9 +21,13 @@ from langchain_openai import ChatOpenAI
 from opentelemetry.sdk.trace import TracerProvider
 from pydantic import SecretStr
 
+from services.local.database import WORLD_VOCABULARY
+from services.offline_model.app import make_app
+from services.offline_model.conversation import Answer, Conversation
 from services.offline_model.server import running
 from services.offline_model.settings import OfflineModelSettings
-from services.offline_model.skills import SKILLS
+from services.offline_model.skills import make_skills
+from services.offline_model.vocabulary import Vocabulary
 
 AGENT = "signalbox-offline-agent"
 GUARD = "signalbox-offline-guard"
@@ -48,7 +53,7 @@ SQL = "SELECT COUNT(*) FROM d WHERE temperature > 12"
 
 @pytest.fixture
 async def url() -> AsyncIterator[str]:
-    async with running(OfflineModelSettings(max_request_bytes=64 * 1024)) as server:
+    async with running(OfflineModelSettings(vocabulary_file=WORLD_VOCABULARY, max_request_bytes=64 * 1024)) as server:
         yield f"http://{server.address}"
 
 
@@ -62,6 +67,24 @@ async def sdk(url: str) -> AsyncIterator[openai.AsyncOpenAI]:
 async def http(url: str) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         yield client
+
+
+async def test_a_skill_that_computes_for_long_holds_up_nobody_else() -> None:
+    asked, may_end = threading.Event(), threading.Event()
+
+    def slow(conversation: Conversation) -> Answer:
+        del conversation
+        asked.set()
+        return Answer("done" if may_end.wait(60) else "nobody else was answered")
+
+    transport = httpx.ASGITransport(make_app({"slow": slow}, max_request_bytes=1024))
+    async with httpx.AsyncClient(transport=transport, base_url="http://model.invalid", timeout=60) as client:
+        body = {"model": "slow", "messages": [{"role": "user", "content": "?"}]}
+        answer = asyncio.create_task(client.post("/v1/chat/completions", json=body))
+        assert await asyncio.to_thread(asked.wait, 60)
+        assert (await client.get("/healthz")).status_code == 200
+        may_end.set()
+        assert (await answer).json()["choices"][0]["message"]["content"] == "done"
 
 
 async def test_tool_calls_with_usage(sdk: openai.AsyncOpenAI) -> None:
@@ -151,7 +174,7 @@ async def test_langchain_goes_through_a_whole_talk(url: str, streaming: bool) ->
 
 async def test_models_and_health(sdk: openai.AsyncOpenAI, http: httpx.AsyncClient) -> None:
     listed = [model.id async for model in sdk.models.list()]
-    assert listed == sorted(SKILLS)
+    assert listed == sorted(make_skills(Vocabulary()))
     assert {AGENT, FORMAT, GUARD} <= set(listed)
     assert (await sdk.models.retrieve(GUARD)).owned_by == "signalbox-offline"
     with pytest.raises(openai.NotFoundError):

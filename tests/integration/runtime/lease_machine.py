@@ -12,29 +12,38 @@ from hypothesis.stateful import RuleBasedStateMachine
 from langgraph.checkpoint.base import empty_checkpoint
 
 from services.kit.identity import Caller
+from services.runtime.engine.carrier import Claimable
 from services.runtime.engine.claim import Claim
-from services.runtime.engine.database import open_pool
+from services.runtime.engine.database import Pools, open_pool
+from services.runtime.engine.pins import Pins
+from services.runtime.engine.questions import Questions
 from services.runtime.engine.records import ActiveRunPolicy, NewRun, RunRecord
 from services.runtime.engine.saver import RunSaver
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
+from services.runtime.engine.upkeep import Upkeep
 from services.runtime.errors import ClaimLost
 from services.runtime.routing.recorder import DecisionRecord, StepRecord
 from services.runtime.routing.state import Budget
-from tests.integration.runtime.lease_model import PENDING, Held, Model, ModelRun
+from tests.integration.runtime.lease_model import PENDING, RUNNING, Held, Model, ModelRun
 
 T = TypeVar("T")
 LEASE_S = 1000.0
 CALLER = Caller("27")
-AGENTS = ("any",)
+AGENT, VERSION = "any", "any version"
+AGENTS = Claimable({AGENT: VERSION})
 OWNERS = ("anna", "boris", "clara")
+# Of the release before: it has no lease but those of its runs.
+OLD_RELEASE = "clara"
+# Deaths of its owners that would have a run be run alone.
+NEVER = 1_000_000
 
 
 def new_run(thread: str | None) -> NewRun:
     """A run of a thread, queued behind those before it."""
     budget = Budget(model_calls=0, tool_calls=0, tokens=0, wall_time_s=0.0)
     policy = ActiveRunPolicy.QUEUE
-    return NewRun(*AGENTS, "1", CALLER, b"", budget, "correlation", thread_id=thread, active_run_policy=policy)
+    return NewRun(AGENT, VERSION, CALLER, b"", budget, "correlation", thread_id=thread, active_run_policy=policy)
 
 
 def step_record() -> StepRecord:
@@ -44,7 +53,10 @@ def step_record() -> StepRecord:
     return StepRecord(node="node", ended_at=0.0, elapsed_ms=0.0, calls=[], decision=cast(DecisionRecord, decision))
 
 
-TABLES: LiteralString = "runs, threads, run_events, decisions, checkpoints, checkpoint_writes"
+TABLES: LiteralString = (
+    "platform.runs, platform.run_keys, platform.questions, platform.threads, platform.run_events, platform.decisions, "
+    "platform.checkpoints, platform.checkpoint_writes, platform.replicas"
+)
 
 
 class Owners(RuleBasedStateMachine):
@@ -55,8 +67,10 @@ class Owners(RuleBasedStateMachine):
         self._loop = asyncio.Runner()
         self._opened = open_pool(dsn, size=4)
         self._pool = self.wait(self._opened.__aenter__())
+        self._pools = Pools.shared(self._pool)
+        self._pins = Pins(self._pool, {})
         self._admin = psycopg.connect(dsn, autocommit=True)
-        self._admin.execute(f"TRUNCATE {TABLES}")
+        self._admin.execute(f"TRUNCATE {TABLES} CASCADE")
         self.model = Model()
         self.names = {owner: owner for owner in OWNERS}
         for owner in OWNERS:
@@ -68,16 +82,30 @@ class Owners(RuleBasedStateMachine):
 
     def store(self, owner: str) -> RunStore:
         """The store of an owner as it lives now."""
-        return RunStore(self._pool, owner=self.names[owner], lease_s=LEASE_S)
+        return RunStore(self._pools, self._pins, owner=self.names[owner], lease_s=LEASE_S)
+
+    def questions(self) -> Questions:
+        """What runs ask people."""
+        return Questions(self._pools.calls)
+
+    def upkeep(self, owner: str) -> Upkeep:
+        """The upkeep of an owner as it lives now."""
+        return Upkeep(self._pools, self._pins, owner=self.names[owner], lease_s=LEASE_S, suspect_after=NEVER)
 
     def begin_life(self, owner: str) -> None:
         """Takes the liveness lock of an owner."""
         self._admin.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [self.names[owner]])
         self.model.alive.add(self.names[owner])
+        if owner != OLD_RELEASE:
+            self.wait(self.upkeep(owner).renew_leases(()))
 
     def executing(self, owner: str) -> set[str]:
         """The runs that an owner believes to execute: all that it ever claimed in this life and was told of."""
         return {run.run_id for run in self.model.runs.values() if run.owner == self.names[owner] and not run.stray}
+
+    def known(self, owner: str) -> list[RunRecord]:
+        """The same, as records."""
+        return [self.wait(self.store(owner).get(run_id, CALLER)) for run_id in self.executing(owner)]
 
     def add(self, run_id: str, thread: str | None) -> str:
         """Takes down a run that was created."""
@@ -86,18 +114,26 @@ class Owners(RuleBasedStateMachine):
 
     def note_claims(self, owner: str, found: list[RunRecord]) -> list[Held]:
         """Takes down what an owner claimed."""
-        claims = [self.model.runs[run.run_id].claimed(self.names[owner]) for run in found]
+        claims = [self.model.claimed(run.run_id, self.names[owner], run.claim_id) for run in found]
         assert [held.epoch for held in claims] == [run.epoch for run in found]
         return claims
 
-    def age(self, held: Held, moment: LiteralString) -> None:
-        """Has the lease of a run end at another moment."""
-        statement = f"UPDATE runs SET lease_expires_at = {moment} WHERE run_id = %s AND state = 'RUNNING'"  # noqa: S608
-        self._admin.execute(statement, [held.run_id])
+    def let_lapse(self, owner: str) -> None:
+        """Has the lease of an owner run out, or those of its runs."""
+        if owner == OLD_RELEASE:
+            statement: LiteralString = (
+                "UPDATE platform.runs SET lease_expires_at = now() - interval '1 s' WHERE owner = %s"
+            )
+        else:
+            self.model.lapsed.add(self.names[owner])
+            statement = "UPDATE platform.replicas SET lease_expires_at = now() - interval '1 s' WHERE owner = %s"
+        self._admin.execute(statement, [self.names[owner]])
+        for run in self.model.runs.values():
+            run.expired |= run.state == RUNNING and run.owner == self.names[owner]
 
     async def write(self, held: Held) -> bool:
         """Writes a step, with whatever a zombie believes."""
-        saver = RunSaver(self._pool, make_serde(), claim=Claim(held.run_id, held.epoch))
+        saver = RunSaver(self._pool, make_serde(), claim=Claim(held.run_id, held.epoch, held.claim_id))
         checkpoint = empty_checkpoint()
         checkpoint["channel_values"] = {"steps": [step_record()]}
         config: Any = {"configurable": {"thread_id": held.run_id, "checkpoint_ns": ""}}
@@ -122,4 +158,4 @@ class Owners(RuleBasedStateMachine):
 
     def record(self, held: Held) -> RunRecord:
         """The run as the holder of a claim believes it to be."""
-        return replace(self.wait(self.store("anna").get(held.run_id, CALLER)), epoch=held.epoch)
+        return replace(self.wait(self.store("anna").get(held.run_id, CALLER)), epoch=held.epoch, claim_id=held.claim_id)

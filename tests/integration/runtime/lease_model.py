@@ -16,6 +16,7 @@ class Held:
     run_id: str
     owner: str
     epoch: int
+    claim_id: str | None = None
 
 
 @dataclass
@@ -32,18 +33,18 @@ class ModelRun:
     question: str = ""
     answered: bool = False
     cancel_requested: bool = False
-    # The lease has run out; or it is the one of a claim whose answer was lost, and has got old.
+    # Its owner's lease has run out; or its owner never got the answer to its claim.
     expired: bool = False
     stray: bool = False
 
-    def claimed(self, owner: str) -> Held:
+    def claimed(self, owner: str, claim_id: str | None) -> Held:
         """Moves a pending run to its next owner."""
         assert self.state == PENDING, f"run {self.run_id} was claimed while {self.state}"
         self.state, self.owner = RUNNING, owner
         self.epoch += 1
         self.events += 1
         self.expired = self.stray = False
-        return Held(self.run_id, owner, self.epoch)
+        return Held(self.run_id, owner, self.epoch, claim_id)
 
     def freed(self) -> None:
         """Makes the run pending again."""
@@ -57,8 +58,8 @@ class ModelRun:
             self.freed()
 
     def answer_is_taken(self) -> bool:
-        """Whether an answer to the last question is taken, or has been by a run that is still under way."""
-        return self.state == AWAITING_INPUT or (self.answered and self.state in (PENDING, RUNNING))
+        """Whether an answer to the last question is taken, or has been, in the same words by the same caller."""
+        return self.state == AWAITING_INPUT or self.answered
 
     def left(self, state: str) -> None:
         """Moves the run out of its owner's hands, with an event that says so."""
@@ -76,6 +77,14 @@ class Model:
 
     runs: dict[str, ModelRun] = field(default_factory=dict)
     alive: set[str] = field(default_factory=set)
+    # Owners whose own lease has run out.
+    lapsed: set[str] = field(default_factory=set)
+
+    def claimed(self, run_id: str, owner: str, claim_id: str | None) -> Held:
+        """Moves a pending run to its next owner."""
+        held = self.runs[run_id].claimed(owner, claim_id)
+        self.runs[run_id].expired = owner in self.lapsed
+        return held
 
     def claimable(self) -> list[str]:
         """The pending runs that an owner may claim: of a thread the oldest, and only when none is active."""
@@ -89,11 +98,14 @@ class Model:
                 busy.add(run.thread)
         return found
 
-    def orphans(self, looking: str) -> set[str]:
-        """The runs that an owner who looks must find without one."""
+    def orphans(self) -> set[str]:
+        """The runs that whoever looks must find without an owner."""
         return {
             run.run_id
             for run in self.runs.values()
-            if run.state == RUNNING
-            and (run.expired or run.owner not in self.alive or (run.stray and run.owner == looking))
+            if run.state == RUNNING and (run.expired or run.owner not in self.alive)
         }
+
+    def strays(self, owner: str) -> set[str]:
+        """The runs of an owner that it does not know of."""
+        return {run.run_id for run in self.runs.values() if run.state == RUNNING and run.stray and run.owner == owner}

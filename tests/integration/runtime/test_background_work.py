@@ -11,18 +11,19 @@ import pytest
 from psycopg_pool import AsyncConnectionPool
 
 from services.runtime.engine.clock import ClockWatch
-from services.runtime.engine.engine import CLAIM_LIMIT
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.liveness import LivenessLock
 from services.runtime.engine.records import RunState
 from services.runtime.engine.retention import Pruner, pruning
 from services.runtime.engine.serde import make_serde
-from services.runtime.errors import ClaimLost
 from tests.fixtures.replica import Replica
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 
 TIMEOUT_S = 60.0
-_LOCKS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+_LOCKS = """
+    SELECT count(*) FROM pg_locks AS held JOIN pg_database AS here ON here.oid = held.database
+    WHERE held.locktype = 'advisory' AND held.granted AND here.datname = current_database()
+"""
 
 
 class Failing:
@@ -52,14 +53,14 @@ async def replica(start_replica: StartReplica) -> Replica:
 
 
 async def test_claims(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
-    await Failing(replica.store, "claim_pending", monkeypatch).called(1)
+    await Failing(replica.upkeep, "claim_pending", monkeypatch).called(1)
     run, _ = await replica.store.create(new_run(), claim=False)
     async with asyncio.timeout(TIMEOUT_S):
         assert (await ended(replica, run)).state is RunState.SUCCEEDED
 
 
 async def test_sweeps(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
-    await Failing(replica.store, "take_over", monkeypatch).called(1)
+    await Failing(replica.upkeep, "due", monkeypatch).called(1)
     run, _ = await replica.store.create(new_run(), claim=True)  # the engine knows nothing of it
     async with asyncio.timeout(TIMEOUT_S):
         assert (await ended(replica, run)).state is RunState.SUCCEEDED
@@ -81,27 +82,3 @@ async def test_liveness(platform_dsn: str, monkeypatch: pytest.MonkeyPatch) -> N
         await Failing(clock, "compare", monkeypatch).called(2)
         cursor = await observer.execute(_LOCKS)
         assert await cursor.fetchone() == (1,)
-
-
-async def test_a_run_that_is_lost_while_it_is_given_up_keeps_no_other_from_its_start(
-    replica: Replica, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    end = replica.store.end
-    lost: list[str] = []
-
-    async def lose(run: Any, ending: Any) -> Any:
-        if ending.stop_reason != CLAIM_LIMIT or lost:
-            return await end(run, ending)
-        lost.append(run.run_id)
-        raise ClaimLost("another replica was faster")
-
-    monkeypatch.setattr(replica.store, "end", lose)
-    async with replica.pool.connection() as connection, connection.transaction():
-        hopeless = await replica.store.create_pending(connection, new_run())
-        await connection.execute("UPDATE runs SET idle_claims = 99")
-        other = await replica.store.create_pending(connection, new_run())
-    async with asyncio.timeout(TIMEOUT_S):
-        done = await ended(replica, other)
-        given_up = await ended(replica, hopeless)
-    assert (done.state, done.epoch, lost) == (RunState.SUCCEEDED, 1, [hopeless.run_id])
-    assert (given_up.state, given_up.stop_reason) == (RunState.FAILED, CLAIM_LIMIT)

@@ -10,15 +10,16 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from psycopg_pool import AsyncConnectionPool
 
-from services.runtime.engine.compatibility import Misfit, misfits
+from services.runtime.engine.compatibility import IncompatibleRun, incompatible_runs
 from services.runtime.engine.serde import make_serde
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 from services.runtime.routing.state import append
-from tests.fixtures.replica import Counting, CountingState, Replica
+from tests.fixtures.replica import Counting, CountingPolicy, CountingState, Replica
 from tests.integration.runtime.conftest import StartReplica, new_run
 
 Pool = AsyncConnectionPool[Any]
 OLD = Counting().graph
+POLICIES = {"counting": CountingPolicy}
 
 
 class Count(TypedDict):
@@ -44,9 +45,12 @@ async def unfinished(start_replica: StartReplica) -> str:
     return run.run_id
 
 
-async def check(pool: Pool, *graphs: AgentGraph) -> list[Misfit | None]:
+async def check(pool: Pool, *graphs: AgentGraph) -> list[IncompatibleRun | None]:
     """What comes of every unfinished run."""
-    return [found async for found in misfits(pool, make_serde(), {graph.name: graph for graph in graphs})]
+    return [
+        found
+        async for found in incompatible_runs(pool, make_serde(), {graph.name: graph for graph in graphs}, POLICIES)
+    ]
 
 
 async def problems(pool: Pool, *graphs: AgentGraph) -> tuple[str, ...]:
@@ -62,7 +66,7 @@ async def test_the_release_that_wrote_a_run_can_go_on_with_it(platform_pool: Poo
 
 async def test_an_agent_that_is_gone(unfinished: str, platform_pool: Pool) -> None:
     [found] = await check(platform_pool)
-    assert found == Misfit(unfinished, "counting", "1", ("there is no agent 'counting'",))
+    assert found == IncompatibleRun(unfinished, "counting", OLD.version, ("there is no agent 'counting'",))
 
 
 @pytest.mark.usefixtures("unfinished")
@@ -86,9 +90,46 @@ async def test_a_field_that_no_longer_parses(platform_pool: Pool) -> None:
 @pytest.mark.usefixtures("unfinished")
 async def test_a_checkpoint_that_can_not_be_read(platform_pool: Pool) -> None:
     async with platform_pool.connection() as connection:
-        await connection.execute("UPDATE checkpoints SET changes = '\\x93'")
+        await connection.execute("UPDATE platform.checkpoints SET changes = '\\x93'")
     [problem] = await problems(platform_pool, OLD)
     assert problem.startswith("the checkpoint can't be read: ")
+
+
+@pytest.mark.usefixtures("unfinished")
+async def test_a_limit_that_can_no_longer_be_used(platform_pool: Pool) -> None:
+    async with platform_pool.connection() as connection:
+        await connection.execute('UPDATE platform.policies SET limits = \'{"max_counts": "many"}\'')
+    [problem] = await problems(platform_pool, OLD)
+    assert problem.startswith("CountingPolicy.max_counts is pinned to 'many'")
+
+
+async def test_limits_that_no_replica_would_start_with_are_told_before_a_roll_out(platform_dsn: str) -> None:
+    policies = '{"data_chat": {"max_iteration": 5}, "weather": {}}'
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "services.runtime.compat_check",
+        env={"SIGNALBOX_DATABASE_DSN": platform_dsn, "SIGNALBOX_POLICIES": policies}, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    _, said = await asyncio.wait_for(process.communicate(), 60)
+    problems = said.decode().splitlines()
+    assert process.returncode == 2
+    assert [problem.partition(": there")[0] for problem in problems] == [
+        "SIGNALBOX_POLICIES: data_chat.max_iteration",
+        "SIGNALBOX_POLICIES: weather",
+    ]
+
+
+async def test_limits_under_which_a_run_is_cut_off_are_told_before_a_roll_out(platform_dsn: str) -> None:
+    policies = '{"sast_investigation": {"max_iterations": 50}, "data_chat": {"max_iterations": 5}}'
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "services.runtime.compat_check",
+        env={"SIGNALBOX_DATABASE_DSN": platform_dsn, "SIGNALBOX_POLICIES": policies}, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    said, _ = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 1
+    assert said.decode().splitlines() == [
+        "sast_investigation: a run can take 200 steps, and is cut off at 100",
+        "0 unfinished runs, of which 0 could not go on",
+    ]
 
 
 async def test_ended_runs_and_those_that_have_not_begun_are_no_obstacle(
@@ -115,7 +156,7 @@ async def test_the_command_tells_by_its_exit_status(unfinished: str, platform_ds
 
     status, said = await command()
     assert (status, said.splitlines()[-1]) == (1, "1 unfinished runs, of which 1 could not go on")
-    assert f"{unfinished}  counting 1: there is no agent 'counting'" in said
+    assert f"{unfinished}  counting {OLD.version}: there is no agent 'counting'" in said
     async with platform_pool.connection() as connection:
-        await connection.execute("UPDATE runs SET state = 'CANCELLED', ended_at = now()")
+        await connection.execute("UPDATE platform.runs SET state = 'CANCELLED', ended_at = now()")
     assert await command() == (0, "0 unfinished runs, of which 0 could not go on\n")

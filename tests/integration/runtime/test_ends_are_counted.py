@@ -10,8 +10,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from services.runtime.engine.records import ActiveRunPolicy, InputRequest, RunRecord
-from services.runtime.engine.store import RunStore
-from tests.integration.runtime.conftest import new_run
+from tests.integration.runtime.conftest import OwnerStore, new_run
 
 BOTH = ("signalbox_runs_ended_total", "signalbox_run_duration_seconds_count")
 
@@ -28,40 +27,41 @@ def expected(agent: str) -> Iterator[dict[str, str]]:
     labels: dict[str, str] = {"state": "CANCELLED", "stop_reason": "cancelled"}
     yield labels
     assert REGISTRY.get_sample_value(BOTH[0], {"agent": agent, **labels}) == 1
-    assert REGISTRY.get_sample_value(BOTH[1], {"agent": agent}) == 1
+    assert REGISTRY.get_sample_value(BOTH[1], {"agent": agent, "state": labels["state"]}) == 1
 
 
-async def claimed(store: RunStore, agent: str, **changes: str) -> RunRecord:
+async def claimed(store: OwnerStore, agent: str, **changes: str) -> RunRecord:
     run, _ = await store.create(new_run(agent=agent, **changes), claim=True)
     return run
 
 
-async def test_cancelled_before_it_began(first: RunStore, agent: str) -> None:
+async def test_cancelled_before_it_began(first: OwnerStore, agent: str) -> None:
     run, _ = await first.create(new_run(agent=agent), claim=False)
     await first.cancel(run.run_id, run.caller)
     await first.cancel(run.run_id, run.caller)
 
 
-async def test_cancelled_for_another_run_of_its_thread(first: RunStore, agent: str) -> None:
+async def test_cancelled_for_another_run_of_its_thread(first: OwnerStore, agent: str) -> None:
     await first.create(new_run(agent=agent, thread_id="talk"), claim=False)
     policy = ActiveRunPolicy.CANCEL_ACTIVE
     await first.create(new_run(agent=agent, thread_id="talk", active_run_policy=policy), claim=False)
 
 
-async def test_cancelled_when_it_is_let_go_of(first: RunStore, agent: str) -> None:
+async def test_cancelled_when_it_is_let_go_of(first: OwnerStore, agent: str) -> None:
     run = await claimed(first, agent)
     await first.cancel(run.run_id, run.caller)
     await first.release(run)
 
 
-async def test_cancelled_when_its_replica_is_gone(first: RunStore, second: RunStore, agent: str) -> None:
+async def test_cancelled_when_its_replica_is_gone(first: OwnerStore, second: OwnerStore, agent: str) -> None:
     run = await claimed(first, agent)
     await first.cancel(run.run_id, run.caller)
-    assert (await second.take_over(())).freed == [run.run_id]
+    assert [run.run_id for run in (await second.upkeep.take_over()).freed] == [run.run_id]
 
 
-async def test_not_answered_in_time(first: RunStore, agent: str, expected: dict[str, str]) -> None:
+async def test_not_answered_in_time(first: OwnerStore, agent: str, expected: dict[str, str]) -> None:
     expected |= {"state": "NEEDS_REVIEW", "stop_reason": "input_expired"}
     run = await claimed(first, agent)
     await first.await_input(run, InputRequest("question", "What now?", (), datetime(2020, 1, 1, tzinfo=UTC)))
-    assert await first.expire_questions() == [run.run_id]
+    # It ends, and does not go on.
+    assert run.run_id not in [going_on.run_id for going_on in await first.upkeep.expire_questions()]

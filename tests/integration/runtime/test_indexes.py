@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from psycopg_pool import AsyncConnectionPool
@@ -10,13 +11,23 @@ from psycopg_pool import AsyncConnectionPool
 from services.runtime.engine.queries import query
 
 NOBODY = {
-    "agents": ["counting"],
+    "graphs": '{"counting": "version"}',
+    "carried": "{}",
     "owner": "a replica",
+    "pins": "[]",
     "executing": [],
     "lease_s": 15.0,
-    "stray_after_s": 2.0,
+    "suspect_after": 3,
     "limit": 1,
+    "after": "",
+    "most_callers": 1000,
+    "claim_id": "01a20103-ace7-7608-b83d-5de6f3809c8b",
+    "run_ids": [],
+    "claim_ids": [],
+    "stop_reason": "",
+    "most": 1000,
 }
+ELSEWHERE = {"graphs": '{"counting": "version"}', "after_created": "-infinity", "after_run_id": UUID(int=0), "limit": 1}
 OF_AGENT = {"agent": "counting", "others": [], "limit": 1}
 
 
@@ -24,10 +35,16 @@ OF_AGENT = {"agent": "counting", "others": [], "limit": 1}
     ("name", "parameters"),
     [
         ("claim_runs", NOBODY),
+        ("begun_elsewhere", ELSEWHERE),
         ("take_over", NOBODY),
-        ("renew_leases", NOBODY),
-        ("cancel_requests", NOBODY),
+        ("claim_suspect", NOBODY),
+        ("give_up_runs", NOBODY),
+        ("renew_run_leases", NOBODY),
+        ("owned_runs", NOBODY),
+        ("adopt_questions", NOBODY),
         ("expire_questions", {}),
+        ("count_pending", NOBODY),
+        ("waiting_runs", {}),
         ("runs_to_prune", {**OF_AGENT, "from_stages": [0], "age_s": 1.0, "next_age_s": 2.0}),
         ("prune_decisions", {**OF_AGENT, "oldest_kept": "01a20103-ace7-7608-b83d-5de6f3809c8b"}),
     ],

@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
 
+from services.runtime.engine.questions import Answer
 from services.runtime.engine.records import Ending, InputRequest, RunState
-from services.runtime.errors import RunEnded, StaleAnswer
-from tests.integration.runtime.lease_machine import AGENTS, CALLER, OWNERS, Owners, new_run
+from services.runtime.errors import QuestionNotFound, RunEnded, StaleAnswer
+from tests.integration.runtime.lease_machine import AGENTS, CALLER, OLD_RELEASE, OWNERS, Owners, new_run
 from tests.integration.runtime.lease_model import (
     AWAITING_INPUT,
     CANCELLED,
@@ -29,11 +30,15 @@ from tests.integration.runtime.lease_model import (
 )
 
 MANY = 1000
+_RENEW = """
+    UPDATE platform.runs SET lease_expires_at = now() + interval '1000 s'
+    WHERE owner = %s AND state = 'RUNNING' AND run_id = ANY (%s::uuid[])
+"""
 _BOOKS = """
     SELECT run_id::text, state, owner, epoch, event_count, decision_count,
-        ARRAY(SELECT sequence FROM run_events AS e WHERE e.run_id = r.run_id ORDER BY sequence),
-        ARRAY(SELECT sequence FROM decisions AS d WHERE d.run_id = r.run_id ORDER BY sequence)
-    FROM runs AS r
+        ARRAY(SELECT sequence FROM platform.run_events AS e WHERE e.run_id = r.run_id ORDER BY sequence),
+        ARRAY(SELECT sequence FROM platform.decisions AS d WHERE d.run_id = r.run_id ORDER BY sequence)
+    FROM platform.runs AS r
 """
 owners = st.sampled_from(OWNERS)
 threads = st.sampled_from([None, None, "one", "two"])
@@ -72,12 +77,12 @@ class LeaseProtocol(Owners):
             assert run.state is RunState.PENDING, "a thread may have one run under way"
             return multiple()
         assert (run.state, run.epoch) == (RunState.RUNNING, 1)
-        return self.model.runs[run.run_id].claimed(self.names[owner])
+        return self.model.claimed(run.run_id, self.names[owner], run.claim_id)
 
     @rule(target=claims, owner=owners)
     def claim(self, owner: str) -> Any:
         expected = self.model.claimable()
-        found = self.wait(self.store(owner).claim_pending(MANY, AGENTS))
+        found = self.wait(self.upkeep(owner).claim_pending(MANY, AGENTS))
         assert {run.run_id for run in found} == set(expected), (
             "a pending run was passed over, or one that was not taken"
         )
@@ -85,17 +90,15 @@ class LeaseProtocol(Owners):
 
     @rule(owner=owners)
     def claim_and_never_hear(self, owner: str) -> None:
-        for held in self.note_claims(owner, self.wait(self.store(owner).claim_pending(1, AGENTS))):
+        for held in self.note_claims(owner, self.wait(self.upkeep(owner).claim_pending(1, AGENTS))):
             self.model.runs[held.run_id].stray = True
-            # It happened a while ago, as time is told to the sweep: by the lease.
-            self.age(held, "lease_expires_at - interval '1 min'")
 
     @rule(target=claims)
     def race_claims(self) -> Any:
         expected = set(self.model.claimable())
 
         async def race() -> list[Any]:
-            return await asyncio.gather(*(self.store(owner).claim_pending(MANY, AGENTS) for owner in OWNERS))
+            return await asyncio.gather(*(self.upkeep(owner).claim_pending(MANY, AGENTS) for owner in OWNERS))
 
         claimed: list[Held] = []
         for owner, found in zip(OWNERS, self.wait(race()), strict=True):
@@ -113,36 +116,50 @@ class LeaseProtocol(Owners):
         self.names[owner] += "'"
         self.begin_life(owner)
 
-    @rule(held=claims)
-    def expire_lease(self, held: Held) -> None:
-        run = self.model.runs[held.run_id]
-        self.age(held, "now() - interval '1 s'")
-        run.expired = run.state == RUNNING
+    @rule(owner=owners)
+    def expire_leases(self, owner: str) -> None:
+        self.let_lapse(owner)
 
     @rule(owner=owners)
     def renew(self, owner: str) -> None:
         executing = self.executing(owner)
-        self.wait(self.store(owner).renew_leases(executing))
-        for run_id in executing:
-            self.model.runs[run_id].expired = False
+        if owner == OLD_RELEASE:
+            # By the ids of the runs that it knows of.
+            self._admin.execute(_RENEW, [self.names[owner], list(executing)])
+        else:
+            self.wait(self.upkeep(owner).renew_leases(executing))
+            self.model.lapsed.discard(self.names[owner])
+        for run in self.model.runs.values():
+            if run.owner == self.names[owner] and (owner != OLD_RELEASE or run.run_id in executing):
+                run.expired = False
 
     @rule(owner=owners)
     def take_over(self, owner: str) -> None:
-        expected = self.model.orphans(self.names[owner])
-        orphans = self.wait(self.store(owner).take_over(self.executing(owner)))
-        assert set(orphans.freed) == expected
+        expected = self.model.orphans()
+        orphans = self.wait(self.upkeep(owner).take_over())
+        assert {run.run_id for run in orphans.freed} == expected
         assert orphans.found == len(expected)
         for run_id in expected:
             self.model.runs[run_id].given_up()
 
+    @rule(owner=owners)
+    def look_after_own(self, owner: str) -> None:
+        expected = self.model.strays(self.names[owner])
+        owned = self.wait(self.upkeep(owner).owned(self.known(owner)))
+        found = [run for run in owned if not run.cancel_requested or run.run_id in expected]
+        assert {run.run_id for run in found} == expected
+        for stray in found:
+            self.wait(self.store(owner).release(stray))
+            self.model.runs[stray.run_id].given_up()
+
     @rule()
     def race_take_overs(self) -> None:
-        expected = set.union(*(self.model.orphans(self.names[owner]) for owner in OWNERS))
+        expected = self.model.orphans()
 
         async def race() -> list[Any]:
-            return await asyncio.gather(*(self.store(owner).take_over(self.executing(owner)) for owner in OWNERS))
+            return await asyncio.gather(*(self.upkeep(owner).take_over() for owner in OWNERS))
 
-        freed = [run_id for orphans in self.wait(race()) for run_id in orphans.freed]
+        freed = [run.run_id for orphans in self.wait(race()) for run in orphans.freed]
         assert sorted(freed) == sorted(expected), "each orphan is freed, by one"
         for run_id in freed:
             self.model.runs[run_id].given_up()
@@ -166,20 +183,24 @@ class LeaseProtocol(Owners):
 
     @rule(held=claims, owner=owners)
     def race_step_against_takeover(self, held: Held, owner: str) -> None:
-        self.expire_lease(held)
-        run, expected = self.model.runs[held.run_id], self.model.orphans(self.names[owner])
+        run = self.model.runs[held.run_id]
+        for name, alias in self.names.items():
+            if run.owner == alias:
+                self.let_lapse(name)
+        expected = self.model.orphans()
 
         async def race() -> tuple[bool, Any]:
-            return await asyncio.gather(self.write(held), self.store(owner).take_over(self.executing(owner)))
+            return await asyncio.gather(self.write(held), self.upkeep(owner).take_over())
 
         wrote, orphans = self.wait(race())
         assert not wrote or run.honours(held)
-        assert wrote or not run.honours(held) or held.run_id in orphans.freed, "a write was lost to nobody"
+        freed = {orphan.run_id for orphan in orphans.freed}
+        assert wrote or not run.honours(held) or held.run_id in freed, "a write was lost to nobody"
         run.events += wrote
         run.decisions += wrote
         # One that is being written for may be passed over this time.
-        assert set(orphans.freed) - {held.run_id} == expected - {held.run_id}
-        for run_id in orphans.freed:
+        assert freed - {held.run_id} == expected - {held.run_id}
+        for run_id in freed:
             self.model.runs[run_id].given_up()
 
     @rule(held=claims)
@@ -212,23 +233,26 @@ class LeaseProtocol(Owners):
     def answer(self, held: Held) -> None:
         run = self.model.runs[held.run_id]
         try:
-            self.wait(self.store("clara").answer(held.run_id, CALLER, run.question or "none", "yes"))
+            given = Answer(held.run_id, run.question or "none", "yes")
+            self.wait(self.questions().answer(CALLER, given))
             assert run.answer_is_taken()
-        except StaleAnswer:
+        except (StaleAnswer, QuestionNotFound):
             assert not run.answer_is_taken()
         if run.state == AWAITING_INPUT:
             run.freed()
+            run.events += 1
             run.answered = True
 
     @rule(held=claims)
     def expire_question(self, held: Held) -> None:
         run = self.model.runs[held.run_id]
         self._admin.execute(
-            "UPDATE runs SET input_request = jsonb_set(input_request, '{expires_at}', '\"2020-01-01T00:00:00+00:00\"')"
+            "UPDATE platform.runs"
+            " SET input_request = jsonb_set(input_request, '{expires_at}', '\"2020-01-01T00:00:00+00:00\"')"
             " WHERE run_id = %s AND state = 'AWAITING_INPUT'",
             [held.run_id],
         )
-        assert set(self.wait(self.store("boris").expire_questions())) == (
+        assert {run.run_id for run in self.wait(self.upkeep("boris").expire_questions())} == (
             {held.run_id} if run.state == AWAITING_INPUT else set()
         )
         if run.state == AWAITING_INPUT:
@@ -249,13 +273,14 @@ class LeaseProtocol(Owners):
         """The living look after their own, everybody dies, and a newcomer takes over and ends every run."""
         for owner in OWNERS:
             self.renew(owner)
+            self.look_after_own(owner)
             self.take_over(owner)
             self.crash(owner)
         self.take_over("anna")
         for run in self.model.runs.values():
             if run.state == AWAITING_INPUT:
                 self.answer(Held(run.run_id, "", run.epoch))
-        while claimed := self.wait(self.store("anna").claim_pending(MANY, AGENTS)):
+        while claimed := self.wait(self.upkeep("anna").claim_pending(MANY, AGENTS)):
             for held in self.note_claims("anna", claimed):
                 self.end(held)
         self.the_tables_agree_with_the_model()

@@ -19,7 +19,15 @@ from services.runtime.engine.retention import Pruner
 from services.runtime.engine.serde import make_serde
 from services.runtime.maintenance_servicer import MaintenanceServicer
 from tests.fixtures.refusals import refusal
-from tests.fixtures.replica import TOKENS_PER_COUNT, CountingPolicy, Replica, counting_router, gateway_word, serving
+from tests.fixtures.replica import (
+    TOKENS_PER_COUNT,
+    Counting,
+    CountingPolicy,
+    Replica,
+    counting_router,
+    gateway_word,
+    serving,
+)
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 
 ROUTER = counting_router(CountingPolicy())
@@ -75,7 +83,7 @@ async def test_a_dry_run_says_what_pruning_then_removes(
     for _ in range(12):
         await counted(replica, 1)
     async with platform_pool.connection() as connection:
-        await connection.execute("UPDATE runs SET ended_at = now() - interval '1 hour'")
+        await connection.execute("UPDATE platform.runs SET ended_at = now() - interval '1 hour'")
     dry = await maintenance.Prune(maintenance_pb2.PruneRequest(dry_run=True), metadata=auth("operator"))
     [history] = dry.pruned
     assert (history.kind, history.agent) == (maintenance_pb2.RETAINED_KIND_HISTORY, "counting")
@@ -112,6 +120,59 @@ async def test_replay_shows_which_runs_would_have_gone_elsewhere_and_what_that_w
     assert response.spent_after == divergence.spent_after
 
 
+async def verified(
+    maintenance: maintenance_pb2_grpc.MaintenanceServiceAsyncStub,
+) -> maintenance_pb2.VerifyDecisionsResponse:
+    """What an operator is told of the ledger."""
+    return await maintenance.VerifyDecisions(maintenance_pb2.VerifyDecisionsRequest(), metadata=auth("operator"))
+
+
+async def test_every_decision_comes_out_again_by_the_policy_that_it_was_made_by(
+    start_replica: StartReplica, maintenance: maintenance_pb2_grpc.MaintenanceServiceAsyncStub
+) -> None:
+    # The table that decides again has other limits than the runs were decided by.
+    await counted(await start_replica(Counting(CountingPolicy(max_counts=3))), 6)
+    await counted(await start_replica(), 2)
+    response = await verified(maintenance)
+    assert (response.decision_count, response.skipped_count, response.disagreement_count) == (5, 0, 0)
+
+
+async def test_a_decision_that_comes_out_otherwise_is_named_with_its_facts(
+    replica: Replica,
+    maintenance: maintenance_pb2_grpc.MaintenanceServiceAsyncStub,
+    platform_pool: AsyncConnectionPool[Any],
+) -> None:
+    run_id = await counted(replica, 3)
+    async with platform_pool.connection() as connection:
+        await connection.execute(
+            "UPDATE platform.decisions SET facts = jsonb_set(facts, '{until}', '1') WHERE sequence = 2"
+        )
+    response = await verified(maintenance)
+    assert (response.decision_count, response.skipped_count, response.disagreement_count) == (3, 0, 1)
+    [found] = response.disagreements
+    assert (found.run_id, found.sequence, found.router) == (run_id, 2, ROUTER.name)
+    assert dict(found.facts)["until"] == 1
+    assert (found.rule, found.destination, found.other_rule, found.other_destination) == (
+        "go_on", "count", "done", "report",
+    )  # fmt: skip
+
+
+async def test_what_can_not_be_decided_again_is_counted(
+    replica: Replica,
+    maintenance: maintenance_pb2_grpc.MaintenanceServiceAsyncStub,
+    platform_pool: AsyncConnectionPool[Any],
+) -> None:
+    await counted(replica, 4)
+    async with platform_pool.connection() as connection:
+        for change in ("facts = '{}'", "policy_version = 'unknown'", "router = 'counting.gone'"):
+            await connection.execute(
+                f"UPDATE platform.decisions SET {change} WHERE sequence = (SELECT min(sequence) FROM platform.decisions"  # noqa: S608
+                f" WHERE facts <> '{{}}' AND policy_version <> 'unknown' AND router = '{ROUTER.name}')"
+            )
+    response = await verified(maintenance)
+    assert (response.decision_count, response.skipped_count, response.disagreement_count) == (4, 3, 0)
+
+
 async def test_replay_looks_no_further_back_than_it_is_told(
     replica: Replica, maintenance: maintenance_pb2_grpc.MaintenanceServiceAsyncStub
 ) -> None:
@@ -121,6 +182,18 @@ async def test_replay_looks_no_further_back_than_it_is_told(
     assert (await maintenance.ReplayDecisions(request, metadata=auth("operator"))).decision_count == 0
     request.since_time.seconds -= 60
     assert (await maintenance.ReplayDecisions(request, metadata=auth("operator"))).decision_count == 2
+
+
+async def test_a_time_that_no_calendar_has_is_refused(
+    maintenance: maintenance_pb2_grpc.MaintenanceServiceAsyncStub,
+) -> None:
+    replay = maintenance_pb2.ReplayDecisionsRequest(router=ROUTER.name)
+    verify = maintenance_pb2.VerifyDecisionsRequest()
+    for request in (replay, verify):
+        request.since_time.seconds = 10**15
+    for call in (maintenance.ReplayDecisions(replay, metadata=auth("operator")),
+                 maintenance.VerifyDecisions(verify, metadata=auth("operator"))):  # fmt: skip
+        assert (await refusal(call)).code is grpc.StatusCode.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize(

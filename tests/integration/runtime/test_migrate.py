@@ -8,12 +8,14 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 from yoyo import get_backend
 
 from services.runtime.migrate import migrate
+from tests.fixtures.ports import reserved_port
 
 DEADLINE_S = 60.0
 _WAITING = """
@@ -79,4 +81,14 @@ def test_migrations_that_start_together_apply_everything_once(database: str) -> 
     with ThreadPoolExecutor(3) as pool:
         applied = [name for names in pool.map(migrate, [database] * 3) for name in names]
     assert sorted(applied) == sorted(set(applied))
+    assert migrate(database) == []
+
+
+def test_a_url_of_several_servers_leads_to_the_one_that_takes_writes(database: str) -> None:
+    with reserved_port() as away:
+        parts = urlsplit(database)
+        account, _, server = parts.netloc.rpartition("@")
+        both = f"{account}@127.0.0.1:{away},{server}"
+        applied = migrate(parts._replace(netloc=both, query="target_session_attrs=read-write").geturl())
+    assert applied
     assert migrate(database) == []

@@ -11,8 +11,9 @@ import psycopg
 import pytest
 from prometheus_client import REGISTRY
 
-from services.runtime.engine.engine import CLAIM_LIMIT
+from services.runtime.engine.questions import Answer
 from services.runtime.engine.records import RunRecord, RunState
+from services.runtime.engine.upkeep import CLAIM_LIMIT
 from tests.fixtures.replica import Counting, Replica, answer_of, open_replica
 from tests.integration.runtime.conftest import new_run
 
@@ -20,17 +21,17 @@ TIMEOUT_S = 60.0
 # A run as it is when its replica dies after the last checkpoint and before the end is written down.
 _UNDO_END = """
     WITH undone AS (
-        UPDATE runs
+        UPDATE platform.runs
         SET state = 'RUNNING', owner = 'gone', output = NULL, ended_at = NULL, event_count = event_count - 1,
             lease_expires_at = now() + interval '1 hour'
         WHERE run_id = %s RETURNING run_id, event_count
     )
-    DELETE FROM run_events AS e USING undone AS u WHERE e.run_id = u.run_id AND e.sequence > u.event_count
+    DELETE FROM platform.run_events AS e USING undone AS u WHERE e.run_id = u.run_id AND e.sequence > u.event_count
 """
 _BOOKS = """
     SELECT array_agg(sequence ORDER BY sequence) = array_agg(n), count(*) = min(event_count), min(decision_count)
     FROM (SELECT e.sequence, row_number() OVER (ORDER BY e.sequence) AS n, r.event_count, r.decision_count
-          FROM run_events AS e JOIN runs AS r USING (run_id) WHERE e.run_id = %s) AS numbered
+          FROM platform.run_events AS e JOIN platform.runs AS r USING (run_id) WHERE e.run_id = %s) AS numbered
 """
 
 
@@ -90,7 +91,7 @@ async def test_a_caller_who_leaves_while_the_run_is_created(replica: Replica) ->
         while (states := await _states(replica)) != {"SUCCEEDED"}:
             assert states <= {"SUCCEEDED", "RUNNING"}
             await asyncio.sleep(0.02)
-    epochs = await _column(replica, "SELECT DISTINCT epoch FROM runs")
+    epochs = await _column(replica, "SELECT DISTINCT epoch FROM platform.runs")
     assert epochs == [1], "the runs went on where they were, and did not wait to be found"
 
 
@@ -113,13 +114,32 @@ async def test_a_run_that_its_own_replica_lost_and_found(replica: Replica, count
     await counting.reached.wait()
     counting.reached.clear()
     async with replica.pool.connection() as connection:
-        await connection.execute("UPDATE runs SET lease_expires_at = now() - interval '1 s'")
+        await connection.execute("UPDATE platform.replicas SET lease_expires_at = now() - interval '1 s'")
     await asyncio.wait_for(counting.reached.wait(), TIMEOUT_S)  # the second execution is there
     gate.set()
     done = await ended(replica, run)
     assert (done.state, done.epoch, answer_of(done.output)) == (RunState.SUCCEEDED, 2, "1 2 3")
     assert [number for _, number in counting.counted] == [1, 2, 3], "the first execution was stopped"
     await whole(replica, run.run_id)
+    first, second, again, third = counting.led_by
+    assert (first, again) == ((1, "", ""), second), "a node is told by what it was led to, whoever executes it"
+    assert (second[:2], third[:2]) == ((2, "go_on"), (3, "go_on"))
+    assert len({second[2], third[2], ""}) == 3
+
+
+async def test_a_node_that_asked_knows_what_led_to_it(replica: Replica, counting: Counting) -> None:
+    counting.asks = {2}
+    run, _ = await replica.engine.create(new_run(until=2))
+    async with asyncio.timeout(TIMEOUT_S):
+        async for _ in replica.engine.watch(run, 0):
+            """It ends with the question."""
+    asking = (await replica.store.get(run.run_id, run.caller)).input_request
+    assert asking
+    await replica.engine.answer(run.caller, Answer(run.run_id, asking.input_request_id, "yes"))
+    await ended(replica, run)
+    _, before, after = counting.led_by
+    assert before == after
+    assert before[1] == "go_on"
 
 
 async def test_a_run_of_an_agent_that_only_another_release_has(replica: Replica, platform_dsn: str) -> None:
@@ -137,9 +157,11 @@ async def test_a_run_whose_database_takes_no_writes_for_a_while(replica: Replica
     run, _ = await replica.engine.create(new_run(until=3))
     await asyncio.wait_for(counting.reached.wait(), TIMEOUT_S)
     async with AsyncExitStack() as stack:
-        for _ in range(replica.pool.max_size):
-            connection = await stack.enter_async_context(replica.pool.connection())
-            await connection.execute("SET default_transaction_read_only = on")  # as when a primary becomes a standby
+        for pool in (replica.pools.steps, replica.pools.calls, replica.pools.upkeep):
+            for _ in range(pool.max_size):
+                connection = await stack.enter_async_context(pool.connection())
+                # As when a primary becomes a standby.
+                await connection.execute("SET default_transaction_read_only = on")
     gate.set()
     done = await ended(replica, run)
     assert (done.state, answer_of(done.output)) == (RunState.SUCCEEDED, "1 2 3")
@@ -153,7 +175,7 @@ async def test_orphans_are_counted_until_they_are_freed(platform_dsn: str, repli
     async with await psycopg.AsyncConnection.connect(platform_dsn) as other:  # not in autocommit mode: it holds a lock
         await other.execute(_UNDO_END, [run.run_id])
         await other.commit()
-        await other.execute("SELECT 1 FROM runs WHERE run_id = %s FOR SHARE", [run.run_id])
+        await other.execute("SELECT 1 FROM platform.runs WHERE run_id = %s FOR SHARE", [run.run_id])
         await _until_orphaned(1)
         await other.rollback()
     assert (await ended(replica, run)).output == done.output
@@ -173,7 +195,7 @@ async def _column(replica: Replica, statement: str) -> list[Any]:
 
 
 async def _states(replica: Replica) -> set[str]:
-    return set(await _column(replica, "SELECT state FROM runs"))
+    return set(await _column(replica, "SELECT state FROM platform.runs"))
 
 
 async def test_a_run_that_never_takes_a_step_is_given_up(replica: Replica, counting: Counting) -> None:
@@ -182,7 +204,7 @@ async def test_a_run_that_never_takes_a_step_is_given_up(replica: Replica, count
     async with asyncio.timeout(TIMEOUT_S):
         while not (found := await replica.store.get(run.run_id, run.caller)).state.ended:
             async with replica.pool.connection() as connection:
-                await connection.execute("UPDATE runs SET lease_expires_at = now() - interval '1 s'")
+                await connection.execute("UPDATE platform.replicas SET lease_expires_at = now() - interval '1 s'")
             await asyncio.sleep(0.02)
     assert (found.state, found.stop_reason) == (RunState.FAILED, CLAIM_LIMIT)
     assert "without taking a step" in found.error
@@ -194,7 +216,7 @@ async def test_a_step_makes_room_for_further_claims(replica: Replica, counting: 
     run, _ = await replica.engine.create(new_run(until=3))
     await counting.reached.wait()
     async with replica.pool.connection() as connection:
-        await connection.execute("UPDATE runs SET idle_claims = 7 WHERE run_id = %s", [run.run_id])
+        await connection.execute("UPDATE platform.runs SET idle_claims = 7 WHERE run_id = %s", [run.run_id])
     gate.set()
     await ended(replica, run)
-    assert await _column(replica, "SELECT idle_claims FROM runs") == [0]
+    assert await _column(replica, "SELECT idle_claims FROM platform.runs") == [0]

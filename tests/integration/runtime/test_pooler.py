@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from psycopg_pool import AsyncConnectionPool
 
-from services.runtime.engine.database import open_pool
-from services.runtime.engine.store import RunStore
-from tests.integration.runtime.conftest import AGENTS, LEASE_S, new_run
+from services.runtime.engine.database import PlatformPool, open_pool
+from tests.integration.runtime.conftest import AGENTS, OwnerStore, new_run
 
 REPEATS = 12
 
 
-async def use(pool: AsyncConnectionPool[Any]) -> int:
+async def use(pool: PlatformPool) -> int:
     """Has a run go round and round; returns how many statements its session has prepared by then."""
-    store = RunStore(pool, owner="somebody", lease_s=LEASE_S)
+    store = OwnerStore(pool, "somebody", suspect_after=2 * REPEATS)
     run, _ = await store.create(new_run(), claim=True)
     for _ in range(REPEATS):
-        await store.renew_leases([run.run_id])
+        await store.upkeep.renew_leases([run.run_id])
         await store.release(run)
-        [run] = await store.claim_pending(1, AGENTS)
+        [run] = await store.upkeep.claim_pending(1, AGENTS)
         await store.get(run.run_id, run.caller)
-        await store.take_over([run.run_id])
-        [run] = await store.claim_pending(1, AGENTS)  # its owner holds no liveness lock
+        await store.upkeep.take_over()
+        [run] = await store.upkeep.claim_pending(1, AGENTS)  # its owner holds no liveness lock
     async with pool.connection() as connection:
         cursor = await connection.execute("SELECT count(*) FROM pg_prepared_statements")
         [[prepared]] = await cursor.fetchall()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 from psycopg_pool import AsyncConnectionPool
 
 from services.runtime.engine.history import CheckpointHistory
@@ -20,6 +22,7 @@ from tests.integration.runtime.conftest import StartReplica, ended, new_run
 POLICY = RetentionPolicy(history_minutes=10, checkpoint_days=10, event_days=20, run_days=30, decision_days=40)
 TABLES = ("checkpoints", "checkpoint_writes", "run_events", "runs", "decisions", "threads")
 Pool = AsyncConnectionPool[Any]
+UNREADABLE = "signalbox_retention_unreadable_total"
 
 
 @pytest.fixture
@@ -52,7 +55,7 @@ async def age(pool: Pool, run: RunRecord, interval: str) -> None:
     """Moves the end of a run into the past."""
     async with pool.connection() as connection:
         await connection.execute(
-            "UPDATE runs SET ended_at = now() - %s::interval WHERE run_id = %s", [interval, run.run_id]
+            "UPDATE platform.runs SET ended_at = now() - %s::interval WHERE run_id = %s", [interval, run.run_id]
         )
 
 
@@ -110,6 +113,20 @@ async def test_stage_by_stage_an_ended_run_loses_what_the_policy_says(
     assert await rows(platform_pool) == {**empty, "decisions": whole["decisions"]}
 
 
+async def test_a_batch_tells_how_overdue_what_it_took_was(
+    replica: Replica, pruner: Pruner, platform_pool: Pool
+) -> None:
+    runs = [await finished(replica) for _ in range(2)]
+    await age(platform_pool, runs[0], "2 hours")
+    await age(platform_pool, runs[1], "40 minutes")
+    await pruner.prune()
+    overdue_s = REGISTRY.get_sample_value("signalbox_retention_lag_seconds")
+    assert overdue_s is not None
+    assert 110 * 60 <= overdue_s < 200 * 60, "two hours, less the ten minutes that its policy keeps its history for"
+    await pruner.prune()
+    assert REGISTRY.get_sample_value("signalbox_retention_lag_seconds") == 0
+
+
 async def test_a_run_that_is_due_for_everything_goes_at_once(
     replica: Replica, pruner: Pruner, platform_pool: Pool
 ) -> None:
@@ -123,20 +140,37 @@ async def test_a_run_that_is_due_for_everything_goes_at_once(
     assert all(removal.size_bytes > 0 and removal.agent == "counting" for removal in removed)
 
 
+async def test_what_was_recorded_of_a_run_counts_with_it(replica: Replica, pruner: Pruner, platform_pool: Pool) -> None:
+    run = await finished(replica, recorded=True)
+    async with platform_pool.connection() as connection:
+        await connection.execute(query("put_answers"), {"run_id": run.run_id, "answers": [os.urandom(100_000)] * 2})
+    await pruner.measure()
+    stored = REGISTRY.get_sample_value("signalbox_stored_bytes", {"table": "recorded_answers"})
+    assert stored is not None
+    assert stored > 200_000
+    await age(platform_pool, run, "400 days")
+    due, removed = await pruner.due(), await everything(pruner)
+    assert due == removed
+    [size_bytes] = [removal.size_bytes for removal in removed if removal.kind is Kind.RUNS]
+    assert 200_000 < size_bytes < 210_000
+
+
 async def test_decisions_go_by_their_own_age_but_never_those_of_a_run_under_way(
     replica: Replica, pruner: Pruner, platform_pool: Pool
 ) -> None:
     old = "00000000-0000-7000-8000-000000000001"
     run = await finished(replica)
     async with platform_pool.connection() as connection:
-        await connection.execute("UPDATE decisions SET run_id = %s WHERE run_id = %s", [old, run.run_id])
-        await connection.execute("DELETE FROM run_events")
+        await connection.execute("UPDATE platform.decisions SET run_id = %s WHERE run_id = %s", [old, run.run_id])
+        await connection.execute("DELETE FROM platform.run_events")
         await connection.execute(
-            "UPDATE runs SET run_id = %s, state = 'AWAITING_INPUT', ended_at = NULL WHERE run_id = %s",
+            "UPDATE platform.runs SET run_id = %s, state = 'AWAITING_INPUT', ended_at = NULL WHERE run_id = %s",
             [old, run.run_id],
         )
         assert await everything(pruner) == await pruner.due() == []
-        await connection.execute("UPDATE runs SET state = 'SUCCEEDED', ended_at = now() WHERE run_id = %s", [old])
+        await connection.execute(
+            "UPDATE platform.runs SET state = 'SUCCEEDED', ended_at = now() WHERE run_id = %s", [old]
+        )
     due = sums(await pruner.due())
     assert due == sums(await everything(pruner)) == {Kind.DECISIONS: 3}
 
@@ -191,7 +225,7 @@ async def test_live_runs_and_rows_that_others_hold_are_left_alone(
     for run in (held, due):
         await age(platform_pool, run, "1 hour")
     async with platform_pool.connection() as connection, connection.transaction():
-        await connection.execute("SELECT 1 FROM runs WHERE run_id = %s FOR UPDATE", [held.run_id])
+        await connection.execute("SELECT 1 FROM platform.runs WHERE run_id = %s FOR UPDATE", [held.run_id])
         assert Kind.HISTORY in sums(await everything(pruner))
     kept = sums(await pruner.due())
     assert kept[Kind.HISTORY] > 0
@@ -220,7 +254,9 @@ async def test_a_thread_is_kept_when_a_run_is_created_in_it_while_its_last_one_g
 
 async def waiting(observer: Any) -> bool:
     """Whether some statement waits for a lock."""
-    cursor = await observer.execute("SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+    cursor = await observer.execute(
+        "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
     return await cursor.fetchone() is not None
 
 
@@ -252,3 +288,30 @@ async def test_one_replica_prunes_at_a_time(pruner: Pruner, platform_pool: Pool)
         done, _ = await asyncio.wait({waiting}, timeout=0.2)
         assert not done
     assert await asyncio.wait_for(waiting, 60) is not None
+
+
+async def test_one_unreadable_checkpoint_keeps_no_other_from_going(
+    replica: Replica, pruner: Pruner, platform_pool: Pool
+) -> None:
+    broken, whole = await finished(replica), await finished(replica)
+    async with platform_pool.connection() as connection:
+        await connection.execute("UPDATE checkpoints SET changes = 'nonsense' WHERE thread_id = %s", [broken.run_id])
+    for run in (broken, whole):
+        await age(platform_pool, run, "11 minutes")
+    before = REGISTRY.get_sample_value(UNREADABLE, {"agent": "counting"}) or 0.0
+
+    removals = await everything(pruner)
+
+    assert sums(removals).keys() == {Kind.HISTORY}
+    async with platform_pool.connection() as connection:
+        cursor = await connection.execute("SELECT thread_id, count(*) FROM checkpoints GROUP BY thread_id")
+        left = dict(await cursor.fetchall())
+    assert left[whole.run_id] == 1
+    assert left[broken.run_id] > 1
+    assert REGISTRY.get_sample_value(UNREADABLE, {"agent": "counting"}) == before + 1
+    assert await everything(pruner) == []  # it is looked at once, and not in every round
+    await age(platform_pool, broken, "11 days")
+    await everything(pruner)
+    async with platform_pool.connection() as connection:
+        cursor = await connection.execute("SELECT thread_id FROM checkpoints")
+        assert await cursor.fetchall() == [(whole.run_id,)]

@@ -105,10 +105,10 @@ async def test_writes_that_come_too_late_are_nobodys_error(platform_pool: Pool) 
     met: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: met.append(context))
     with capture_logs() as logs:
-        saver = RunSaver(platform_pool, make_serde(), claim=Claim("00000000-0000-7000-8000-000000000001", 1))
+        saver = RunSaver(platform_pool, make_serde(), claim=Claim("00000000-0000-7000-8000-000000000001", 1, None))
         place: RunnableConfig = {"configurable": {"thread_id": "thread", "checkpoint_ns": "", "checkpoint_id": "1"}}
         await saver.aput_writes(place, [("left", 1)], "task")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not met and not logs:
                 await asyncio.sleep(0.01)
                 gc.collect()  # when asyncio tells of what nobody looked at
@@ -124,6 +124,6 @@ async def test_a_step_stores_what_it_added_also_in_a_process_that_did_not_begin_
     await run(elsewhere, "elsewhere", "last question")
     whole = sum(len(message.text) for message in (await elsewhere.aget_state(THREAD)).values["messages"])
     async with platform_pool.connection() as connection:
-        cursor = await connection.execute("SELECT max(length(changes)) FROM checkpoints")
+        cursor = await connection.execute("SELECT max(length(changes)) FROM platform.checkpoints")
         [longest] = await cursor.fetchone() or (0,)
     assert longest < whole / 2

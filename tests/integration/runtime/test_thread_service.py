@@ -35,7 +35,7 @@ async def threads(
     """The service alone."""
 
     def make(callers: Callers) -> Registration:
-        store = ThreadStore(platform_pool, make_serde(), first, {"counting": "1"})
+        store = ThreadStore(platform_pool, make_serde(), first, ["counting"])
         add = threads_pb2_grpc.add_ThreadServiceServicer_to_server
         return Registration(add, ThreadServicer(callers, store), "signalbox.v1.ThreadService")
 

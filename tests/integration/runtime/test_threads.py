@@ -11,19 +11,20 @@ from psycopg_pool import AsyncConnectionPool
 from services.kit.identity import Caller
 from services.runtime.engine.records import ActiveRunPolicy, Ending, RunRecord, RunState
 from services.runtime.engine.serde import make_serde
-from services.runtime.engine.store import RunStore
 from services.runtime.engine.threads import Fork, ThreadStore
 from services.runtime.errors import (
     AgentGone,
     CheckpointNotFound,
+    RolesLost,
     RunNotEnded,
     RunNotFound,
     ThreadBusy,
     ThreadExists,
     ThreadNotFound,
 )
+from services.runtime.rights import shown_to
 from tests.fixtures.replica import Counting, Replica, answer_of
-from tests.integration.runtime.conftest import AGENTS, StartReplica, ended, new_run
+from tests.integration.runtime.conftest import AGENT, AGENTS, VERSION, OwnerStore, StartReplica, ended, new_run
 
 Pool = AsyncConnectionPool[Any]
 OWNER = Caller("27", frozenset())
@@ -37,8 +38,8 @@ async def replica(start_replica: StartReplica) -> Replica:
 
 
 @pytest.fixture
-def threads(platform_pool: Pool, first: RunStore) -> ThreadStore:
-    return ThreadStore(platform_pool, make_serde(), first, {"counting": "2"})
+def threads(platform_pool: Pool, first: OwnerStore) -> ThreadStore:
+    return ThreadStore(platform_pool, make_serde(), first, [AGENT])
 
 
 async def finished(replica: Replica, thread_id: str = "talk", **changes: Any) -> RunRecord:
@@ -47,11 +48,11 @@ async def finished(replica: Replica, thread_id: str = "talk", **changes: Any) ->
     return await asyncio.wait_for(ended(replica, run), 60)
 
 
-async def state_of(store: RunStore, run: RunRecord) -> RunState:
+async def state_of(store: OwnerStore, run: RunRecord) -> RunState:
     return (await store.get(run.run_id, run.caller)).state
 
 
-async def test_a_busy_thread_refuses_on_any_replica(first: RunStore, second: RunStore) -> None:
+async def test_a_busy_thread_refuses_on_any_replica(first: OwnerStore, second: OwnerStore) -> None:
     active, _ = await first.create(new_run(thread_id="talk"), claim=True)
     for store in (first, second):
         with pytest.raises(ThreadBusy) as refused:
@@ -62,7 +63,7 @@ async def test_a_busy_thread_refuses_on_any_replica(first: RunStore, second: Run
     assert is_new
 
 
-async def test_the_running_one_is_named_also_when_others_wait(first: RunStore, second: RunStore) -> None:
+async def test_the_running_one_is_named_also_when_others_wait(first: OwnerStore, second: OwnerStore) -> None:
     active, _ = await first.create(new_run(thread_id="talk"), claim=True)
     await second.create(new_run(thread_id="talk", active_run_policy=QUEUE), claim=True)
     with pytest.raises(ThreadBusy) as refused:
@@ -70,7 +71,7 @@ async def test_the_running_one_is_named_also_when_others_wait(first: RunStore, s
     assert refused.value.metadata == {"active_run_id": active.run_id}
 
 
-async def test_of_many_at_the_same_moment_one_gets_the_thread(first: RunStore, second: RunStore) -> None:
+async def test_of_many_at_the_same_moment_one_gets_the_thread(first: OwnerStore, second: OwnerStore) -> None:
     attempts = ((first, second)[number % 2].create(new_run(thread_id="talk"), claim=True) for number in range(12))
     results = await asyncio.gather(*attempts, return_exceptions=True)
     assert sum(isinstance(result, tuple) for result in results) == 1
@@ -78,30 +79,32 @@ async def test_of_many_at_the_same_moment_one_gets_the_thread(first: RunStore, s
 
 
 async def test_queued_runs_go_one_after_another_in_order_also_after_a_takeover(
-    first: RunStore, second: RunStore
+    first: OwnerStore, second: OwnerStore
 ) -> None:
     created = [
         (await store.create(new_run(thread_id="talk", active_run_policy=QUEUE), claim=True))[0]
         for store in (first, second, first)
     ]
     assert [run.state for run in created] == [RunState.RUNNING, RunState.PENDING, RunState.PENDING]
-    assert await second.claim_pending(10, AGENTS) == []
+    assert await second.upkeep.claim_pending(10, AGENTS) == []
 
     # The owner of the first one is gone: it comes back before those that wait behind it.
-    assert (await second.take_over([])).freed == [created[0].run_id]
+    assert [run.run_id for run in (await second.upkeep.take_over()).freed] == [created[0].run_id]
     for expected in created:
-        [claimed] = await second.claim_pending(10, AGENTS)
+        [claimed] = await second.upkeep.claim_pending(10, AGENTS)
         assert claimed.run_id == expected.run_id
-        assert await first.claim_pending(10, AGENTS) == []
+        assert await first.upkeep.claim_pending(10, AGENTS) == []
         await second.end(claimed, Ending(RunState.SUCCEEDED))
 
 
-async def test_replicas_that_claim_at_once_never_run_two_of_a_thread(first: RunStore, second: RunStore) -> None:
+async def test_replicas_that_claim_at_once_never_run_two_of_a_thread(first: OwnerStore, second: OwnerStore) -> None:
     for _ in range(6):
         await first.create(new_run(thread_id="talk", active_run_policy=QUEUE), claim=False)
     done = 0
     while done < 6:
-        claims = await asyncio.gather(*(store.claim_pending(10, AGENTS) for store in (first, second) for _ in range(3)))
+        claims = await asyncio.gather(
+            *(store.upkeep.claim_pending(10, AGENTS) for store in (first, second) for _ in range(3))
+        )
         claimed = [run for runs in claims for run in runs]
         assert len(claimed) == 1
         await first.end(claimed[0], Ending(RunState.SUCCEEDED))
@@ -217,11 +220,12 @@ async def test_a_run_goes_on_from_an_earlier_checkpoint_in_a_fork(replica: Repli
     after_two = checkpoints[3].checkpoint_id
     fork, run = await threads.fork(OWNER, Fork("talk", source.run_id, after_two))
     assert run is not None
-    assert (fork.run_count, fork.active_run_id, run.graph_version) == (2, run.run_id, "2")
+    assert (fork.run_count, fork.active_run_id, run.graph_version) == (2, run.run_id, "")
     assert run.spend["model_calls"] == 2
 
     after = await asyncio.wait_for(ended(replica, run), 60)
     assert (after.state, after.output) == (RunState.SUCCEEDED, source.output)
+    assert after.graph_version == VERSION
     assert [number for run_id, number in replica.counting.counted if run_id == run.run_id] == [3, 4]
     assert after.spend["model_calls"] == source.spend["model_calls"]
     state, own = await threads.state(OWNER, fork.thread_id, run.run_id, None)
@@ -238,7 +242,7 @@ async def test_a_run_goes_on_from_its_input_in_a_fork(replica: Replica, threads:
 
 
 async def test_what_can_not_be_forked_is_refused_and_leaves_nothing(
-    replica: Replica, threads: ThreadStore, platform_pool: Pool, first: RunStore
+    replica: Replica, threads: ThreadStore, platform_pool: Pool, first: OwnerStore
 ) -> None:
     run = await finished(replica, until=1)
     with pytest.raises(ThreadExists):
@@ -248,7 +252,7 @@ async def test_what_can_not_be_forked_is_refused_and_leaves_nothing(
     with pytest.raises(RunNotFound):
         await threads.fork(OWNER, Fork("other", run.run_id, new_thread_id="fork"))
     _, checkpoints = await threads.state(OWNER, "talk", run.run_id, None)
-    without_agents = ThreadStore(platform_pool, make_serde(), first, {})
+    without_agents = ThreadStore(platform_pool, make_serde(), first, [])
     with pytest.raises(AgentGone):
         await without_agents.fork(OWNER, Fork("talk", run.run_id, checkpoints[1].checkpoint_id, "fork"))
     gate = replica.counting.hold(2)
@@ -266,29 +270,30 @@ async def test_a_deleted_thread_is_gone_from_everywhere_but_the_ledger_which_is_
     run, kept = await finished(replica, until=2), await finished(replica, "kept", until=2)
     assert await threads.delete(OWNER, "talk") == (1, 2)
     queries = {
-        "threads": "SELECT thread_id FROM threads",
-        "runs": "SELECT thread_id FROM runs",
-        "run_events": "SELECT DISTINCT run_id::text FROM run_events",
-        "checkpoints": "SELECT DISTINCT thread_id FROM checkpoints",
-        "checkpoint_writes": "SELECT DISTINCT thread_id FROM checkpoint_writes",
+        "threads": "SELECT thread_id FROM platform.threads",
+        "runs": "SELECT thread_id FROM platform.runs",
+        "run_events": "SELECT DISTINCT run_id::text FROM platform.run_events",
+        "checkpoints": "SELECT DISTINCT thread_id FROM platform.checkpoints",
+        "checkpoint_writes": "SELECT DISTINCT thread_id FROM platform.checkpoint_writes",
     }
     async with platform_pool.connection() as connection:
         for table, query in queries.items():
             cursor = await connection.execute(query)
             assert await cursor.fetchall() == [("kept" if table in ("threads", "runs") else kept.run_id,)], table
         cursor = await connection.execute(
-            "SELECT facts, grounds, rejected_rules, calls, rule FROM decisions WHERE run_id = %s ORDER BY sequence",
+            "SELECT facts, grounds, rejected_rules, calls, rule"
+            " FROM platform.decisions WHERE run_id = %s ORDER BY sequence",
             [run.run_id],
         )
         assert await cursor.fetchall() == [({}, {}, [], [], "go_on"), ({}, {}, [], [], "done")]
-        cursor = await connection.execute("SELECT count(*) FROM decisions WHERE facts <> '{}'")
+        cursor = await connection.execute("SELECT count(*) FROM platform.decisions WHERE facts <> '{}'")
         assert await cursor.fetchone() == (2,)
     with pytest.raises(ThreadNotFound):
         await threads.delete(OWNER, "talk")
 
 
 async def test_a_thread_with_an_active_run_is_not_deleted(
-    threads: ThreadStore, first: RunStore, second: RunStore
+    threads: ThreadStore, first: OwnerStore, second: OwnerStore
 ) -> None:
     run, _ = await second.create(new_run(thread_id="talk"), claim=True)
     with pytest.raises(ThreadBusy) as refused:
@@ -303,5 +308,41 @@ async def test_a_thread_that_there_is_not_is_not_left_behind_by_its_deletion(
     with pytest.raises(ThreadNotFound):
         await threads.delete(OWNER, "nothing")
     async with platform_pool.connection() as connection:
-        cursor = await connection.execute("SELECT count(*) FROM threads")
+        cursor = await connection.execute("SELECT count(*) FROM platform.threads")
         assert await cursor.fetchone() == (0,)
+
+
+async def test_what_a_lost_role_brought_is_no_part_of_the_thread_any_more(
+    replica: Replica, threads: ThreadStore
+) -> None:
+    admin, clerk = Caller("27", frozenset({"admin", "clerk"})), Caller("27", frozenset({"clerk"}))
+    begun = await finished(replica, caller=admin, until=2)
+    widened = await finished(replica, caller=admin, until=3)
+    assert answer_of(widened.output) == "1 2 1 2 3"  # an admin goes on with what an admin was told
+
+    plain = await finished(replica, caller=clerk, until=1)
+    assert answer_of(plain.output) == "1"
+    again = await finished(replica, caller=clerk, until=1)
+    assert answer_of(again.output) == "1 1"
+    regained = await finished(replica, caller=admin, until=1)
+    assert answer_of(regained.output).startswith("1 2 1 2 1 2 3")
+
+    for fork in (Fork("talk", begun.run_id), Fork("talk", widened.run_id, checkpoint_id="any")):
+        with pytest.raises(RolesLost):
+            await threads.fork(clerk, fork)
+    with pytest.raises(RolesLost):
+        await threads.state(clerk, "talk", begun.run_id, None)
+    forked, _ = await threads.fork(clerk, Fork("talk", plain.run_id, new_thread_id="mine"))
+    assert forked.run_count == 3
+    later = await finished(replica, "mine", caller=clerk, until=1)
+    assert answer_of(later.output) == "1 1"  # the copies of an admin's runs are an admin's
+
+
+async def test_a_run_is_shown_without_what_a_lost_role_brought(replica: Replica) -> None:
+    admin = Caller("27", frozenset({"admin"}))
+    run = await finished(replica, caller=admin)
+    assert shown_to(admin, run).output == run.output is not None
+    assert shown_to(Caller("27", frozenset({"admin", "more"})), run).output == run.output
+    assert shown_to(OWNER, run).output is None
+    assert shown_to(OWNER, run).state is RunState.SUCCEEDED
+    assert shown_to(Caller("1", frozenset({"operator"})), run).output == run.output

@@ -56,7 +56,7 @@ async def test_when_the_run_is_deleted_before_its_end_was_seen(replica: Replica,
     watching = asyncio.create_task(watched(elsewhere, run, 0))
     async with replica.pool.connection() as connection, connection.transaction():
         # The watcher at another replica sees the end only together with the run's removal.
-        await connection.execute("DELETE FROM runs WHERE run_id = %s", [run.run_id])
+        await connection.execute("DELETE FROM platform.runs WHERE run_id = %s", [run.run_id])
     with pytest.raises(RunNotFound):
         await watching
     gate.set()

@@ -92,4 +92,23 @@ ANALYST_QUERIES = [
     "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT t.n + 1 FROM t WHERE t.n < 5) SELECT t.n FROM t ORDER BY t.n",
     "SELECT j.kind, v.column1 FROM (devices d JOIN users u ON TRUE) AS j, (VALUES (1), (2)) v "
     "ORDER BY j.device_id, v.column1",
+    # Spellings that are harmless, and easily refused or mistaken.
+    """SELECT '{"": 7, "a": {"": "x"}}'::jsonb -> '' AS nameless, '{"a": {"": "x"}}'::jsonb -> 'a' ->> '' AS text""",
+    "SELECT name FROM devices WHERE kind <> ALL (ARRAY['cabin', 'cold_store']) ORDER BY name",
+    "SELECT name FROM devices WHERE NOT kind = ANY ('{cabin,cold_store}'::text[]) ORDER BY name",
+    'SELECT max(temperature) AS °C, min(pressure) AS µbar, count(*) AS "°F µ" FROM device_current_data',
+    "SELECT t.µ FROM (SELECT device_id AS µ FROM devices) AS t ORDER BY t.µ",
+    "VALUES (1, 'one'), (2, 'two'), (3, NULL)",
+    "VALUES (2), (1) ORDER BY 1 LIMIT 1",
+    "SELECT row_to_json(d) FROM (SELECT device_id, name FROM devices ORDER BY device_id LIMIT 3) d",
+    "SELECT row_to_json(ROW(device_id, name)) FROM devices ORDER BY device_id LIMIT 3",
+    """SELECT key, value FROM jsonb_each_text('{"a": 1, "b": null, "c": "x"}'::jsonb) ORDER BY key""",
+    "SELECT e.key, e.value FROM devices d CROSS JOIN LATERAL jsonb_each_text(jsonb_build_object('name', d.name, "
+    "'kind', d.kind)) e ORDER BY d.device_id, e.key",
+    r"SELECT regexp_replace(name, '[0-9]+', '#', 'g'), regexp_replace(name, '^(.)(.*)$', '\2\1') FROM devices "
+    "ORDER BY device_id",
+    "SELECT format('%s (%s)', name, kind), format('%L and %I, %2$s', 'it''s', 'a b') FROM devices ORDER BY device_id",
+    "SELECT $$it's$$ AS plain, $q$a $$ b$q$ AS tagged, name FROM devices WHERE kind = $$cabin$$ ORDER BY name",
+    r"SELECT E'a\tb\n\x41\u00e9\'' AS escaped, E'' AS nothing, name FROM devices WHERE name LIKE E'%\\_%' "
+    r"OR kind = E'cab\151n' ORDER BY name",
 ]

@@ -14,10 +14,14 @@ import yaml
 from signalbox.v1 import tools_pb2, tools_pb2_grpc
 
 from services.kit.identity import Caller, KeyPair, RunClaims, RunTokenMinter, bearer_metadata, generate_keypair
+from services.kit.names import AUDIENCE_SQL_EXECUTOR
 from services.kit.server import running
+from services.kit.tool_names import (
+    EXECUTE_DB_QUERY,
+    GET_FEW_SHOT_EXAMPLES,
+)
 from services.sql_executor.server import build
 from services.sql_executor.settings import SqlExecutorSettings
-from services.sql_executor.tools import EXAMPLES_TOOL, QUERY_TOOL
 from tests.fixtures.postgres import PostgresCluster
 from tests.integration.sql_executor.fleet import CALLER, POLICY_FILE, SECRET, Fleet, fleet_policy, prepare, provisioned
 
@@ -37,15 +41,17 @@ class Executor:
     keys: KeyPair
 
     def token(self, caller: Caller = USER, *, ttl_s: int = 600, **claims: Any) -> str:
-        """Return a run token."""
-        tools = frozenset({QUERY_TOOL, EXAMPLES_TOOL})
+        """Returns a run token."""
+        tools = frozenset({EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES})
         defaults = {"caller": caller, "run_id": RUN, "agent": "data_chat", "tools": tools, "epoch": 1}
-        return RunTokenMinter(self.keys.private_pem, ttl_s=ttl_s).mint(RunClaims(**{**defaults, **claims}))
+        return RunTokenMinter(self.keys.private_pem, ttl_s=ttl_s).mint(
+            RunClaims(**{**defaults, **claims}), AUDIENCE_SQL_EXECUTOR
+        )
 
     async def call(
         self, tool: str, arguments: dict[str, Any], caller: Caller = USER, *, token: str | None = None, **request: Any
     ) -> tools_pb2.CallToolResponse:
-        """Call a tool for a caller."""
+        """Calls a tool for a caller."""
         key = tools_pb2.IdempotencyKey(run_id=RUN, checkpoint_id="checkpoint-1", tool_call_id="call-1")
         message = tools_pb2.CallToolRequest(**{"tool": tool, "idempotency_key": key, "epoch": 1, **request})
         message.arguments.update(arguments)
@@ -53,8 +59,8 @@ class Executor:
         return await self.stub.CallTool(message, metadata=metadata, timeout=120)
 
     async def query(self, sql: str, caller: Caller = USER) -> tools_pb2.CallToolResponse:
-        """Run a query for a caller."""
-        return await self.call(QUERY_TOOL, {"query": sql}, caller)
+        """Runs a query for a caller."""
+        return await self.call(EXECUTE_DB_QUERY, {"query": sql}, caller)
 
 
 @pytest.fixture(scope="module")

@@ -73,7 +73,9 @@ _FINGERPRINT = """
         (SELECT md5(coalesce(string_agg(m::text, '' ORDER BY oid), '')) FROM pg_auth_members m),
         (SELECT md5(coalesce(string_agg(s::text, '' ORDER BY s::text), '')) FROM pg_db_role_setting s),
         (SELECT count(*) FROM pg_largeobject_metadata), (SELECT count(*) FROM pg_replication_slots),
-        (SELECT count(*) FROM pg_prepared_xacts), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'),
+        (SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()),
+        (SELECT count(*) FROM pg_locks AS held JOIN pg_database AS here ON here.oid = held.database
+            WHERE here.datname = current_database() AND locktype = 'advisory'),
         (SELECT count(*) FROM pg_namespace), (SELECT count(*) FROM pg_description),
         (SELECT md5(string_agg(name || setting, '')) FROM pg_settings WHERE source = 'configuration file'))
 """
@@ -88,7 +90,7 @@ class Fleet:
     policy: SqlPolicy
 
     async def fingerprint(self) -> str:
-        """Return a digest of everything in the database that a statement could change."""
+        """Returns a digest of everything in the database that a statement could change."""
         async with await psycopg.AsyncConnection.connect(self.superuser_dsn) as connection:
             row = await (await connection.execute(_FINGERPRINT)).fetchone()
             assert row is not None
@@ -96,7 +98,7 @@ class Fleet:
 
 
 async def prepare(dsn: str) -> None:
-    """Fill a database with the marked world."""
+    """Fills a database with the marked world."""
     await load(dsn)
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         await connection.execute(_MARK_OTHERS)
@@ -104,13 +106,13 @@ async def prepare(dsn: str) -> None:
 
 
 def fleet_policy(**limits: int) -> SqlPolicy:
-    """Return the harbour's policy with other limits."""
+    """Returns the harbour's policy with other limits."""
     policy = load_policy(POLICY_FILE)
     return policy.model_copy(update={"limits": policy.limits.model_copy(update=limits)})
 
 
 async def provisioned(superuser_dsn: str, policy: SqlPolicy) -> Fleet:
-    """Apply a policy to a database that holds the marked world."""
+    """Applies a policy to a database that holds the marked world."""
     async with await psycopg.AsyncConnection.connect(superuser_dsn, autocommit=True) as connection:
         await apply(connection, policy, secret=SECRET, reader_password=PASSWORD)
     parts = psycopg.conninfo.conninfo_to_dict(superuser_dsn)
@@ -119,5 +121,5 @@ async def provisioned(superuser_dsn: str, policy: SqlPolicy) -> Fleet:
 
 
 def leaks(text: str) -> list[str]:
-    """Return the marks of other people's rows that a text has."""
+    """Returns the marks of other people's rows that a text has."""
     return [mark for mark in MARKS if mark in text]

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from services.kit.tool_executor import ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.catalog import Catalog, read_catalog
-from services.sql_executor.execution import QueryRunner, reader_pool
-from services.sql_executor.owner_filter import add_owner_filter
-from services.sql_executor.statement import check_statement, render
+from services.sql_executor.execution import QueryRunner
+from services.sql_executor.pool import reader_pool
+from services.sql_executor.statement import statement_for
 from tests.integration.sql_executor.fleet import CALLER, SECRET, Fleet
 
 # Every query here returns keys of devices, or NULL where an outer join finds none.
@@ -93,9 +93,9 @@ class World:
         self.owned = owned
 
     async def keys(self, sql: str, *, checked: bool) -> tuple[list[str], bool]:
-        """Run a query for the user; returns the keys and whether they are all: none are there if it takes too long."""
+        """Runs a query for the user; returns the keys and whether they are all: none are there if it takes too long."""
         caller = SqlCaller(str(CALLER), is_admin=False)
-        text = render(add_owner_filter(check_statement(sql, self.catalog), caller, self.catalog)) if checked else sql
+        text = statement_for(sql, caller, self.catalog).sql if checked else sql
         try:
             table = await self.runner.run(text, caller)
         except ToolRefused as refusal:
@@ -113,9 +113,9 @@ async def world(fleet: Fleet) -> AsyncIterator[World]:
         )
         owned = {row[0] for row in await cursor.fetchall()}
         catalog = await read_catalog(connection, fleet.policy)
-    async with reader_pool(fleet.reader_dsn, min_size=1, max_size=1) as pool:
+    async with reader_pool(fleet.reader_dsn, min_size=1, max_size=1, wait_s=60) as pool:
         limits = fleet.policy.limits.model_copy(update={"row_cap": 2000})
-        runner = QueryRunner(pool, CallerSigner(SECRET), limits, pool_wait_s=60)
+        runner = QueryRunner(pool, CallerSigner(SECRET), limits)
         yield World(runner, catalog, owned)
         await runner.aclose()
 

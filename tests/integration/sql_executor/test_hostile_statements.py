@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,10 +13,20 @@ import pytest_asyncio
 from services.kit.tool_executor import ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.errors import DatabaseDown
-from services.sql_executor.execution import QueryRunner, reader_pool
+from services.sql_executor.execution import QueryRunner
+from services.sql_executor.pool import ReaderPool, reader_pool
 from tests.integration.sql_executor.conftest import ADMIN, Executor
 from tests.integration.sql_executor.fleet import CALLER, SECRET, Fleet, leaks
-from tests.integration.sql_executor.hostile import Hostile, catalogs, disguises, functions, readers, reading, statements
+from tests.integration.sql_executor.hostile import (
+    Hostile,
+    carriers,
+    catalogs,
+    disguises,
+    functions,
+    readers,
+    reading,
+    statements,
+)
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -29,6 +40,7 @@ THEMES: dict[str, Sequence[Hostile]] = {
     "not_selects": statements.NOT_SELECTS,
     "many": statements.MANY,
     "functions": functions.FUNCTIONS,
+    "carriers": carriers.CARRIERS,
     "operators": disguises.OPERATORS,
     "calls_as_columns": disguises.CALLS_AS_COLUMNS,
     "system_columns": disguises.SYSTEM_COLUMNS,
@@ -44,7 +56,8 @@ _SESSION = """
         current_setting('role'), current_setting('row_security'), current_setting('statement_timeout'),
         current_setting('default_transaction_read_only'), coalesce(current_setting('signalbox.caller', true), ''),
         (SELECT count(*) FROM pg_prepared_statements), (SELECT count(*) FROM pg_listening_channels()),
-        (SELECT count(*) FROM pg_cursors), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')
+        (SELECT count(*) FROM pg_cursors),
+        (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid())
 """
 
 
@@ -67,11 +80,11 @@ class Witness:
         self.ear = ear
 
     def text(self, hostile: Hostile) -> str:
-        """Return a statement with this session's process id filled in."""
+        """Returns a statement with this session's process id filled in."""
         return hostile.sql.replace(BACKEND, str(self.idle.info.backend_pid))
 
     async def assert_untouched(self) -> None:
-        """Check that the session lives and that nothing was notified."""
+        """Checks that the session lives and that nothing was notified."""
         assert await (await self.idle.execute("SELECT 1")).fetchone() == (1,)
         assert [note async for note in self.ear.notifies(timeout=0)] == []
 
@@ -124,11 +137,10 @@ async def test_row_level_security_holds_without_the_check(fleet: Fleet, witness:
     """The same statements, raw, straight to the execution layer: nothing but the database isolates rows here."""
     before = await fleet.fingerprint()
     leaked = []
-    async with reader_pool(fleet.reader_dsn, min_size=1, max_size=1) as pool:
-        runner = QueryRunner(pool, CallerSigner(SECRET), fleet.policy.limits, pool_wait_s=60)
+    async with reader_pool(fleet.reader_dsn, min_size=1, max_size=1, wait_s=60) as pool:
+        runner = QueryRunner(pool, CallerSigner(SECRET), fleet.policy.limits)
         caller = SqlCaller(str(CALLER), is_admin=False)
-        async with pool.connection() as connection:
-            clean = await (await connection.execute(_SESSION)).fetchall()
+        clean = await _session(pool, caller)
         for hostile in THEMES[theme]:
             text = witness.text(hostile)
             answer = await _answer(runner, text, caller)
@@ -137,12 +149,20 @@ async def test_row_level_security_holds_without_the_check(fleet: Fleet, witness:
             assert await _answer(runner, "SELECT count(*), min(user_id) FROM users", caller) == "[('1', '27')]", (
                 hostile.sql
             )
-        async with pool.connection() as connection:
-            assert await (await connection.execute(_SESSION)).fetchall() == clean
+        assert await _session(pool, caller) == clean
         await runner.aclose()
     assert not leaked, "\n".join(map(str, leaked))
     await witness.assert_untouched()
     assert await fleet.fingerprint() == before
+
+
+async def _session(pool: ReaderPool, caller: SqlCaller) -> list[Any]:
+    connection, _ = await pool.take(caller)
+    try:
+        return await (await connection.execute(_SESSION)).fetchall()
+    finally:
+        await connection.rollback()
+        await pool.give_back(connection, caller)
 
 
 async def _answer(runner: QueryRunner, text: str, caller: SqlCaller) -> str:

@@ -15,7 +15,8 @@ import pytest_asyncio
 from services.kit.tool_executor import ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.errors import UnsafeDatabase
-from services.sql_executor.execution import QueryRunner, reader_pool
+from services.sql_executor.execution import QueryRunner
+from services.sql_executor.pool import reader_pool
 from services.sql_executor.provisioning import NotApplied, apply, compare
 from services.sql_executor.server import check_database, check_secret
 from tests.integration.sql_executor.fleet import (
@@ -131,7 +132,7 @@ async def test_without_row_level_security_the_marks_would_show(fleet: Fleet, own
     """The detector of leaks is not blind: with one policy widened, it sees other people's rows."""
     await owner.execute("ALTER POLICY signalbox_own ON devices USING (true)")
     try:
-        async with reader_pool(fleet.reader_dsn, min_size=1, max_size=1) as pool:
+        async with reader_pool(fleet.reader_dsn, min_size=1, max_size=1, wait_s=60) as pool:
             runner = QueryRunner(pool, CallerSigner(SECRET), fleet.policy.limits)
             table = await runner.run("SELECT * FROM devices", SqlCaller(str(CALLER), is_admin=False))
         assert set(leaks(str(table.rows))) == {"ZZ", "999777"}
@@ -159,7 +160,7 @@ async def test_the_service_does_not_start_as_another_role_or_on_a_changed_databa
 
 
 async def test_the_service_does_not_start_with_another_secret(fleet: Fleet) -> None:
-    async with reader_pool(fleet.reader_dsn, min_size=1, max_size=1) as pool:
+    async with reader_pool(fleet.reader_dsn, min_size=1, max_size=1, wait_s=60) as pool:
         await check_secret(QueryRunner(pool, CallerSigner(SECRET), fleet.policy.limits))
         with pytest.raises(UnsafeDatabase, match="SIGNALBOX_CALLER_SECRET is not the one"):
             await check_secret(QueryRunner(pool, CallerSigner("x" * 40), fleet.policy.limits))
@@ -240,7 +241,8 @@ async def test_a_role_that_is_no_superuser_can_apply(database: str) -> None:
         await superuser.execute("ALTER SCHEMA public OWNER TO keeper; DROP FUNCTION everything()")
         await superuser.execute("ALTER DEFAULT PRIVILEGES IN SCHEMA public REVOKE SELECT ON TABLES FROM PUBLIC")
         for table in ("users", "ships", "devices", "device_readings", "device_current_data", "admin", "s",
-                      "user_device_assignment", "everything_view", "invoker_view", "devices_snapshot"):  # fmt: skip
+                      "user_device_assignment", "everything_view", "invoker_view", "devices_snapshot", "deployments",
+                      "service_metrics"):  # fmt: skip
             await superuser.execute(f"ALTER TABLE {table} OWNER TO keeper".encode())
         try:
             dsn = psycopg.conninfo.make_conninfo("", **{**parts, "user": "keeper", "password": "keeper"})
@@ -248,7 +250,7 @@ async def test_a_role_that_is_no_superuser_can_apply(database: str) -> None:
                 assert await apply(keeper, policy, secret=SECRET, reader_password=PASSWORD)
             assert await compare(superuser, policy, SECRET) == []
             reader = psycopg.conninfo.make_conninfo("", **{**parts, "user": "r2", "password": PASSWORD})
-            async with reader_pool(reader, min_size=1, max_size=1) as pool:
+            async with reader_pool(reader, min_size=1, max_size=1, wait_s=60) as pool:
                 runner = QueryRunner(pool, CallerSigner(SECRET), policy.limits)
                 counted = await runner.run("SELECT count(*) FROM devices", SqlCaller(str(CALLER), is_admin=False))
                 assert counted.rows == [("13",)]

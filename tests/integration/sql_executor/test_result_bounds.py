@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 from services.sql_executor.callers import CallerSigner, SqlCaller
-from services.sql_executor.execution import QueryRunner, reader_pool
+from services.sql_executor.execution import QueryRunner
+from services.sql_executor.pool import reader_pool
 from services.sql_executor.rows import ResultTable
 from tests.integration.sql_executor.fleet import CALLER, SECRET, Fleet
 
@@ -49,7 +50,7 @@ async def counted(dsn: str) -> AsyncIterator[tuple[str, Wire]]:
 
 
 async def run(fleet: Fleet, statement: str) -> tuple[ResultTable, int]:
-    async with counted(fleet.reader_dsn) as (dsn, wire), reader_pool(dsn, min_size=1, max_size=1) as pool:
+    async with counted(fleet.reader_dsn) as (dsn, wire), reader_pool(dsn, min_size=1, max_size=1, wait_s=60) as pool:
         limits = fleet.policy.limits.model_copy(update={"statement_timeout_ms": 20_000})
         table = await QueryRunner(pool, CallerSigner(SECRET), limits).run(statement, SqlCaller(str(CALLER), False))
         return table, wire.received_bytes

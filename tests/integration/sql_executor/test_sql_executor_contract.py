@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.sql_executor.tools import QUERY_TOOL
+from services.kit.names import AUDIENCE_SQL_EXECUTOR
+from services.kit.tool_names import EXECUTE_DB_QUERY
 from tests.contract.executor_conformance import ReadingExecutorContract, Sample, Subject
 from tests.integration.sql_executor.conftest import USER, Executor
 
@@ -13,5 +14,5 @@ from tests.integration.sql_executor.conftest import USER, Executor
 class TestSqlExecutor(ReadingExecutorContract):
     @pytest.fixture
     def subject(self, executor: Executor) -> Subject:
-        reading = Sample(QUERY_TOOL, {"query": "SELECT count(*) FROM devices"})
-        return Subject(executor.stub, executor.keys, reading, caller=USER)
+        reading = Sample(EXECUTE_DB_QUERY, {"query": "SELECT count(*) FROM devices"})
+        return Subject(executor.stub, executor.keys, reading, caller=USER, audience=AUDIENCE_SQL_EXECUTOR)

@@ -19,36 +19,27 @@ from signalbox.v1 import tools_pb2
 
 from services.kit.errors import error_detail
 from services.kit.identity import Caller, generate_keypair
-from services.kit.tool_executor import ToolRefused
+from services.kit.tool_names import (
+    EXECUTE_DB_QUERY,
+    GET_FEW_SHOT_EXAMPLES,
+)
 from services.sql_executor.callers import CallerSigner, SqlCaller
-from services.sql_executor.errors import DatabaseBusy, DatabaseDown
+from services.sql_executor.errors import DatabaseDown
 from services.sql_executor.example_file import ExampleEntry
 from services.sql_executor.examples import ExampleStore
-from services.sql_executor.execution import QueryRunner, reader_pool
-from services.sql_executor.tools import EXAMPLES_TOOL, QUERY_TOOL
+from services.sql_executor.execution import QueryRunner
+from services.sql_executor.pool import ReaderPool, reader_pool
 from tests.integration.sql_executor.conftest import ADMIN, RUN, Executor
 from tests.integration.sql_executor.fleet import CALLER, SECRET, Fleet, fleet_policy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 QUERY = {"query": "SELECT count(*) FROM devices"}
 USER = SqlCaller(str(CALLER), is_admin=False)
-_DEAF = """
-    CREATE FUNCTION public.deaf() RETURNS void LANGUAGE plpgsql AS $$
-    BEGIN
-        FOR second IN 1..60 LOOP
-            BEGIN
-                PERFORM pg_sleep(1);
-            EXCEPTION WHEN query_canceled THEN
-                NULL;
-            END;
-        END LOOP;
-    END $$
-"""
 
 
 async def _refused(executor: Executor, token: str, **request: Any) -> tuple[grpc.StatusCode, str]:
     with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await executor.call(request.pop("tool", QUERY_TOOL), QUERY, token=token, **request)
+        await executor.call(request.pop("tool", EXECUTE_DB_QUERY), QUERY, token=token, **request)
     detail = error_detail(raised.value)
     return detail.code, detail.reason
 
@@ -56,7 +47,7 @@ async def _refused(executor: Executor, token: str, **request: Any) -> tuple[grpc
 async def test_the_tools_say_what_they_take(executor: Executor) -> None:
     metadata = (("authorization", f"Bearer {executor.token()}"),)
     listed = (await executor.stub.ListTools(tools_pb2.ListToolsRequest(), metadata=metadata)).tools
-    assert [tool.name for tool in listed] == [QUERY_TOOL, EXAMPLES_TOOL]
+    assert [tool.name for tool in listed] == [EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES]
     for tool in listed:
         assert tool.read_only
         schema = json_format.MessageToDict(tool.input_schema)
@@ -84,7 +75,7 @@ async def test_a_bad_token_is_refused(executor: Executor) -> None:
     expired = executor.token(ttl_s=-60)
     assert await _refused(executor, expired) == (grpc.StatusCode.UNAUTHENTICATED, "TOKEN_EXPIRED")
     key = tools_pb2.IdempotencyKey(run_id=RUN, checkpoint_id="c", tool_call_id="t")
-    request = tools_pb2.CallToolRequest(tool=QUERY_TOOL, idempotency_key=key, epoch=1)
+    request = tools_pb2.CallToolRequest(tool=EXECUTE_DB_QUERY, idempotency_key=key, epoch=1)
     for metadata in ((), (("authorization", "Basic x"),)):
         with pytest.raises(grpc.aio.AioRpcError) as raised:
             await executor.stub.CallTool(request, metadata=metadata)
@@ -92,10 +83,10 @@ async def test_a_bad_token_is_refused(executor: Executor) -> None:
 
 
 async def test_the_token_must_name_the_tool_the_run_and_the_epoch(executor: Executor) -> None:
-    examples_only = executor.token(tools=frozenset({EXAMPLES_TOOL}))
+    examples_only = executor.token(tools=frozenset({GET_FEW_SHOT_EXAMPLES}))
     assert await _refused(executor, examples_only) == (grpc.StatusCode.PERMISSION_DENIED, "TOOL_NOT_ALLOWED")
     assert (await _refused(executor, executor.token(run_id="run-2")))[1] == "RUN_MISMATCH"
-    assert (await _refused(executor, executor.token(epoch=2)))[1] == "STALE_EPOCH"
+    assert (await _refused(executor, executor.token(epoch=0)))[1] == "STALE_EPOCH"
     foreign = executor.token(tools=frozenset({"fetch_code"}))
     assert await _refused(executor, foreign, tool="fetch_code") == (grpc.StatusCode.NOT_FOUND, "UNKNOWN_TOOL")
     nobody = executor.token(Caller("27 OR 1=1"))
@@ -119,17 +110,25 @@ async def test_the_token_must_name_the_tool_the_run_and_the_epoch(executor: Exec
     ],
 )
 async def test_arguments_that_break_the_schema_are_refused(executor: Executor, arguments: dict[str, Any]) -> None:
-    response = await executor.call(QUERY_TOOL, arguments)
+    response = await executor.call(EXECUTE_DB_QUERY, arguments)
     assert response.error.reason == "invalid_arguments"
-    assert QUERY_TOOL in response.error.message
+    assert EXECUTE_DB_QUERY in response.error.message
+
+
+async def test_an_output_says_whether_it_was_read_from_a_table(executor: Executor) -> None:
+    for _ in range(2):  # also of a statement that it remembers
+        assert (await executor.call(EXECUTE_DB_QUERY, QUERY)).output.reads_tables
+        invented = (await executor.call(EXECUTE_DB_QUERY, {"query": "SELECT 10 AS readings"})).output
+        assert (invented.HasField("reads_tables"), invented.reads_tables) == (True, False)
+        assert invented.table.rows[0].values[0].int_value == 10
 
 
 async def test_an_unknown_role_is_no_admin_and_an_unknown_user_owns_nothing(executor: Executor) -> None:
     operator = Caller(str(CALLER), frozenset({"operator", "Admin", "admin "}))
-    assert (await executor.call(QUERY_TOOL, QUERY, operator)).output.table.rows[0].values[0].int_value == 13
-    stranger = await executor.call(QUERY_TOOL, QUERY, Caller("424242"))
+    assert (await executor.call(EXECUTE_DB_QUERY, QUERY, operator)).output.table.rows[0].values[0].int_value == 13
+    stranger = await executor.call(EXECUTE_DB_QUERY, QUERY, Caller("424242"))
     assert stranger.output.table.rows[0].values[0].int_value == 0
-    admin = await executor.call(QUERY_TOOL, QUERY, ADMIN)
+    admin = await executor.call(EXECUTE_DB_QUERY, QUERY, ADMIN)
     assert admin.output.table.rows[0].values[0].int_value == 121
 
 
@@ -143,36 +142,37 @@ async def _outcome(call: Awaitable[tools_pb2.CallToolResponse]) -> str:
 async def test_a_deadline_ends_the_query_too(executor: Executor, fleet: Fleet) -> None:
     metadata = (("authorization", f"Bearer {executor.token()}"),)
     key = tools_pb2.IdempotencyKey(run_id=RUN, checkpoint_id="c", tool_call_id="t")
-    request = tools_pb2.CallToolRequest(tool=QUERY_TOOL, idempotency_key=key, epoch=1)
+    request = tools_pb2.CallToolRequest(tool=EXECUTE_DB_QUERY, idempotency_key=key, epoch=1)
     request.arguments.update({"query": "SELECT count(*) FROM device_readings a, device_readings b, device_readings c"})
     call = executor.stub.CallTool(request, metadata=metadata, timeout=0.3)
     # The database is given the same deadline, and may be the one to notice it.
     assert await _outcome(call) in ("DEADLINE_EXCEEDED", "timeout")
     await _until_no_query_runs(fleet)
-    assert (await executor.call(QUERY_TOOL, QUERY)).HasField("output")
+    assert (await executor.call(EXECUTE_DB_QUERY, QUERY)).HasField("output")
 
 
 async def test_examples_come_with_notes(executor: Executor, fleet: Fleet) -> None:
-    unready = await executor.call(EXAMPLES_TOOL, {"question": "How warm is it?"})
+    unready = await executor.call(GET_FEW_SHOT_EXAMPLES, {"question": "How warm is it?"})
     assert (unready.error.reason, unready.error.retryable) == ("examples_unavailable", True)
     async with AsyncConnectionPool(fleet.superuser_dsn, min_size=1, max_size=1, open=False) as pool:
         store = ExampleStore(pool)
         await store.setup()
         entry = ExampleEntry(question="How warm is each device?", sql="SELECT device_id, temperature FROM x")
         await store.load([entry], ["Warm means above 10 degrees."])
-    found = (await executor.call(EXAMPLES_TOOL, {"question": "How warm is each device?"})).output
+    found = (await executor.call(GET_FEW_SHOT_EXAMPLES, {"question": "How warm is each device?"})).output
     data = json_format.MessageToDict(found.data)
     assert [example["sql"] for example in data["examples"]] == [entry.sql]
     assert [note["text"] for note in data["notes"]] == ["Warm means above 10 degrees."]
     assert entry.sql in found.text
-    refused = await executor.call(EXAMPLES_TOOL, {"question": "x", "user_id": 31})
+    refused = await executor.call(GET_FEW_SHOT_EXAMPLES, {"question": "x", "user_id": 31})
     assert refused.error.reason == "invalid_arguments"
 
 
 async def _until_no_query_runs(fleet: Fleet) -> None:
     running = (
         "SELECT count(*) FROM pg_stat_activity a JOIN pg_locks l USING (pid) "
-        "WHERE usename = 'signalbox_reader' AND a.xact_start IS NOT NULL AND l.relation IS NULL"
+        "WHERE usename = 'signalbox_reader' AND datname = current_database() "
+        "AND a.xact_start IS NOT NULL AND l.relation IS NULL"
     )
     deadline = time.monotonic() + 60
     async with await psycopg.AsyncConnection.connect(fleet.superuser_dsn, autocommit=True) as connection:
@@ -185,64 +185,44 @@ async def _until_no_query_runs(fleet: Fleet) -> None:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def pool(fleet: Fleet) -> AsyncIterator[AsyncConnectionPool[Any]]:
-    async with reader_pool(fleet.reader_dsn, min_size=1, max_size=1) as opened:
+async def pool(fleet: Fleet) -> AsyncIterator[ReaderPool]:
+    async with reader_pool(fleet.reader_dsn, min_size=1, max_size=1, wait_s=60) as opened:
         yield opened
 
 
-async def test_a_cancelled_call_cancels_its_query(pool: AsyncConnectionPool[Any]) -> None:
+async def test_a_cancelled_call_cancels_its_query(fleet: Fleet, pool: ReaderPool) -> None:
     runner = QueryRunner(pool, CallerSigner(SECRET), fleet_policy(statement_timeout_ms=60_000).limits)
-    await pool.wait()
     slow = asyncio.create_task(runner.run("SELECT pg_sleep(60)", USER))
-    while pool.get_stats()["pool_available"]:  # noqa: ASYNC110 - the pool has no event for it
-        await asyncio.sleep(0.01)
+    await _until_it_sleeps(fleet)
     slow.cancel()
     with pytest.raises(asyncio.CancelledError):
         await slow
-    await runner.aclose()
     assert (await runner.run("SELECT count(*) FROM devices", USER)).rows == [("13",)]
+    await runner.aclose()
 
 
-async def test_a_query_that_outlasts_its_timeout_loses_its_connection(fleet: Fleet) -> None:
-    """A statement deaf to its timeout and to cancelling, as some functions are, is cut off; the pool recovers."""
+async def _until_it_sleeps(fleet: Fleet) -> int:
+    """Waits until a query of the reader sleeps; returns its process id."""
+    asleep = (
+        "SELECT pid FROM pg_stat_activity "
+        "WHERE usename = 'signalbox_reader' AND datname = current_database() AND wait_event = 'PgSleep'"
+    )
+    deadline = time.monotonic() + 60
     async with await psycopg.AsyncConnection.connect(fleet.superuser_dsn, autocommit=True) as superuser:
-        await superuser.execute(_DEAF)
-    async with reader_pool(fleet.reader_dsn, min_size=1, max_size=1) as opened:
-        patient = QueryRunner(opened, CallerSigner(SECRET), fleet.policy.limits, pool_wait_s=60)
-        runner = QueryRunner(opened, CallerSigner(SECRET), fleet_policy(statement_timeout_ms=200).limits)
-        before = (await patient.run("SELECT pg_backend_pid()", USER)).rows
-        with pytest.raises(ToolRefused, match="ran longer than 200 ms"):
-            await runner.run("SELECT public.deaf()", USER)
-        await runner.aclose()
-        assert (await patient.run("SELECT pg_backend_pid()", USER)).rows != before
-
-
-async def test_no_free_connection_is_said_so(fleet: Fleet, pool: AsyncConnectionPool[Any]) -> None:
-    await pool.wait()
-    async with pool.connection():
-        with pytest.raises(DatabaseBusy):
-            await QueryRunner(pool, CallerSigner(SECRET), fleet.policy.limits, pool_wait_s=0.1).run("SELECT 1", USER)
-    patient = QueryRunner(pool, CallerSigner(SECRET), fleet.policy.limits, pool_wait_s=60)
-    assert (await patient.run("SELECT 1", USER)).rows == [("1",)]
-
-
-async def test_a_lost_connection_is_said_so_and_replaced(fleet: Fleet, pool: AsyncConnectionPool[Any]) -> None:
-    limits = fleet_policy(statement_timeout_ms=600_000).limits
-    runner = QueryRunner(pool, CallerSigner(SECRET), limits, pool_wait_s=60)
-    pid = (await runner.run("SELECT pg_backend_pid()", USER)).rows[0][0]
-    slow = asyncio.create_task(runner.run("SELECT pg_sleep(600)", USER))
-    terminated = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
-    async with await psycopg.AsyncConnection.connect(fleet.superuser_dsn, autocommit=True) as superuser:
-        while not await (await superuser.execute(terminated, (int(pid or 0),))).fetchall():  # noqa: ASYNC110
+        while time.monotonic() < deadline:
+            if row := await (await superuser.execute(asleep)).fetchone():
+                return int(row[0])
             await asyncio.sleep(0.01)
+    raise AssertionError("no query began to sleep")
+
+
+async def test_a_lost_connection_is_said_so_and_replaced(fleet: Fleet, pool: ReaderPool) -> None:
+    limits = fleet_policy(statement_timeout_ms=600_000).limits
+    runner = QueryRunner(pool, CallerSigner(SECRET), limits)
+    slow = asyncio.create_task(runner.run("SELECT pg_sleep(600)", USER))
+    pid = await _until_it_sleeps(fleet)
+    async with await psycopg.AsyncConnection.connect(fleet.superuser_dsn, autocommit=True) as superuser:
+        await superuser.execute("SELECT pg_terminate_backend(%s)", (pid,))
     with pytest.raises(DatabaseDown):
         await slow
     assert (await runner.run("SELECT 1", USER)).rows == [("1",)]
-
-
-async def test_a_database_that_cannot_be_reached_is_said_so(fleet: Fleet) -> None:
-    dsn = psycopg.conninfo.make_conninfo(fleet.reader_dsn, host="127.0.0.1", port=1)
-    async with reader_pool(dsn, min_size=0, max_size=1) as opened:
-        runner = QueryRunner(opened, CallerSigner(SECRET), fleet.policy.limits, pool_wait_s=3)
-        with pytest.raises(DatabaseDown):
-            await runner.run("SELECT 1", USER)

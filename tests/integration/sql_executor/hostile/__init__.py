@@ -21,10 +21,10 @@ class Hostile:
     reason: str
 
     def is_answered_by(self, reason: str) -> bool:
-        """Return whether a refusal with this reason, or none, is what the statement must meet."""
+        """Returns whether a refusal with this reason, or none, is what the statement must meet."""
         return reason in self.reason.split(" or ")
 
 
 def table(*rows: tuple[str, str]) -> list[Hostile]:
-    """Make a table of hostile statements."""
+    """Makes a table of hostile statements."""
     return [Hostile(sql, reason) for sql, reason in rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -11,15 +12,17 @@ from typing import Any
 import pytest
 from signalbox.v1 import runs_pb2, sast_pb2
 
+from services.cli.batch_gateway import BatchGateway
 from services.cli.client import open_gateway
-from services.cli.errors import CliError
+from services.cli.errors import from_findings
 from services.cli.exit_codes import ExitCode
 from services.cli.investigate import investigation_input
-from services.cli.investigation.batch import Batch, BatchPolicy, request_id
-from services.cli.sarif.outcome import Verdict
+from services.findings.errors import CallFailed
+from services.findings.investigation.batch import Batch, BatchPolicy, request_id
+from services.findings.sarif.outcome import Verdict
 from services.gateway.quota import Quota, Quotas
-from tests.integration.investigation.conftest import Recorder, Serving, findings, serving
-from tests.integration.investigation.fake_platform import FakePlatform, Forbidden, bad_request, succeed
+from tests.integration.findings.conftest import Recorder, Serving, findings, serving
+from tests.integration.findings.fake_platform import FakePlatform, Forbidden, bad_request, succeed
 
 SOURCE = sast_pb2.CodeSource(repository="/srv/repo", commit="a" * 40)
 BY_LINE = [Verdict.TRUE_POSITIVE, Verdict.FALSE_POSITIVE, Verdict.NEEDS_REVIEW]
@@ -27,7 +30,7 @@ BY_LINE = [Verdict.TRUE_POSITIVE, Verdict.FALSE_POSITIVE, Verdict.NEEDS_REVIEW]
 
 def batch(at: Serving, progress: Recorder, **policy: Any) -> Batch:
     fast = {"first_backoff_s": 0.001, "max_backoff_s": 0.01, "max_failures": 50}
-    return Batch(at.gateway, SOURCE, BatchPolicy(**{**fast, **policy}), progress, investigation_input)
+    return Batch(BatchGateway(at.gateway), SOURCE, BatchPolicy(**{**fast, **policy}), progress, investigation_input)
 
 
 def failing(state: runs_pb2.RunState) -> Any:
@@ -56,6 +59,15 @@ async def test_five_hundred_findings_on_a_troubled_platform() -> None:
         assert outcome.verdict is BY_LINE[finding.location.first_line % 3]
         assert not outcome.error
     assert set(at.platform.started.values()) == {1}
+    [traceparent] = at.platform.traceparents
+    assert re.fullmatch(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-01", traceparent)
+
+
+async def test_each_batch_has_a_trace_that_its_runs_are_linked_to() -> None:
+    async with serving(FakePlatform()) as at:
+        for _ in range(2):
+            await batch(at, Recorder()).run(findings(3))
+    assert len(at.platform.traceparents) == 2
     assert at.platform.most_at_once <= 16
 
 
@@ -145,9 +157,9 @@ async def test_what_one_finding_gets_wrong_is_its_own() -> None:
 async def test_a_refused_caller_ends_the_batch_at_once() -> None:
     async with serving(FakePlatform()) as at:
         at.platform.refuse = Forbidden("not for you")
-        with pytest.raises(CliError) as raised:
+        with pytest.raises(CallFailed) as raised:
             await batch(at, Recorder()).run(findings(10))
-    assert raised.value.code is ExitCode.REFUSED
+    assert from_findings(raised.value).code is ExitCode.REFUSED
     assert "goes on where it was" in raised.value.hint
 
 
@@ -169,7 +181,9 @@ async def test_a_platform_that_asks_for_patience_is_given_it() -> None:
         quota = Quota(requests_per_minute=6000, burst=20, concurrent_streams=256)
         at.platform.quota = Quotas(quota, clock=_from_the_first_refusal_on(at.platform))
         policy = BatchPolicy(concurrency=32)
-        outcomes = await Batch(at.gateway, SOURCE, policy, Recorder(), investigation_input).run(findings(120))
+        outcomes = await Batch(BatchGateway(at.gateway), SOURCE, policy, Recorder(), investigation_input).run(
+            findings(120)
+        )
     assert at.platform.refused
     assert {outcome.error for outcome in outcomes.values()} == {""}
     assert len(outcomes) == 120
@@ -180,9 +194,9 @@ async def test_a_platform_that_is_gone_ends_the_batch() -> None:
         connection = at.connection
     async with open_gateway(connection) as gateway:
         gone = Serving(at.platform, connection, gateway)
-        with pytest.raises(CliError) as raised:
+        with pytest.raises(CallFailed) as raised:
             await batch(gone, Recorder(), max_failures=3).run(findings(10))
-    assert raised.value.code is ExitCode.UNREACHABLE
+    assert from_findings(raised.value).code is ExitCode.UNREACHABLE
 
 
 async def test_no_findings() -> None:

@@ -9,8 +9,10 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import grpc
 import pytest
 
+from services.kit.errors import error_detail
 from tests.integration.code_executor.conftest import Executor, MakeExecutor
 from tests.integration.code_executor.git_repository import FILE, GitRepository
 
@@ -28,10 +30,11 @@ def disk_that_takes(size_bytes: int) -> Iterator[None]:
 
 async def test_a_full_disk_is_said_and_leaves_nothing_behind(executor: Executor, repository: GitRepository) -> None:
     commit = repository.commit({"a.py": "x = 1\n" * 20_000, "b.py": "y = 1\n"})
-    with disk_that_takes(64 * 1024):
-        answer = await executor.call("read_file", repository, commit, path="b.py")
-    assert (answer.reason, answer.retryable) == ("cache_full", True)
-    assert str(executor.cache) not in answer.message
+    with disk_that_takes(64 * 1024), pytest.raises(grpc.aio.AioRpcError) as caught:
+        await executor.call("read_file", repository, commit, path="b.py")
+    detail = error_detail(caught.value)
+    assert (detail.code, detail.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "CACHE_BUSY")
+    assert str(executor.cache) not in detail.message
     assert list((executor.cache / "partial").iterdir()) == list((executor.cache / "snapshots").iterdir()) == []
     answer = await executor.call("read_file", repository, commit, path="b.py")
     assert answer.data["fragments"][0]["lines"] == ["y = 1"]

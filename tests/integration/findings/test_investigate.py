@@ -15,16 +15,23 @@ import pytest
 from rich.console import Console
 from signalbox.v1 import caller_pb2, runs_pb2, sast_pb2
 
-from services.cli.console import Terminal
-from services.cli.errors import CliError
+from services.cli.errors import CliError, from_findings
 from services.cli.exit_codes import ExitCode
 from services.cli.investigate import Investigation, investigate
-from services.cli.investigation.batch import BatchPolicy
-from services.cli.sarif.outcome import Verdict
-from services.cli.sarif.schema import violations
+from services.cli.terminal import Terminal
 from services.cli.triage import Triage, triage
-from tests.integration.investigation.conftest import Serving, serving
-from tests.integration.investigation.fake_platform import FakePlatform, verdict_for
+from services.findings.errors import FindingsError
+from services.findings.investigation.batch import BatchPolicy
+from services.findings.sarif.outcome import Verdict
+from services.findings.sarif.schema import violations
+from tests.integration.findings.conftest import Serving, serving
+from tests.integration.findings.fake_platform import (
+    Ending,
+    FakePlatform,
+    succeed,
+    succeed_unmeasured,
+    verdict_for,
+)
 
 LINES = (5, 6, 7, 8, 9, 10)
 EVIL = "</pre><script>alert(1)</script>\u202e"
@@ -109,6 +116,28 @@ async def test_json(written: Path, repository: Path, capsys: pytest.CaptureFixtu
     assert data["commit"] == head_of(repository)
 
 
+@pytest.mark.parametrize(("ending", "shown"), [(succeed, True), (succeed_unmeasured, False)])
+async def test_confidence_is_shown_when_it_was_measured(
+    written: Path, repository: Path, tmp_path: Path, ending: Ending, shown: bool
+) -> None:
+    pytest.importorskip("jinja2")
+    out, html, truth = tmp_path / "out.sarif", tmp_path / "report.html", tmp_path / "truth.csv"
+    truth.write_text("rule,file,line,is_vulnerable\nB602,src/app.py,6,true\n")
+    finding = tmp_path / "finding.json"
+    finding.write_text(json.dumps({"rule": "B602", "file": "src/app.py", "line": 6, "cwe": "CWE-78"}))
+    alone = Screen()
+    async with serving(FakePlatform()) as at:
+        at.platform.ending = ending
+        _, screen = await run(at, Investigation(written, str(repository), out=out, html=html, truth_file=truth))
+        await triage(at.connection, Triage(finding, str(repository)), alone.terminal)
+    results = json.loads(out.read_text())["runs"][0]["results"]
+    ours = [result["properties"]["signalbox"] for result in results if "properties" in result]
+    assert any("confidence" in properties for properties in ours) is shown
+    assert all(properties["verdict"] for properties in ours)
+    assert ("0.80" in screen.out.getvalue(), "0.80" in alone.out.getvalue()) == (shown, shown)
+    assert ("80 % sure" in Page(html.read_text()).text, "Confidence" in Page(html.read_text()).text) == (shown, shown)
+
+
 async def test_known_false_positives_need_no_run(written: Path, repository: Path, tmp_path: Path) -> None:
     known = tmp_path / "known.yaml"
     known.write_text("known_false_positives: [{rule: B602, path: '**', reason: We know.}]")
@@ -169,10 +198,13 @@ async def test_what_is_wrong_is_said_before_anything_runs(written: Path, reposit
     ]
     async with serving(FakePlatform()) as at:
         for wanted in bad:
-            with pytest.raises(CliError) as raised:
+            with pytest.raises((CliError, FindingsError)) as raised:
                 await run(at, wanted)
-            assert raised.value.code is ExitCode.USAGE
-            assert raised.value.hint
+            wrong = raised.value
+            shown = from_findings(wrong) if isinstance(wrong, FindingsError) else wrong
+            assert isinstance(shown, CliError)
+            assert shown.code is ExitCode.USAGE
+            assert shown.hint
         assert not at.platform.runs
 
 

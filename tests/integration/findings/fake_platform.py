@@ -61,12 +61,20 @@ def succeed(finding: sast_pb2.Finding, attempt: int) -> runs_pb2.Run:  # noqa: A
     output = sast_pb2.SastInvestigationOutput(
         verdict=verdict_for(finding),
         confidence=0.8,
+        confidence_calibrated=True,
         justification=finding.fingerprint,
         evidence=[evidence],
         token_usage=caller_pb2.TokenUsage(input_tokens=10, output_tokens=2, total_tokens=12),
         iterations=1,
     )
     return runs_pb2.Run(state=runs_pb2.RUN_STATE_SUCCEEDED, output=runs_pb2.RunOutput(sast_investigation=output))
+
+
+def succeed_unmeasured(finding: sast_pb2.Finding, attempt: int) -> runs_pb2.Run:
+    """A run like the others, by a runtime that gives the confidence of any model, as an earlier release does."""
+    run = succeed(finding, attempt)
+    run.output.sast_investigation.ClearField("confidence_calibrated")
+    return run
 
 
 class FakePlatform(runs_pb2_grpc.RunServiceServicer):
@@ -87,6 +95,7 @@ class FakePlatform(runs_pb2_grpc.RunServiceServicer):
         self.by_request: dict[str, str] = {}
         self.started: Counter[str] = Counter()
         self.cancelled: set[str] = set()
+        self.traceparents: set[Any] = set()
         self.most_at_once = 0
         self._attempts: dict[str, int] = {}
         self._watching = 0
@@ -107,6 +116,7 @@ class FakePlatform(runs_pb2_grpc.RunServiceServicer):
 
     async def CreateRun(self, request: runs_pb2.CreateRunRequest, context: Context) -> runs_pb2.CreateRunResponse:
         finding = finding_of(request.input)
+        self.traceparents.add(dict(context.invocation_metadata() or ()).get("traceparent"))
         await self._keep_to_quota(context)
         await self._maybe_fail(context, finding)
         if request.request_id not in self.by_request:
@@ -170,6 +180,19 @@ class FakePlatform(runs_pb2_grpc.RunServiceServicer):
     async def ListDecisions(
         self, request: runs_pb2.ListDecisionsRequest, context: Context
     ) -> runs_pb2.ListDecisionsResponse:
+        return await self._not_here(request, context)
+
+    async def CountDecisions(
+        self, request: runs_pb2.CountDecisionsRequest, context: Context
+    ) -> runs_pb2.CountDecisionsResponse:
+        return await self._not_here(request, context)
+
+    async def ExplainRun(self, request: runs_pb2.ExplainRunRequest, context: Context) -> runs_pb2.ExplainRunResponse:
+        return await self._not_here(request, context)
+
+    async def ListRecordedAnswers(
+        self, request: runs_pb2.ListRecordedAnswersRequest, context: Context
+    ) -> runs_pb2.ListRecordedAnswersResponse:
         return await self._not_here(request, context)
 
     async def _not_here(self, request: Any, context: Context) -> NoReturn:

@@ -14,7 +14,7 @@ import pytest
 from signalbox.v1 import runs_pb2_grpc, sast_pb2
 
 from services.cli.client import Connection, GatewayClient, open_gateway
-from tests.integration.investigation.fake_platform import FakePlatform
+from tests.integration.findings.fake_platform import FakePlatform
 
 CODE = "import subprocess\n\n\ndef run(name):\n    subprocess.run(name, shell=True)\n" + "run(1)\n" * 20
 

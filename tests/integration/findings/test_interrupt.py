@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from services.cli.exit_codes import ExitCode
-from tests.integration.investigation.conftest import Serving, serving
-from tests.integration.investigation.fake_platform import FakePlatform
+from tests.integration.findings.conftest import Serving, serving
+from tests.integration.findings.fake_platform import FakePlatform
 
 
 async def start(at: Serving, log: Path, repository: Path) -> asyncio.subprocess.Process:

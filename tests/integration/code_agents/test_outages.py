@@ -1,0 +1,230 @@
+"""Model, evaluator and code executor go away in the middle of a batch, and no finding fails of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from psycopg_pool import AsyncConnectionPool
+from signalbox.v1 import runs_pb2, sast_pb2
+
+from services.cli.investigate import investigation_input
+from services.code_executor import server as code_executor
+from services.code_executor.settings import CodeExecutorSettings
+from services.evaluator import server as evaluator
+from services.evaluator.settings import EvaluatorSettings
+from services.findings.investigation.batch import Batch, BatchPolicy
+from services.findings.sarif.outcome import Verdict
+from services.kit.server import running
+from tests.fixtures.ports import reserved, reserved_port
+from tests.fixtures.scripted_model import Reply, ScriptedModel
+from tests.integration.code_agents.conftest import GIVEN_UP, TAINTED, Bench, MakeBench, critique, draft
+from tests.integration.findings.conftest import Recorder
+
+READ = Reply.tool_call("read_file", {"path": "app/db.py"})
+READ_CALLER = Reply.tool_call("read_file", {"path": "app/web.py"})
+ENOUGH = Reply.text("That is all that is needed.")
+FINDINGS = 12
+AT_ONCE = 4
+
+
+class Direct:
+    """The runtime without a gateway, as a batch needs it."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    async def create(self, request: runs_pb2.CreateRunRequest) -> runs_pb2.Run:
+        answer = await self._bench.stub.CreateRun(request, metadata=self._bench.auth, timeout=GIVEN_UP)
+        run: runs_pb2.Run = answer.run
+        return run
+
+    async def watch(
+        self, run_id: str, after_sequence: int, *, timeout_s: float | None
+    ) -> AsyncIterator[runs_pb2.RunEvent]:
+        request = runs_pb2.WatchRunRequest(run_id=run_id, after_sequence=after_sequence)
+        async for answer in self._bench.stub.WatchRun(request, metadata=self._bench.auth, timeout=timeout_s):
+            yield answer.event
+
+    async def cancel(self, run_id: str) -> runs_pb2.Run:
+        raise NotImplementedError(run_id)
+
+
+class Part:
+    """A service that can go away and come back to its address."""
+
+    def __init__(self, begin: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
+        self._begin = begin
+        self._running: AbstractAsyncContextManager[Any] | None = None
+
+    async def start(self) -> None:
+        self._running = self._begin()
+        await self._running.__aenter__()
+
+    async def stop(self) -> None:
+        if self._running is not None:
+            await self._running.__aexit__(None, None, None)
+            self._running = None
+
+
+@asynccontextmanager
+async def away(model: ScriptedModel) -> AsyncIterator[None]:
+    """Closes a model server's port, so that connections are refused."""
+    address = urlsplit(model.base_url).netloc
+    await model.__aexit__(None, None, None)
+    with reserved(address):
+        try:
+            yield
+        finally:
+            await model.__aenter__()
+
+
+async def until_one_waits_for(dependency: str, pool: AsyncConnectionPool[Any]) -> None:
+    async with asyncio.timeout(GIVEN_UP):
+        while True:
+            async with pool.connection() as connection:
+                cursor = await connection.execute(
+                    "SELECT 1 FROM platform.runs WHERE state = 'PENDING' AND waiting_for LIKE %s", [f"{dependency}%"]
+                )
+                if await cursor.fetchone() is not None:
+                    return
+            await asyncio.sleep(0.02)
+
+
+def replies(bench: Bench) -> None:
+    """Lets every finding be read, drafted and approved."""
+    bench.model.respond("research", lambda request: ENOUGH if "new lines" in str(request.messages) else READ)
+    bench.model.respond("analysis", lambda _: draft("TRUE_POSITIVE", TAINTED))
+    bench.model.respond("judge", lambda _: critique("approved"))
+
+
+async def test_an_outage_in_the_middle_of_a_batch_fails_no_finding(
+    make_bench: MakeBench, tmp_path: Path, platform_pool: AsyncConnectionPool[Any]
+) -> None:
+    some_done = asyncio.Event()
+    progress = Recorder(lambda done: some_done.set() if done >= AT_ONCE else None)
+    async with make_bench() as bench:
+        replies(bench)
+        with reserved_port() as port:
+            settings = EvaluatorSettings(
+                listen=f"127.0.0.1:{port}",
+                run_token_public_key_file=tmp_path / "run.pub",
+                evaluator_model="judge",
+                model_base_url=bench.model.base_url,
+                model_retries=0,
+            )
+            judge = Part(lambda: running("evaluator", settings, evaluator.build))
+            await judge.start()
+            bench.settings = bench.settings.model_copy(update={"evaluator_target": f"ipv4:127.0.0.1:{port}"})
+            async with bench.runtime():
+                findings = [_numbered(bench.finding, number) for number in range(FINDINGS)]
+                policy = BatchPolicy(concurrency=AT_ONCE)
+                batch = Batch(Direct(bench), bench.source, policy, progress, investigation_input)
+                running_batch = asyncio.create_task(batch.run(findings))
+                await some_done.wait()
+                async with away(bench.model):
+                    await until_one_waits_for("model", platform_pool)
+                    await judge.stop()
+                await until_one_waits_for("evaluator", platform_pool)
+                await judge.start()
+                async with asyncio.timeout(GIVEN_UP):
+                    outcomes = await running_batch
+            await judge.stop()
+    assert len(outcomes) == FINDINGS
+    for outcome in outcomes.values():
+        assert (outcome.error, outcome.verdict) == ("", Verdict.TRUE_POSITIVE)
+    assert any("paused: the model" in said or "paused: the evaluator" in said for said in progress.said)
+    assert progress.said[-1] == "going on"
+
+
+async def test_a_tool_that_is_away_in_the_middle_of_research_is_waited_for(
+    make_bench: MakeBench, tmp_path: Path, platform_pool: AsyncConnectionPool[Any]
+) -> None:
+    gate = asyncio.Event()
+    async with make_bench() as bench:
+        bench.model.script("research", [READ, READ_CALLER.after(gate), ENOUGH])
+        bench.model.script("analysis", [draft("TRUE_POSITIVE", TAINTED)])
+        bench.model.script("judge", [critique("approved")])
+        with reserved_port() as port:
+            settings = CodeExecutorSettings(
+                listen=f"127.0.0.1:{port}",
+                run_token_public_key_file=tmp_path / "run.pub",
+                code_local_roots=(tmp_path / "repositories",),
+                code_cache_dir=tmp_path / "other-cache",
+            )
+            executor = Part(lambda: running("code_executor", settings, code_executor.build))
+            await executor.start()
+            bench.settings = bench.settings.model_copy(update={"code_executor_target": f"ipv4:127.0.0.1:{port}"})
+            async with bench.runtime():
+                run_id = await bench.create("sast_investigation")
+                await bench.model.wait_for_requests(2, model="research")
+                await executor.stop()
+                gate.set()
+                await until_one_waits_for("code_executor", platform_pool)
+                await executor.start()
+                ended = await bench.watch(run_id)
+            await executor.stop()
+    assert (ended.state, ended.verdict, ended.rules) == ("SUCCEEDED", "TRUE_POSITIVE", ["approved"])
+    # What was done before is neither done nor charged again, and no model heard of the outage.
+    assert [kind for node, kind, _, _ in ended.calls if node == "research" and kind != "wait"] == (
+        ["model", "tool", "model", "tool", "model"]
+    )
+    assert [name for _, kind, name, _ in ended.calls if kind == "wait"] == ["code_executor"]
+    assert (ended.run.spend.model_calls, ended.run.spend.tool_calls) == (5, 2)
+    assert not any("away" in str(request.messages) for request in bench.model.requests)
+
+
+@pytest.mark.parametrize("agent", ["sast_triage", "sast_investigation"])
+async def test_a_code_executor_that_is_away_is_told_to_no_model(make_bench: MakeBench, agent: str) -> None:
+    """What the model never hears of can't become part of its answer."""
+    async with make_bench() as bench:
+        settings = bench.settings
+        bench.settings = settings.model_copy(update={"code_executor_target": "ipv4:127.0.0.1:1"})
+        async with bench.runtime():
+            run_id = await bench.create(agent, wall_time_s=2)
+            ended = await bench.watch(run_id)
+    assert (ended.state, ended.rules) == ("FAILED", ["node_failed"])
+    assert "the code_executor is away (UNAVAILABLE)" in ended.run.error
+    assert bench.model.requests == []
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "told"),
+    [
+        (401, "Incorrect API key provided: sk-1234567890 now", "Incorrect API key provided: [hidden] now"),
+        (404, "The model 'research' does not exist.", "The model 'research' does not exist."),
+        (400, "The maximum context length is 8192.\x00", "The maximum context length is 8192."),
+        (400, '"auto" tool choice is not supported', '"auto" tool choice is not supported'),
+    ],
+)
+async def test_what_a_model_says_no_to_is_told_and_not_waited_for(
+    bench: Bench, status: int, said: str, told: str
+) -> None:
+    bench.model.script("research", [Reply.http_error(status, said)])
+    ended = await bench.investigate()
+    assert (ended.state, ended.rules) == ("FAILED", ["node_failed"])
+    assert ended.run.error == f"the model 'research' refused the request (http_{status}): {told}"
+    assert len(bench.model.requests_of("research")) == 1
+    assert "wait" not in [kind for _, kind, _, _ in ended.calls]
+
+
+async def test_what_the_evaluators_model_says_no_to_is_told_too(bench: Bench) -> None:
+    replies(bench)
+    bench.model.script("judge", [Reply.http_error(403, "judge is not for you, sk-1234567890")])
+    ended = await bench.investigate()
+    assert (ended.state, ended.rules) == ("FAILED", ["node_failed"])
+    assert "the evaluator could not judge the verdict (MODEL_UNUSABLE)" in ended.run.error
+    assert "judge is not for you, [hidden]" in ended.run.error
+    assert "wait" not in [kind for _, kind, _, _ in ended.calls]
+
+
+def _numbered(finding: sast_pb2.Finding, number: int) -> sast_pb2.Finding:
+    made = sast_pb2.Finding()
+    made.CopyFrom(finding)
+    made.fingerprint = f"f-{number}"
+    return made

@@ -1,0 +1,63 @@
+"""A finding whose snippet nobody could hold against the commit is held against it by the platform."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fixtures.scripted_model import Reply
+from tests.integration.code_agents.conftest import DB, FLAGGED, TAINTED, Bench, Ended, critique, draft, final
+
+AGENTS = ("sast_triage", "sast_investigation")
+
+
+async def ended(bench: Bench, agent: str) -> Ended:
+    fetch = Reply.tool_call("fetch_code", {"path": "app/db.py", "first_line": FLAGGED})
+    if agent == "sast_triage":
+        bench.model.script("triage", [fetch, Reply.tool_call("analyze_issue", {}), draft("TRUE_POSITIVE", TAINTED)])
+        bench.model.script("judge", [final()])
+        return await bench.triage()
+    bench.model.script("research", [fetch, Reply.text("Enough.")])
+    bench.model.script("analysis", [draft("TRUE_POSITIVE", TAINTED)])
+    bench.model.script("judge", [critique("approved")])
+    return await bench.investigate()
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize(
+    ("file", "line", "snippet"),
+    [
+        ("app/db.py", FLAGGED, "    return connection.execute(other)"),
+        ("app/db.py", FLAGGED + 4, DB.splitlines()[FLAGGED - 1]),
+        ("app/db.py", 700, DB.splitlines()[FLAGGED - 1]),
+        ("app/gone.py", FLAGGED, DB.splitlines()[FLAGGED - 1]),
+    ],
+    ids=["other code", "another line", "a line that is not there", "a file that is not there"],
+)
+async def test_a_snippet_that_contradicts_the_commit_fails_that_run_before_a_model_is_asked(
+    bench: Bench, agent: str, file: str, line: int, snippet: str
+) -> None:
+    bench.finding.location.file, bench.finding.location.first_line = file, line
+    bench.finding.snippet, bench.finding.check_snippet = snippet, True
+    found = await ended(bench, agent)
+    run = found.run
+    assert found.state == "FAILED"
+    assert "the finding quotes" in run.error
+    assert f"{file}:{line}" in run.error
+    assert run.spend.model_calls == 0
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize(
+    ("snippet", "check"),
+    [
+        (DB.splitlines()[FLAGGED - 1], True),
+        (DB.splitlines()[FLAGGED - 1].strip()[:20], True),
+        ("\n".join(DB.splitlines()[FLAGGED - 1 : FLAGGED + 3]), True),
+        ("", True),
+        ("of the code around it, or somebody has looked already", False),
+    ],
+    ids=["the line", "a part of it", "more lines than the region says", "none", "not to be checked"],
+)
+async def test_any_other_is_investigated(bench: Bench, agent: str, snippet: str, check: bool) -> None:
+    bench.finding.snippet, bench.finding.check_snippet = snippet, check
+    assert (await ended(bench, agent)).verdict == "TRUE_POSITIVE"

@@ -1,0 +1,199 @@
+"""A gateway that says what a test tells it to, over gRPC: runs, questions and decisions, and every kind of failure."""
+
+# ruff: noqa: N802 - method names are the proto's
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+
+import grpc
+from grpc_status import rpc_status
+from signalbox.v1 import (
+    agents_pb2,
+    agents_pb2_grpc,
+    maintenance_pb2,
+    maintenance_pb2_grpc,
+    policy_pb2,
+    questions_pb2,
+    questions_pb2_grpc,
+    runs_pb2,
+    runs_pb2_grpc,
+)
+
+from services.console.explanation_page.page import Explained
+from services.kit.errors import SignalboxError, to_status
+from tests.fixtures.walked_run import RUN_ID
+
+Context = grpc.aio.ServicerContext[Any, Any]
+PAGE_TOKEN = "page-2"
+
+
+class Refusal(SignalboxError):
+    """What the gateway answers with."""
+
+    reason = "SO_IT_IS"
+
+
+def refusal(code: grpc.StatusCode, message: str = "no", **more: Any) -> SignalboxError:
+    """Returns an error of a code."""
+
+    class Coded(Refusal):
+        pass
+
+    Coded.code = code
+    return Coded(message, **more)
+
+
+class FakeGateway(
+    runs_pb2_grpc.RunServiceServicer,
+    questions_pb2_grpc.QuestionServiceServicer,
+    agents_pb2_grpc.AgentServiceServicer,
+    maintenance_pb2_grpc.MaintenanceServiceServicer,
+):
+    """Serves a run as it was explained, a question, and what else a test puts in; writes down who asked for what."""
+
+    routers: ClassVar[Sequence[str]] = ("data_chat.route_after_agent",)
+
+    def __init__(self, shown: Explained) -> None:
+        self.shown = shown
+        self.runs: dict[str, runs_pb2.Run] = {shown.run.run_id: shown.run}
+        # Pages of decisions of many runs: the token leads to the second one.
+        self.pages: list[list[runs_pb2.Decision]] = [list(shown.decisions)]
+        self.counts: list[runs_pb2.DecisionCount] = []
+        self.question = questions_pb2.Question(run_id=shown.run.run_id, state=questions_pb2.QUESTION_STATE_OPEN)
+        self.policy = policy_pb2.Policy(version="in-force")
+        self.events: list[runs_pb2.RunEvent] = []
+        self.answers: list[questions_pb2.AnswerQuestionRequest] = []
+        self.replays: list[maintenance_pb2.ReplayDecisionsRequest] = []
+        self.failure: SignalboxError | None = None
+        self.answer_failure: SignalboxError | None = None
+        self.list_failure: SignalboxError | None = None
+        self.explain_failure: SignalboxError | None = None
+        self.failure_of_runs: SignalboxError | None = None
+        self.calls: list[str] = []
+        self.tokens: set[str] = set()
+
+    async def _called(self, method: str, context: Context, failure: SignalboxError | None = None) -> None:
+        self.calls.append(method)
+        self.tokens |= {str(value) for key, value in context.invocation_metadata() or () if key == "authorization"}
+        if wrong := self.failure or failure:
+            await context.abort_with_status(rpc_status.to_status(to_status(wrong)))
+
+    async def ListRuns(self, _request: runs_pb2.ListRunsRequest, context: Context) -> runs_pb2.ListRunsResponse:
+        await self._called("ListRuns", context, self.list_failure)
+        return runs_pb2.ListRunsResponse(runs=self.runs.values())
+
+    async def GetRun(self, request: runs_pb2.GetRunRequest, context: Context) -> runs_pb2.GetRunResponse:
+        there_is_none = None if request.run_id in self.runs else refusal(grpc.StatusCode.NOT_FOUND, "no such run")
+        await self._called("GetRun", context, self.failure_of_runs or there_is_none)
+        return runs_pb2.GetRunResponse(run=self.runs[request.run_id])
+
+    async def ListDecisions(
+        self, request: runs_pb2.ListDecisionsRequest, context: Context
+    ) -> runs_pb2.ListDecisionsResponse:
+        await self._called("ListDecisions", context, self.list_failure)
+        if request.run_id:
+            return runs_pb2.ListDecisionsResponse(decisions=self.shown.decisions)
+        number = 1 if request.page_token == PAGE_TOKEN else 0
+        token = PAGE_TOKEN if number + 1 < len(self.pages) else ""
+        found = [each for each in self.pages[number] if request.rule in ("", each.rule)]
+        return runs_pb2.ListDecisionsResponse(decisions=found, next_page_token=token)
+
+    async def CountDecisions(
+        self, _request: runs_pb2.CountDecisionsRequest, context: Context
+    ) -> runs_pb2.CountDecisionsResponse:
+        await self._called("CountDecisions", context)
+        return runs_pb2.CountDecisionsResponse(counts=self.counts)
+
+    async def ExplainRun(self, _request: runs_pb2.ExplainRunRequest, context: Context) -> runs_pb2.ExplainRunResponse:
+        await self._called("ExplainRun", context, self.explain_failure)
+        return runs_pb2.ExplainRunResponse(explanations=self.shown.told.values(), run=self.shown.story)
+
+    async def WatchRun(
+        self, request: runs_pb2.WatchRunRequest, context: Context
+    ) -> AsyncIterator[runs_pb2.WatchRunResponse]:
+        await self._called("WatchRun", context)
+        for event in self.events:
+            if event.sequence > request.after_sequence:
+                yield runs_pb2.WatchRunResponse(event=event)
+
+    async def ListAgents(
+        self, _request: agents_pb2.ListAgentsRequest, context: Context
+    ) -> agents_pb2.ListAgentsResponse:
+        await self._called("ListAgents", context)
+        agent = agents_pb2.Agent(name="data_chat", routers=self.routers, policy=self.policy)
+        return agents_pb2.ListAgentsResponse(agents=[agent])
+
+    async def ListQuestions(
+        self, _request: questions_pb2.ListQuestionsRequest, context: Context
+    ) -> questions_pb2.ListQuestionsResponse:
+        await self._called("ListQuestions", context, self.list_failure)
+        return questions_pb2.ListQuestionsResponse(questions=[self.question])
+
+    async def GetQuestion(
+        self, _request: questions_pb2.GetQuestionRequest, context: Context
+    ) -> questions_pb2.GetQuestionResponse:
+        await self._called("GetQuestion", context)
+        return questions_pb2.GetQuestionResponse(question=self.question)
+
+    async def AnswerQuestion(
+        self, request: questions_pb2.AnswerQuestionRequest, context: Context
+    ) -> questions_pb2.AnswerQuestionResponse:
+        self.answers.append(request)
+        await self._called("AnswerQuestion", context, self.answer_failure)
+        return questions_pb2.AnswerQuestionResponse(question=self.question)
+
+    async def AssignQuestion(
+        self, request: questions_pb2.AssignQuestionRequest, context: Context
+    ) -> questions_pb2.AssignQuestionResponse:
+        await self._called("AssignQuestion", context)
+        self.question.assignee = request.assignee
+        return questions_pb2.AssignQuestionResponse(question=self.question)
+
+    async def ReplayDecisions(
+        self, request: maintenance_pb2.ReplayDecisionsRequest, context: Context
+    ) -> maintenance_pb2.ReplayDecisionsResponse:
+        self.replays.append(request)
+        await self._called("ReplayDecisions", context)
+        return maintenance_pb2.ReplayDecisionsResponse(run_count=4, decision_count=9, diverged_count=3)
+
+
+def waiting(roles: Sequence[str] = (), assignee: str = "") -> questions_pb2.Question:
+    """A question that this caller may answer."""
+    return questions_pb2.Question(
+        run_id=RUN_ID,
+        input_request=runs_pb2.InputRequest(
+            input_request_id="q-1", question="Delete it?", options=["approve", "decline"]
+        ),
+        agent="graph_editor",
+        subject="ann",
+        plan_hash="plan-1",
+        for_caller=True,
+        roles=roles,
+        assignee=assignee,
+        state=questions_pb2.QUESTION_STATE_OPEN,
+        right=runs_pb2.ANSWER_RIGHT_CALLER,
+    )
+
+
+def fake_gateway(shown: Explained) -> FakeGateway:
+    """Returns a gateway that serves a run; what the console never calls is UNIMPLEMENTED."""
+    return FakeGateway(shown)  # type: ignore[abstract]
+
+
+@asynccontextmanager
+async def serving(fake: FakeGateway, port: int = 0) -> AsyncIterator[int]:
+    """Serves on loopback, and yields the port; what is asked afterwards finds nobody there."""
+    server = grpc.aio.server()
+    runs_pb2_grpc.add_RunServiceServicer_to_server(fake, server)
+    questions_pb2_grpc.add_QuestionServiceServicer_to_server(fake, server)
+    agents_pb2_grpc.add_AgentServiceServicer_to_server(fake, server)
+    maintenance_pb2_grpc.add_MaintenanceServiceServicer_to_server(fake, server)
+    bound = server.add_insecure_port(f"127.0.0.1:{port}")
+    await server.start()
+    try:
+        yield bound
+    finally:
+        await server.stop(None)

@@ -1,0 +1,170 @@
+"""The console in a real browser: it follows a run through a gateway that goes away, asks nobody else, and fits."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import pytest
+from playwright.async_api import Browser, Page, expect
+from signalbox.v1 import runs_pb2
+
+from services.console.explanation_page.page import Explained
+from services.console.showing import SECTIONS
+from tests.fixtures.browser import async_browser
+from tests.fixtures.walked_run import RUN_ID, TWO_QUERIES, explained
+from tests.integration.console.conftest import Console, console_over
+from tests.integration.console.fake_gateway import FakeGateway, fake_gateway, refusal, serving, waiting
+
+TIMEOUT_MS = 60_000
+NARROW = {"width": 380, "height": 800}
+# What a browser says of an answer that is an error, which the page says as well.
+EXPECTED = "Failed to load resource"
+
+
+@dataclass
+class Opened:
+    """A page, with what it asked for and complained of."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    async with async_browser() as started:
+        yield started
+
+
+async def opened(browser: Browser, console: Console, **options: Any) -> Opened:
+    """Opens the console as its user does: with the address that it printed."""
+    made = Opened(await (await browser.new_context(**options)).new_page())
+    made.page.set_default_timeout(TIMEOUT_MS)
+    made.page.on("request", lambda request: made.requests.append(request.url))
+    made.page.on("console", lambda said: made.complaints.append(said.text) if EXPECTED not in said.text else None)
+    made.page.on("pageerror", lambda error: made.complaints.append(str(error)))
+    await made.page.goto(console.address)
+    return made
+
+
+def running(shown: Explained, decisions: int) -> Explained:
+    """A run that has come as far as some of its decisions."""
+    partly = explained(list(TWO_QUERIES)[:decisions])
+    partly.run.state = runs_pb2.RUN_STATE_RUNNING
+    partly.run.ClearField("end_time")
+    return Explained(partly.run, partly.decisions, shown.told, partly.story)
+
+
+def changed(sequence: int) -> runs_pb2.RunEvent:
+    """A step of the run."""
+    return runs_pb2.RunEvent(sequence=sequence, state_changed=runs_pb2.StateChanged(state=runs_pb2.RUN_STATE_RUNNING))
+
+
+async def test_it_goes_along_with_a_run_through_an_outage(browser: Browser) -> None:
+    whole = explained()
+    gateway = fake_gateway(running(whole, 2))
+    gateway.events = [changed(1)]
+    async with AsyncExitStack() as stack:
+        first = AsyncExitStack()
+        port = await first.enter_async_context(serving(gateway))
+        console = await stack.enter_async_context(console_over(port))
+        seen = await opened(browser, console)
+        page = seen.page
+        await page.goto(f"{console.base}/runs/{RUN_ID}")
+        await expect(page.locator("#live")).to_contain_text("follows the run")
+        await page.locator("#decision-1 summary").click()
+        await page.locator("#limit-max_iterations").fill("1")
+        await page.locator("#decision-2 summary").focus()
+        gateway.shown = running(whole, 4)
+        gateway.events.append(changed(2))
+        await expect(page.locator("details.decision")).to_have_count(4, timeout=TIMEOUT_MS)
+        # What was opened, moved and focused stays so.
+        assert await page.locator("details[open]").evaluate_all("all => all.map(each => each.id)") == ["decision-1"]
+        assert await page.evaluate("document.activeElement.closest('details')?.id") == "decision-2"
+        assert await page.locator("#limit-max_iterations").input_value() == "1"
+        await expect(page.locator("#verdict")).to_have_class("elsewhere")
+
+        await first.aclose()
+        await expect(page.locator("#live")).to_contain_text("The gateway does not answer", timeout=TIMEOUT_MS)
+        gateway.shown, gateway.runs[RUN_ID] = whole, whole.run
+        gateway.events.append(runs_pb2.RunEvent(sequence=3, run_ended=runs_pb2.RunEnded(run=whole.run)))
+        await stack.enter_async_context(serving(gateway, port))
+        await expect(page.locator(".pill").first).to_have_text("succeeded", timeout=TIMEOUT_MS)
+        await expect(page.locator("#live")).to_be_empty()
+        assert await page.locator("details.decision").count() == len(TWO_QUERIES)
+        assert seen.complaints == []
+
+
+async def test_a_run_that_ended_while_its_page_was_too_slow_is_shown_in_the_end(browser: Browser) -> None:
+    whole = explained()
+    gateway = fake_gateway(running(whole, 2))
+    gateway.events = [changed(1)]
+    async with serving(gateway) as port, console_over(port) as console:
+        page = (await opened(browser, console)).page
+        await page.goto(f"{console.base}/runs/{RUN_ID}")
+        await expect(page.locator("#live")).to_contain_text("follows the run")
+        gateway.explain_failure = refusal(grpc.StatusCode.DEADLINE_EXCEEDED)
+        gateway.shown, gateway.runs[RUN_ID] = whole, whole.run
+        gateway.events.append(runs_pb2.RunEvent(sequence=2, run_ended=runs_pb2.RunEnded(run=whole.run)))
+        await expect(page.locator("#live")).to_contain_text("did not answer in time", timeout=TIMEOUT_MS)
+        gateway.explain_failure = None
+        await expect(page.locator(".pill").first).to_have_text("succeeded", timeout=TIMEOUT_MS)
+
+
+async def test_a_page_of_an_outage_goes_on_by_itself(browser: Browser, console: Console, gateway: FakeGateway) -> None:
+    seen = await opened(browser, console)
+    gateway.failure = refusal(grpc.StatusCode.UNAVAILABLE)
+    await seen.page.goto(f"{console.base}/decisions")
+    await expect(seen.page.get_by_role("alert")).to_contain_text("The gateway does not answer")
+    gateway.failure = None
+    await expect(seen.page.get_by_role("heading", name="Decisions")).to_be_visible(timeout=TIMEOUT_MS)
+
+
+async def test_every_page_fits_is_named_and_asks_nobody_else(
+    browser: Browser, console: Console, gateway: FakeGateway
+) -> None:
+    gateway.question = waiting()
+    gateway.question.input_request.question = "word" * 200
+    gateway.runs[RUN_ID].correlation_id = "c" * 128
+    backgrounds = set()
+    for options in ({"viewport": NARROW, "color_scheme": "light"}, {"color_scheme": "dark"}):
+        seen = await opened(browser, console, **options)
+        page = seen.page
+        for path in (*(name for name, _ in SECTIONS), f"runs/{RUN_ID}", f"questions/{RUN_ID}"):
+            await page.goto(f"{console.base}/{path}")
+            assert await page.locator("main h1").count() == 1, path
+            assert await page.locator("nav [aria-current=page]").count() == 1, path
+            # Everything that takes an input says what for.
+            unnamed = "all => all.filter(each => !each.labels?.length && !each.getAttribute('aria-label')).length"
+            fields = page.locator("input:not([type=hidden]), select, textarea")
+            assert await fields.evaluate_all(unnamed) == 0, path
+            too_wide = "document.documentElement.scrollWidth > innerWidth"
+            assert not await page.evaluate(too_wide), path
+        backgrounds.add(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        assert {url.startswith((console.base, "data:")) for url in seen.requests} == {True}
+        assert seen.complaints == []
+    assert len(backgrounds) == 2
+    await page.emulate_media(media="print")
+    assert not await page.locator("nav").is_visible()
+
+
+async def test_a_question_is_answered_with_the_keyboard_alone(
+    browser: Browser, console: Console, gateway: FakeGateway
+) -> None:
+    gateway.question = waiting()
+    page = (await opened(browser, console)).page
+    await page.goto(f"{console.base}/questions")
+    await page.get_by_role("link", name="Delete it?").focus()
+    await page.keyboard.press("Enter")
+    await page.wait_for_url(f"**/questions/{RUN_ID}")
+    await page.get_by_label("approve").focus()
+    await page.keyboard.press("Space")
+    gateway.answer_failure = refusal(grpc.StatusCode.FAILED_PRECONDITION, "bob was faster")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("alert")).to_contain_text("bob was faster")
+    assert await page.get_by_label("approve").is_checked()
+    assert [(each.answer, each.plan_hash) for each in gateway.answers] == [("approve", "plan-1")]

@@ -1,0 +1,291 @@
+"""The console's pages over a gateway that does what a test says: filters, refusals, hostile texts, failures."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+from contextlib import AsyncExitStack
+from html.parser import HTMLParser
+from urllib.parse import urlencode
+
+import grpc
+import httpx
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from signalbox.v1 import policy_pb2, runs_pb2
+
+from services.console.showing import SECTIONS
+from services.kit.errors import FieldViolation
+from tests.fixtures.walked_run import RUN_ID, explained
+from tests.integration.console.conftest import console_over
+from tests.integration.console.fake_gateway import FakeGateway, refusal, serving, waiting
+from tests.integration.console.test_explanation_page import HOSTILE
+
+OTHER_RUN, GONE_RUN = RUN_ID[:-1] + "1", RUN_ID[:-1] + "2"
+LISTS = tuple(f"/{name}" for name, _ in SECTIONS)
+
+
+class Markup(HTMLParser):
+    """Elements, attributes and links of a page, as a browser takes them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: set[str] = set()
+        self.attributes: set[str] = set()
+        self.links: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Notes an element."""
+        self.elements.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.links |= {value or "" for name, value in attrs if name in ("href", "src", "action")}
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/runs?state=foo", "'foo' is no state; there are: pending"),
+        ("/runs?since=tomorrow", "not a time"),
+        ("/runs?until=0001-01-01T00:00%2B14:00", "not a time"),
+        ("/runs?labels=team", "'team' is no label"),
+        ("/runs?labels=team%3Da+team%3Db", "the label 'team' is given twice"),
+        ("/runs?agnet=data_chat", "agnet</code>: there is no such filter here"),
+        ("/runs?agent=a&agent=b", "given more than once"),
+        ("/decisions?until=1e9", "not a time"),
+        ("/questions?whose=nobodys", "not one of answerable, all"),
+        ("/rules?period=century", "not one of day, week, month"),
+        ("/routes?agent=no_such", "not one of data_chat"),
+        ("/policies?limit.no_such=1", "there is no such filter here"),
+    ],
+)
+async def test_a_filter_that_can_not_be_read_is_told(
+    inside: httpx.AsyncClient, gateway: FakeGateway, path: str, said: str
+) -> None:
+    refused = await inside.get(path)
+    assert (refused.status_code, said in html.unescape(refused.text)) == (400, True), refused.text
+    assert gateway.calls == ["ListAgents"]  # nothing is listed by what was understood of it
+
+
+@pytest.mark.parametrize(("path", "field"), [("/runs", "page_token"), ("/decisions", "page_token"), ("/questions", "")])
+async def test_what_the_gateway_refuses_is_told_at_the_field(
+    inside: httpx.AsyncClient, gateway: FakeGateway, path: str, field: str
+) -> None:
+    wrong = [FieldViolation(field, "no page of ours <b>")] if field else []
+    agents = await inside.get(path)
+    assert agents.status_code == 200
+    failure = refusal(grpc.StatusCode.INVALID_ARGUMENT, "no page of ours <b>", violations=wrong)
+    gateway.list_failure = failure
+    refused = await inside.get(path, params={"page": "damaged"})
+    assert refused.status_code == 400
+    assert "no page of ours &lt;b&gt;" in refused.text
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "title"),
+    [
+        (grpc.StatusCode.UNAVAILABLE, 503, "The gateway does not answer"),
+        (grpc.StatusCode.UNAUTHENTICATED, 401, "The gateway does not take your token"),
+        (grpc.StatusCode.PERMISSION_DENIED, 403, "You may not do this"),
+        (grpc.StatusCode.NOT_FOUND, 404, "There is no such thing"),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, 429, "The gateway asks you to wait"),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, 504, "The gateway did not answer in time"),
+        (grpc.StatusCode.INTERNAL, 502, "The gateway could not do it"),
+    ],
+)
+async def test_what_goes_wrong_at_the_gateway_is_a_page_that_says_so(
+    inside: httpx.AsyncClient, gateway: FakeGateway, code: grpc.StatusCode, status: int, title: str
+) -> None:
+    gateway.failure = refusal(code, "<script>why</script>")
+    for path in ("/runs", "/policies", f"/runs/{RUN_ID}", f"/questions/{RUN_ID}"):
+        failed = await inside.get(path)
+        assert (failed.status_code, f'<h1 id="title">{title}</h1>' in failed.text) == (status, True), failed.text
+        assert "&lt;script&gt;why" in failed.text
+        assert "SO_IT_IS" in failed.text
+        assert ('http-equiv="refresh"' in failed.text) == (status in (429, 503))
+
+
+async def test_what_an_older_platform_does_not_offer_is_said(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
+    gateway.failure = refusal(grpc.StatusCode.UNIMPLEMENTED)
+    for path in ("/questions", f"/runs/{RUN_ID}"):
+        failed = await inside.get(path)
+        assert (failed.status_code, "Its release is older" in failed.text) == (501, True)
+
+
+async def test_a_gateway_that_comes_back_is_found_again(gateway: FakeGateway) -> None:
+    async with AsyncExitStack() as stack:
+        first = AsyncExitStack()
+        port = await first.enter_async_context(serving(gateway))
+        console = await stack.enter_async_context(console_over(port))
+        client = await stack.enter_async_context(console.browser())
+        assert (await client.get("/runs")).status_code == 200
+        await first.aclose()
+        away = await client.get("/runs")
+        assert (away.status_code, f"Nobody answers at 127.0.0.1:{port}" in away.text) == (503, True)
+        await stack.enter_async_context(serving(gateway, port))
+        async with asyncio.timeout(60):
+            while (await client.get("/runs")).status_code != 200:  # noqa: ASYNC110 - it is another process's to know
+                await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("hostile", ["".join(HOSTILE[:-1]), HOSTILE[-1]])
+async def test_what_comes_from_the_platform_is_text(
+    inside: httpx.AsyncClient, gateway: FakeGateway, hostile: str
+) -> None:
+    shown = explained(question=hostile, subject=hostile, asks=hostile)
+    gateway.shown, gateway.runs = shown, {RUN_ID: shown.run}
+    run = shown.run
+    run.agent = run.correlation_id = run.thread_id = run.stop_reason = run.error = hostile
+    run.labels[hostile] = hostile
+    for decision in shown.decisions:
+        decision.rule = decision.router = decision.destination = decision.node = decision.policy_version = hostile
+    gateway.pages = [list(shown.decisions)]
+    gateway.counts = [runs_pb2.DecisionCount(router=hostile, rule=hostile, destination=hostile, node=hostile, count=2)]
+    gateway.question = waiting(roles=[hostile], assignee=hostile)
+    gateway.question.input_request.question = gateway.question.plan_hash = hostile
+    gateway.question.input_request.options[:] = [hostile]
+    change = gateway.question.graph_change_set.nodes.add()
+    change.node.label = change.node.key = hostile
+    change.after.update({hostile: hostile})
+    gateway.policy.limits.add(name="max_iterations", origin=policy_pb2.LIMIT_ORIGIN_FILE).value.string_value = hostile
+    filters = urlencode({"rule": hostile, "caller": hostile, "agent": hostile})
+    for path in (
+        *LISTS,
+        f"/runs?{filters}",
+        f"/runs/{RUN_ID}",
+        f"/questions/{RUN_ID}",
+        "/policies?limit.max_iterations=1",
+    ):
+        page = await inside.get(path)
+        assert page.status_code in (200, 400), path
+        # What a field holds is what it sends; all else is shown.
+        assert hostile not in re.sub(r'value="[^"]*"', "", page.text), path
+        markup = Markup()
+        markup.feed(page.text)
+        assert not markup.elements & {"img", "iframe", "object", "embed", "base", "style"}, path
+        assert not [name for name in markup.attributes if name.startswith("on") or name == "style"], path
+        assert all(link.startswith(("/", "#", "data:,")) for link in markup.links), path
+        assert page.text.count("<script") == page.text.count("</script>") <= 4, path
+
+
+async def test_runs_in_which_a_rule_fired(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
+    def fired(run_id: str, sequence: int) -> runs_pb2.Decision:
+        return runs_pb2.Decision(run_id=run_id, sequence=sequence, rule="allowed")
+
+    other = runs_pb2.Run(run_id=OTHER_RUN, agent="data_chat", state=runs_pb2.RUN_STATE_FAILED)
+    gateway.runs[OTHER_RUN] = other
+    # A run's decisions can be on two pages, and outlive it.
+    gateway.pages = [[fired(RUN_ID, 3), fired(RUN_ID, 2)], [fired(RUN_ID, 1), fired(GONE_RUN, 1), fired(OTHER_RUN, 1)]]
+    first = await inside.get("/runs", params={"rule": "allowed"})
+    assert (first.text.count(f"<code>{RUN_ID}</code>"), OTHER_RUN in first.text) == (1, False)
+    following = html.unescape(first.text.partition('rel="next" href="')[2].partition('"')[0])
+    second = await inside.get(following)
+    assert (f"<code>{RUN_ID}</code>" in second.text, f"<code>{OTHER_RUN}</code>" in second.text) == (False, True)
+    assert "1 more had this rule fire; retention has removed them" in second.text
+    assert 'rel="next"' not in second.text
+    failed = await inside.get("/runs", params={"rule": "allowed", "state": "failed"})
+    assert (f"<code>{RUN_ID}</code>" in failed.text, f"<code>{OTHER_RUN}</code>" in failed.text) == (False, True)
+    later = await inside.get("/runs", params={"rule": "allowed", "since": "2026-03-02T00:00+00:00"})
+    assert (f"<code>{RUN_ID}</code>" in later.text, f"<code>{OTHER_RUN}</code>" in later.text) == (True, False)
+
+
+async def test_a_rule_of_runs_that_do_not_fit_is_not_looked_for_for_ever(
+    inside: httpx.AsyncClient, gateway: FakeGateway
+) -> None:
+    fired = [runs_pb2.Decision(run_id=f"{RUN_ID[:-3]}{number}", rule="allowed") for number in range(100, 200)]
+    gateway.runs.update((each.run_id, runs_pb2.Run(run_id=each.run_id)) for each in fired)
+    gateway.pages = [fired, [runs_pb2.Decision(run_id=RUN_ID, rule="allowed")]]
+    first = await inside.get("/runs", params={"rule": "allowed", "state": "succeeded"})
+    assert (gateway.calls.count("GetRun"), "Look further back" in first.text) == (100, True)
+    gateway.calls.clear()
+    gateway.failure_of_runs = refusal(grpc.StatusCode.RESOURCE_EXHAUSTED)
+    busy = await inside.get("/runs", params={"rule": "allowed", "state": "succeeded"})
+    assert busy.status_code == 429
+    # Those that nobody waits for are not asked for any more.
+    asked = gateway.calls.count("GetRun")
+    assert asked < 100
+    await inside.get("/rules")
+    assert gateway.calls.count("GetRun") == asked
+
+
+async def test_an_answer_of_the_gateway_that_is_too_large_is_not_asked_for_again(
+    inside: httpx.AsyncClient, gateway: FakeGateway
+) -> None:
+    gateway.shown.run.error = "x" * 5_000_000
+    failed = await inside.get("/runs")
+    assert (failed.status_code, 'http-equiv="refresh"' in failed.text) == (502, False)
+    assert "larger than max" in failed.text
+
+
+async def test_a_policy_of_before_is_shown_in_shadow(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
+    def limit(policy: policy_pb2.Policy, value: float) -> None:
+        policy.limits.add(name="max_iterations").value.number_value = value
+
+    limit(gateway.policy, 3)
+    run = gateway.shown.run
+    run.policy.Clear()
+    run.policy.version = gateway.shown.decisions[0].policy_version
+    limit(run.policy, 5)
+    page = await inside.get("/policies")
+    assert [dict(each.limits) for each in gateway.replays] == [{"max_iterations": "5"}]
+    assert "In shadow: what it would have decided" in page.text
+    assert '3 <span class="soft">of 4</span>' in page.text
+    await inside.get("/policies", params={"limit.max_iterations": "1"})
+    assert [dict(each.limits) for each in gateway.replays[1:]] == [{"max_iterations": "5"}, {"max_iterations": "1"}]
+    assert all(each.HasField("since_time") for each in gateway.replays)
+
+
+async def test_rules_over_time(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
+    now = Timestamp()
+    now.GetCurrentTime()
+    hour = Timestamp(seconds=now.seconds // 3600 * 3600)
+    before = Timestamp(seconds=hour.seconds - 5 * 3600)
+    router = "data_chat.route_after_agent"
+    for count, rule, begin in ((7, "tool_calls", hour), (3, "tool_calls", before), (0, "iteration_limit", None)):
+        gateway.counts.append(
+            runs_pb2.DecisionCount(router=router, rule=rule, node="agent", count=count, begin_time=begin)
+        )
+    page = (await inside.get("/rules", params={"period": "day"})).text
+    fired, never = page.index("tool_calls"), page.index("iteration_limit")
+    assert fired < never
+    assert "at most 7 times in one hour" in page
+    assert [int(part.partition("<")[0]) for part in page.split("<title>")[2:]] == [3, 7]
+    assert '<td class="n">never</td>' in page[never:]
+
+
+async def test_news_of_a_run(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
+    gateway.events = [
+        runs_pb2.RunEvent(sequence=1, state_changed=runs_pb2.StateChanged(state=runs_pb2.RUN_STATE_RUNNING)),
+        runs_pb2.RunEvent(sequence=2, run_ended=runs_pb2.RunEnded()),
+    ]
+    gateway.failure = refusal(grpc.StatusCode.UNAVAILABLE)
+    heard: list[str] = []
+    async with asyncio.timeout(60), inside.stream("GET", f"/runs/{RUN_ID}/events") as news:
+        assert news.headers["content-type"].startswith("text/event-stream")
+        async for line in news.aiter_lines():
+            heard += [line.removeprefix("event: ")] if line.startswith("event: ") else []
+            if heard == ["away"]:
+                gateway.failure = refusal(grpc.StatusCode.DEADLINE_EXCEEDED)
+            elif heard == ["away", "away"]:
+                gateway.failure = None
+    assert heard[0] == "away"
+    assert [each for each in heard if each != "away"] == ["changed", "changed", "ended"]
+    gateway.failure = refusal(grpc.StatusCode.UNAUTHENTICATED)
+    refused = await inside.get(f"/runs/{RUN_ID}/events")
+    assert "event: refused" in refused.text
+
+
+async def test_it_closes_while_somebody_looks_on(gateway: FakeGateway, caplog: pytest.LogCaptureFixture) -> None:
+    gateway.shown.run.state = runs_pb2.RUN_STATE_AWAITING_INPUT
+    gateway.events = [
+        runs_pb2.RunEvent(sequence=1, state_changed=runs_pb2.StateChanged(state=runs_pb2.RUN_STATE_AWAITING_INPUT))
+    ]
+    async with serving(gateway) as port, AsyncExitStack() as stack:
+        console = await stack.enter_async_context(console_over(port))
+        async with console.browser() as client, client.stream("GET", f"/runs/{RUN_ID}/events") as news:
+            lines = news.aiter_lines()
+            assert await anext(lines) == "event: changed"
+            async with asyncio.timeout(60):
+                await stack.aclose()
+                assert not [line async for line in lines if line.startswith("event: away")]
+    assert not [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")]

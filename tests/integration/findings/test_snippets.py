@@ -1,0 +1,60 @@
+"""What a log quotes is held against the commit, in a real repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.findings.investigation.repository import open_source
+from services.findings.investigation.snippets import with_checked_snippets
+from services.findings.sarif.findings import read_results
+from services.findings.sarif.paths import RepositoryPaths
+from tests.integration.code_executor.git_repository import GitRepository
+
+CODE = "import os\n\n\ndef run(name):\n    os.system(\n        'ping ' + name\n    )\n"
+CASES: list[tuple[str, dict[str, Any], bool]] = [
+    ("the line", {"startLine": 5, "snippet": {"text": "    os.system("}}, True),
+    ("a part of it", {"startLine": 5, "startColumn": 8, "snippet": {"text": "system"}}, True),
+    ("several lines", {"startLine": 5, "endLine": 7, "snippet": {"text": "os.system(\n'ping ' + name\n)"}}, True),
+    ("more lines than the region says", {"startLine": 5, "snippet": {"text": "os.system(\n'ping ' + name"}}, True),
+    ("none", {"startLine": 5}, True),
+    ("a placeholder", {"startLine": 5, "snippet": {"text": "requires login"}}, True),
+    ("another line", {"startLine": 4, "snippet": {"text": "os.system('ping ' + name)"}}, False),
+    ("other code", {"startLine": 5, "snippet": {"text": "eval(name)"}}, False),
+    ("a line that is not there", {"startLine": 70, "snippet": {"text": "eval(name)"}}, False),
+]
+
+
+@pytest.mark.parametrize(("region", "holds"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+async def test_a_snippet_that_contradicts_the_commit_is_a_problem_of_that_finding(
+    tmp_path: Path, region: dict[str, Any], holds: bool
+) -> None:
+    repository = GitRepository(tmp_path / "project")
+    repository.commit({"app.py": CODE})
+    source = await open_source(str(repository.path), "")
+    result = {
+        "ruleId": "X",
+        "message": {"text": "m"},
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": "app.py"}, "region": region}}],
+    }
+    log = {"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "x"}}, "results": [result]}]}
+    (found,) = await with_checked_snippets(read_results(log, RepositoryPaths(files=source.files)), source)
+    assert (found.problem == "") is holds
+
+
+async def test_of_a_repository_by_url_the_platform_is_asked_to_look() -> None:
+    source = await open_source("https://git.example.com/fleet/portal", "0" * 40)
+    regions = [
+        {"startLine": 5, "snippet": {"text": "eval(name)"}},
+        {"startLine": 5, "snippet": {"text": "requires login"}},
+        {"startLine": 5},
+    ]
+    around = {"startLine": 1, "snippet": {"text": "import os"}}
+    places = [{"artifactLocation": {"uri": "app.py"}, "region": region, "contextRegion": around} for region in regions]
+    results = [{"ruleId": "X", "message": {"text": "m"}, "locations": [{"physicalLocation": one}]} for one in places]
+    log = {"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "x"}}, "results": results}]}
+    found = await with_checked_snippets(read_results(log, RepositoryPaths()), source)
+    assert [one.finding.check_snippet for one in found] == [True, False, False]
+    assert [one.problem for one in found] == ["", "", ""]

@@ -1,0 +1,115 @@
+"""A model call leaves the same behind whoever makes it: a span of its kind of failure, its duration, its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+import pytest
+from langchain_core.messages import HumanMessage
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+from prometheus_client import REGISTRY
+
+from services.kit.completions import Completions, Endpoint
+from services.kit.errors import SignalboxError
+from services.kit.model import ModelClient
+from services.runtime.chat_model import ChatModel
+from tests.fixtures.scripted_model import ScriptedModel
+from tests.fixtures.scripted_replies import Reply
+
+MODEL, PURPOSE = "m", "a_purpose_of_tests"
+SECRET = "what only the endpoint knows"
+Ask = Callable[[str], Awaitable[object]]
+
+
+async def by_a_service(base_url: str) -> object:
+    """Asks as guard and evaluator do."""
+    client = ModelClient(base_url=base_url, api_key="", model=MODEL, timeout_s=30, retries=0)
+    try:
+        return await client.complete(PURPOSE, system="s", user="u")
+    finally:
+        await client.close()
+
+
+async def by_a_node(base_url: str) -> object:
+    """Asks as nodes do."""
+    completions = Completions(Endpoint(base_url, "", 30, 0))
+    try:
+        return await ChatModel(completions, MODEL).ask(PURPOSE, [HumanMessage("u")])
+    finally:
+        await completions.close()
+
+
+ASKS = pytest.mark.parametrize("ask", [by_a_service, by_a_node])
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    """The spans of model calls."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr("services.kit.model_call.tracer", lambda: provider.get_tracer("tests"))
+    yield exporter
+    provider.shutdown()
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ScriptedModel]:
+    async with ScriptedModel() as made:
+        yield made
+
+
+def only(spans: InMemorySpanExporter) -> ReadableSpan:
+    [span] = spans.get_finished_spans()
+    assert span.name == f"chat {MODEL}"
+    return span
+
+
+def counted(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(f"signalbox_model_{name}", {"purpose": PURPOSE, **labels}) or 0.0
+
+
+def figures() -> dict[str, float]:
+    """What the metrics say of the purpose."""
+    return {
+        "ok": counted("call_duration_seconds_count", outcome="ok"),
+        "error": counted("call_duration_seconds_count", outcome="error"),
+        "input": counted("tokens_total", direction="input"),
+        "output": counted("tokens_total", direction="output"),
+    }
+
+
+@ASKS
+async def test_an_answer(model: ScriptedModel, spans: InMemorySpanExporter, ask: Ask) -> None:
+    model.script(MODEL, [Reply.text("yes")])
+    before = figures()
+    await ask(model.base_url)
+    span, after = only(spans), figures()
+    told = dict(span.attributes or {})
+    assert told["gen_ai.operation.name"] == "chat"
+    assert told["gen_ai.request.model"] == MODEL
+    made = {name: after[name] - before[name] for name in after}
+    assert (made["ok"], made["error"]) == (1, 0)
+    assert (made["input"], made["output"]) == (
+        told["gen_ai.usage.input_tokens"],
+        told["gen_ai.usage.output_tokens"],
+    )
+    assert min(made["input"], made["output"]) > 0
+    assert span.status.status_code is StatusCode.UNSET
+
+
+@ASKS
+@pytest.mark.parametrize("status", [400, 503])
+async def test_a_failure_is_named_by_its_kind_alone(
+    model: ScriptedModel, spans: InMemorySpanExporter, ask: Ask, status: int
+) -> None:
+    model.script(MODEL, [Reply.http_error(status, SECRET)])
+    before = figures()
+    with pytest.raises(SignalboxError):
+        await ask(model.base_url)
+    span, after = only(spans), figures()
+    assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, f"http_{status}")
+    assert not span.events
+    assert {name: after[name] - before[name] for name in after} == {"ok": 0, "error": 1, "input": 0, "output": 0}

@@ -1,0 +1,139 @@
+"""`signalbox check-model` against models that do what is needed, and models that fail at one thing each."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from tests.fixtures.scripted_model import ModelRequest, ScriptedModel
+from tests.fixtures.scripted_replies import Reply
+
+COMMAND = (sys.executable, "-m", "services.cli", "check-model", "--json")
+AGENT, GUARD = "big", "small"
+Responder = Callable[[ModelRequest], Reply]
+
+
+def able(request: ModelRequest) -> Reply:
+    """A model that does everything as it should."""
+    if request.tool_messages:
+        return Reply.text("There are 4,711 of them.")
+    if "submit_verdict" in request.tools:
+        return Reply.tool_call("submit_verdict", {"verdict": "TRUE_POSITIVE", "confidence": 0.9, "lines": [3]})
+    if "count_devices" in request.tools:
+        return Reply.tool_call("count_devices", {"celsius": 12})
+    if "JSON object" in str(request.messages[0]["content"]):
+        return Reply.text('```json\n{"supported": true, "reason": "it does"}\n```')
+    return Reply.text("The sea is wide.")
+
+
+def careful(request: ModelRequest) -> Reply:
+    """A guard's model."""
+    if "Question:" not in request.last_text:
+        return Reply.text("The sea is wide.")
+    return Reply.text("ALLOW" if "my devices" in request.last_text else "BLOCK")
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[ScriptedModel]:
+    async with ScriptedModel() as model:
+        model.respond(AGENT, able)
+        model.respond(GUARD, careful)
+        yield model
+
+
+async def check(
+    endpoint: ScriptedModel, *options: str, **env: str
+) -> tuple[int, dict[tuple[str, str], dict[str, object]], str]:
+    """The command's status, what it says of each check of each model, and its errors."""
+    environment = {
+        "PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "OPENAI_BASE_URL": endpoint.base_url,
+        "OPENAI_API_KEY": "key", "SIGNALBOX_AGENT_MODEL": AGENT, "SIGNALBOX_GUARD_MODEL": GUARD, **env,
+    }  # fmt: skip
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND, *options, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 240)
+    assert process.returncode is not None
+    checks = {(each["model"], each["name"]): each for each in json.loads(out)} if out else {}
+    return process.returncode, checks, err.decode()
+
+
+async def test_able_models_pass_and_each_is_tried_in_its_roles(endpoint: ScriptedModel) -> None:
+    status, checks, err = await check(endpoint)
+    assert {key for key, each in checks.items() if not each["ok"]} == set(), checks
+    assert (status, err) == (0, "")
+    assert set(checks) == {
+        (GUARD, "answers"), (GUARD, "guard verdict"),
+        (AGENT, "answers"), (AGENT, "tools"), (AGENT, "structured output"), (AGENT, "JSON"),
+    }  # fmt: skip
+    assert "tokens/s" in str(checks[AGENT, "answers"]["said"])
+
+
+def instead(when: Callable[[ModelRequest], bool], reply: Reply, otherwise: Responder) -> Responder:
+    return lambda request: reply if when(request) else otherwise(request)
+
+
+@pytest.mark.parametrize(
+    ("model", "responder", "failed", "words"),
+    [
+        (AGENT, lambda _: Reply.http_error(401), "answers", "refuses the key"),
+        (AGENT, lambda _: Reply.http_error(404), "answers", "no such model"),
+        (AGENT, lambda _: Reply.text("", finish_reason="length"), "answers", "limit of tokens"),
+        (AGENT, instead(lambda r: "count_devices" in r.tools, Reply.text("About 12."), able), "tools", "did not call"),
+        (AGENT, instead(lambda r: bool(r.tool_messages), Reply.text("Many."), able), "tools", "told 4711"),
+        (
+            AGENT,
+            instead(
+                lambda r: "submit_verdict" in r.tools,
+                Reply.tool_call("submit_verdict", {"verdict": "MAYBE", "confidence": 0.9, "lines": [3]}), able,
+            ),
+            "structured output", "does not fit the schema",
+        ),
+        (
+            AGENT, instead(lambda r: "JSON object" in str(r.messages[0]), Reply.text("Yes, it is."), able),
+            "JSON", "should be JSON",
+        ),
+        (GUARD, lambda _: Reply.text("ALLOW"), "guard verdict", "let a question through"),
+        (GUARD, lambda _: Reply.text("BLOCK"), "guard verdict", "blocked a harmless question"),
+        (GUARD, lambda _: Reply.text("I think it is fine."), "guard verdict", "verdict"),
+    ],
+)  # fmt: skip
+async def test_what_a_model_fails_at_is_named(
+    endpoint: ScriptedModel, model: str, responder: Responder, failed: str, words: str
+) -> None:
+    endpoint.respond(model, responder)
+    status, checks, _ = await check(endpoint)
+    assert status == 1
+    assert [key for key, each in checks.items() if not each["ok"]] == [(model, failed)], checks
+    assert words in str(checks[model, failed]["said"])
+
+
+async def test_a_guard_that_needs_more_room_is_tried_with_it(endpoint: ScriptedModel) -> None:
+    def reasoning(request: ModelRequest) -> Reply:
+        short = "Question:" in request.last_text and request.body["max_tokens"] < 4000
+        return Reply.text("", finish_reason="length") if short else careful(request)
+
+    endpoint.respond(GUARD, reasoning)
+    status, checks, _ = await check(endpoint)
+    assert status == 1
+    advised = re.findall(r"--set (\S+)", str(checks[GUARD, "guard verdict"]["said"]))
+    status, checks, _ = await check(endpoint, *[word for setting in advised for word in ("--set", setting)])
+    assert status == 0, checks
+
+
+async def test_an_unknown_model_is_told_with_the_names_there_are(endpoint: ScriptedModel) -> None:
+    endpoint.respond("other", lambda _: Reply.http_error(404))
+    _, checks, _ = await check(endpoint, SIGNALBOX_FORMAT_MODEL="other")
+    assert "it has: " in str(checks["other", "answers"]["said"])
+
+
+async def test_without_an_endpoint_there_is_nothing_to_check(endpoint: ScriptedModel) -> None:
+    status, _, err = await check(endpoint, OPENAI_BASE_URL="")
+    assert status == 2
+    assert "OPENAI_BASE_URL" in err

@@ -1,0 +1,74 @@
+"""The embedded graph database: kept, told apart from what is missing, and no reason for the platform not to start."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from services.graph_executor.falkor import Falkor
+from services.local import falkordb
+from services.local.falkordb import FalkorServer
+from services.local.processes import StartFailed
+from services.local.stack import LocalStack
+from services.local.topology import GRAPH_EXECUTOR, StackOptions
+
+POLICY = 'version: 1\nlabels: {Ticket: {}}\nroles: {"*": {write: "*"}}\n'
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A directory with a path that is short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="graph-") as made:
+        yield Path(made)
+
+
+async def nodes(server: FalkorServer) -> int:
+    falkor = Falkor(server.url, ca=None, connections=1, wait_s=5, timeout_ms=5000)
+    try:
+        await falkor.query("g", "CREATE (:Ticket)", {})
+        [[count]] = (await falkor.read("g", "MATCH (t:Ticket) RETURN count(t)", {})).result_set
+        return int(count)
+    finally:
+        await falkor.aclose()
+
+
+async def test_what_was_written_is_there_after_a_kill_and_after_a_stop(directory: Path) -> None:
+    for number, end in enumerate((FalkorServer.kill, FalkorServer.stop, FalkorServer.stop), 1):
+        server = FalkorServer(directory)
+        await server.start()
+        assert await nodes(server) == number
+        await end(server)
+
+
+async def test_a_path_that_no_socket_can_have_is_told(tmp_path: Path) -> None:
+    with pytest.raises(StartFailed, match="too long for a Unix socket"):
+        await FalkorServer(tmp_path / ("x" * 120)).start()
+
+
+async def test_a_missing_library_is_named(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(falkordb, "_LIBRARY", "libnosuchthing.so.1")
+    with pytest.raises(StartFailed, match=r"needs the library libnosuchthing.so.1; install it"):
+        await FalkorServer(directory).start()
+
+
+async def test_a_platform_has_a_graph_executor_where_it_can(directory: Path) -> None:
+    policy = directory / "graph_policy.yaml"
+    policy.write_text(POLICY, encoding="utf-8")
+    async with LocalStack(StackOptions(graph_policy=policy, directory=directory / "stack")) as stack:
+        assert stack.service(GRAPH_EXECUTOR).running
+
+
+async def test_a_platform_starts_without_the_graph_database_where_it_can_not(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(falkordb, "_LIBRARY", "libnosuchthing.so.1")
+    policy = directory / "graph_policy.yaml"
+    policy.write_text(POLICY, encoding="utf-8")
+    said: list[str] = []
+    options = StackOptions(graph_policy=policy, directory=directory / "stack")
+    async with LocalStack(options, report=said.append) as stack:
+        assert GRAPH_EXECUTOR not in [service.name for service in stack.services]
+    assert any("going without the graph executor" in line and "libnosuchthing" in line for line in said), said

@@ -1,0 +1,136 @@
+"""What the runtime makes of the guard's answers: a verdict, or which kind of none; and what it notes of the calls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import grpc
+import pytest
+from grpc_status import rpc_status
+from signalbox.v1 import caller_pb2, guard_pb2, guard_pb2_grpc
+
+from services.guard.errors import GuardBroken, GuardUnavailable
+from services.kit.errors import SignalboxError, to_status
+from services.kit.identity import Caller, TokenExpired
+from services.runtime.errors import DependencyAway
+from services.runtime.guard_client import GuardClient
+from services.runtime.routing.calls import collecting
+from services.runtime.run_context import RunContext
+
+RUN = RunContext("r", "c", Caller("27"), 1, lambda _: "token")
+ALLOW, BLOCK = guard_pb2.SCREEN_VERDICT_ALLOW, guard_pb2.SCREEN_VERDICT_BLOCK
+COST = {"model": "small", "input_tokens": "40", "output_tokens": "3", "model_elapsed_ms": "12.500"}
+
+
+class _Guard(guard_pb2_grpc.GuardServiceServicer):
+    def __init__(self, answer: guard_pb2.ScreenResponse | SignalboxError | grpc.StatusCode) -> None:
+        self._answer = answer
+        self.asked: list[guard_pb2.ScreenRequest] = []
+
+    async def Screen(self, request, context):  # type: ignore[no-untyped-def]  # noqa: N802
+        """Answers what it was told to."""
+        self.asked.append(request)
+        if isinstance(self._answer, SignalboxError):
+            await context.abort_with_status(rpc_status.to_status(to_status(self._answer)))
+        if isinstance(self._answer, grpc.StatusCode):
+            await context.abort(self._answer, "so it is")
+        return self._answer
+
+
+@asynccontextmanager
+async def guard(answer: guard_pb2.ScreenResponse | SignalboxError | grpc.StatusCode) -> AsyncIterator[GuardClient]:
+    server = grpc.aio.server()
+    guard_pb2_grpc.add_GuardServiceServicer_to_server(_Guard(answer), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            yield GuardClient(channel, timeout_s=60)
+    finally:
+        await server.stop(None)
+
+
+@pytest.mark.parametrize(("verdict", "reason"), [(ALLOW, "allowed"), (BLOCK, "model_blocked")])
+async def test_the_guards_model_call_is_noted_as_the_guard_tells_of_it(
+    verdict: guard_pb2.ScreenVerdict, reason: str
+) -> None:
+    usage = caller_pb2.TokenUsage(input_tokens=7, output_tokens=2)
+    answer = guard_pb2.ScreenResponse(
+        verdict=verdict, reason=reason, model="small", model_elapsed_ms=1234.5678, token_usage=usage
+    )
+    with collecting() as calls:
+        async with guard(answer) as client:
+            screening = await client.screen(RUN, "Count devices")
+    assert screening.allowed == (verdict == ALLOW)
+    asked, model = calls
+    assert (asked["kind"], asked["name"], asked["outcome"]) == ("guard", "screen", reason)
+    assert 0 < model.pop("ended_at") <= time.time()
+    assert model == {
+        "kind": "model", "name": "small", "service": "guard", "outcome": "ok", "elapsed_ms": 1234.568,
+        "input_tokens": 7, "output_tokens": 2,
+    }  # fmt: skip
+
+
+# More failures than open a breaker.
+MANY = 20
+
+
+async def test_without_a_model_no_call_of_one_is_noted() -> None:
+    with collecting() as calls:
+        async with guard(guard_pb2.ScreenResponse(verdict=BLOCK, reason="other_user")) as client:
+            await client.screen(RUN, "Show the devices of user 31")
+    assert [call["kind"] for call in calls] == ["guard"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        (GuardUnavailable("no", metadata={"cause": "timeout", **COST}), "timeout"),
+        (grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE"),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "RESOURCE_EXHAUSTED"),
+        (grpc.StatusCode.INTERNAL, "INTERNAL"),  # of gRPC itself: a connection that was cut
+        (guard_pb2.ScreenResponse(verdict=BLOCK, reason="guard_unavailable"), "guard_unavailable"),  # the last release
+    ],
+)
+async def test_what_a_wait_can_mend(
+    answer: guard_pb2.ScreenResponse | SignalboxError | grpc.StatusCode, cause: str
+) -> None:
+    async with guard(answer) as client:
+        with pytest.raises(DependencyAway) as caught:
+            await client.screen(RUN, "Count devices")
+    assert (caught.value.dependency, caught.value.cause, caught.value.retryable) == ("guard", cause, True)
+    assert caught.value.code is grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        (GuardBroken("no", metadata={"cause": "http_401", **COST}), "http_401"),
+        (TokenExpired("no"), "TOKEN_EXPIRED"),
+        (grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED"),
+        (guard_pb2.ScreenResponse(), "guard_unavailable"),
+    ],
+)
+async def test_what_an_operator_must_mend_is_waited_for_and_holds_up_nobody_else(
+    answer: guard_pb2.ScreenResponse | SignalboxError | grpc.StatusCode, cause: str
+) -> None:
+    async with guard(answer) as client:
+        for _ in range(MANY):
+            with pytest.raises(DependencyAway) as caught:
+                await client.screen(RUN, "Count devices")
+            assert (caught.value.dependency, caught.value.cause) == ("guard", cause)
+            assert not caught.value.held_back
+
+
+async def test_a_screening_without_a_verdict_is_charged_too() -> None:
+    with collecting() as calls:
+        async with guard(GuardBroken("no", metadata={"cause": "nonsense", **COST})) as client:
+            with pytest.raises(DependencyAway):
+                await client.screen(RUN, "Count devices")
+    asked, model = calls
+    assert (asked["kind"], asked["outcome"]) == ("guard", "GUARD_BROKEN")
+    assert (model["kind"], model["name"], model["outcome"]) == ("model", "small", "nonsense")
+    assert (model["input_tokens"], model["output_tokens"]) == (40, 3)

@@ -1,0 +1,65 @@
+"""A runtime with limits that are wrong does not start, and says all that is wrong at once."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+REQUIRED = {
+    "SIGNALBOX_DATABASE_DSN": "postgresql://nobody@127.0.0.1:1/none",
+    "SIGNALBOX_GUARD_TARGET": "ipv4:127.0.0.1:1",
+    "SIGNALBOX_SQL_EXECUTOR_TARGET": "ipv4:127.0.0.1:1",
+    "SIGNALBOX_RUN_TOKEN_PRIVATE_KEY_FILE": "/none",
+    "SIGNALBOX_CALLER_TOKEN_PUBLIC_KEY_FILE": "/none",
+    "SIGNALBOX_MODEL_BASE_URL": "http://127.0.0.1:1",
+    "SIGNALBOX_AGENT_MODEL": "agent",
+    "SIGNALBOX_FORMAT_MODEL": "format",
+}
+FILE = "data_chat: {max_iterations: 0, top_k: many}\nweather: {}\n"
+
+
+async def started(env: dict[str, str]) -> tuple[int | None, list[str]]:
+    """How a runtime's start ended, and what it said."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "services.runtime", env={**REQUIRED, **env}, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        _, said = await asyncio.wait_for(process.communicate(), 120)
+    finally:
+        if process.returncode is None:
+            process.kill()
+    return process.returncode, said.decode().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("env", "begins"),
+    [
+        (
+            {"SIGNALBOX_POLICY_FILE": "policies.yaml", "SIGNALBOX_MODELS": '{"thinker": "large"}'},
+            [
+                "SIGNALBOX_MODELS [thinker]: no agent has such a role",
+                "policies.yaml: data_chat.max_iterations is 0: input should be greater",
+                "policies.yaml: data_chat.top_k is 'many': input should be a valid integer",
+                "policies.yaml: weather: there is no such agent",
+            ],
+        ),
+        ({"SIGNALBOX_POLICY_FILE": "none.yaml"}, ["SIGNALBOX_POLICY_FILE: none.yaml can't be read"]),
+        (
+            {"SIGNALBOX_POLICY_FILE": "policies.yaml", "SIGNALBOX_POLICIES": '{"data_chat": {"top_k": 3}}'},
+            ["SIGNALBOX_POLICY_FILE and SIGNALBOX_POLICIES are both set"],
+        ),
+    ],
+    ids=["wrong", "missing", "both"],
+)
+async def test_it_says_what_is_wrong(env: dict[str, str], begins: list[str], tmp_path: Path) -> None:
+    (tmp_path / "policies.yaml").write_text(FILE)
+    file = tmp_path / env["SIGNALBOX_POLICY_FILE"]
+    status, said = await started({**env, "SIGNALBOX_POLICY_FILE": str(file)})
+    problems = [line.replace(f"{tmp_path}/", "") for line in said if "SIGNALBOX" in line or "policies.yaml" in line]
+    assert status == 2
+    assert len(problems) == len(begins)
+    for problem, words in zip(problems, begins, strict=True):
+        assert problem.startswith(words)
