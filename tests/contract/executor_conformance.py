@@ -9,14 +9,17 @@
                               writing=Sample("increment_counter", {...}, {...}, effects=count))
 
 A sample is a call that succeeds. `others` are valid arguments that differ; `failing` ones make the tool refuse, with a
-`ToolError`; `effects` counts how often a write has been applied.
+`ToolError`, and `later` ones with one that a retry can mend; `effects` counts how often a write has been applied.
+`replica` is another replica of the executor, on the same database, and `mortal` starts one as a process that kills
+itself at a step of its work, or never.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -33,7 +36,16 @@ if TYPE_CHECKING:
     from signalbox.v1.tools_pb2_grpc import ToolExecutorServiceAsyncStub
 
 TIMEOUT_S = 60.0
+AUDIENCE = "signalbox-conformance"
+RACES = 10
+# Before and after the look-up and the application of a call, at least.
+FEWEST_STEPS = 4
+MOST_STEPS = 100
 DENIED = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.FAILED_PRECONDITION)
+
+
+# Starts a replica that dies at a step of its work (0: never), and returns it while it lives.
+Mortal = Callable[[int], AbstractAsyncContextManager["ToolExecutorServiceAsyncStub"]]
 
 
 @dataclass(frozen=True)
@@ -44,6 +56,7 @@ class Sample:
     arguments: Mapping[str, Any]
     others: Mapping[str, Any] | None = None
     failing: Mapping[str, Any] | None = None
+    later: Mapping[str, Any] | None = None
     effects: Callable[[], Awaitable[int]] | None = None
 
 
@@ -56,6 +69,13 @@ class Subject:
     reading: Sample
     writing: Sample | None = None
     caller: Caller = field(default_factory=lambda: Caller("27"))
+    audience: str = AUDIENCE
+    replica: ToolExecutorServiceAsyncStub | None = None
+    mortal: Mortal | None = None
+
+    def by(self, stub: ToolExecutorServiceAsyncStub) -> Subject:
+        """The same executor, called at another of its replicas."""
+        return replace(self, stub=stub)
 
     @property
     def tools(self) -> frozenset[str]:
@@ -72,7 +92,7 @@ class RunOf:
     epoch: int = 1
     checkpoint_id: str = "checkpoint-1"
 
-    def token(self, *, keys: KeyPair | None = None, ttl_s: int = 600, **claims: Any) -> str:
+    def token(self, *, keys: KeyPair | None = None, ttl_s: int = 600, audience: str = "", **claims: Any) -> str:
         """A run token; `claims` replace those of the run."""
         said = {
             "caller": self.subject.caller,
@@ -80,10 +100,10 @@ class RunOf:
             "agent": "conformance",
             "tools": self.subject.tools,
             "epoch": self.epoch,
+            "writes": self.subject.writing is not None,
         }
-        return RunTokenMinter((keys or self.subject.keys).private_pem, ttl_s=ttl_s).mint(
-            RunClaims(**{**said, **claims})
-        )
+        minter = RunTokenMinter((keys or self.subject.keys).private_pem, ttl_s=ttl_s)
+        return minter.mint(RunClaims(**{**said, **claims}), audience or self.subject.audience)
 
     async def call(
         self,
@@ -102,6 +122,20 @@ class RunOf:
         message.arguments.update(sample.arguments if arguments is None else arguments)
         sent = (bearer_metadata(token or self.token()),) if metadata is None else metadata
         return await self.subject.stub.CallTool(message, metadata=sent, timeout=TIMEOUT_S)
+
+    async def look_up(self, tool_call_id: str = "call-1") -> tools_pb2.CallToolResponse | None:
+        """Looks a call up by its key; None when it has taken no effect."""
+        key = tools_pb2.IdempotencyKey(run_id=self.run_id, checkpoint_id="any", tool_call_id=tool_call_id)
+        request = tools_pb2.LookUpCallRequest(idempotency_key=key, epoch=self.epoch)
+        try:
+            found = await self.subject.stub.LookUpCall(
+                request, metadata=(bearer_metadata(self.token()),), timeout=TIMEOUT_S
+            )
+        except grpc.aio.AioRpcError as error:
+            if error_detail(error).reason != "CALL_UNKNOWN":
+                raise
+            return None
+        return found.result
 
     async def refused(self, sample: Sample, *others: Any, **more: Any) -> tuple[grpc.StatusCode, str]:
         """Makes a call that is refused, and returns code and reason."""
@@ -143,6 +177,7 @@ class ReadingExecutorContract:
             (("authorization", "Bearer nonsense"),),
             (bearer_metadata(run.token(keys=generate_keypair())),),
             (bearer_metadata(run.token(ttl_s=-600)),),
+            (bearer_metadata(run.token(audience="signalbox-another-service")),),
         ]
         for metadata in bad:
             code, _ = await run.refused(subject.reading, metadata=metadata)
@@ -169,6 +204,13 @@ class ReadingExecutorContract:
         code, _ = await run.refused(subject.reading, token=run.token(epoch=2))
         assert code in DENIED
 
+    async def test_a_token_ends_with_its_claim(self, subject: Subject) -> None:
+        run = RunOf(subject)
+        late = run.token()
+        await RunOf(subject, run.run_id, epoch=2).call(subject.reading)
+        code, reason = await run.refused(subject.reading, token=late)
+        assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "STALE_EPOCH")
+
     async def test_arguments_that_do_not_fit_are_told_to_the_model(self, subject: Subject) -> None:
         answer = await RunOf(subject).call(subject.reading, {"no_such_argument": True})
         assert answer.WhichOneof("outcome") == "error"
@@ -180,6 +222,14 @@ class ReadingExecutorContract:
         first, again = await run.call(subject.reading), await run.call(subject.reading)
         assert first.WhichOneof("outcome") == "output", first
         assert first == again
+
+    async def test_only_an_executor_that_writes_keeps_results(self, subject: Subject) -> None:
+        if subject.writing is not None:
+            assert await RunOf(subject).look_up() is None
+            return
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await RunOf(subject).look_up()
+        assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 class WritingExecutorContract(ReadingExecutorContract):
@@ -207,14 +257,16 @@ class WritingExecutorContract(ReadingExecutorContract):
         assert await RunOf(subject, run.run_id, epoch=2).call(write) == first
         assert await _effects(write) == before + 1
 
-    async def test_each_part_of_the_key_tells_calls_apart(self, subject: Subject) -> None:
+    async def test_a_call_is_known_by_its_run_and_its_operation(self, subject: Subject) -> None:
         write, run = _writing(subject), RunOf(subject)
         before = await _effects(write)
-        await run.call(write)
+        first = await run.call(write)
+        # The same operation, asked for again by a later step of the run.
+        assert await RunOf(subject, run.run_id, checkpoint_id="checkpoint-2").call(write) == first
+        assert await _effects(write) == before + 1
         await run.call(write, tool_call_id="call-2")
-        await RunOf(subject, run.run_id, checkpoint_id="checkpoint-2").call(write)
         await RunOf(subject).call(write)
-        assert await _effects(write) == before + 4
+        assert await _effects(write) == before + 3
 
     async def test_a_key_is_not_used_for_other_arguments(self, subject: Subject) -> None:
         write, run = _writing(subject), RunOf(subject)
@@ -260,6 +312,117 @@ class WritingExecutorContract(ReadingExecutorContract):
             code, _ = await run.refused(write, idempotency_key=key)
             assert code is grpc.StatusCode.INVALID_ARGUMENT
         assert await _effects(write) == before
+
+    async def test_a_token_that_is_for_reading_writes_nothing(self, subject: Subject) -> None:
+        write, run = _writing(subject), RunOf(subject)
+        before = await _effects(write)
+        code, reason = await run.refused(write, token=run.token(writes=False))
+        assert (code, reason) == (grpc.StatusCode.PERMISSION_DENIED, "WRITES_NOT_ALLOWED")
+        answer = await run.call(subject.reading, token=run.token(writes=False))
+        assert answer.WhichOneof("outcome") == "output"
+        assert await run.look_up() is None
+        assert await _effects(write) == before
+
+    async def test_a_refusal_that_a_retry_can_mend_keeps_the_key_free(self, subject: Subject) -> None:
+        write, run = _writing(subject), RunOf(subject)
+        if write.later is None:
+            pytest.skip("no arguments make this tool refuse for now")
+        answer = await run.call(write, write.later)
+        assert answer.error.retryable, answer
+        assert await run.look_up() is None
+        # Even other arguments find the key unused.
+        assert (await run.call(write)).WhichOneof("outcome") == "output"
+
+    async def test_a_lost_answer_is_looked_up_by_its_key(self, subject: Subject) -> None:
+        write, run = _writing(subject), RunOf(subject)
+        before = await _effects(write)
+        assert await run.look_up() is None
+        lost = asyncio.ensure_future(run.call(write))
+        while (found := await run.look_up()) is None:
+            assert not lost.done() or await run.look_up(), "it has answered, and nothing is kept"
+        later = RunOf(subject, run.run_id, epoch=2)
+        assert await later.look_up() == found == await lost
+        assert await later.call(write) == found
+        assert await _effects(write) == before + 1
+
+    async def test_a_look_up_shuts_out_earlier_claims(self, subject: Subject) -> None:
+        write, run = _writing(subject), RunOf(subject)
+        before = await _effects(write)
+        assert await RunOf(subject, run.run_id, epoch=2).look_up() is None
+        for stub in filter(None, (subject.stub, subject.replica)):
+            code, reason = await RunOf(subject.by(stub), run.run_id, epoch=1).refused(write)
+            assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "STALE_EPOCH")
+        assert await _effects(write) == before
+
+    async def test_replicas_that_race_on_one_key_apply_it_once(self, subject: Subject) -> None:
+        write = _writing(subject)
+        if subject.replica is None:
+            pytest.skip("this subject has no other replica")
+        for _ in range(RACES):
+            before = await _effects(write)
+            here = RunOf(subject)
+            there = RunOf(subject.by(subject.replica), here.run_id)
+            answers = await asyncio.gather(*(one.call(write) for one in (here, there) * 4))
+            assert all(answer == answers[0] for answer in answers)
+            assert await _effects(write) == before + 1
+
+    async def test_replicas_that_race_with_other_arguments_apply_one(self, subject: Subject) -> None:
+        write = _writing(subject)
+        if subject.replica is None or write.others is None:
+            pytest.skip("this subject has no other replica")
+        for _ in range(RACES):
+            before = await _effects(write)
+            here = RunOf(subject)
+            there = RunOf(subject.by(subject.replica), here.run_id)
+            ends = await asyncio.gather(here.call(write), there.call(write, write.others), return_exceptions=True)
+            told = [error_detail(end).reason for end in ends if isinstance(end, grpc.aio.AioRpcError)]
+            assert told == ["KEY_REUSED"], ends
+            assert await _effects(write) == before + 1
+
+    async def test_claims_that_race_leave_none_of_the_earlier_after_the_later(self, subject: Subject) -> None:
+        write = _writing(subject)
+        if subject.replica is None:
+            pytest.skip("this subject has no other replica")
+        for _ in range(RACES):
+            before = await _effects(write)
+            old = RunOf(subject)
+            new = RunOf(subject.by(subject.replica), old.run_id, epoch=2)
+            ends = await asyncio.gather(old.call(write), new.call(write), return_exceptions=True)
+            assert isinstance(ends[1], tools_pb2.CallToolResponse), ends
+            if isinstance(ends[0], grpc.aio.AioRpcError):
+                assert error_detail(ends[0]).reason == "STALE_EPOCH"
+            else:
+                assert ends[0] == ends[1]
+            assert await _effects(write) == before + 1
+
+    async def test_a_process_killed_between_any_two_steps_applies_it_once(self, subject: Subject) -> None:
+        write = _writing(subject)
+        if subject.mortal is None:
+            pytest.skip("this subject is no process")
+        deaths = 0
+        for step in range(1, MOST_STEPS):
+            before = await _effects(write)
+            run = RunOf(subject)
+            async with subject.mortal(step) as stub:
+                [first] = await asyncio.gather(RunOf(subject.by(stub), run.run_id).call(write), return_exceptions=True)
+            died = not isinstance(first, tools_pb2.CallToolResponse)
+            if isinstance(first, grpc.aio.AioRpcError):
+                assert first.code() is grpc.StatusCode.UNAVAILABLE, first
+                deaths += 1
+            applied = await _effects(write) - before
+            assert applied in (0, 1), step
+            # Its successor has a later claim; what it is told must be what the one that died would have told.
+            successor = RunOf(subject, run.run_id, epoch=2)
+            kept = await successor.look_up()
+            assert (kept is not None) == bool(applied), step
+            answer = await successor.call(write)
+            assert answer.WhichOneof("outcome") == "output", answer
+            assert kept is None or answer == kept
+            assert await _effects(write) == before + 1, step
+            if not died:
+                assert answer == first
+                break
+        assert deaths >= FEWEST_STEPS, "the process was to be killed on its way"
 
 
 def _writing(subject: Subject) -> Sample:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from services.runtime.documentation import agent_graphs, documents
+from services.runtime.agents.registry import agent_graphs
+from services.runtime.documentation import documents
+from tests.contract import reference_pages
 
 DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENTS = documents()
@@ -15,6 +17,26 @@ DOCUMENTS = documents()
 @pytest.mark.parametrize("name", sorted(DOCUMENTS))
 def test_a_document_is_up_to_date(name: str) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == DOCUMENTS[name], "stale; run `make docs`"
+
+
+def test_the_references_of_metrics_and_errors_are_up_to_date() -> None:
+    stale = "stale; run `make docs`"
+    assert reference_pages.METRICS.read_text(encoding="utf-8") == reference_pages.render_metrics(), stale
+    assert reference_pages.ERRORS.read_text(encoding="utf-8") == reference_pages.render_errors(), stale
+
+
+def test_every_error_has_a_meaning_and_a_code_with_advice() -> None:
+    for reason, (leaf, _) in reference_pages.errors().items():
+        assert leaf.__doc__, f"{reason} has no docstring"
+        assert leaf.code.name in reference_pages.WHAT_TO_DO
+
+
+def test_every_metric_of_the_services_says_what_it_is_and_who_tells_it() -> None:
+    for name, (metric, users) in reference_pages.metrics().items():
+        assert name.startswith("signalbox_")
+        assert users, f"no service tells {name}"
+        [told] = metric.describe()
+        assert told.documentation.endswith("."), name
 
 
 def test_there_is_no_graph_of_an_agent_that_is_gone() -> None:

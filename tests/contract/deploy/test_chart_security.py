@@ -61,14 +61,15 @@ def test_every_service_is_probed_for_its_health(rendered: dict[str, list[Manifes
         for deployment in of_kind(manifests, "Deployment"):
             (container,) = containers(deployment)
             (port,) = (port for port in container["ports"] if port["name"] != "metrics")
-            for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
-                probe = container[kind]
-                if port["name"] == "http":
-                    assert probe["httpGet"] == {"port": "http", "path": "/healthz"}
-                elif example == "production":  # mTLS: the kubelet has no certificate to show
-                    assert probe["httpGet"] == {"port": "metrics", "path": "/healthz"}
-                else:
-                    assert probe["grpc"] == {"port": port["containerPort"]}
+            for kind in ("startupProbe", "livenessProbe"):
+                assert container[kind]["httpGet"] == {"port": "metrics", "path": "/livez"}
+            ready = container["readinessProbe"]
+            if port["name"] == "http":
+                assert ready["httpGet"] == {"port": "http", "path": "/healthz"}
+            elif example == "production":  # mTLS: the kubelet has no certificate to show
+                assert ready["httpGet"] == {"port": "metrics", "path": "/healthz"}
+            else:
+                assert ready["grpc"] == {"port": port["containerPort"]}
             assert settings_of(deployment)["SIGNALBOX_LISTEN"]["value"] == f"0.0.0.0:{port['containerPort']}"
 
 

@@ -9,7 +9,11 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from services.offline_model.skills import SKILLS
+from services.local.policy_file import owner_columns
+from services.offline_model.skills import make_skills
+from services.offline_model.vocabulary import Vocabulary
+from services.runtime.agents.registry import limits_in_force
+from services.runtime.settings import PolicySettings
 from services.sql_executor.policy import load_policy
 from tests.contract.deploy import services
 from tests.contract.deploy.helm import EXAMPLES, Helm, HelmError, Manifest
@@ -18,6 +22,8 @@ from tests.contract.deploy.manifests import named, of_kind, settings_of
 SERVICES = sorted(services.in_chart())
 # What a Secret holds is the operator's; a DSN is the strictest text that any of them must be.
 A_SECRET = "postgresql://reader@db.invalid/fleet"
+# Those that must be of a form.
+SECRETS = {"SIGNALBOX_GRAPH_URL": "rediss://signalbox:secret@graph:6379"}
 
 
 def test_the_chart_has_every_service_and_no_other() -> None:
@@ -28,6 +34,7 @@ def test_the_chart_has_every_service_and_no_other() -> None:
 def all_examples(rendered: dict[str, list[Manifest]], helm: Helm) -> dict[str, list[Manifest]]:
     """Every example, with the services that are off by default switched on."""
     switches = [f"services.{name}.enabled=true" for name in SERVICES]
+    switches.append("services.graph_executor.configMap=graph-policy")
     return {name: helm.manifests([EXAMPLES / name / "values.yaml"], settings=switches) for name in rendered}
 
 
@@ -61,7 +68,7 @@ def test_a_service_starts_with_the_values_that_it_is_given(
         environment = environment_of(service, manifests)
         with monkeypatch.context() as patch:
             for name, entry in environment.items():
-                patch.setenv(name, entry.get("value", A_SECRET))
+                patch.setenv(name, entry.get("value", SECRETS.get(name, A_SECRET)))
             try:
                 services.settings_class(service)()
             except ValidationError as error:
@@ -82,6 +89,36 @@ def test_a_policy_that_restricts_nothing_closes_no_table_to_questions(helm: Helm
     assert environment_of("guard", manifests)["SIGNALBOX_RESTRICTED_TABLES"]["value"] == ""
 
 
+def test_the_guard_is_told_which_columns_hold_owners_in_every_form_of_the_policy(helm: Helm, tmp_path: Path) -> None:
+    way = [{"table": "ships", "column": "ship_id"}, {"table": "crews", "column": "crew_id", "references": "id"}]
+    tables = {
+        "readings": {"owned_by": {"path": way, "subject_column": "skipper_id"}},
+        "devices": {"owned_by": {"join": "assignments", "on": "device_id", "subject_column": "keeper"}},
+        "alarms": {"owned_by": {"join": "assignments", "on": "device_id", "subject_column": "keeper"}},
+        "people": {"owned_by": {"column": "person_id"}},
+        "ports": {"shared": True},
+    }
+    policy = {"version": 1, "database": "fleet", "owner": {"subject_type": "integer"}, "tables": tables}
+    file = tmp_path / "policy.yaml"
+    file.write_text(yaml.safe_dump(policy))
+    manifests = _with_policy(helm, tmp_path, file.read_text())
+    given = environment_of("guard", manifests)["SIGNALBOX_OWNER_COLUMNS"]["value"]
+    assert sorted(given.split(",")) == ["keeper", "person_id", "skipper_id"]
+    rules = load_policy(file).tables.values()
+    ways = {rule.way.subject_column for rule in rules if rule.way}
+    assert set(given.split(",")) == ways | {"person_id"} == set(owner_columns(file))
+
+
+def test_a_policy_without_owners_names_no_columns_and_what_is_told_outright_goes_before_it(
+    helm: Helm, tmp_path: Path
+) -> None:
+    manifests = _with_policy(helm, tmp_path, "tables: {ports: {shared: true}}\n")
+    assert environment_of("guard", manifests)["SIGNALBOX_OWNER_COLUMNS"]["value"] == ""
+    told = "services.guard.env.SIGNALBOX_OWNER_COLUMNS=payee"
+    manifests = _with_policy(helm, tmp_path, "tables: {ports: {owned_by: {column: port_id}}}\n", told)
+    assert environment_of("guard", manifests)["SIGNALBOX_OWNER_COLUMNS"]["value"] == "payee"
+
+
 def test_what_the_guard_is_told_outright_goes_before_the_policy(helm: Helm, tmp_path: Path) -> None:
     told = "services.guard.env.SIGNALBOX_RESTRICTED_TABLES=payroll"
     manifests = _with_policy(helm, tmp_path, "restricted: [admin]\n", told)
@@ -90,11 +127,14 @@ def test_what_the_guard_is_told_outright_goes_before_the_policy(helm: Helm, tmp_
 
 def test_what_a_policy_restricts_must_be_known(helm: Helm, tmp_path: Path) -> None:
     values = yaml.safe_load((EXAMPLES / "minimal" / "values.yaml").read_text())
-    del values["services"]["guard"]["env"]["SIGNALBOX_RESTRICTED_TABLES"]
-    unseen = tmp_path / "values.yaml"
-    unseen.write_text(yaml.safe_dump(values))
-    with pytest.raises(HelmError, match=r"does not see the ConfigMap fleet-sql-policy.*services\.guard\.env"):
-        helm.manifests([unseen])
+    for setting in ("SIGNALBOX_RESTRICTED_TABLES", "SIGNALBOX_OWNER_COLUMNS"):
+        unseen = tmp_path / "values.yaml"
+        told = values["services"]["guard"]["env"].pop(setting)
+        unseen.write_text(yaml.safe_dump(values))
+        expected = rf"does not see the ConfigMap fleet-sql-policy.*services\.guard\.env\.{setting}"
+        with pytest.raises(HelmError, match=expected):
+            helm.manifests([unseen])
+        values["services"]["guard"]["env"][setting] = told
     with pytest.raises(HelmError, match=r"SIGNALBOX_SQL_POLICY\.content is no YAML mapping"):
         _with_policy(helm, tmp_path, "restricted: [admin\n")
 
@@ -106,6 +146,27 @@ def _with_policy(helm: Helm, folder: Path, policy: str, *settings: str) -> list[
     return helm.manifests([EXAMPLES / "production" / "values.yaml", values], settings=settings)
 
 
+def test_limits_reach_the_runtime_and_the_check_before_a_roll_out(
+    rendered: dict[str, list[Manifest]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = environment_of("runtime", rendered["production"])["SIGNALBOX_POLICIES"]["value"]
+    job = settings_of(named(rendered["production"], "Job", "signalbox-runtime-compat-check"))
+    assert job["SIGNALBOX_POLICIES"]["value"] == given
+    monkeypatch.setenv("SIGNALBOX_POLICIES", given)
+    monkeypatch.setenv("SIGNALBOX_DATABASE_DSN", A_SECRET)
+    limits = limits_in_force(PolicySettings())
+    assert limits["sast_triage"].pin.limits["max_iterations"] == 20
+    assert limits["sast_triage"].budget["tokens"] == 2_000_000
+
+
+@pytest.mark.parametrize(
+    "setting", ["policies.data_chat.max_iterations=many", "policies.data_chat=3", "policies.data_chat.budget.money=3"]
+)
+def test_what_is_no_limit_stops_the_installation(helm: Helm, setting: str) -> None:
+    with pytest.raises(HelmError, match="policies"):
+        helm.manifests([EXAMPLES / "minimal" / "values.yaml"], settings=[setting])
+
+
 def test_the_offline_example_names_models_that_the_offline_model_has(rendered: dict[str, list[Manifest]]) -> None:
     named_models = {
         entry["value"]
@@ -113,4 +174,6 @@ def test_the_offline_example_names_models_that_the_offline_model_has(rendered: d
         for name, entry in settings_of(deployment).items()
         if name.endswith("_MODEL")
     }
-    assert named_models == set(SKILLS)
+    # The agents that edit graphs and follow incidents are there with a graph executor, which that example has not.
+    with_graphs = {f"signalbox-offline-{role}" for role in ("parse", "plan", "answer", "incident", "validation")}
+    assert named_models == set(make_skills(Vocabulary())) - with_graphs

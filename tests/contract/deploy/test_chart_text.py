@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.contract.deploy import services
 from tests.contract.deploy.helm import CHART, EXAMPLES, Helm, HelmError, Manifest, parse
-from tests.contract.deploy.manifests import leaves, named, settings_of
+from tests.contract.deploy.manifests import containers, leaves, named, settings_of
 
 MINIMAL = EXAMPLES / "minimal" / "values.yaml"
 # What YAML reads as something other than text, and names of Kubernetes objects may be.
@@ -51,9 +52,10 @@ def test_a_text_reaches_the_service_as_it_is(helm: Helm, tmp_path: Path, text: s
 
 @pytest.mark.parametrize("content", ["a: 1\n", "  a: 1\n  b: 2\n", "\n\na: 1", "a:\r\n  - b\r\n", "a: 'tr  '   \n\n\n"])
 def test_a_file_is_mounted_as_it_is(helm: Helm, tmp_path: Path, content: str) -> None:
-    values = {"services": {"evaluator": {"files": {"SIGNALBOX_NOTES": {"name": "true", "content": content}}}}}
+    files = {"SIGNALBOX_NOTES": {"name": "true", "content": content}}
+    values = {"services": {"outside": {"image": "notes:1", "files": files}}}
     manifests = rendered_with(helm, tmp_path, values)
-    assert named(manifests, "ConfigMap", "signalbox-evaluator")["data"] == {"true": content}
+    assert named(manifests, "ConfigMap", "signalbox-outside")["data"] == {"true": content}
 
 
 @pytest.mark.parametrize("name", NOT_TEXT)
@@ -95,6 +97,22 @@ def test_the_notes_speak_of_what_is_installed(helm: Helm, tmp_path: Path, left_o
     notes = helm.run(*install, "--values", values).partition("NOTES:")[2]
     assert "box-signalbox-runtime.yard.svc:50051" in notes
     assert "gateway" not in notes
+
+
+@pytest.mark.parametrize("more", [(), ("--set", "test.tokenSecret=caller")])
+def test_the_notes_end_in_three_commands_that_this_release_takes(helm: Helm, more: tuple[str, ...]) -> None:
+    install = ["install", "box", str(CHART), "--dry-run=client", "--namespace", "yard", "--values", str(MINIMAL)]
+    told = helm.run(*install, *more)
+    notes = told.partition("NOTES:")[2]
+    wait, ask, forward = re.findall(r"^  ((?:kubectl|helm) .+)$", notes, re.MULTILINE)
+    assert wait.startswith(
+        "kubectl --namespace yard rollout status deployment --selector app.kubernetes.io/instance=box "
+    )
+    # Without --logs: Helm 3 looks for them when it has deleted the pod of a test that went well (helm/helm#9098).
+    assert ask == "helm test box --namespace yard"
+    gateway = named(parse(told.partition("MANIFEST:")[2].partition("NOTES:")[0]), "Deployment", "box-signalbox-gateway")
+    port = containers(gateway)[0]["ports"][0]["containerPort"]
+    assert forward == f"kubectl --namespace yard port-forward deployment/{gateway['metadata']['name']} 50051:{port}"
 
 
 def _text_is_due(path: tuple[str, ...]) -> bool:

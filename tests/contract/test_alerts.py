@@ -1,0 +1,90 @@
+"""Each alert is a file with a runbook, a unit test of promtool's and a fault that makes it fire."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.contract.deploy.helm import CHART, ROOT, HelmError
+from tests.fixtures.alert_rules import ALERT_NAMES, rendered_rules
+from tests.fixtures.prometheus import needs_promtool
+
+UNIT_TESTS = Path(__file__).parent / "alerts"
+RUNBOOKS = ROOT / "docs" / "runbooks"
+FAULTS = ROOT / "tests" / "chaos" / "test_alerts.py"
+HEADINGS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
+
+alerts = pytest.mark.parametrize("name", ALERT_NAMES)
+
+
+@cache
+def rules() -> dict[str, dict[str, Any]]:
+    """Every alert as the chart renders it by default."""
+    return {rule["alert"]: rule for rule in rendered_rules()}
+
+
+def names_in(folder: Path, suffix: str) -> list[str]:
+    """What the files of a folder are called."""
+    return sorted(path.stem for path in folder.glob(f"*{suffix}"))
+
+
+def test_alerts_runbooks_and_unit_tests_are_of_the_same_names() -> None:
+    assert sorted(rules()) == ALERT_NAMES
+    assert names_in(RUNBOOKS, ".md") == ALERT_NAMES
+    assert names_in(UNIT_TESTS, ".yaml") == ALERT_NAMES
+
+
+def test_every_alert_is_made_to_fire_by_a_fault() -> None:
+    assert sorted(set(re.findall(r'"(Signalbox[A-Za-z]+)"', FAULTS.read_text()))) == ALERT_NAMES
+
+
+@alerts
+def test_an_alert_says_what_it_is_and_where_to_read_on(name: str) -> None:
+    rule = rules()[name]
+    assert rule["labels"]["severity"] in ("page", "ticket")
+    assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+    assert rule["annotations"]["runbook_url"] == f"docs/runbooks/{name}.md"
+    assert "${" not in json.dumps(rule), "a placeholder that no value fills"
+
+
+@alerts
+def test_a_runbook_has_its_four_parts(name: str) -> None:
+    text = (RUNBOOKS / f"{name}.md").read_text()
+    assert re.findall(r"^# (.+)$", text, flags=re.MULTILINE) == [name]
+    assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE) == HEADINGS
+    for part in re.split(r"^## .+$", text, flags=re.MULTILINE)[1:]:
+        assert part.strip()
+
+
+@needs_promtool
+@alerts
+def test_an_alert_fires_when_it_should_and_not_otherwise(name: str, tmp_path: Path) -> None:
+    (tmp_path / "rules.json").write_text(json.dumps({"groups": [{"name": "signalbox", "rules": [rules()[name]]}]}))
+    unit = yaml.safe_load((UNIT_TESTS / f"{name}.yaml").read_text())
+    expectations = [bool(each["promql_expr_test"][0]["exp_samples"]) for each in unit["tests"]]
+    assert expectations == [True, False], "one case in which it fires, and one in which it nearly does"
+    shutil.copy(UNIT_TESTS / f"{name}.yaml", tmp_path)
+    done = subprocess.run(
+        ["promtool", "test", "rules", f"{name}.yaml"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_alert_can_be_left_out_and_an_unknown_one_not() -> None:
+    rest = {rule["alert"] for rule in rendered_rules(disabled=["SignalboxClockOff"])}
+    assert set(ALERT_NAMES) - rest == {"SignalboxClockOff"}
+    with pytest.raises(HelmError, match="names SignalboxClockOf, which is none of"):
+        rendered_rules(disabled=["SignalboxClockOf"])
+
+
+def test_the_folder_of_alerts_holds_nothing_else() -> None:
+    assert {path.suffix for path in (CHART / "alerts").iterdir()} == {".yaml"}

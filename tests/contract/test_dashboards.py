@@ -1,0 +1,56 @@
+"""Dashboards, alerts and runbooks name values and settings that there are, and every panel says when to worry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+import pytest
+import yaml
+
+from charts.dashboards.__main__ import BOARDS
+from charts.dashboards.panels import CONSOLE
+from tests.contract.deploy import services
+from tests.contract.deploy.helm import CHART, ROOT
+
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+VALUE = re.compile(r"\bmetrics(?:\.[A-Za-z]+)+")
+SETTING = re.compile(r"\bSIGNALBOX_[A-Z0-9_]+")
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """What people read beside a graph or when an alert fires, each with where it stands."""
+    for board in BOARDS:
+        for panel in board.panels:
+            yield f"{board.uid}: {panel.title}", f"{panel.shows} {panel.worry}"
+    for path in [*(CHART / "alerts").glob("*.yaml"), *(ROOT / "docs" / "runbooks").glob("*.md")]:
+        yield str(path.relative_to(ROOT)), path.read_text()
+
+
+TEXTS = sorted(texts())
+
+
+@pytest.mark.parametrize(("place", "text"), TEXTS, ids=[place for place, _ in TEXTS])
+def test_what_it_names_is_there(place: str, text: str) -> None:
+    known = set().union(*(services.variables(service) for service in services.in_source()))
+    # Those of pages are held to what is read by tests/contract/test_documents.py.
+    for name in SETTING.findall(text) if not place.endswith(".md") else ():
+        assert name in known, f"{place} names {name}"
+    for name in VALUE.findall(text):
+        reduce(lambda here, part: here[part], name.split("."), VALUES)
+
+
+def test_every_panel_says_what_it_shows_and_when_to_worry() -> None:
+    for board in BOARDS:
+        assert len({panel.title for panel in board.panels}) == len(board.panels)
+        for panel in board.panels:
+            assert panel.shows.endswith("."), panel.title
+            assert panel.worry.endswith("."), panel.title
+            assert len(panel.worry.split()) > 3, panel.title
+
+
+def test_the_operations_page_says_at_which_port_the_links_lead_to_a_console() -> None:
+    port = CONSOLE.rpartition(":")[2]
+    assert f"signalbox console --port {port}" in (ROOT / "docs" / "operations.md").read_text()
