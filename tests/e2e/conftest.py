@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from services.local.database import WORLD_GRAPH_POLICY
 from tests.fixtures.script import Script
 from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.stack import Platform, World, platform, world
@@ -35,8 +36,18 @@ async def model() -> AsyncIterator[ScriptedModel]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def signalbox(harbour: World, model: ScriptedModel) -> AsyncIterator[Platform]:
-    """A platform over a scripted model, for tests that leave it as it is."""
+    """A platform over a scripted model, for tests that leave it as it is; all that it recorded is decided again."""
     async with platform(harbour, model=model) as running:
+        yield running
+        await running.verify_ledger()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def asking(harbour: World) -> AsyncIterator[Platform]:
+    """A platform over the offline model on which deletions in a graph are for approvers to approve."""
+    policies = '{"graph_editor": {"approval_role": "approver"}}'
+    env = {"runtime": {"SIGNALBOX_POLICIES": policies}}
+    async with platform(harbour, graph_policy=WORLD_GRAPH_POLICY, service_env=env) as running:
         yield running
 
 

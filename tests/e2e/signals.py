@@ -1,4 +1,4 @@
-"""Which service emits which signal, and which span leads to which: the telemetry of a `data_chat` run as data.
+"""Which service emits which signal, and which span leads to which: the telemetry of runs as data.
 
 A new service, call or metric costs a line here; the tests ask questions and wait until every line is seen.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 Place = tuple[str, str]
 
-EXECUTE = "signalbox.v1.RunService/ExecuteRun"
+EXECUTE, CREATE = (f"signalbox.v1.RunService/{method}" for method in ("ExecuteRun", "CreateRun"))
 SCREEN = "signalbox.v1.GuardService/Screen"
 CALL_TOOL = "signalbox.v1.ToolExecutorService/CallTool"
 GUARD_MODEL, AGENT_MODEL, FORMAT_MODEL = (f"signalbox-offline-{role}" for role in ("guard", "agent", "format"))
@@ -68,6 +68,118 @@ EDGES: tuple[tuple[Place, Place], ...] = (
     ),
 )
 
+EDITED: Place = ("runtime", "internal invoke_agent graph_editor")
+ESCALATED: Place = ("runtime", "internal route graph_editor.route_after_escalate")
+APPROVED: Place = ("runtime", "internal route graph_editor.route_after_ask_person")
+
+# Of a goal that a person approves: a claim before the answer, and one after it that goes on below what led to it.
+APPROVED_EDGES: tuple[tuple[Place, Place], ...] = (
+    *path(
+        ("gateway", f"server {EXECUTE}"),
+        ("gateway", f"client {EXECUTE}"),
+        ("runtime", f"server {EXECUTE}"),
+        EDITED,
+    ),
+    *((EDITED, decision) for decision in (ESCALATED, APPROVED)),
+    *path(ESCALATED, ("runtime", "internal node ask_person")),
+    *path(
+        APPROVED,
+        ("runtime", "internal node call_tool"),
+        ("runtime", "internal execute_tool delete_node"),
+        ("runtime", f"client {CALL_TOOL}"),
+        ("graph_executor", f"server {CALL_TOOL}"),
+    ),
+)
+
+
+def called(node: str, tool: str, executor: str) -> list[tuple[Place, Place]]:
+    """The edges from a node down to the executor of a tool that it calls."""
+    return path(
+        ("runtime", f"internal node {node}"),
+        ("runtime", f"internal execute_tool {tool}"),
+        ("runtime", f"client {CALL_TOOL}"),
+        (executor, f"server {CALL_TOOL}"),
+    )
+
+
+def asked(node: str, role: str) -> list[tuple[Place, Place]]:
+    """The edges from a node down to the model of a role that it asks."""
+    model = f"signalbox-offline-{role}"
+    return path(
+        ("runtime", f"internal node {node}"),
+        ("runtime", f"client chat {model}"),
+        ("offline_model", f"server chat {model}"),
+    )
+
+
+# Of an incident whose cause is a deployment.
+INCIDENT_EDGES: tuple[tuple[Place, Place], ...] = (
+    *path(
+        ("runtime", f"server {EXECUTE}"),
+        ("runtime", "internal invoke_agent incident_investigation"),
+        ("runtime", "internal node screen_incident"),
+        ("runtime", f"client {SCREEN}"),
+        ("guard", f"server {SCREEN}"),
+    ),
+    *path(
+        ("runtime", "internal route incident_investigation.route_after_screen"),
+        ("runtime", "internal node agent"),
+    ),
+    *path(("runtime", "internal route incident_investigation.route_after_agent"), ("runtime", "internal node tools")),
+    *asked("agent", "incident"),
+    *called("tools", "query_graph", "graph_executor"),
+    *called("tools", "execute_db_query", "sql_executor"),
+    *called("tools", "read_file", "code_executor"),
+    *asked("validation", "validation"),
+)
+
+# Of a finding whose code is fetched before it is judged.
+EVALUATE = "signalbox.v1.EvaluatorService/EvaluateInvestigation"
+TRIAGED: Place = ("runtime", "internal invoke_agent sast_triage")
+TRIAGE_EDGES: tuple[tuple[Place, Place], ...] = (
+    *path(
+        ("gateway", f"server {CREATE}"),
+        ("gateway", f"client {CREATE}"),
+        ("runtime", f"server {CREATE}"),
+        TRIAGED,
+        ("runtime", "internal route sast_triage.route_agent_decision"),
+        ("runtime", "internal node fetch_code"),
+    ),
+    *asked("agent", "triage"),
+    *called("fetch_code", "fetch_code", "code_executor"),
+    *path(
+        ("runtime", "internal route sast_triage.route_agent_decision"),
+        ("runtime", "internal node analyze_issue"),
+    ),
+    *path(
+        TRIAGED,
+        ("runtime", "internal node comprehensive_evaluation"),
+        ("runtime", f"client {EVALUATE}"),
+        ("evaluator", f"server {EVALUATE}"),
+    ),
+    *path(TRIAGED, ("runtime", "internal route sast_triage.route_after_evaluation")),
+)
+
+# Of the findings of a batch, all together.
+CRITIQUE = "signalbox.v1.EvaluatorService/CritiqueVerdict"
+BATCH_EDGES: tuple[tuple[Place, Place], ...] = (
+    *path(
+        ("gateway", f"server {CREATE}"),
+        ("gateway", f"client {CREATE}"),
+        ("runtime", f"server {CREATE}"),
+        ("runtime", "internal invoke_agent sast_investigation"),
+    ),
+    *asked("research", "research"),
+    *called("research", "fetch_code", "code_executor"),
+    *asked("analysis", "analysis"),
+    *path(
+        ("runtime", "internal node evaluation"),
+        ("runtime", f"client {CRITIQUE}"),
+        ("evaluator", f"server {CRITIQUE}"),
+        ("evaluator", "client chat signalbox-offline-evaluator"),
+    ),
+)
+
 # The first edge that a question blocked by the deterministic screen does not have.
 SCREENED_BY_MODEL = (("guard", f"server {SCREEN}"), ("guard", f"client chat {GUARD_MODEL}"))
 
@@ -95,7 +207,7 @@ LOG_LINES: tuple[LogLine, ...] = (
 
 @dataclass(frozen=True)
 class Series:
-    """A time series that a service has after an answered and a blocked question; `traced`: with exemplars."""
+    """A time series of a service after a question, a blocked one and an approved goal; `traced`: with exemplars."""
 
     service: str
     name: str
@@ -120,6 +232,11 @@ SERIES: tuple[Series, ...] = (
     Series("runtime", "signalbox_runs_ended_total", {"state": "SUCCEEDED", "stop_reason": ""}),
     Series("runtime", "signalbox_runs_ended_total", {"state": "SUCCEEDED", "stop_reason": "blocked"}),
     Series("runtime", "signalbox_run_duration_seconds_count", {"agent": "data_chat"}),
+    Series("runtime", "signalbox_agent_tokens_total", {"agent": "data_chat", "direction": "output"}),
+    Series("runtime", "signalbox_run_budget_used_ratio_count", {"agent": "data_chat", "budget": "tokens"}),
+    Series("runtime", "signalbox_rpc_client_calls_total", {"code": "OK"}, traced=True),
+    Series("runtime", "signalbox_database_connections", {"pool": "steps"}),
+    Series("sql_executor", "signalbox_database_connections", {"pool": "reader"}),
     Series("runtime", MODEL_COUNT, {"purpose": "agent", "outcome": "ok"}),
     Series("runtime", MODEL_BUCKET, {"purpose": "format_answer", "outcome": "ok"}, traced=True),
     Series("runtime", "signalbox_model_tokens_total", {"purpose": "agent", "direction": "input"}),
@@ -133,5 +250,8 @@ SERIES: tuple[Series, ...] = (
     Series("sql_executor", RPC_BUCKET, {"method": f"/{CALL_TOOL}", "code": "OK"}, traced=True),
     Series("sql_executor", "signalbox_tool_calls_served_total", {"tool": "execute_db_query", "outcome": "ok"}),
     Series("sql_executor", "signalbox_sql_query_duration_seconds_count", {"outcome": "ok"}),
+    Series("graph_executor", RPC_BUCKET, {"method": f"/{CALL_TOOL}", "code": "OK"}, traced=True),
+    Series("graph_executor", "signalbox_tool_calls_served_total", {"tool": "delete_node", "outcome": "ok"}),
+    Series("runtime", "signalbox_questions_closed_total", {}),
     Series("offline_model", "signalbox_offline_model_completions_total", {}),
 )

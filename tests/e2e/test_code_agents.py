@@ -18,16 +18,18 @@ from signalbox.v1 import runs_pb2
 
 from examples.harbour import repository as portal
 from services.cli.client import Connection
-from services.cli.console import Terminal
 from services.cli.demo_findings import SCENE, check_findings
 from services.cli.exit_codes import ExitCode
 from services.cli.investigate import Investigation, investigate, summarise
-from services.cli.investigation.batch import BatchPolicy
-from services.cli.investigation.repository import SourceCode, open_source
-from services.cli.investigation.summary import Judged, Summary
-from services.cli.sarif.outcome import Source, Verdict
-from services.cli.sarif.schema import violations
+from services.cli.terminal import Terminal
 from services.cli.triage import Triage, triage
+from services.findings.investigation.batch import BatchPolicy
+from services.findings.investigation.repository import SourceCode, open_source
+from services.findings.investigation.summary import Judged, Summary
+from services.findings.sarif.outcome import Source, Verdict
+from services.findings.sarif.schema import violations
+from tests.e2e.signals import BATCH_EDGES, TRIAGE_EDGES, Place
+from tests.fixtures.otlp import TraceCollector
 from tests.fixtures.stack import Platform, World, platform
 
 SUBJECT = "27"
@@ -43,6 +45,7 @@ class Reviewed:
     source: SourceCode
     log: Path
     summary: Summary
+    collector: TraceCollector
 
     @property
     def out(self) -> Path:
@@ -94,11 +97,15 @@ async def reviewed(harbour: World, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("review")
     made = portal.create(folder / "service")
     scan(made.path, folder / "bandit.sarif")
-    async with platform(harbour, code_agents=True, code_roots=(folder,)) as running:
+    async with (
+        TraceCollector() as collector,
+        platform(harbour, code_agents=True, code_roots=(folder,), otlp_endpoint=collector.endpoint) as running,
+    ):
         connection = Connection(running.stack.gateway_address, running.stack.token(SUBJECT))
         summary = await summarise(connection, wanted(folder, made), silent())
         source = await open_source(made.path, made.commit)
-        yield Reviewed(running, folder, source, folder / "bandit.sarif", summary)
+        yield Reviewed(running, folder, source, folder / "bandit.sarif", summary, collector)
+        await running.verify_ledger()
 
 
 def results_of(path: Path) -> list[dict[str, Any]]:
@@ -124,6 +131,25 @@ async def test_every_result_has_one_verdict_and_every_finding_one_run(reviewed: 
     caller = reviewed.running.caller(SUBJECT)
     asked = {run_id: (await caller.get(run_id)).input.sast_investigation.finding.fingerprint for run_id in ran}
     assert asked == ran
+
+
+async def test_runs_of_the_batch_are_traces_of_their_own_linked_to_one(reviewed: Reviewed) -> None:
+    runs = [run for run in await reviewed.runs() if run.agent == "sast_investigation"]
+    traces = [
+        await reviewed.collector.trace(run.trace_id, until=lambda trace: trace.roots() and not trace.orphans())
+        for run in runs
+    ]
+    roots = [root for trace in traces for root in trace.roots()]
+    assert len(roots) == len(runs)
+    [batch] = {link for root in roots for link in root.links}
+    assert all(root.links == [batch] for root in roots)
+
+    def missing() -> set[tuple[Place, Place]]:
+        return set(BATCH_EDGES).difference(*(trace.edges() for trace in traces))
+
+    # What a service has to say of a trace may come after all that the others said.
+    await reviewed.collector.trace(runs[0].trace_id, until=lambda _: not missing())
+    assert missing() == set()
 
 
 async def test_the_log_with_verdicts_is_the_log_and_valid_sarif(reviewed: Reviewed) -> None:
@@ -206,6 +232,9 @@ async def test_one_finding_is_triaged_to_a_verdict_with_evidence(
         "sast_triage.route_agent_decision",
         "sast_triage.route_after_evaluation",
     }
+    wanted = set(TRIAGE_EDGES)
+    trace = await reviewed.collector.trace(ended.run.trace_id, until=lambda trace: wanted <= trace.edges())
+    assert wanted - trace.edges() == set()
     for proof in outcome["evidence"]:
         lines = await reviewed.source.lines(proof["file"])
         assert flat(proof["quote"]) in flat("\n".join(lines[proof["first_line"] - 1 : proof["last_line"]]))

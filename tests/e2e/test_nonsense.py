@@ -11,7 +11,7 @@ from tests.fixtures.client import Asked, RunClient
 from tests.fixtures.ledger import check_ledger, plain
 from tests.fixtures.script import ANSWER, Script, examples, query
 from tests.fixtures.scripted_model import Reply
-from tests.fixtures.stack import Platform
+from tests.fixtures.stack import Deployed
 
 COUNT = "SELECT count(*) AS devices FROM devices"
 QUESTION = "How many devices do I have?"
@@ -22,7 +22,7 @@ UNKNOWN = Reply.tool_call("drop_everything", {"now": True})
 
 
 @pytest.fixture
-def caller(signalbox: Platform) -> RunClient:
+def caller(signalbox: Deployed) -> RunClient:
     return signalbox.caller("27")
 
 
@@ -58,6 +58,14 @@ async def test_neither_text_nor_tool_call_is_an_error_attempt(caller: RunClient,
 
     assert asked.route == [ALLOWED, "agent: no_action -> agent", ASKED_TOOLS, QUERIED]
     assert plain(asked.decision("tool_calls").facts)["error_attempts"] == 1
+    check_answered(asked)
+
+
+async def test_an_answer_cut_short_is_an_error_attempt(caller: RunClient, script: Script) -> None:
+    script.agent(Reply.text("You have thirt", finish_reason="length"), query(COUNT))
+    asked = await caller.ask(QUESTION)
+
+    assert asked.route == [ALLOWED, "agent: no_action -> agent", ASKED_TOOLS, QUERIED]
     check_answered(asked)
 
 
@@ -164,7 +172,7 @@ async def test_calls_without_ids_or_with_the_same_get_their_own(caller: RunClien
 
 @pytest.mark.parametrize("text", ["with a NUL \x00 inside", "half of a pair \ud83d here", "\u202e backwards"])
 async def test_strange_characters_do_no_harm(caller: RunClient, script: Script, text: str) -> None:
-    arguments = json.dumps({"query": f"SELECT '{text}' AS words"})
+    arguments = json.dumps({"query": f"SELECT count(*) AS devices, '{text}' AS words FROM devices"})  # noqa: S608 - a model's words
     script.agent(Reply.broken_tool_call("execute_db_query", arguments), query(COUNT))
     asked = await caller.ask(QUESTION)
     assert (asked.state, asked.output.answer) == ("SUCCEEDED", ANSWER)
@@ -173,7 +181,7 @@ async def test_strange_characters_do_no_harm(caller: RunClient, script: Script, 
     message = {"role": "assistant", "content": text}
     script.agent(Reply.raw(json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})))
     asked = await caller.ask(QUESTION)
-    assert asked.state == "SUCCEEDED"
+    assert asked.state == "NEEDS_REVIEW"
     assert asked.output.answer.split()[-1] == text.split()[-1]
     check_ledger(asked)
 
@@ -186,19 +194,28 @@ async def test_strange_characters_do_no_harm(caller: RunClient, script: Script, 
         Reply.raw('{"choices": []}'),
         Reply.raw('{"choices": [{"index": 0, "message": null}]}'),
         Reply.raw("[]"),
-        Reply.http_error(400, "context length exceeded"),
     ],
-    ids=["no JSON", "empty object", "no choice", "no message", "a list", "refused"],
+    ids=["no JSON", "empty object", "no choice", "no message", "a list"],
 )
 async def test_an_answer_of_no_use_fails_the_run(caller: RunClient, script: Script, reply: Reply) -> None:
     script.agent_always(reply)
     asked = await caller.ask(QUESTION)
 
     assert (asked.state, asked.run.stop_reason) == ("FAILED", "node_failed")
-    assert "the model 'scripted-agent' did not answer" in asked.run.error
+    assert "the model 'scripted-agent' gave no answer that can be used" in asked.run.error
     assert asked.route == [ALLOWED, "agent: node_failed -> __end__"]
     assert plain(asked.decisions[-1].facts) == {"error_reason": "MODEL_FAILED"}
     assert asked.calls("model")[-1] == ("scripted-agent", "MODEL_FAILED")
+    check_ledger(asked)
+
+
+async def test_what_a_model_says_no_to_is_told_in_its_words(caller: RunClient, script: Script) -> None:
+    script.agent_always(Reply.http_error(400, "context length exceeded"))
+    asked = await caller.ask(QUESTION)
+
+    assert asked.run.error == "the model 'scripted-agent' refused the request (http_400): context length exceeded"
+    assert asked.route == [ALLOWED, "agent: node_failed -> __end__"]
+    assert plain(asked.decisions[-1].facts) == {"error_reason": "MODEL_REFUSED"}
     check_ledger(asked)
 
 

@@ -14,14 +14,14 @@ from tests.fixtures.client import RunClient
 from tests.fixtures.ledger import check_ledger
 from tests.fixtures.refusals import refusal
 from tests.fixtures.script import ANSWER, Script, query
-from tests.fixtures.stack import Platform
+from tests.fixtures.stack import Deployed
 
 COUNT = "SELECT count(*) AS devices FROM devices"
 ROUTER = "data_chat.route_after_agent"
 
 
 @pytest.fixture
-def caller(signalbox: Platform) -> RunClient:
+def caller(signalbox: Deployed) -> RunClient:
     return signalbox.caller("27")
 
 
@@ -31,12 +31,12 @@ def thread_id() -> str:
 
 
 @pytest.fixture
-def threads(signalbox: Platform) -> threads_pb2_grpc.ThreadServiceAsyncStub:
+def threads(signalbox: Deployed) -> threads_pb2_grpc.ThreadServiceAsyncStub:
     return threads_pb2_grpc.ThreadServiceStub(signalbox.channel)
 
 
 @pytest.fixture
-def maintenance(signalbox: Platform) -> maintenance_pb2_grpc.MaintenanceServiceAsyncStub:
+def maintenance(signalbox: Deployed) -> maintenance_pb2_grpc.MaintenanceServiceAsyncStub:
     return maintenance_pb2_grpc.MaintenanceServiceStub(signalbox.channel)
 
 
@@ -63,7 +63,7 @@ async def test_a_thread_is_read_back_forked_continued_and_deleted(
         thread_id=thread_id, run_id=asked.run.run_id, checkpoint_id=request.checkpoint_id
     )
     forked = await threads.ForkThread(fork, metadata=caller.metadata)
-    again = await caller.wait(forked.run.run_id)
+    again = await caller.wait(forked.run.run_id, before=[asked.decision("allowed")])
     assert (again.state, again.values) == ("SUCCEEDED", asked.values)
     assert [decision.node for decision in again.decisions] == ["agent", "tools"]
     assert script.asked.count("guard") == 1, "what was screened before the checkpoint is not screened again"
@@ -76,7 +76,7 @@ async def test_a_thread_is_read_back_forked_continued_and_deleted(
 
 
 async def test_operators_see_what_is_due_and_what_other_limits_would_have_done(
-    signalbox: Platform,
+    signalbox: Deployed,
     caller: RunClient,
     script: Script,
     maintenance: maintenance_pb2_grpc.MaintenanceServiceAsyncStub,
@@ -84,7 +84,7 @@ async def test_operators_see_what_is_due_and_what_other_limits_would_have_done(
     script.agent(query("SELECT nothing FROM nowhere"), query(COUNT))
     asked = await caller.ask("How many devices do I have?")
     check_ledger(asked)
-    operator = (bearer_metadata(signalbox.stack.token("ops", ["operator"])),)
+    operator = (bearer_metadata(signalbox.token("ops", ["operator"])),)
     dry = await maintenance.Prune(maintenance_pb2.PruneRequest(dry_run=True), metadata=operator)
     assert not dry.more
 

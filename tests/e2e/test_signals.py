@@ -15,8 +15,19 @@ import pytest
 import pytest_asyncio
 from signalbox.v1 import runs_pb2
 
-from tests.e2e.signals import DECISIONS, EDGES, LOG_LINES, SCREENED_BY_MODEL, SERIES, LogLine, Series
+from services.local.database import WORLD_GRAPH_POLICY
+from tests.e2e.signals import (
+    APPROVED_EDGES,
+    DECISIONS,
+    EDGES,
+    LOG_LINES,
+    SCREENED_BY_MODEL,
+    SERIES,
+    LogLine,
+    Series,
+)
 from tests.fixtures.client import Asked
+from tests.fixtures.graph_edits import Editor
 from tests.fixtures.ledger import check_ledger
 from tests.fixtures.otlp import Trace, TraceCollector
 from tests.fixtures.scrape import Scraped, scrape
@@ -41,18 +52,33 @@ class Observed:
     collector: TraceCollector
     answered: Asked
     blocked: Asked
+    approved: runs_pb2.Run
+    turns: list[Asked]
+
+    @property
+    def trace_ids(self) -> set[str]:
+        """The traces of all that was asked."""
+        runs = [self.answered.run, self.blocked.run, self.approved, *(turn.run for turn in self.turns)]
+        return {run.trace_id for run in runs}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def observed(harbour: World) -> AsyncIterator[Observed]:
-    """The platform, once it has answered a question and blocked another."""
+    """The platform, once it has answered, blocked a question, reached a goal that a person approved, had a thread."""
     async with (
         TraceCollector() as collector,
-        platform(harbour, otlp_endpoint=collector.endpoint, log_level="DEBUG") as running,
+        platform(
+            harbour, otlp_endpoint=collector.endpoint, log_level="DEBUG", graph_policy=WORLD_GRAPH_POLICY
+        ) as running,
     ):
         caller = running.caller("27")
         answered = await caller.ask(ANSWERED, correlation_id="signals-1")
-        yield Observed(running, collector, answered, await caller.ask(BLOCKED))
+        blocked = await caller.ask(BLOCKED)
+        editor = Editor(caller)
+        await editor.ask("Create a new ticket with the key 'TICKET-77' and the status 'open'.")
+        approved = await editor.reply(await editor.ask("Delete the ticket TICKET-77."), "approve")
+        turns = [await caller.ask(ANSWERED, thread_id="signals-thread") for _ in range(2)]
+        yield Observed(running, collector, answered, blocked, approved.run, turns)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -101,6 +127,17 @@ async def test_every_decision_of_the_ledger_has_its_span(observed: Observed, tra
         assert span.attributes["signalbox.rejected_rules"] == [tried.rule for tried in decision.rejected_rules]
 
 
+async def test_every_model_call_says_who_answered_in_which_conversation(observed: Observed, trace: Trace) -> None:
+    asked = [span for span in trace.spans.values() if span.label.startswith("client chat ")]
+    assert {span.service for span in asked} == {"guard", "runtime"}
+    for span in asked:
+        told = span.attributes
+        assert told["gen_ai.response.model"] == told["gen_ai.request.model"]
+        assert told["gen_ai.response.finish_reasons"] in (["stop"], ["tool_calls"])
+        assert (told["server.address"], told["server.port"] > 0) == ("127.0.0.1", True)
+        assert told["gen_ai.conversation.id"] == observed.answered.run.run_id  # no thread: the run itself
+
+
 async def test_the_calls_that_a_decision_caused_are_below_it(observed: Observed, trace: Trace) -> None:
     decisions = observed.answered.decisions
     for cause, effect in itertools.pairwise(decisions):
@@ -125,6 +162,32 @@ async def test_spans_of_models_and_tools_follow_the_conventions(observed: Observ
     assert tool.attributes["gen_ai.tool.call.id"]
 
 
+async def test_a_run_is_one_trace_across_a_persons_answer(observed: Observed) -> None:
+    """Whoever goes on with a run claims it anew: after an answer as after a takeover."""
+    wanted = set(APPROVED_EDGES)
+    claims = "internal invoke_agent graph_editor"
+    trace = await observed.collector.trace(
+        observed.approved.trace_id,
+        until=lambda trace: wanted <= trace.edges() and len(trace.named(claims)) == 2 and not trace.orphans(),
+    )
+    assert wanted - trace.edges() == set()
+    assert trace.orphans() == []
+    assert len(trace.roots()) == 1
+    assert sorted(span.attributes["signalbox.epoch"] for span in trace.named(claims)) == [1, observed.approved.epoch]
+    # Asked before the answer, and gone on after it, below the same decision.
+    asking = trace.named("internal node ask_person")
+    assert (len(asking), len({span.parent_id for span in asking})) == (2, 1)
+
+
+async def test_a_turn_is_linked_to_the_trace_of_the_one_before_it(observed: Observed) -> None:
+    claim = "internal invoke_agent data_chat"
+    ids = [turn.run.trace_id for turn in observed.turns]
+    traces = [await observed.collector.trace(each, until=lambda trace: trace.named(claim)) for each in ids]
+    [begun], [gone_on] = (trace.named(claim) for trace in traces)
+    assert len(set(ids)) == 2
+    assert (begun.links, [trace_id for trace_id, _ in gone_on.links]) == ([], [ids[0]])
+
+
 async def test_a_blocked_question_has_a_trace_without_executor_or_agent(observed: Observed) -> None:
     decision = observed.blocked.decisions[0]
     wanted = set(EDGES[: EDGES.index(SCREENED_BY_MODEL)])
@@ -138,8 +201,9 @@ async def test_a_blocked_question_has_a_trace_without_executor_or_agent(observed
 
 
 def lines(observed: Observed, service: str) -> list[dict[str, Any]]:
-    """Every line that a service wrote."""
-    return [json.loads(line) for line in observed.platform.stack.logs(service).splitlines()]
+    """Every line that a service wrote; one that it has not written to its end is none yet."""
+    whole = observed.platform.stack.logs(service).rpartition("\n")[0]
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 async def latest(look: Callable[[], Awaitable[T]], complete: Callable[[T], object]) -> T:
@@ -203,8 +267,7 @@ async def test_every_series_is_there(observed: Observed, series: Series) -> None
     found = scraped.matching(series.name, series.labels)
     assert found, f"{series.service} has no {series.name} with {dict(series.labels)}"
     if series.traced:
-        runs = {observed.answered.run.trace_id, observed.blocked.run.trace_id}
-        assert scraped.traces(series.name, series.labels) & runs
+        assert scraped.traces(series.name, series.labels) & observed.trace_ids
 
 
 async def test_decisions_are_counted_as_the_ledger_has_them(observed: Observed) -> None:

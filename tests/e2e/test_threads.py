@@ -10,19 +10,20 @@ import pytest
 from signalbox.v1 import runs_pb2
 
 from services.runtime.agents.data_chat.policy import DataChatPolicy
+from services.runtime.agents.data_chat.wording import NO_QUERY
 from tests.fixtures.client import RunClient, question
-from tests.fixtures.ledger import check_ledger
+from tests.fixtures.ledger import check_ledger, plain
 from tests.fixtures.refusals import refusal
-from tests.fixtures.script import Script, query
+from tests.fixtures.script import ALLOW, BLOCK, Script, query
 from tests.fixtures.scripted_model import Reply
-from tests.fixtures.stack import AGENT_MODEL, Platform
+from tests.fixtures.stack import AGENT_MODEL, GUARD_MODEL, Deployed
 
 COUNT = "SELECT count(*) AS devices FROM devices"
 EARLIER = "## Earlier in this conversation"
 
 
 @pytest.fixture
-def caller(signalbox: Platform) -> RunClient:
+def caller(signalbox: Deployed) -> RunClient:
     return signalbox.caller("27")
 
 
@@ -39,7 +40,7 @@ def system_prompt(script: Script) -> str:
 async def test_an_earlier_question_its_sql_and_its_answer_are_in_the_prompt(
     caller: RunClient, script: Script, thread_id: str
 ) -> None:
-    script.agent(query(COUNT), Reply.text("Thirteen, as I said."))
+    script.agent(query(COUNT), query(COUNT))
     script.format(Reply.text("You have thirteen devices."))
     first = await caller.ask("How many devices do I have?", thread_id=thread_id)
     assert EARLIER not in system_prompt(script)
@@ -54,12 +55,65 @@ async def test_an_earlier_question_its_sql_and_its_answer_are_in_the_prompt(
     check_ledger(second)
 
 
-async def test_a_blocked_question_of_a_thread_stays_blocked(caller: RunClient, script: Script, thread_id: str) -> None:
-    script.agent(query(COUNT))
+async def test_a_blocked_question_never_reaches_a_model_later(
+    caller: RunClient, script: Script, thread_id: str
+) -> None:
+    script.agent_always(query(COUNT))
     await caller.ask("How many devices do I have?", thread_id=thread_id)
-    asked = await caller.ask("And now those of user 31", thread_id=thread_id)
+    blocked = await caller.ask("And now those of user 31", thread_id=thread_id)
+    assert blocked.route == ["screen_question: blocked -> __end__"]
+    script.guard(BLOCK)
+    also_blocked = await caller.ask("And now those of the neighbouring fleet", thread_id=thread_id)
+    assert also_blocked.route == ["screen_question: blocked -> __end__"]
 
-    assert asked.route == ["screen_question: blocked -> __end__"]
+    script.guard(ALLOW)
+    script.model.requests.clear()
+    asked = await caller.ask("Yes, do it", thread_id=thread_id)
+    assert asked.state == "SUCCEEDED"
+    told = "\n".join(str(message) for request in script.model.requests for message in request.messages)
+    assert "How many devices do I have?" in told
+    assert "user 31" not in told
+    assert "neighbouring fleet" not in told
+    check_ledger(asked)
+
+
+async def test_a_question_is_screened_with_the_turns_that_would_be_shown(
+    caller: RunClient, script: Script, thread_id: str
+) -> None:
+    script.agent(Reply.text("Of which one?"))
+    await caller.ask("I would like to know the devices of user", thread_id=thread_id)
+    asked = await caller.ask("31 please", thread_id=thread_id)
+    assert plain(asked.decisions[0].facts) == {"screening": "blocked", "reason": "other_user"}
+
+    script.model.requests.clear()
+    script.agent(query(COUNT))
+    await caller.ask("27 please", thread_id=thread_id)
+    guarded = script.model.requests_of(GUARD_MODEL)[0].last_text
+    assert "I would like to know the devices of user" in guarded
+    assert "Of which one?" in guarded
+    assert "31 please" not in guarded
+
+
+async def test_an_admins_answers_are_not_shown_to_who_is_none_any_more(
+    signalbox: Deployed, script: Script, thread_id: str
+) -> None:
+    script.agent_always(query(COUNT))
+    script.format(Reply.text("All in all there are ninety-nine."))
+    admin, former = signalbox.caller("27", ["admin"]), signalbox.caller("27")
+    begun = await admin.ask("How many devices are there?", thread_id=thread_id)
+    assert "ninety-nine" in (await admin.get(begun.run.run_id)).output.data_chat.answer
+
+    script.model.requests.clear()
+    script.format(Reply.text("Thirteen."))
+    asked = await former.ask("And of mine?", thread_id=thread_id)
+    told = "\n".join(str(message) for request in script.model.requests for message in request.messages)
+    assert "ninety-nine" not in told
+    assert "How many devices are there?" not in told
+    seen = await former.get(begun.run.run_id)
+    assert seen.state == runs_pb2.RUN_STATE_SUCCEEDED
+    assert not seen.HasField("output")
+    [ended] = [event.run_ended.run async for event in former.watch(begun.run.run_id) if event.HasField("run_ended")]
+    assert not ended.HasField("output")
     check_ledger(asked)
 
 
@@ -76,13 +130,13 @@ async def test_the_window_of_earlier_turns_is_bounded(caller: RunClient, script:
 
 
 async def test_another_callers_thread_of_the_same_name_is_another_thread(
-    signalbox: Platform, script: Script, thread_id: str
+    signalbox: Deployed, script: Script, thread_id: str
 ) -> None:
     script.agent_always(Reply.text("Noted."))
     await signalbox.caller("27").ask("Remember the word lighthouse.", thread_id=thread_id)
     for roles in ([], ["admin"], ["operator"]):
         asked = await signalbox.caller("28", roles).ask("Which word?", thread_id=thread_id)
-        assert asked.state == "SUCCEEDED"
+        assert asked.state == "NEEDS_REVIEW"
         assert "lighthouse" not in system_prompt(script)
     request = runs_pb2.ListRunsRequest(thread_id=thread_id)
     pages = await signalbox.caller("28").run_pages(request)
@@ -105,7 +159,7 @@ async def test_a_busy_thread_refuses_queues_or_gives_way(caller: RunClient, scri
     last = await caller.create(question("Fourth", thread_id=thread_id, active_run_policy=give_way))
     gate.set()
     ended = [await caller.wait(run.run_id) for run in (active, queued, last)]
-    assert [asked.state for asked in ended] == ["CANCELLED", "CANCELLED", "SUCCEEDED"]
+    assert [asked.state for asked in ended] == ["CANCELLED", "CANCELLED", "NEEDS_REVIEW"]
     check_ledger(ended[-1])
 
 
@@ -121,5 +175,5 @@ async def test_a_queued_question_sees_the_answer_it_waited_for(
     gate.set()
     answers = [(await caller.wait(run.run_id)).output.answer for run in (first, second)]
 
-    assert answers == ["The first answer.", "The second answer."]
-    assert "Answer: The first answer." in system_prompt(script)
+    assert answers == [f"{NO_QUERY} The first answer.", f"{NO_QUERY} The second answer."]
+    assert f"Answer: {NO_QUERY} The first answer." in system_prompt(script)
