@@ -1,4 +1,4 @@
-"""One arena for all chaos tests: each leaves it working, and the next begins with what the last has left."""
+"""One deployment for all chaos tests: each leaves it working, and the next begins with what the last has left."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from random import Random
 import pytest
 import pytest_asyncio
 
-from tests.chaos.arena import Arena, arena
+from tests.chaos.deployment import Deployment, deployment
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Runs these tests in the event loop of the arena."""
+    """Runs these tests in the event loop of the deployment."""
     for item in items:
         if item.path.is_relative_to(__file__.rpartition("/")[0]) and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
@@ -22,11 +22,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True)
 class Extent:
-    """How much harm: set by SIGNALBOX_CHAOS_RUNS, SIGNALBOX_CHAOS_KILLS and SIGNALBOX_CHAOS_SEED."""
+    """How much harm: each is set by SIGNALBOX_CHAOS_ and its name.
+
+    `slow_s` is what a slow model takes for a call, `outage_s` how long what is away stays away: at least a lease, and
+    the longest that a breaker stays open. `thorough` tries each combination, and measures what else is only looked at.
+    """
 
     runs: int
     kills: int
+    graph_kills: int
     seed: int
+    slow_s: float
+    outage_s: float
+    thorough: bool
 
     def random(self) -> Random:
         """The moments and victims of a test."""
@@ -40,12 +48,16 @@ def extent() -> Extent:
     return Extent(
         runs=int(given("SIGNALBOX_CHAOS_RUNS", "200")),
         kills=int(given("SIGNALBOX_CHAOS_KILLS", "20")),
+        graph_kills=int(given("SIGNALBOX_CHAOS_GRAPH_KILLS", "8")),
         seed=int(given("SIGNALBOX_CHAOS_SEED", "1")),
+        slow_s=float(given("SIGNALBOX_CHAOS_SLOW_S", "2")),
+        outage_s=float(given("SIGNALBOX_CHAOS_OUTAGE_S", "12")),
+        thorough=given("SIGNALBOX_CHAOS_THOROUGH", "") != "",
     )
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def ring() -> AsyncIterator[Arena]:
-    """The arena."""
-    async with arena() as made:
+async def deployed() -> AsyncIterator[Deployment]:
+    """The deployment."""
+    async with deployment() as made:
         yield made

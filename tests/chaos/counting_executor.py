@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sqlite3
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 from signalbox.v1 import table_pb2, tools_pb2, tools_pb2_grpc
 
+from services.kit.effects import WriteCall
 from services.kit.identity import RunClaims, RunTokenVerifier
+from services.kit.names import AUDIENCE_SQL_EXECUTOR
 from services.kit.server import Registration, Service, main
 from services.kit.settings import ServiceSettings
-from tests.contract.reference_executor import Call, Effects, ReferenceExecutor, ReferenceTool
+from services.kit.tool_executor import SERVICE_NAME
+from tests.contract.reference_executor import Effects, ReferenceExecutor, ReferenceTool, count
 
 SLOWEST_S = 0.03
 
@@ -31,7 +36,10 @@ class CountingSettings(ServiceSettings):
 
 
 class LateVerifier(RunTokenVerifier):
-    """Reads its key with the first token: the platform that makes the key starts after the executor."""
+    """Reads its key with the first token: the platform that makes the key starts after the executor.
+
+    Its tokens may write: to the runtime a query is a tool that reads, and here it leaves a trace.
+    """
 
     def __init__(self, key_file: Path) -> None:
         self._file = key_file
@@ -40,9 +48,9 @@ class LateVerifier(RunTokenVerifier):
     def verify(self, token: str) -> RunClaims:
         """Returns what a token says."""
         if not self._read:
-            super().__init__(self._file.read_text(encoding="ascii"))
+            super().__init__(self._file.read_text(encoding="ascii"), AUDIENCE_SQL_EXECUTOR)
             self._read = True
-        return super().verify(token)
+        return replace(super().verify(token), writes=True)
 
 
 def _arguments(name: str) -> dict[str, Any]:
@@ -54,21 +62,19 @@ def _arguments(name: str) -> dict[str, Any]:
     }
 
 
-def _query(arguments: dict[str, Any], call: Call) -> tools_pb2.CallToolResponse:
+def _query(arguments: dict[str, Any], transaction: sqlite3.Connection, call: WriteCall | None) -> tools_pb2.ToolOutput:
+    assert call is not None
     name = arguments["query"]
-    value = call.count(name, 1)
+    value = count(transaction, call, name, 1)
     table = table_pb2.Table(columns=[table_pb2.Column(name="value", type=table_pb2.COLUMN_TYPE_INT)])
     table.rows.add(values=[table_pb2.Cell(int_value=value)])
-    return tools_pb2.CallToolResponse(
-        output=tools_pb2.ToolOutput(text=f"{name} is {value}", sql_query=name, table=table)
-    )
+    return tools_pb2.ToolOutput(text=f"{name} is {value}", sql_query=name, table=table)
 
 
-def _examples(arguments: dict[str, Any], call: Call) -> tools_pb2.CallToolResponse:
-    del arguments, call
+def _examples(*_: Any) -> tools_pb2.ToolOutput:
     output = tools_pb2.ToolOutput(text="no examples")
     output.data.update({"examples": [], "notes": []})
-    return tools_pb2.CallToolResponse(output=output)
+    return output
 
 
 TOOLS = (
@@ -87,7 +93,7 @@ async def build(settings: CountingSettings, _stack: AsyncExitStack) -> Service:
         LateVerifier(settings.run_token_public_key_file), TOOLS, Effects(settings.effects_file), before=while_passes
     )
     add = tools_pb2_grpc.add_ToolExecutorServiceServicer_to_server
-    return Service([Registration(add, servicer, "signalbox.v1.ToolExecutorService")])
+    return Service([Registration(add, servicer, SERVICE_NAME)])
 
 
 if __name__ == "__main__":

@@ -29,20 +29,22 @@ def answer_for(name: str) -> str:
     return f"{name} is 1"
 
 
-def script(model: ScriptedModel) -> None:
-    """Has the models answer by what they are asked."""
-    model.respond(GUARD_MODEL, lambda _: _soon(ALLOW))
-    model.respond(AGENT_MODEL, _agent)
-    model.respond(FORMAT_MODEL, lambda request: _soon(Reply.text(request.last_text.strip().splitlines()[-1])))
+def script(
+    model: ScriptedModel, *, slowest_s: float = SLOWEST_S, at_least_s: float = 0.0, thinking_s: float = 0.0
+) -> None:
+    """Has the models answer by what they are asked; the agent's thinks for so long first."""
+
+    def soon(reply: Reply, after_s: float = at_least_s) -> Reply:
+        return reply.delayed(after_s + random.uniform(0, slowest_s))  # noqa: S311 - spreads the moments
+
+    model.respond(GUARD_MODEL, lambda _: soon(ALLOW))
+    model.respond(AGENT_MODEL, lambda request: soon(_agent(request), at_least_s + thinking_s))
+    model.respond(FORMAT_MODEL, lambda request: soon(Reply.text(request.last_text.strip().splitlines()[-1])))
 
 
 def _agent(request: ModelRequest) -> Reply:
     asked = next(message["content"] for message in request.messages if message["role"] == "user")
     name = asked.removeprefix("Count ")
     if request.tool_messages == 0:
-        return _soon(Reply.tool_call("get_few_shot_examples", {"question": asked}))
-    return _soon(Reply.tool_call("execute_db_query", {"query": name}))
-
-
-def _soon(reply: Reply) -> Reply:
-    return reply.delayed(random.uniform(0, SLOWEST_S))  # noqa: S311 - spreads the moments
+        return Reply.tool_call("get_few_shot_examples", {"question": asked})
+    return Reply.tool_call("execute_db_query", {"query": name})

@@ -12,15 +12,16 @@ import pytest
 from signalbox.v1 import runs_pb2, sast_pb2
 
 from examples.harbour import repository as portal
+from services.cli.batch_gateway import BatchGateway
 from services.cli.client import Connection, open_gateway
 from services.cli.investigate import investigation_input
-from services.cli.investigation.batch import Batch, BatchPolicy
-from services.cli.investigation.repository import open_source
-from services.cli.sarif.documents import read_document
-from services.cli.sarif.findings import read_results
-from services.cli.sarif.outcome import Outcome, Source
-from services.cli.sarif.paths import RepositoryPaths
-from tests.chaos.arena import kill_and_start
+from services.findings.investigation.batch import Batch, BatchPolicy
+from services.findings.investigation.repository import open_source
+from services.findings.sarif.documents import read_document
+from services.findings.sarif.findings import read_results
+from services.findings.sarif.outcome import Outcome, Source
+from services.findings.sarif.paths import RepositoryPaths
+from tests.chaos.deployment import kill_and_start
 from tests.fixtures.stack import Platform, platform, world
 
 FINDINGS = 500
@@ -87,7 +88,7 @@ async def test_every_finding_has_one_run_and_one_verdict(tmp_path: Path) -> None
         async with open_gateway(connection) as gateway:
             policy = BatchPolicy(concurrency=8)
             code = sast_pb2.CodeSource(repository=made.path, commit=made.commit)
-            batch = Batch(gateway, code, policy, tally, investigation_input)
+            batch = Batch(BatchGateway(gateway), code, policy, tally, investigation_input)
             judging = asyncio.create_task(batch.run(findings))
             for number in range(KILLS):
                 await tally.reach((number + 1) * FINDINGS // (KILLS + 2))

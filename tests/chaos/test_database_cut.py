@@ -7,70 +7,68 @@ import os
 import signal
 from random import Random
 
-from tests.chaos.arena import Arena, until
 from tests.chaos.book import check
 from tests.chaos.conftest import Extent
+from tests.chaos.deployment import Deployment, until
 from tests.chaos.load import Load
 from tests.fixtures.ports import reserved
 
 CUTS = 20
 PAUSE_S = 0.02  # between looks for a session at work
-_SESSIONS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'signalbox-runtime'"
-_LIVENESS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'signalbox-runtime-liveness'"
-_CUT_BUSY = """
-    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-    WHERE application_name = 'signalbox-runtime' AND datname = current_database() AND state <> 'idle'
-"""
+_OF_HERE = "FROM pg_stat_activity WHERE datname = current_database() AND application_name ="
+_SESSIONS = f"SELECT pid {_OF_HERE} 'signalbox-runtime'"
+_LIVENESS = f"SELECT pid {_OF_HERE} 'signalbox-runtime-liveness'"
+_CUT_BUSY = f"SELECT count(pg_terminate_backend(pid)) {_OF_HERE} 'signalbox-runtime' AND state <> 'idle'"
 
 
-async def test_restarted(ring: Arena) -> None:
-    load = Load(ring, concurrency=10, callers_reconnect=True)
+async def test_restarted(deployed: Deployment) -> None:
+    load = Load(deployed, concurrency=10, callers_reconnect=True)
     async with load.running():
         await load.more(15)
-        address = f"127.0.0.1:{ring.postgres.port}"
-        await asyncio.to_thread(ring.postgres.stop)
+        address = f"127.0.0.1:{deployed.postgres.port}"
+        await asyncio.to_thread(deployed.postgres.stop)
         with reserved(address):
-            await asyncio.to_thread(ring.postgres.start)
+            await asyncio.to_thread(deployed.postgres.start)
         await load.more(15)
-    await check(ring, load.told)
+    await check(deployed, load.told)
 
 
-async def test_crashed(ring: Arena, extent: Extent) -> None:
-    load = Load(ring, concurrency=10, callers_reconnect=True)
+async def test_crashed(deployed: Deployment, extent: Extent) -> None:
+    load = Load(deployed, concurrency=10, callers_reconnect=True)
     async with load.running():
         await load.more(15)
         # The kernel's own kill -9 of one session makes the server throw out all of them and recover from its log.
-        sessions = await ring.rows(_SESSIONS)
+        sessions = await deployed.rows(_SESSIONS)
         os.kill(extent.random().choice(sessions)[0], signal.SIGKILL)
         await load.more(15)
-    await check(ring, load.told)
+    await check(deployed, load.told)
 
 
-async def test_sessions_cut_in_mid_statement(ring: Arena) -> None:
-    load = Load(ring, concurrency=10, callers_reconnect=True)
+async def test_sessions_cut_in_mid_statement(deployed: Deployment) -> None:
+    load = Load(deployed, concurrency=10, callers_reconnect=True)
     async with load.running():
         cut = 0
-        async with asyncio.timeout(480), ring.database() as connection:
+        async with asyncio.timeout(480), deployed.database() as connection:
             while cut < CUTS:
                 cursor = await connection.execute(_CUT_BUSY)
                 cut += (await cursor.fetchone() or (0,))[0]
                 await asyncio.sleep(PAUSE_S)
         await load.more(10)
-    await check(ring, load.told)
+    await check(deployed, load.told)
 
 
-async def test_liveness_locks_lost(ring: Arena, extent: Extent) -> None:
+async def test_liveness_locks_lost(deployed: Deployment, extent: Extent) -> None:
     random: Random = extent.random()
-    load = Load(ring, concurrency=10)
+    load = Load(deployed, concurrency=10)
     async with load.running():
         for _ in range(3):
             await load.more(5)
-            locks = await ring.rows(_LIVENESS)
-            await ring.rows("SELECT pg_terminate_backend(%s)", random.choice(locks)[0])
+            locks = await deployed.rows(_LIVENESS)
+            await deployed.rows("SELECT pg_terminate_backend(%s)", random.choice(locks)[0])
 
             async def all_held() -> bool:
-                return len(await ring.rows(_LIVENESS)) == len(ring.stack.runtimes)
+                return len(await deployed.rows(_LIVENESS)) == len(deployed.stack.runtimes)
 
             await until(all_held, "every replica to hold its liveness lock again")
         await load.more(10)
-    await check(ring, load.told)
+    await check(deployed, load.told)

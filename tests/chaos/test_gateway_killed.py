@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from tests.chaos.arena import Arena, kill_and_start
 from tests.chaos.book import check
+from tests.chaos.deployment import Deployment, kill_and_start
 from tests.chaos.load import Load
 
 KILLS = 3
 
 
-async def test_callers_go_on_where_they_were(ring: Arena) -> None:
-    load = Load(ring, concurrency=10, callers_reconnect=True)
-    gateway = ring.stack.service("gateway")
+async def test_callers_go_on_where_they_were(deployed: Deployment) -> None:
+    load = Load(deployed, concurrency=10, callers_reconnect=True)
+    gateway = deployed.stack.service("gateway")
     async with load.running():
         for _ in range(KILLS):
             await load.more(10)
             await kill_and_start(gateway)
         await load.more(10)
-    await check(ring, load.told)
+    await check(deployed, load.told)
     assert sum(one.reconnects for one in load.told) >= KILLS
     continued = [one for one in load.told if one.reconnects and one.run.epoch == 1]
     assert continued, "the runs went on while their callers were away"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from services.cli.local.processes import ServiceProcess
-from tests.chaos.arena import Arena
+from services.local.processes import ServiceProcess
 from tests.chaos.book import check
 from tests.chaos.conftest import Extent
+from tests.chaos.deployment import Deployment
 from tests.chaos.load import Load
 from tests.fixtures.ports import place_kept
 
@@ -16,23 +16,23 @@ CONCURRENCY = 12
 LONGEST_PAUSE_S = 1.0
 
 
-async def test_replicas_killed_at_random_moments(ring: Arena, extent: Extent) -> None:
-    load = Load(ring, concurrency=CONCURRENCY)
+async def test_replicas_killed_at_random_moments(deployed: Deployment, extent: Extent) -> None:
+    load = Load(deployed, concurrency=CONCURRENCY)
     async with load.running():
         await load.finished(CONCURRENCY)
-        await kill_again_and_again(ring, extent.kills, extent.random())
+        await kill_again_and_again(deployed, extent.kills, extent.random())
         await load.finished(extent.runs)
-    await check(ring, load.told)
+    await check(deployed, load.told)
     epochs = [one.run.epoch for one in load.told]
     assert max(epochs) > 1, "no run was ever taken over: the kills hit nothing"
 
 
-async def kill_again_and_again(ring: Arena, kills: int, random: Random) -> None:
+async def kill_again_and_again(deployed: Deployment, kills: int, random: Random) -> None:
     """Kills one replica after another while at least one more is up, and starts each again."""
     free: asyncio.Queue[ServiceProcess] = asyncio.Queue()
-    for replica in ring.stack.runtimes[1:]:
+    for replica in deployed.stack.runtimes[1:]:
         free.put_nowait(replica)
-    up_besides = ring.stack.runtimes[0]
+    up_besides = deployed.stack.runtimes[0]
     async with asyncio.TaskGroup() as restarts:
         for _ in range(kills):
             # One that is up always stays behind; which one changes with every kill.

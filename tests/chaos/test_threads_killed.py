@@ -10,9 +10,9 @@ import grpc
 from signalbox.v1 import runs_pb2
 
 from services.kit.errors import error_detail
-from tests.chaos.arena import Arena
 from tests.chaos.book import no_orphan
 from tests.chaos.conftest import Extent
+from tests.chaos.deployment import Deployment
 from tests.chaos.load import SUBJECTS
 from tests.chaos.script import question_for
 from tests.chaos.test_runtime_killed import kill_again_and_again
@@ -29,12 +29,12 @@ SUCCEEDED, CANCELLED = runs_pb2.RUN_STATE_SUCCEEDED, runs_pb2.RUN_STATE_CANCELLE
 # and the other its last. Not when they began and ended: a statement's time is a little older than what it sees.
 _PAIRS = """
     SELECT p.state, r.state, p.ended_at, r.created_at,
-        (SELECT max(decided_at) FROM decisions WHERE run_id = p.run_id),
-        (SELECT min(decided_at) FROM decisions WHERE run_id = r.run_id)
+        (SELECT max(decided_at) FROM platform.decisions WHERE run_id = p.run_id),
+        (SELECT min(decided_at) FROM platform.decisions WHERE run_id = r.run_id)
     FROM (
-        SELECT *, lag(run_id) OVER (ORDER BY created_at, run_id) AS before FROM runs WHERE thread_id = %s
+        SELECT *, lag(run_id) OVER (ORDER BY created_at, run_id) AS before FROM platform.runs WHERE thread_id = %s
     ) AS r
-    JOIN runs AS p ON p.run_id = r.before ORDER BY r.created_at, r.run_id
+    JOIN platform.runs AS p ON p.run_id = r.before ORDER BY r.created_at, r.run_id
 """
 
 
@@ -69,25 +69,25 @@ class Conversation:
             self.told.append(events[-1].run_ended.run)
 
 
-async def test_one_run_of_a_thread_at_a_time(ring: Arena, extent: Extent) -> None:
+async def test_one_run_of_a_thread_at_a_time(deployed: Deployment, extent: Extent) -> None:
     conversations = [Conversation(policy) for policy in (REFUSE, QUEUE, CANCEL)]
     stopping = asyncio.Event()
     async with (
-        grpc.aio.insecure_channel(ring.stack.gateway_address) as channel,
+        grpc.aio.insecure_channel(deployed.stack.gateway_address) as channel,
         asyncio.TaskGroup() as callers,
     ):
         for conversation, subject in zip(conversations, SUBJECTS, strict=False):
-            client = RunClient(channel, ring.stack.token(subject))
+            client = RunClient(channel, deployed.stack.token(subject))
             for _ in range(CALLERS):
                 callers.create_task(conversation.ask_on(client, stopping))
         try:
-            await kill_again_and_again(ring, extent.kills // 2, extent.random())
+            await kill_again_and_again(deployed, extent.kills // 2, extent.random())
         finally:
             stopping.set()
-    await no_orphan(ring)
+    await no_orphan(deployed)
     refusing, queueing, cancelling = conversations
     for conversation in conversations:
-        await check(ring, conversation)
+        await check(deployed, conversation)
     epochs = [run.epoch for conversation in conversations for run in conversation.told]
     assert max(epochs) > 1, "no run was ever taken over: the kills hit nothing"
     assert {run.state for run in refusing.told + queueing.told} == {SUCCEEDED}
@@ -95,9 +95,9 @@ async def test_one_run_of_a_thread_at_a_time(ring: Arena, extent: Extent) -> Non
     assert {run.state for run in cancelling.told} == {SUCCEEDED, CANCELLED}
 
 
-async def check(ring: Arena, conversation: Conversation) -> None:
+async def check(deployed: Deployment, conversation: Conversation) -> None:
     """Checks in the database that no run of the thread began before the one before it had ended."""
-    pairs = await ring.rows(_PAIRS, conversation.thread_id)
+    pairs = await deployed.rows(_PAIRS, conversation.thread_id)
     assert len(pairs) == len(conversation.told) - 1
     for state_before, state, ended_before, created, last_before, first in pairs:
         assert first is not None or state == "CANCELLED"

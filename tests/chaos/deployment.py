@@ -7,44 +7,49 @@ import sqlite3
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import psycopg
 from prometheus_client.parser import text_string_to_metric_families
+from psycopg.conninfo import conninfo_to_dict
 
-from services.cli.local.postgres import EmbeddedPostgres
-from services.cli.local.processes import Program, ServiceProcess
-from services.cli.local.stack import LocalStack
-from services.cli.local.topology import ModelEndpoint, StackOptions
-from services.cli.settings import inherited_environment
+from services.local.postgres import EmbeddedPostgres
+from services.local.processes import Program, ServiceProcess
+from services.local.settings import inherited_environment
+from services.local.stack import LocalStack
+from services.local.topology import ModelEndpoint, StackOptions
 from tests.chaos.script import script
 from tests.fixtures.patience import START_TIMEOUT_S
 from tests.fixtures.ports import place_kept
 from tests.fixtures.scripted_model import ScriptedModel
-from tests.fixtures.stack import AGENT_MODEL, FORMAT_MODEL, GUARD_MODEL
+from tests.fixtures.silent_proxy import SilentProxy
+from tests.fixtures.stack import AGENT_MODEL, FORMAT_MODEL, GUARD_MODEL, ServiceEnv
 
 REPLICAS = 3
 # Longer than a busy machine may stand still: a lease that ends is a replica that was frozen.
 LEASE_S = 10.0
 POLL_S = 0.05
+# How long a service that was asked to end may take for it.
+GRACE_S = 120.0
 
 
 @dataclass(frozen=True)
-class Arena:
+class Deployment:
     """Everything that a test breaks or looks at."""
 
     postgres: EmbeddedPostgres
     stack: LocalStack
     executor: ServiceProcess
     effects_file: Path
+    model: ScriptedModel
 
     @property
     def dsn(self) -> str:
-        """The platform's database, as its superuser."""
-        return self.stack.databases.platform_dsn
+        """The platform's database, as its superuser and directly."""
+        return self.postgres.dsn(str(conninfo_to_dict(self.stack.databases.platform_dsn)["dbname"]))
 
     @asynccontextmanager
     async def database(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
@@ -75,6 +80,26 @@ def _metric(address: str, name: str) -> float:
         return sum(sample.value for family in families for sample in family.samples if sample.name == name)
 
 
+@asynccontextmanager
+async def replaced(service: ServiceProcess, program: Program, directory: Path) -> AsyncIterator[ServiceProcess]:
+    """Puts another program in the place of a service, for a while."""
+    env = {
+        **program.env,
+        "SIGNALBOX_LISTEN": service.ready.listen,
+        "SIGNALBOX_METRICS_LISTEN": service.ready.metrics,
+    }
+    other = ServiceProcess(replace(program, env=env), directory, ready_timeout_s=START_TIMEOUT_S)
+    await service.stop(grace_s=GRACE_S)
+    try:
+        with place_kept(service):
+            await other.start()
+        yield other
+    finally:
+        await other.stop(grace_s=GRACE_S)
+        with place_kept(service):
+            await service.start()
+
+
 async def kill_and_start(service: ServiceProcess) -> None:
     """Kills a service, and starts it again where it was."""
     await service.kill()
@@ -93,8 +118,18 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str, *, timeout_
 
 
 @asynccontextmanager
-async def arena(*, replicas: int = REPLICAS, runtime_env: dict[str, str] | None = None) -> AsyncIterator[Arena]:
-    """Starts all of it; Postgres keeps its data over a restart, and its port."""
+async def deployment(
+    *,
+    replicas: int = REPLICAS,
+    service_env: ServiceEnv | None = None,
+    base_env: dict[str, str] | None = None,
+    model_s: float = 0.0,
+    database_wire: SilentProxy | None = None,
+) -> AsyncIterator[Deployment]:
+    """Starts all of it; Postgres keeps its data over a restart, and its port.
+
+    `service_env` is for one service each, `base_env` for all. Services reach Postgres through `database_wire`.
+    """
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(_work_directory())
         # What is committed must be there after a crash of the server, if not of the machine.
@@ -106,30 +141,41 @@ async def arena(*, replicas: int = REPLICAS, runtime_env: dict[str, str] | None 
         await asyncio.to_thread(postgres.start)
         stack.callback(postgres.stop)
         model = await stack.enter_async_context(ScriptedModel(record=False))
-        script(model)
+        script(model, at_least_s=model_s)
         keys = directory / "keys"
         effects_file = directory / "effects.sqlite"
         program = _executor_program(keys / "runs.pub.pem", effects_file)
         executor = ServiceProcess(program, directory, ready_timeout_s=START_TIMEOUT_S)
         stack.push_async_callback(executor.stop)
         await executor.start()
+        given = service_env or {}
         options = StackOptions(
-            postgres_dsn=postgres.dsn(),
+            postgres_dsn=_over(database_wire, postgres),
             model=ModelEndpoint(model.base_url, "none", GUARD_MODEL, AGENT_MODEL, FORMAT_MODEL),
             runtime_replicas=replicas,
             directory=keys,
             log_level="WARNING",
             ready_timeout_s=START_TIMEOUT_S,
+            base_env={**inherited_environment(), **(base_env or {})},
             service_env={
+                **given,
                 "runtime": {
                     "SIGNALBOX_SQL_EXECUTOR_TARGET": f"ipv4:{executor.ready.listen}",
                     "SIGNALBOX_LEASE_S": f"{LEASE_S:g}",
-                    **(runtime_env or {}),
-                }
+                    **given.get("runtime", {}),
+                },
             },
         )
         platform = await stack.enter_async_context(LocalStack(options))
-        yield Arena(postgres, platform, executor, effects_file)
+        yield Deployment(postgres, platform, executor, effects_file, model)
+
+
+def _over(wire: SilentProxy | None, postgres: EmbeddedPostgres) -> str:
+    """How services reach a server."""
+    if wire is None:
+        return postgres.dsn()
+    wire.upstream = f"127.0.0.1:{postgres.port}"
+    return postgres.dsn().replace(wire.upstream, wire.address)
 
 
 @contextmanager
