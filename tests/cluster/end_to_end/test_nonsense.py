@@ -1,0 +1,3 @@
+"""What models get wrong, on a cluster."""
+
+from tests.e2e.test_nonsense import *  # noqa: F403 - its tests, and the fixtures that it has for them
