@@ -7,11 +7,22 @@ import sys
 
 BENCHMARKS = (
     "platform",
+    "replicas",
     "saver",
     "thread",
     "findings",
     "fetch_code",
     "recovery",
+    "overload",
+    "waiting",
+    "watch",
+    "streams",
+    "growth",
+    "ledger",
+    "recording",
+    "replay",
+    "migration",
+    "verdicts",
 )
 
 

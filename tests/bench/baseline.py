@@ -1,7 +1,8 @@
 """The baseline: the same graph in one process, with stock parts and nothing around them.
 
 It reads `{"runs": N, "concurrency": C}` lines and answers each with `{"wall_s": …}`; its CPU is measured from outside.
-With `"thread": ID` the runs go on in a thread, whose messages stay in its state.
+With `"thread": ID` the runs go on in a thread, whose messages stay in its state. `"lean": true` asks models by the
+platform's client instead of ChatOpenAI, `"durability"` is LangGraph's, `sync` unless given.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import asyncio
 import json
 import sys
 import uuid
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Annotated, Any, TypedDict
 
 import psycopg
@@ -23,6 +26,8 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 from pydantic import SecretStr
 
+from services.kit.completions import Completions, Endpoint
+from services.runtime.lenient_client import make_client
 from services.sql_executor.examples import ExampleStore
 from tests.bench.model_script import AGENT_MODEL, FORMAT_MODEL, GUARD_MODEL, QUESTION
 
@@ -54,12 +59,7 @@ class State(TypedDict, total=False):
 class Bare:
     """The nodes."""
 
-    def __init__(self, base_url: str, store: ExampleStore, pool: AsyncConnectionPool[Any]) -> None:
-        def model(name: str) -> ChatOpenAI:
-            return ChatOpenAI(
-                model=name, base_url=base_url, api_key=SecretStr("none"), temperature=0, use_responses_api=False
-            )
-
+    def __init__(self, model: Callable[[str], ChatOpenAI], store: ExampleStore, pool: AsyncConnectionPool[Any]) -> None:
         self._guard, self._format = model(GUARD_MODEL), model(FORMAT_MODEL)
         self._agent = model(AGENT_MODEL).bind_tools(TOOLS)
         self._store, self._pool = store, pool
@@ -118,12 +118,12 @@ def compile_graph(bare: Bare, saver: AsyncPostgresSaver) -> Any:
     return builder.compile(checkpointer=saver)
 
 
-async def one_run(graph: Any, slots: asyncio.Semaphore, thread_id: str, *, known: bool) -> None:
+async def one_run(graph: Any, slots: asyncio.Semaphore, thread_id: str, *, known: bool, durability: str) -> None:
     """One question, start to answer; in a thread that is known it follows what was said before."""
     async with slots:
         config = {"configurable": {"thread_id": thread_id}}
         asked = {"messages": [HumanMessage(QUESTION)]} if known else {}
-        state = await graph.ainvoke({"question": QUESTION, **asked}, config, durability="sync")
+        state = await graph.ainvoke({"question": QUESTION, **asked}, config, durability=durability)
         assert state["answer"], state
 
 
@@ -134,17 +134,32 @@ async def serve(base_url: str, platform_dsn: str, world_dsn: str) -> None:
         AsyncConnectionPool(platform_dsn, min_size=2, max_size=POOL_SIZE, kwargs=options) as checkpoints,
         AsyncConnectionPool(world_dsn, min_size=2, max_size=8, kwargs={"autocommit": True}) as world,
         AsyncConnectionPool(world_dsn, min_size=2, max_size=8, kwargs={"autocommit": True}) as examples,
+        AsyncExitStack() as closing,
     ):
+        completions = Completions(Endpoint(base_url, "none", 60, 2))
+        closing.push_async_callback(completions.close)
         saver = AsyncPostgresSaver(checkpoints)  # type: ignore[arg-type]
-        graph = compile_graph(Bare(base_url, ExampleStore(examples), world), saver)
+
+        def stock(name: str) -> ChatOpenAI:
+            return ChatOpenAI(
+                model=name, base_url=base_url, api_key=SecretStr("none"), temperature=0, use_responses_api=False
+            )
+
+        def lean(name: str) -> ChatOpenAI:
+            return make_client(completions, name)
+
+        graphs = [compile_graph(Bare(model, ExampleStore(examples), world), saver) for model in (stock, lean)]
         loop = asyncio.get_running_loop()
         threads: set[str] = set()
         while line := await asyncio.to_thread(sys.stdin.readline):
             asked = json.loads(line)
             slots = asyncio.Semaphore(asked["concurrency"])
             names = [asked.get("thread") or uuid.uuid4().hex for _ in range(asked["runs"])]
+            graph, durability = graphs[asked.get("lean", False)], asked.get("durability", "sync")
             start = loop.time()
-            await asyncio.gather(*(one_run(graph, slots, name, known=name in threads) for name in names))
+            await asyncio.gather(
+                *(one_run(graph, slots, name, known=name in threads, durability=durability) for name in names)
+            )
             threads |= {asked["thread"]} if "thread" in asked else set()
             sys.stdout.write(json.dumps({"wall_s": loop.time() - start}) + "\n")
             sys.stdout.flush()

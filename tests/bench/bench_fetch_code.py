@@ -26,6 +26,7 @@ from services.code_executor.server import build
 from services.code_executor.settings import CodeExecutorSettings
 from services.kit.identity import Caller, RunClaims, RunTokenMinter, bearer_metadata, generate_keypair
 from services.kit.logs import configure_logs
+from services.kit.names import AUDIENCE_CODE_EXECUTOR
 from services.kit.server import running
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ async def executor(root: Path, address: str, commit: str) -> AsyncIterator[Call]
         log_level="ERROR",
     )
     claims = RunClaims(Caller("bench"), "run", "sast_triage", frozenset({"fetch_code"}), 1)
-    metadata = (bearer_metadata(RunTokenMinter(keys.private_pem).mint(claims)),)
+    metadata = (bearer_metadata(RunTokenMinter(keys.private_pem).mint(claims, AUDIENCE_CODE_EXECUTOR)),)
     key = tools_pb2.IdempotencyKey(run_id="run", checkpoint_id="checkpoint", tool_call_id="call")
     async with (
         running("code_executor", settings, build) as served,

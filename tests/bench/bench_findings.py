@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.table import Table
 from signalbox.v1 import data_chat_pb2, runs_pb2, sast_pb2
 
-from services.cli.local.postgres import EmbeddedPostgres
-from services.cli.local.stack import LocalStack
-from services.cli.local.topology import ModelEndpoint, StackOptions
+from services.local.postgres import EmbeddedPostgres
+from services.local.stack import LocalStack
+from services.local.topology import ModelEndpoint, StackOptions
 from tests.bench import findings_script
 from tests.bench.contenders import Batch, Platform
 from tests.bench.findings_script import finding, make_repository

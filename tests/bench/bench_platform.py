@@ -1,101 +1,149 @@
 """The whole platform against the same graph in one process: runs a second, and CPU a run over all processes.
 
-Both share one Postgres and one scripted model; batches of the two take turns, so that whatever else the machine does
-falls on both. The model's own CPU, and that of the clients asking, counts for neither.
+The bare graph is asked in three ways: as users write it, with the platform's own lean model client in it, and with
+LangGraph's default durability, which loses steps when a process dies. All share one Postgres and one scripted model;
+they take turns, in an order that turns too, so that whatever else the machine does falls on all, and ratios are of
+batches that stood next to each other. The model's own CPU, and that of the clients asking, counts for nobody.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import statistics
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from rich.console import Console
 from rich.table import Table
 
 from tests.bench.contenders import Baseline, Batch, Platform, contenders, ground
+from tests.bench.cpu import CpuMeter
+from tests.bench.machine import Use, machine, share_of_others, warning
 from tests.bench.model_script import SCRIPT
 
 CONCURRENCIES = (8, 32, 128)
-ROUNDS = 3
+ROUNDS = 5
 WARM_UP_RUNS = 40
 # A batch is as many runs as the platform did in this time when it warmed up.
-BATCH_S = 3.0
-FEWEST_RUNS, MOST_RUNS = 60, 300
-PLATFORM, BASELINE = "platform", "baseline"
-
-Found = dict[tuple[str, int], list[Batch]]
+BATCH_S = 2.0
+FEWEST_RUNS, MOST_RUNS = 40, 200
+PLATFORM, BARE, LEAN, LANGGRAPH_S = "platform", "bare", "bare, lean client", "bare, LangGraph's durability"
 
 
-async def measure() -> Found:
-    """Runs both, taking turns."""
+@dataclass
+class Found:
+    """Batches by contender and concurrency, and what others had of the machine in each round."""
+
+    batches: dict[tuple[str, int], list[Batch]] = field(default_factory=dict)
+    others: list[float] = field(default_factory=list)
+
+
+async def measure(rounds: int) -> Found:
+    """Runs all of them, taking turns."""
     async with ground(SCRIPT) as where, contenders(where) as (platform, baseline):
-        return await _take_turns({PLATFORM: platform, BASELINE: baseline})
+        return await _take_turns(
+            {
+                PLATFORM: platform,
+                BARE: baseline,
+                LEAN: baseline.but(lean=True),
+                LANGGRAPH_S: baseline.but(durability="async"),
+            },
+            rounds,
+        )
 
 
-async def _take_turns(both: dict[str, Platform | Baseline]) -> Found:
-    found: Found = {}
-    for contender in both.values():
+async def _take_turns(all_of_them: dict[str, Platform | Baseline], rounds: int) -> Found:
+    found = Found()
+    for contender in all_of_them.values():
         await contender.batch(WARM_UP_RUNS, CONCURRENCIES[0])
-    warm = await both[PLATFORM].batch(WARM_UP_RUNS, CONCURRENCIES[0])
+    warm = await all_of_them[PLATFORM].batch(WARM_UP_RUNS, CONCURRENCIES[0])
     runs = int(min(max(warm.runs / warm.wall_s * BATCH_S, FEWEST_RUNS), MOST_RUNS))
-    for _ in range(ROUNDS):
+    names = list(all_of_them)
+    # All that this measurement has started, and itself.
+    own = CpuMeter([os.getpid()])
+    for number in range(rounds):
+        first = number % len(names)
+        before, own_before = Use.now(), own.total_s()
         for concurrency in CONCURRENCIES:
-            for name, contender in both.items():
-                found.setdefault((name, concurrency), []).append(await contender.batch(runs, concurrency))
+            for name in (*names[first:], *names[:first]):
+                batch = await all_of_them[name].batch(runs, concurrency)
+                found.batches.setdefault((name, concurrency), []).append(batch)
+        found.others.append(share_of_others(before, Use.now(), own.total_s() - own_before))
     return found
 
 
-def runs_per_s(batches: Iterable[Batch]) -> float:
-    """The median of the batches."""
-    return statistics.median(batch.runs / batch.wall_s for batch in batches)
+def speed(batch: Batch) -> float:
+    """Runs a second."""
+    return batch.runs / batch.wall_s
 
 
-def cpu_ms(batches: Iterable[Batch], process: str = "") -> float:
-    """CPU a run, of one process or of all: the median of the batches."""
-    return statistics.median(
-        (batch.cpu_s.get(process, 0) if process else sum(batch.cpu_s.values())) / batch.runs * 1000 for batch in batches
-    )
+def cpu_ms(batch: Batch, process: str = "") -> float:
+    """CPU a run, of one process or of all."""
+    return (batch.cpu_s.get(process, 0.0) if process else sum(batch.cpu_s.values())) / batch.runs * 1000
+
+
+def spread(ratios: Iterable[float]) -> str:
+    """A median, and from where to where."""
+    values = sorted(ratios)
+    return f"{statistics.median(values):.2f} ({values[0]:.2f} to {values[-1]:.2f})"
 
 
 def comparison(found: Found) -> Table:
-    """Both, by concurrency."""
-    runs = found[PLATFORM, CONCURRENCIES[0]][0].runs
-    table = Table(title=f"platform against the bare in-process graph (medians of {ROUNDS} batches of {runs}, by turns)")
-    for heading in ("concurrent", "runs/s", "baseline runs/s", "ratio", "CPU ms/run", "baseline", "ratio"):
-        table.add_column(heading, justify="right")
+    """The platform beside each bare graph, by concurrency."""
+    ours = found.batches[PLATFORM, CONCURRENCIES[0]]
+    table = Table(
+        title=f"the platform against the bare graph: medians of {len(ours)} rounds of {ours[0].runs} runs each"
+    )
+    for heading in ("concurrent", "against", "runs/s", "its", "ratio", "CPU ms a run", "its", "ratio"):
+        table.add_column(heading, justify="left" if heading == "against" else "right")
     for concurrency in CONCURRENCIES:
-        ours, theirs = found[PLATFORM, concurrency], found[BASELINE, concurrency]
-        speed, their_speed, cpu, their_cpu = runs_per_s(ours), runs_per_s(theirs), cpu_ms(ours), cpu_ms(theirs)
-        table.add_row(
-            str(concurrency), f"{speed:.1f}", f"{their_speed:.1f}", f"{speed / their_speed:.2f}",
-            f"{cpu:.1f}", f"{their_cpu:.1f}", f"{cpu / their_cpu:.2f}",
-        )  # fmt: skip
-    return table
-
-
-def breakdown(found: Found) -> Table:
-    """CPU a run by process and concurrency, and the share of the platform's total at the lowest concurrency."""
-    table = Table(title="CPU ms/run by process")
-    for heading in ("", *(f"{concurrency} concurrent" for concurrency in CONCURRENCIES), "share"):
-        table.add_column(heading, justify="right" if heading else "left")
-    for contender in (PLATFORM, BASELINE):
-        for process in found[contender, CONCURRENCIES[0]][0].cpu_s:
-            costs = [cpu_ms(found[contender, concurrency], process) for concurrency in CONCURRENCIES]
-            name = process if contender in (PLATFORM, process) else f"{contender}: {process}"
-            share = f"{costs[0] / cpu_ms(found[contender, CONCURRENCIES[0]]):.0%}"
-            table.add_row(name, *(f"{cost:.1f}" for cost in costs), share)
+        ours = found.batches[PLATFORM, concurrency]
+        for name in (BARE, LEAN, LANGGRAPH_S):
+            theirs = found.batches[name, concurrency]
+            pairs = list(zip(ours, theirs, strict=True))
+            table.add_row(
+                str(concurrency), name,
+                f"{_median(map(speed, ours)):.1f}", f"{_median(map(speed, theirs)):.1f}",
+                spread(speed(one) / speed(other) for one, other in pairs),
+                f"{_median(map(cpu_ms, ours)):.1f}", f"{_median(map(cpu_ms, theirs)):.1f}",
+                spread(cpu_ms(one) / cpu_ms(other) for one, other in pairs),
+            )  # fmt: skip
         table.add_section()
     return table
 
 
+def breakdown(found: Found) -> Table:
+    """CPU a run by process and concurrency, and the share of the contender's total at the lowest concurrency."""
+    table = Table(title="CPU ms a run by process")
+    for heading in ("", *(f"{concurrency} concurrent" for concurrency in CONCURRENCIES), "share"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for contender in (PLATFORM, BARE, LEAN, LANGGRAPH_S):
+        batches: Sequence[Batch] = found.batches[contender, CONCURRENCIES[0]]
+        for process in batches[0].cpu_s:
+            costs = [
+                _median(cpu_ms(batch, process) for batch in found.batches[contender, concurrency])
+                for concurrency in CONCURRENCIES
+            ]
+            share = f"{costs[0] / _median(map(cpu_ms, batches)):.0%}"
+            table.add_row(f"{contender}: {process}", *(f"{cost:.1f}" for cost in costs), share)
+        table.add_section()
+    return table
+
+
+def _median(values: Iterable[float]) -> float:
+    return statistics.median(values)
+
+
 def main() -> None:
     """Measures, and prints the ratios."""
-    found = asyncio.run(measure())
-    console = Console(file=sys.stdout, width=110)
+    found = asyncio.run(measure(ROUNDS))
+    console = Console(file=sys.stdout, width=150)
     console.print(comparison(found))
     console.print(breakdown(found))
+    console.print(machine(), highlight=False)
+    console.print(warning(found.others), highlight=False)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
-from tests.chaos.arena import REPLICAS, Arena, arena, until
+from tests.chaos.deployment import REPLICAS, Deployment, deployment, until
 from tests.chaos.load import Load
 
 KILLS = 30
@@ -26,18 +26,18 @@ GOAL_S = 2.0
 _TAKEN_OVER = """
     WITH claims AS (
         SELECT run_id, min(sequence) AS sequence, min(created_at) AS claimed_at
-        FROM run_events
+        FROM platform.run_events
         WHERE kind = 'state_changed' AND sequence > 1 AND created_at > to_timestamp(%s)
         GROUP BY run_id
     )
     SELECT extract(epoch FROM claimed_at)::float8,
-        (SELECT extract(epoch FROM min(e.created_at))::float8 FROM run_events AS e
+        (SELECT extract(epoch FROM min(e.created_at))::float8 FROM platform.run_events AS e
          WHERE e.run_id = claims.run_id AND e.sequence > claims.sequence)
     FROM claims
 """
 # Runs without a live owner, or freed and not claimed again.
 _WAITING = """
-    SELECT count(*) FROM runs
+    SELECT count(*) FROM platform.runs
     WHERE (state = 'PENDING' AND epoch > 0) OR (state = 'RUNNING' AND hashtextextended(owner, 0) NOT IN (
         SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted))
 """
@@ -61,20 +61,20 @@ class Recoveries:
 async def measure(kills: int = KILLS) -> Recoveries:
     """Kills replicas under load."""
     found = Recoveries()
-    async with arena() as ring:
-        load = Load(ring, concurrency=CONCURRENCY)
+    async with deployment() as deployed:
+        load = Load(deployed, concurrency=CONCURRENCY)
         async with load.running():
             while found.kills < kills:
                 await load.more(RUNS_BETWEEN)
-                await _kill_one(ring, found)
+                await _kill_one(deployed, found)
     return found
 
 
-async def _kill_one(ring: Arena, found: Recoveries) -> None:
-    victim = ring.stack.runtimes[random.randrange(REPLICAS)]  # noqa: S311 - no secret
+async def _kill_one(deployed: Deployment, found: Recoveries) -> None:
+    victim = deployed.stack.runtimes[random.randrange(REPLICAS)]  # noqa: S311 - no secret
 
     async def at_work() -> bool:
-        return await ring.metric("signalbox_runs_active", [victim]) > 1
+        return await deployed.metric("signalbox_runs_active", [victim]) > 1
 
     await until(at_work, "a replica to have runs")
     await victim.kill()
@@ -82,12 +82,12 @@ async def _kill_one(ring: Arena, found: Recoveries) -> None:
     killed_at = time.time()
 
     async def gone_on() -> bool:
-        rows = await ring.rows(_TAKEN_OVER, killed_at)
-        return all(step_at for _, step_at in rows) and await ring.rows(_WAITING) == [(0,)]
+        rows = await deployed.rows(_TAKEN_OVER, killed_at)
+        return all(step_at for _, step_at in rows) and await deployed.rows(_WAITING) == [(0,)]
 
     await until(gone_on, "the runs of a killed replica to go on")
     await victim.start()
-    found.add(killed_at, [(event_at, step_at) for event_at, step_at in await ring.rows(_TAKEN_OVER, killed_at)])
+    found.add(killed_at, [(event_at, step_at) for event_at, step_at in await deployed.rows(_TAKEN_OVER, killed_at)])
 
 
 def main() -> None:

@@ -28,8 +28,8 @@ from psycopg_pool import AsyncConnectionPool
 from rich.console import Console
 from rich.table import Table
 
-from services.cli.local.postgres import EmbeddedPostgres
 from services.kit.logs import configure_logs
+from services.local.postgres import EmbeddedPostgres
 from services.runtime.engine.claim import Claim
 from services.runtime.engine.database import open_pool
 from services.runtime.engine.saver import RunSaver
@@ -51,8 +51,9 @@ BATCH_TIMEOUT_S = 60
 POOL_SIZE = 8
 OURS, STOCK, BARE = "ours", "stock", "bare"
 CLAIMED_RUN = """
-    INSERT INTO runs (run_id, agent, graph_version, subject, roles, correlation_id, state, input, budget, epoch)
-    VALUES (%s, 'bench', '1', 'bench', '{}', 'bench', 'RUNNING', '', '{}', 1)
+    INSERT INTO platform.runs (run_id, agent, graph_version, subject, roles, correlation_id, state, input, budget,
+        epoch, claim_id)
+    VALUES (%(run_id)s, 'bench', '1', 'bench', '{}', 'bench', 'RUNNING', '', '{}', 1, %(run_id)s)
 """
 SETTINGS = {"full_page_writes": "off", "autovacuum": "off", "checkpoint_timeout": "1h", "max_wal_size": "4GB"}
 
@@ -167,8 +168,8 @@ class Bench:
         if contender == STOCK:
             return AsyncPostgresSaver(self.stock)
         async with self.ours.connection() as connection:
-            await connection.execute(CLAIMED_RUN, [run_id])
-        return RunSaver(self.ours, make_serde(), claim=Claim(run_id, 1, fresh=True))
+            await connection.execute(CLAIMED_RUN, {"run_id": run_id})
+        return RunSaver(self.ours, make_serde(), claim=Claim(run_id, 1, run_id, fresh=True))
 
     def _read(self) -> tuple[float, float, float]:
         """Client CPU and Postgres CPU in seconds, and bytes of write-ahead log, so far."""

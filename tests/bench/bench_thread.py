@@ -18,12 +18,15 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench.contenders import Baseline, Platform, contenders, ground
+from tests.bench.curves import draw
+from tests.bench.machine import machine
 from tests.bench.model_script import SEQUENTIAL_SCRIPT
 
-# Half as many are enough to see where the bare graph is going, and take a quarter of the time.
-TURNS = {"platform": 200, "bare graph, stock saver": 100}
-# A single turn says little on a machine that does other things too: the medians of so many are compared.
-WINDOW = 10
+PLATFORM, BARE = "platform", "bare graph, stock saver"
+# A tenth of them is enough to see where the bare graph is going.
+TURNS = {PLATFORM: 1000, BARE: 60}
+# A single turn says little on a machine that does other things too, and CPU is counted in ticks: so many are compared.
+WINDOW = 20
 WARM_UP_TURNS = 20
 SETTINGS = {"full_page_writes": "off", "autovacuum": "off", "checkpoint_timeout": "1h", "max_wal_size": "4GB"}
 
@@ -32,6 +35,7 @@ SETTINGS = {"full_page_writes": "off", "autovacuum": "off", "checkpoint_timeout"
 class Turn:
     """What a turn took."""
 
+    cpu_ms: float
     wall_ms: float
     wal_bytes: float
 
@@ -44,13 +48,18 @@ class Meter:
 
     async def turn(self, contender: Platform | Baseline, thread_id: str) -> Turn:
         """Asks once more in a thread."""
-        before, start = self._written(), time.perf_counter()
+        before, cpu_before, start = self._written(), _cpu_s(contender), time.perf_counter()
         await contender.ask(thread_id)
-        return Turn((time.perf_counter() - start) * 1000, self._written() - before)
+        wall_s = time.perf_counter() - start
+        return Turn((_cpu_s(contender) - cpu_before) * 1000, wall_s * 1000, self._written() - before)
 
     def _written(self) -> float:
         row = self._observer.execute("SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::float").fetchone()
         return row[0] if row else 0
+
+
+def _cpu_s(contender: Platform | Baseline) -> float:
+    return sum(contender.meters.total_s().values())
 
 
 async def measure() -> dict[str, list[Turn]]:
@@ -70,22 +79,43 @@ async def measure() -> dict[str, list[Turn]]:
             return turns
 
 
+def draw_curves(found: dict[str, list[Turn]]) -> None:
+    """Draws what a turn took, by its number: the mean of as many turns as are compared."""
+    lines: dict[str, list[tuple[float, float]]] = {
+        name: [
+            (start + WINDOW / 2, statistics.mean(turn.cpu_ms for turn in turns[start : start + WINDOW]))
+            for start in range(0, len(turns) - WINDOW + 1, WINDOW)
+        ]
+        for name, turns in found.items()
+    }
+    draw("turns", f"A turn of a thread, means of {WINDOW} ({machine()})", across="turn", up="CPU ms", lines=lines)
+
+
 def main() -> None:
     """Measures, and prints the ratios."""
     found = asyncio.run(measure())
-    table = Table(title=f"one thread: its last {WINDOW} turns against its first {WINDOW} (medians)")
-    for heading in ("", "turns", "ms first", "ms last", "ratio", "bytes first", "bytes last", "ratio", "bytes in all"):
+    draw_curves(found)
+    table = Table(title=f"one thread: its last {WINDOW} turns against its first {WINDOW} (means; of time, medians)")
+    measures = {
+        "CPU ms": ("cpu_ms", ".1f", statistics.mean),
+        "ms": ("wall_ms", ".1f", statistics.median),
+        "bytes": ("wal_bytes", ",.0f", statistics.mean),
+    }
+    of_each = [f"{name}{which}" for name in measures for which in (" first", " last", ": ratio")]
+    for heading in ("", "turns", *of_each):
         table.add_column(heading, justify="right" if heading else "left")
     for name, turns in found.items():
         cells = []
-        for measured, form in (("wall_ms", ".1f"), ("wal_bytes", ",.0f")):
+        for measured, form, middle in measures.values():
             first, last = (
-                statistics.median([float(getattr(turn, measured)) for turn in window])
+                middle([float(getattr(turn, measured)) for turn in window])
                 for window in (turns[:WINDOW], turns[-WINDOW:])
             )
             cells += [format(first, form), format(last, form), f"{last / first:.2f}"]
-        table.add_row(name, str(len(turns)), *cells, f"{sum(turn.wal_bytes for turn in turns):,.0f}")
-    Console(file=sys.stdout, width=120).print(table)
+        table.add_row(name, str(len(turns)), *cells)
+    console = Console(file=sys.stdout, width=150)
+    console.print(table)
+    console.print(machine(), highlight=False)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ import grpc
 import psycopg
 from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
 
-from services.cli.local.postgres import EmbeddedPostgres
-from services.cli.local.stack import LocalStack
-from services.cli.local.topology import ModelEndpoint, StackOptions
 from services.kit.identity import bearer_metadata
+from services.local.postgres import EmbeddedPostgres
+from services.local.stack import LocalStack
+from services.local.topology import ModelEndpoint, StackOptions
 from tests.bench.cpu import CpuMeters
 from tests.bench.model_script import AGENT_MODEL, FORMAT_MODEL, GUARD_MODEL, QUESTION, Script, scripted_model_process
 
@@ -119,16 +119,22 @@ def _question() -> runs_pb2.RunInput:
 
 
 class Baseline:
-    """Asks the baseline process."""
+    """Asks the baseline process, whose graph asks models by ChatOpenAI and saves each step before the next."""
 
-    def __init__(self, process: asyncio.subprocess.Process, postgres_pid: int) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, postgres_pid: int, **how: Any) -> None:
         self._process = process
+        self._postgres_pid = postgres_pid
+        self._how = how
         self.meters = CpuMeters({"baseline": process.pid, "postgres": postgres_pid})
+
+    def but(self, **how: Any) -> Baseline:
+        """Returns the same process, asked otherwise: `lean`, `durability`."""
+        return Baseline(self._process, self._postgres_pid, **how)
 
     async def batch(self, runs: int, concurrency: int) -> Batch:
         """Does a batch."""
         before = self.meters.total_s()
-        wall_s = await self._order({"runs": runs, "concurrency": concurrency})
+        wall_s = await self._order({"runs": runs, "concurrency": concurrency, **self._how})
         after = self.meters.total_s()
         return Batch(runs, wall_s, {name: after[name] - before[name] for name in before})
 
