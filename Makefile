@@ -1,5 +1,8 @@
 # Everything runs in .venv, from the lock file; uv itself comes from the package index into .uv.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
+# The interpreter itself: given the shim of a version manager, uv takes the environment for another Python's, and makes it
+# anew with every target.
+INTERPRETER = $(shell $(PYTHON) -c 'import os, sys; print(os.path.realpath(sys.executable))')
 UV := .uv/bin/uv
 UV_VERSION := 0.13.9
 BIN := .venv/bin
@@ -8,8 +11,22 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_SYSTEM_CERTS := 1
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
+# Images: built with podman or docker, from services/Dockerfile. What is left empty stays as that has it.
+ENGINE ?= $(shell command -v podman >/dev/null && echo podman || echo docker)
+IMAGE_PREFIX ?= signalbox-
+IMAGE_TAG ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+PYTHON_IMAGE ?= $(shell sed -n 's/^ARG PYTHON_IMAGE=//p' services/Dockerfile)
+IMAGE_SERVICES := $(filter-out kit,$(patsubst services/%/server.py,%,$(wildcard services/*/server.py)))
+IMAGE_SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed 's,//[^/@]*@,//,')
+INDEX_URL ?=
+DEBIAN_MIRROR ?=
+CA_FILE ?=
+BUILD_FLAGS ?=
+
+OF_SERVICE = $(wildcard tests/unit/$(SERVICE) tests/integration/$(SERVICE))
+
 .DEFAULT_GOAL := help
-.PHONY: help run up test check format protos docs bench clean
+.PHONY: help run up test mutants chaos check format protos docs bench clean images images-test base-image kubernetes cluster-test
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,11 +36,11 @@ $(UV):
 	.uv/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
 .venv/.run: pyproject.toml uv.lock | $(UV)
-	$(UV) sync --quiet --frozen --inexact --python $(PYTHON) --no-dev --extra local
+	$(UV) sync --quiet --frozen --inexact --python $(INTERPRETER) --no-dev --extra local
 	@touch $@
 
 .venv/.dev: pyproject.toml uv.lock | $(UV)
-	$(UV) sync --quiet --frozen --inexact --python $(PYTHON) --extra local
+	$(UV) sync --quiet --frozen --inexact --python $(INTERPRETER) --extra local
 	@touch $@
 
 run: .venv/.run ## Start everything, ask the demo questions, print the answers, stop everything
@@ -32,16 +49,30 @@ run: .venv/.run ## Start everything, ask the demo questions, print the answers, 
 up: .venv/.run ## Start everything and keep it running until Ctrl-C
 	@$(BIN)/signalbox up
 
-test: .venv/.dev ## Run the tests (PYTEST_ARGS="-k …" to choose)
-	$(BIN)/pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+test: .venv/.dev ## Run the tests, or those of one service (SERVICE=guard; PYTEST_ARGS="-k …" to choose)
+	$(if $(and $(SERVICE),$(if $(OF_SERVICE),,no)),$(error there are no tests of the service $(SERVICE)))
+	$(BIN)/pytest -n 2 --dist loadfile $(if $(SERVICE),--service $(SERVICE) $(OF_SERVICE) tests/contract) $(PYTEST_ARGS)
 
-check: .venv/.dev ## Lint, types, imports, protos and generated files
+mutants: .venv/.dev ## Break important lines one by one, in a copy, and see that the nearest tests notice (ONLY=gateway)
+	$(BIN)/python -m tests.mutants $(ONLY)
+
+chaos: .venv/.dev ## Break parts of it under load, for long (RUNS=1000 KILLS=60 GRAPH_KILLS=500 SEED=1; PYTEST_ARGS to choose)
+	SIGNALBOX_CHAOS_RUNS=$(or $(RUNS),1000) SIGNALBOX_CHAOS_KILLS=$(or $(KILLS),60) SIGNALBOX_CHAOS_SEED=$(or $(SEED),1) \
+		SIGNALBOX_CHAOS_GRAPH_KILLS=$(or $(GRAPH_KILLS),500) SIGNALBOX_CHAOS_SLOW_S=40 SIGNALBOX_CHAOS_OUTAGE_S=60 SIGNALBOX_CHAOS_THOROUGH=1 \
+		$(BIN)/pytest tests/chaos --timeout 7200 $(PYTEST_ARGS)
+
+check: .venv/.dev ## Lint, types, imports, protos, decision tables, image and generated files
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python protos/check.py
+	$(BIN)/python -m services.runtime.prove
 	$(BIN)/python -m services.runtime.documentation --check docs
+	$(BIN)/python -m charts.dashboards --check
+	$(BIN)/python -m charts.values_schema --check
+	$(BIN)/python -m charts.values_page --check
+	$(BIN)/hadolint services/Dockerfile
 
 format: .venv/.dev ## Format the code
 	$(BIN)/ruff check --fix-only
@@ -50,12 +81,60 @@ format: .venv/.dev ## Format the code
 protos: .venv/.dev ## Generate the Python stubs
 	$(BIN)/python protos/generate.py
 
-docs: .venv/.dev ## Generate the router tables, graphs and settings in docs/
+docs: .venv/.dev ## Generate what is made from code: docs/, dashboards, the chart's examples
 	$(BIN)/python -m services.runtime.documentation docs
 	$(BIN)/python -m tests.contract.settings_page
+	$(BIN)/python -m tests.contract.reference_pages
+	$(BIN)/python -m charts.dashboards
+	$(BIN)/python -m charts.values_schema
+	$(BIN)/python -m charts.values_page
+	$(BIN)/python -m tests.contract.deploy.helm
 
 bench: .venv/.dev ## Measure throughput and CPU against the bare in-process graph; prints ratios
 	$(BIN)/python -m tests.bench
+
+base-image:
+	@command -v $(ENGINE) >/dev/null || { echo "no $(ENGINE) here: install it, or name another with ENGINE=" >&2; exit 1; }
+	@$(ENGINE) image inspect $(PYTHON_IMAGE) >/dev/null 2>&1 || $(ENGINE) pull $(PYTHON_IMAGE)
+
+images: $(IMAGE_SERVICES:%=image-%) ## Build every image (ENGINE=podman|docker IMAGE_PREFIX= IMAGE_TAG= INDEX_URL= CA_FILE=)
+
+image-%: base-image
+	$(ENGINE) build --file services/Dockerfile --build-arg SERVICE=$* --build-arg PYTHON_IMAGE=$(PYTHON_IMAGE) \
+		--build-arg BASE_DIGEST="$$($(ENGINE) image inspect --format '{{index .RepoDigests 0}}' $(PYTHON_IMAGE) | cut -d@ -f2)" \
+		--build-arg VERSION=$(IMAGE_TAG) --build-arg REVISION=$(shell git rev-parse HEAD) --build-arg SOURCE=$(IMAGE_SOURCE) \
+		$(if $(INDEX_URL),--build-arg INDEX_URL=$(INDEX_URL)) $(if $(DEBIAN_MIRROR),--build-arg DEBIAN_MIRROR=$(DEBIAN_MIRROR)) \
+		$(if $(CA_FILE),--build-arg CA_CERTIFICATES="$$(cat $(CA_FILE))") \
+		$(BUILD_FLAGS) --tag $(IMAGE_PREFIX)$(subst _,-,$*):$(IMAGE_TAG) .
+
+images-test: .venv/.dev images ## Build every image, look into it, and have it serve (ENGINE=podman|docker)
+	ENGINE=$(ENGINE) IMAGE_PREFIX=$(IMAGE_PREFIX) IMAGE_TAG=$(IMAGE_TAG) BUILD_FLAGS="$(BUILD_FLAGS)" $(BIN)/pytest tests/images $(PYTEST_ARGS)
+
+# The programs of a Kubernetes control plane, for machines that have no cluster: built once, and kept beside other caches.
+KUBERNETES ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/signalbox/kubernetes
+KUBERNETES_VERSION := $(shell sed -n 's,^.k8s.io/kubernetes v\([0-9.]*\).*,\1,p' tests/cluster/go.mod)
+PACKAGE_OF_etcd := go.etcd.io/etcd/server/v3
+PACKAGE_OF_kwok := sigs.k8s.io/kwok/cmd/kwok
+PACKAGE_OF_pause := ./pause
+PACKAGE_OF_coredns := .
+MODULE_OF_coredns := tests/cluster/dns
+OF_VERSION := gitVersion=v$(KUBERNETES_VERSION) gitMajor=1 gitMinor=$(word 2,$(subst ., ,$(KUBERNETES_VERSION)))
+
+# With NODE_ENGINE=podman|docker the control plane is given nodes of this machine, whose pods have that engine's images.
+NODE_ENGINE ?=
+PROGRAMS := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl $(if $(NODE_ENGINE),kubelet coredns pause,kwok)
+
+kubernetes: $(addprefix $(KUBERNETES)/,$(PROGRAMS)) ## Build a control plane for KUBEBUILDER_ASSETS (needs Go and its module proxy)
+	@echo "make cluster-test KUBEBUILDER_ASSETS=$(KUBERNETES)"
+
+$(KUBERNETES)/%: tests/cluster/go.mod
+	cd $(or $(MODULE_OF_$*),tests/cluster) && CGO_ENABLED=0 go build -trimpath -o $@ \
+		-ldflags "-s -w $(OF_VERSION:%=-X k8s.io/component-base/version.%)" $(or $(PACKAGE_OF_$*),k8s.io/kubernetes/cmd/$*)
+
+cluster-test: .venv/.dev ## Install on a cluster, break it, upgrade it (KUBEBUILDER_ASSETS=, or KUBECONFIG= IMAGE_PREFIX= CLUSTER_DSN=)
+	@test -n "$(CLUSTER_DSN)$(KUBEBUILDER_ASSETS)" || { echo "no cluster: docs/operations.md says what to give" >&2; exit 1; }
+	KUBECONFIG="$(KUBECONFIG)" KUBEBUILDER_ASSETS="$(KUBEBUILDER_ASSETS)" CLUSTER_DSN="$(CLUSTER_DSN)" NODE_ENGINE=$(NODE_ENGINE) \
+		CLUSTER_CALLER="$(CLUSTER_CALLER)" IMAGE_PREFIX=$(IMAGE_PREFIX) IMAGE_TAG=$(IMAGE_TAG) $(BIN)/pytest tests/cluster -rs $(PYTEST_ARGS)
 
 clean: ## Remove what the targets made
 	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache protos/python/signalbox.binpb
