@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, sql
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from services.sql_executor.policy import SqlPolicy
 from services.sql_executor.provisioning.difference import Difference, State, Statement
@@ -42,35 +43,48 @@ async def compare(connection: AsyncConnection[Any], policy: SqlPolicy, secret: s
     return [*found, *await isolation_differences(state)]
 
 
+# GRANT changes a table's row of the catalog without a lock on the table. A vacuum that has the lock and comes to that
+# row waits for the transaction, which comes to the table's lock later.
+@retry(
+    retry=retry_if_exception_type(psycopg.errors.DeadlockDetected),
+    wait=wait_random_exponential(multiplier=0.1, max=2),
+    stop=stop_after_attempt(8),
+    reraise=True,
+)
 async def apply(
     connection: AsyncConnection[Any], policy: SqlPolicy, *, secret: str, reader_password: str | None = None
 ) -> list[Difference]:
-    """Mends every difference in one transaction and returns what was mended.
+    """Mends every difference in one transaction and returns what was mended; after a deadlock it begins again.
 
     Raises NotApplied, and then changes nothing.
     """
-    done: list[Difference] = []
     async with connection.transaction():
         await connection.execute("SET LOCAL lock_timeout = '10s'")
         if beyond := await beyond_reach(connection, await compare(connection, policy, secret)):
             raise NotApplied(beyond)
-        for _ in range(_ROUNDS):
-            every = await compare(connection, policy, secret)
-            found = [each for each in every if each.statements]
-            if not found:
-                break
-            try:
-                await _run(connection, found)
-            except (
-                psycopg.errors.InvalidSchemaName,
-                psycopg.errors.UndefinedFunction,
-            ) as error:  # what a person has to mend stands in the way
-                raise NotApplied([each for each in every if not each.statements]) from error
-            done += found
+        done = await _mend(connection, policy, secret)
         if left := await compare(connection, policy, secret):
             raise NotApplied(left)
         if reader_password is not None:
             await _set_password(connection, policy, reader_password)
+    return done
+
+
+async def _mend(connection: AsyncConnection[Any], policy: SqlPolicy, secret: str) -> list[Difference]:
+    done: list[Difference] = []
+    for _ in range(_ROUNDS):
+        every = await compare(connection, policy, secret)
+        found = [each for each in every if each.statements]
+        if not found:
+            break
+        try:
+            await _run(connection, found)
+        except (
+            psycopg.errors.InvalidSchemaName,
+            psycopg.errors.UndefinedFunction,
+        ) as error:  # what a person has to mend stands in the way
+            raise NotApplied([each for each in every if not each.statements]) from error
+        done += found
     return done
 
 

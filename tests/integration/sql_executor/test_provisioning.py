@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -138,6 +139,28 @@ async def test_without_row_level_security_the_marks_would_show(fleet: Fleet, own
         assert set(leaks(str(table.rows))) == {"ZZ", "999777"}
     finally:
         await apply(owner, fleet.policy, secret=SECRET)
+
+
+async def test_a_vacuum_that_comes_to_the_tables_in_another_order_only_delays_it(
+    fleet: Fleet, owner: Connection
+) -> None:
+    """The lock that a vacuum has, and its write to a row of the catalog that is being changed, are a deadlock."""
+    await owner.execute("REVOKE SELECT ON devices FROM signalbox_reader; DROP POLICY signalbox_own ON device_readings")
+    async with await psycopg.AsyncConnection.connect(fleet.superuser_dsn) as vacuum, asyncio.timeout(60):
+        # It is `apply` that finds out, since the other one looks later.
+        await vacuum.execute("SET deadlock_timeout = '60s'")
+        await vacuum.execute("LOCK TABLE device_readings IN SHARE UPDATE EXCLUSIVE MODE")
+        await owner.execute("SET deadlock_timeout = '4s'")
+        applying = asyncio.create_task(apply(owner, fleet.policy, secret=SECRET))
+        waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'device_readings'::regclass"
+        while await (await vacuum.execute(waits)).fetchone() == (0,):  # noqa: ASYNC110 - locks tell nobody
+            await asyncio.sleep(0.02)
+        await vacuum.execute("GRANT SELECT ON devices TO signalbox_policy")
+        assert not applying.done(), "it was undone, and has begun again"
+        await vacuum.rollback()
+        assert len(await applying) == 2
+    await owner.execute("RESET deadlock_timeout")
+    assert await compare(owner, fleet.policy, SECRET) == []
 
 
 async def test_the_reader_itself_can_verify(fleet: Fleet) -> None:
