@@ -10,12 +10,17 @@ WITH given AS (
     SELECT entries.created_at, entries.run_id
     FROM rarest AS wanted CROSS JOIN LATERAL ({source} LIMIT %(most)s) AS entries
 ), fitting AS (
-    SELECT {listed_run.sql}
-    FROM looked_at JOIN platform.runs AS r USING (run_id)
-    WHERE r.labels @> %(labels)s::jsonb
-        AND (%(agent)s::text IS NULL OR agent = %(agent)s)
-        AND (%(state)s::text IS NULL OR state = %(state)s)
-        AND (%(thread_id)s::text IS NULL OR thread_id = %(thread_id)s)
+    SELECT r.* FROM looked_at CROSS JOIN LATERAL (
+        SELECT {listed_run.sql}
+        FROM platform.runs AS r
+        WHERE r.run_id = looked_at.run_id
+            AND r.labels @> %(labels)s::jsonb
+            AND (%(agent)s::text IS NULL OR agent = %(agent)s)
+            AND (%(state)s::text IS NULL OR state = %(state)s)
+            AND (%(thread_id)s::text IS NULL OR thread_id = %(thread_id)s)
+        -- One by one: for a join of the two the planner may read every run there is.
+        OFFSET 0
+    ) AS r
     ORDER BY r.created_at DESC, r.run_id DESC
     LIMIT %(limit)s
 )
