@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from services.kit.settings import OptionalFile
 from services.local.settings import inherited_environment
 
 _OF_MODELS = re.compile("SIGNALBOX_(MODELS|MODEL_[A-Z_]+|[A-Z]+_MODEL)")
@@ -30,9 +31,9 @@ class CliSettings(BaseSettings):
 
     gateway: str = Field("", description="Address of the gateway, host:port; empty: the one that `signalbox up` runs.")
     token: SecretStr = Field(SecretStr(""), description="Caller's token; empty: a development token is made.")
-    gateway_ca: Path | None = Field(None, description="PEM certificates that sign the gateway's; unset: no TLS.")
-    tls_cert: Path | None = Field(None, description="PEM certificate to show to the gateway, with tls_key.")
-    tls_key: Path | None = Field(None, description="PEM private key of that certificate.")
+    gateway_ca: OptionalFile = Field(None, description="PEM certificates that sign the gateway's; unset: no TLS.")
+    tls_cert: OptionalFile = Field(None, description="PEM certificate to show to the gateway, with tls_key.")
+    tls_key: OptionalFile = Field(None, description="PEM private key of that certificate.")
     runtime_dir: Path = Field(
         default_factory=default_runtime_dir,
         description="Directory where `signalbox up` keeps its endpoint file and logs.",
@@ -43,7 +44,7 @@ class CliSettings(BaseSettings):
     user_database_dsn: SecretStr = Field(
         SecretStr(""), description="URL of the database to ask, as the policy's reader; empty: the demo world."
     )
-    sql_policy: Path | None = Field(None, description="Policy file of that database; needed with user_database_dsn.")
+    sql_policy: OptionalFile = Field(None, description="Policy file of that database; needed with user_database_dsn.")
     caller_secret: SecretStr = Field(
         SecretStr(""), description="Secret that `sql-policy apply` was given; needed with user_database_dsn."
     )

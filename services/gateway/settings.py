@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from pydantic_settings import NoDecode
 
 from services.kit.identity import LONGEST_NAME, MOST_PASSED_CLAIMS
-from services.kit.settings import ServiceSettings
+from services.kit.settings import OptionalFile, ServiceSettings
 
 ClaimName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME)]
 
@@ -27,7 +27,7 @@ class GatewaySettings(ServiceSettings):
     )
     caller_token_ttl_s: int = Field(60, ge=5, le=600, description="Seconds that this word is valid.")
     jwks_url: str = Field("", pattern="^(https?://.+)?$", description="URL of the issuer's JWKS; or set jwks_file.")
-    jwks_file: Path | None = Field(None, description="File with the issuer's JWKS; or set jwks_url.")
+    jwks_file: OptionalFile = Field(None, description="File with the issuer's JWKS; or set jwks_url.")
     jwt_issuer: str = Field(min_length=1, description="Issuer (iss) that callers' tokens must name.")
     jwt_audience: str = Field(min_length=1, description="Audience (aud) that callers' tokens must name.")
     jwt_roles_claim: str = Field("roles", min_length=1, description="Claim of callers' tokens that lists roles.")

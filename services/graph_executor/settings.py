@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from services.kit.settings import ServiceSettings
+from services.kit.settings import OptionalFile, ServiceSettings
 
 FALKORDB_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
 BOLT_SCHEMES: Final = frozenset({"bolt", "bolt+s", "neo4j", "neo4j+s"})
@@ -30,7 +30,7 @@ class GraphExecutorSettings(ServiceSettings):
         "Memgraph and others that speak Bolt: bolt://host:port or neo4j://, with +s for TLS. User and password in it, "
         "if it asks for them."
     )
-    graph_ca: Path | None = Field(
+    graph_ca: OptionalFile = Field(
         None, description="PEM certificates that vouch for the server, with rediss://, bolt+s:// and neo4j+s://."
     )
     graph_policy: Path = Field(description="Policy file (YAML): labels, edge types, roles and limits.")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, NoReturn, Self, TypeVar
 
-from pydantic import AfterValidator, AliasChoices, Field, ValidationError, model_validator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 EXIT_BAD_SETTINGS = 2
@@ -20,7 +20,13 @@ def _host_and_port(value: str) -> str:
     return value
 
 
+def _named(value: object) -> object:
+    return value or None
+
+
 Address = Annotated[str, AfterValidator(_host_and_port)]
+# Who can't take a variable away empties it; `Path("")` would be the working directory.
+OptionalFile = Annotated[Path | None, BeforeValidator(_named)]
 
 
 class ServiceSettings(BaseSettings):
@@ -32,7 +38,9 @@ class ServiceSettings(BaseSettings):
     metrics_listen: Address = Field(
         "127.0.0.1:0", description="Address, in plain HTTP, of /metrics, /healthz and /livez."
     )
-    ready_file: Path | None = Field(None, description="File to write the bound addresses to once the service is ready.")
+    ready_file: OptionalFile = Field(
+        None, description="File to write the bound addresses to once the service is ready."
+    )
     otlp_endpoint: str = Field(
         "", description="OTLP/gRPC endpoint for traces, http://host:port; empty exports nothing."
     )
@@ -57,9 +65,9 @@ class ServiceSettings(BaseSettings):
     connection_grace_s: float = Field(
         1800, ge=1, le=86400, description="Seconds that calls in flight on its old connection then have to end."
     )
-    tls_cert: Path | None = Field(None, description="PEM certificate of the service; with key and CA, mTLS is on.")
-    tls_key: Path | None = Field(None, description="PEM private key of the certificate.")
-    tls_ca: Path | None = Field(None, description="PEM certificates of the authority that signs the peers.")
+    tls_cert: OptionalFile = Field(None, description="PEM certificate of the service; with key and CA, mTLS is on.")
+    tls_key: OptionalFile = Field(None, description="PEM private key of the certificate.")
+    tls_ca: OptionalFile = Field(None, description="PEM certificates of the authority that signs the peers.")
 
     tls_require_client_cert: bool = Field(
         True, description="Whether callers must show a certificate of that authority; used with mTLS only."

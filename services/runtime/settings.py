@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
 
 from services.kit.dsn import Dsn
-from services.kit.settings import ServiceSettings
+from services.kit.settings import OptionalFile, ServiceSettings
 from services.runtime.engine.retention import RetentionPolicy
 from services.runtime.peers import Peer
 from services.runtime.prices import ModelPrice
@@ -28,7 +28,7 @@ class MigrationSettings(ServiceSettings):
 class PolicySettings(MigrationSettings):
     """What a look at the database's unfinished runs needs, under the limits of agents."""
 
-    policy_file: Path | None = Field(
+    policy_file: OptionalFile = Field(
         None,
         description="YAML: limits of agents by agent and name, such as `data_chat: {max_iterations: 5}`, for runs that "
         "are claimed first from now on; `signalbox policies` lists them all. Unset: those that are built in.",

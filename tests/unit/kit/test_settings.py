@@ -72,6 +72,14 @@ def test_tls_is_all_or_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert told == ["Value error, tls_cert, tls_key and tls_ca must be set together"]
 
 
+def test_an_empty_variable_names_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SIGNALBOX_TLS_CERT", "SIGNALBOX_TLS_KEY", "SIGNALBOX_TLS_CA", "SIGNALBOX_READY_FILE"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("SIGNALBOX_SIZE", "1")
+    settings = load_settings(Thing)
+    assert (settings.tls_cert, settings.tls_ca, settings.ready_file) == (None, None, None)
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1", ":80", "h:", "h:x", "h:65536", "h:-1"])
 def test_an_address_is_host_and_port(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], address: str
