@@ -16,7 +16,7 @@ from services.kit import deadline
 from services.kit.metrics import RPC_CLIENT_CALLS, RPC_CLIENT_DURATION, exemplar, from_zero
 from services.kit.names import RPC_METHOD, RPC_STATUS, RPC_SYSTEM
 from services.kit.retries import SAFE_TO_RETRY, repeated
-from services.kit.settings import ServiceSettings
+from services.kit.settings import ServiceSettings, refuse
 from services.kit.silence import GRPC_OPTIONS
 from services.kit.streams import says_it_all
 from services.kit.tasks import detached
@@ -62,11 +62,26 @@ def connect(
         StreamObserving(target),
     ]
     if settings.tls_cert and settings.tls_key and settings.tls_ca:
+        options += _name_to_check(target)
         credentials = grpc.ssl_channel_credentials(
             settings.tls_ca.read_bytes(), settings.tls_key.read_bytes(), settings.tls_cert.read_bytes()
         )
         return grpc.aio.secure_channel(target, credentials, options=options, interceptors=interceptors)
     return grpc.aio.insecure_channel(target, options=options, interceptors=interceptors)
+
+
+def _name_to_check(target: str) -> list[tuple[str, str]]:
+    """Returns the option by which certificates of several addresses are checked: gRPC would take the list for a name.
+
+    Addresses of different hosts are refused, as a channel checks one name only.
+    """
+    scheme, _, addresses = target.partition(":")
+    if scheme not in ("ipv4", "ipv6") or "," not in addresses:
+        return []
+    hosts = {address.rpartition(":")[0] for address in addresses.split(",")}
+    if len(hosts) > 1:
+        refuse([f"{target}: under TLS several hosts can't be told apart by address; give a name, dns:///host:port"])
+    return [("grpc.default_authority", hosts.pop())]
 
 
 class _Call:

@@ -51,6 +51,30 @@ async def test_a_peer_with_a_certificate_is_served(authority: Authority) -> None
         assert (await health(channel)).status == SERVING
 
 
+async def test_several_addresses_of_a_host_are_checked_by_that_host(authority: Authority) -> None:
+    peer = ServiceSettings(**authority.issue("peer").settings())  # type: ignore[arg-type]
+    named = authority.issue("named", "another.example")
+    async with (
+        serving(authority.issue("one")) as one,
+        serving(authority.issue("two")) as two,
+        serving(named) as other,
+        connect(f"ipv4:{one},{two}", peer) as channel,
+        connect(f"ipv4:{other},{other}", peer) as wrong,
+    ):
+        for _ in range(4):
+            assert (await health(channel)).status == SERVING
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await health(wrong)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE, "its certificate is for another host"
+
+
+async def test_addresses_of_several_hosts_are_refused(authority: Authority, capsys: pytest.CaptureFixture[str]) -> None:
+    peer = ServiceSettings(**authority.issue("peer").settings())  # type: ignore[arg-type]
+    with pytest.raises(SystemExit):
+        connect("ipv4:127.0.0.1:1,127.0.0.2:1", peer)
+    assert "give a name, dns:///host:port" in capsys.readouterr().err
+
+
 async def test_an_internal_service_refuses_who_shows_no_certificate(authority: Authority) -> None:
     certificate = authority.issue("service")
     async with serving(certificate) as address, without_certificate(address, certificate.ca) as channel:
