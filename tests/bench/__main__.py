@@ -7,6 +7,7 @@ import sys
 
 BENCHMARKS = (
     "platform",
+    "hardened",
     "replicas",
     "saver",
     "thread",

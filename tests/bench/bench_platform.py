@@ -39,11 +39,16 @@ class Found:
     batches: dict[tuple[str, int], list[Batch]] = field(default_factory=dict)
     others: list[float] = field(default_factory=list)
 
+    @property
+    def contenders(self) -> list[str]:
+        """Who took turns, the platform first."""
+        return list(dict.fromkeys(name for name, _ in self.batches))
+
 
 async def measure(rounds: int) -> Found:
     """Runs all of them, taking turns."""
     async with ground(SCRIPT) as where, contenders(where) as (platform, baseline):
-        return await _take_turns(
+        return await take_turns(
             {
                 PLATFORM: platform,
                 BARE: baseline,
@@ -54,7 +59,8 @@ async def measure(rounds: int) -> Found:
         )
 
 
-async def _take_turns(all_of_them: dict[str, Platform | Baseline], rounds: int) -> Found:
+async def take_turns(all_of_them: dict[str, Platform | Baseline], rounds: int) -> Found:
+    """Has each do a batch at every concurrency, in every round; one of them is the platform."""
     found = Found()
     for contender in all_of_them.values():
         await contender.batch(WARM_UP_RUNS, CONCURRENCIES[0])
@@ -100,7 +106,7 @@ def comparison(found: Found) -> Table:
         table.add_column(heading, justify="left" if heading == "against" else "right")
     for concurrency in CONCURRENCIES:
         ours = found.batches[PLATFORM, concurrency]
-        for name in (BARE, LEAN, LANGGRAPH_S):
+        for name in found.contenders[1:]:
             theirs = found.batches[name, concurrency]
             pairs = list(zip(ours, theirs, strict=True))
             table.add_row(
@@ -119,7 +125,7 @@ def breakdown(found: Found) -> Table:
     table = Table(title="CPU ms a run by process")
     for heading in ("", *(f"{concurrency} concurrent" for concurrency in CONCURRENCIES), "share"):
         table.add_column(heading, justify="right" if heading else "left")
-    for contender in (PLATFORM, BARE, LEAN, LANGGRAPH_S):
+    for contender in found.contenders:
         batches: Sequence[Batch] = found.batches[contender, CONCURRENCIES[0]]
         for process in batches[0].cpu_s:
             costs = [
@@ -136,14 +142,18 @@ def _median(values: Iterable[float]) -> float:
     return statistics.median(values)
 
 
-def main() -> None:
-    """Measures, and prints the ratios."""
-    found = asyncio.run(measure(ROUNDS))
+def show(found: Found) -> None:
+    """Prints the ratios, where the CPU went, and the machine."""
     console = Console(file=sys.stdout, width=150)
     console.print(comparison(found))
     console.print(breakdown(found))
     console.print(machine(), highlight=False)
     console.print(warning(found.others), highlight=False)
+
+
+def main() -> None:
+    """Measures, and prints the ratios."""
+    show(asyncio.run(measure(ROUNDS)))
 
 
 if __name__ == "__main__":

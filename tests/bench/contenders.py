@@ -43,12 +43,15 @@ class Ground:
 
 
 @asynccontextmanager
-async def ground(script: Script, *, settings: dict[str, str] | None = None) -> AsyncIterator[Ground]:
-    """Starts Postgres, the scripted model and the platform, and makes a database for the bare graph."""
+async def ground(script: Script, *, settings: dict[str, str] | None = None, **options: Any) -> AsyncIterator[Ground]:
+    """Starts Postgres, the scripted model and the platform, and makes a database for the bare graph.
+
+    `settings` are of Postgres, `options` as in `StackOptions`.
+    """
     with EmbeddedPostgres(settings=settings) as postgres:
         async with scripted_model_process(script) as model_url:
             model = ModelEndpoint(model_url, "none", GUARD_MODEL, AGENT_MODEL, FORMAT_MODEL)
-            async with LocalStack(StackOptions(postgres_dsn=postgres.dsn(), model=model)) as stack:
+            async with LocalStack(StackOptions(postgres_dsn=postgres.dsn(), model=model, **options)) as stack:
                 with psycopg.connect(postgres.dsn(), autocommit=True) as connection:
                     connection.execute(f"CREATE DATABASE {BASELINE_DATABASE}")
                 yield Ground(postgres, stack, model_url)
@@ -66,8 +69,8 @@ class Batch:
 class Platform:
     """Asks the platform over gRPC."""
 
-    def __init__(self, stack: LocalStack, postgres_pid: int) -> None:
-        self._channel = grpc.aio.insecure_channel(stack.gateway_address)
+    def __init__(self, stack: LocalStack, postgres_pid: int, channel: grpc.aio.Channel | None = None) -> None:
+        self._channel = channel or grpc.aio.insecure_channel(stack.gateway_address)
         self._stub: Any = runs_pb2_grpc.RunServiceStub(self._channel)
         self._callers = itertools.cycle([(bearer_metadata(stack.token(str(27 + n))),) for n in range(CALLERS)])
         self._caller = next(self._callers)
@@ -154,13 +157,15 @@ class Baseline:
 
 
 @asynccontextmanager
-async def contenders(ground: Ground) -> AsyncIterator[tuple[Platform, Baseline]]:
-    """Yields both, ready to be asked."""
+async def contenders(
+    ground: Ground, channel: grpc.aio.Channel | None = None
+) -> AsyncIterator[tuple[Platform, Baseline]]:
+    """Yields both, ready to be asked; the platform through a channel of one's own, if given."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.bench.baseline", ground.model_url, ground.baseline_dsn,
         ground.stack.databases.world_dsn, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    platform = Platform(ground.stack, ground.postgres.pid)
+    platform = Platform(ground.stack, ground.postgres.pid, channel)
     try:
         yield platform, Baseline(process, ground.postgres.pid)
     finally:
