@@ -10,7 +10,7 @@ WITH given AS (
     SELECT entries.created_at, entries.run_id
     FROM rarest AS wanted CROSS JOIN LATERAL ({source} LIMIT %(most)s) AS entries
 ), fitting AS (
-    SELECT r.* FROM looked_at CROSS JOIN LATERAL (
+    SELECT {r.*} FROM looked_at CROSS JOIN LATERAL (
         SELECT {listed_run.sql}
         FROM platform.runs AS r
         WHERE r.run_id = looked_at.run_id
