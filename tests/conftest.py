@@ -57,6 +57,9 @@ structlog.configure(processors=[*structlog.get_config()["processors"][:-1], _pla
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Not 1, by which pytest says that tests failed, nor another status of its own.
+NO_SECOND_TRY = 8
+
 pytest_plugins = ["tests.fixtures.postgres", "tests.fixtures.platform"]
 
 
@@ -73,3 +76,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if item.path.is_relative_to(contract) and service not in item.name]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Lets no second try begin (`make test`) after an error at an end, where a platform is asked of all its tests."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter and any(report.when == "teardown" for report in reporter.stats.get("error", ())):
+        session.exitstatus = NO_SECOND_TRY
