@@ -10,7 +10,7 @@ import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.bench.bench_platform import BARE, LEAN, PLATFORM, ROUNDS, Found, show, take_turns
+from tests.bench.bench_platform import BARE, LEAN, PLATFORM, ROUNDS, WARM_UP_RUNS, Found, show, take_turns
 from tests.bench.contenders import contenders, ground
 from tests.bench.model_script import SCRIPT
 from tests.bench.span_collector import collector_process
@@ -29,7 +29,10 @@ async def measure(rounds: int) -> Found:
             contenders(where, on.channel(where.stack.gateway_address)) as (platform, baseline),
         ):  # fmt: skip
             found = await take_turns({PLATFORM: platform, BARE: baseline, LEAN: baseline.but(lean=True)}, rounds)
-        runs = sum(batch.runs for (name, _), batches in found.batches.items() for batch in batches if name == PLATFORM)
+        warm_up = 2 * WARM_UP_RUNS
+        runs = warm_up + sum(
+            batch.runs for (name, _), batches in found.batches.items() for batch in batches if name == PLATFORM
+        )
         print(f"{collector.spans / runs:.1f} spans a run were sent")  # noqa: T201
         return found
 
