@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 from opentelemetry import baggage, context, propagate, trace
 from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.propagators.composite import CompositePropagator
+from opentelemetry.propagators.textmap import CarrierT, Setter, default_setter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRatioBased
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from services.kit.names import ATTRIBUTE_PREFIX
+from services.kit.unrecorded_spans import UnrecordedSpans
 
 EXPORT_DELAY_MS = 500
 FLUSH_TIMEOUT_MS = 5000
+BAGGAGE_REMEMBERED = 1024
 
 
 def start_telemetry(service: str, *, otlp_endpoint: str, sample_ratio: float = 1.0) -> TracerProvider:
@@ -27,16 +30,41 @@ def start_telemetry(service: str, *, otlp_endpoint: str, sample_ratio: float = 1
 
     `sample_ratio` is the share of the traces that begin here; one that began elsewhere is recorded if it is there.
     """
-    provider = TracerProvider(
-        resource=Resource.create({"service.name": service, "service.namespace": "signalbox"}),
-        sampler=ParentBased(TraceIdRatioBased(sample_ratio)) if otlp_endpoint else ALWAYS_OFF,
-    )
     if otlp_endpoint:
+        provider = TracerProvider(
+            resource=Resource.create({"service.name": service, "service.namespace": "signalbox"}),
+            sampler=ParentBased(TraceIdRatioBased(sample_ratio)),
+        )
         exporter = OTLPSpanExporter(endpoint=otlp_endpoint, insecure=otlp_endpoint.startswith("http://"))
         provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=EXPORT_DELAY_MS))
+    else:
+        provider = UnrecordedSpans()
     trace.set_tracer_provider(provider)
-    propagate.set_global_textmap(CompositePropagator([TraceContextTextMapPropagator(), W3CBaggagePropagator()]))
+    propagate.set_global_textmap(CompositePropagator([TraceContextTextMapPropagator(), _Baggage()]))
     return provider
+
+
+class _Baggage(W3CBaggagePropagator):
+    """Knows again what it wrote: calls of a run carry the same ids, and quoting them is most of what a header takes."""
+
+    def inject(
+        self,
+        carrier: CarrierT,
+        context: Context | None = None,
+        setter: Setter[CarrierT] = default_setter,
+    ) -> None:
+        for header, value in _written(tuple(baggage.get_all(context).items())):
+            setter.set(carrier, header, value)
+
+
+@lru_cache(maxsize=BAGGAGE_REMEMBERED)
+def _written(entries: tuple[tuple[str, object], ...]) -> tuple[tuple[str, str], ...]:
+    within = Context()
+    for name, value in entries:
+        within = baggage.set_baggage(name, value, within)
+    headers: dict[str, str] = {}
+    W3CBaggagePropagator().inject(headers, within)
+    return tuple(headers.items())
 
 
 @cache

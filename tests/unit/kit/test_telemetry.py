@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from opentelemetry import propagate
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, TraceFlags, set_span_in_context
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    TraceFlags,
+    get_current_span,
+    set_span_in_context,
+)
 
-from services.kit.telemetry import start_telemetry, trace_ids
+from services.kit.telemetry import carried, carrying, start_telemetry, trace_ids
 
 NOBODY_LISTENS = "http://127.0.0.1:1"
 Start = Callable[[str, float], TracerProvider]
@@ -45,6 +53,37 @@ def test_without_an_endpoint_spans_carry_their_trace_and_record_nothing(start: S
     under_way = span(provider, begun_elsewhere(sampled=sampled))
     assert not under_way.is_recording()
     assert int(trace_ids(under_way)[0], 16) == 0xABC
+
+
+def test_without_an_endpoint_each_span_has_an_id_of_its_own_and_is_the_current_one_inside(start: Start) -> None:
+    tracer = start("", 1.0).get_tracer("test")
+    with tracer.start_as_current_span("outer", Context()) as outer:
+        assert get_current_span() is outer
+        with tracer.start_as_current_span("inner", attributes={"answer": 42}) as inner:
+            assert get_current_span() is inner
+        assert get_current_span() is outer
+    assert trace_ids(inner)[0] == trace_ids(outer)[0]
+    assert trace_ids(inner)[1] != trace_ids(outer)[1]
+    assert get_current_span() is not outer
+
+
+def test_an_error_passes_through_a_span_that_records_nothing(start: Start) -> None:
+    tracer = start("", 1.0).get_tracer("test")
+    with pytest.raises(LookupError), tracer.start_as_current_span("call", Context()):
+        raise LookupError
+
+
+def test_what_is_carried_is_quoted_and_read_again_however_often(start: Start) -> None:
+    start("", 1.0)
+    ids = {"run_id": "r 1,;=%", "correlation_id": "größer"}
+    for _ in range(2):
+        headers: dict[str, str] = {}
+        propagate.inject(headers, carrying(ids, Context()))
+        arrived = propagate.extract(headers, Context())
+        assert {field: carried(field, arrived) for field in ids} == ids
+    nothing: dict[str, str] = {}
+    propagate.inject(nothing, Context())
+    assert "baggage" not in nothing
 
 
 @pytest.mark.parametrize(("ratio", "recorded"), [(0.0, False), (1.0, True)])
