@@ -8,6 +8,7 @@ as long.
 from __future__ import annotations
 
 import asyncio
+import selectors
 import socket
 import threading
 import time
@@ -21,8 +22,6 @@ from prometheus_client.exposition import ThreadingWSGIServer
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
-# How often the thread that accepts connections looks whether it is to stop; a connection wakes it at once.
-POLL_S = 0.5
 _READ = ("GET", "HEAD")
 BEAT_S = 1.0
 # A loop that is only busy comes round sooner than this.
@@ -56,6 +55,8 @@ class _Silent(WSGIRequestHandler):
 
 
 class _Server(ThreadingWSGIServer):
+    timeout = 0.0  # who knocked may have left again
+
     def server_bind(self) -> None:
         # The stock one asks DNS for the host's name, which can take seconds and serves nothing here.
         # Scrapes that are not long over must not keep a service that starts again from its port.
@@ -83,17 +84,29 @@ class MetricsPort:
         self.address = f"{host}:{self._server.server_port}"
         self._closing: asyncio.Task[None] | None = None
         self._heart = _Heartbeat()
-        threading.Thread(target=self._server.serve_forever, args=(POLL_S,), name="metrics", daemon=True).start()
+        self._end, self._ended = socket.socketpair()
+        self._thread = threading.Thread(target=self._serve, name="metrics", daemon=True)
+        self._thread.start()
 
     def begin_close(self) -> asyncio.Task[None]:
-        """Begins to close the port, in a thread, as that waits for a poll; returns what to wait for."""
+        """Begins to close the port, in a thread, as a request may just be read; returns what to wait for."""
         if self._closing is None:
             self._heart.stop()
             self._closing = asyncio.create_task(asyncio.to_thread(self._close))
         return self._closing
 
+    def _serve(self) -> None:
+        """Accepts until the port is closed. The library's own loop would look twice a second whether it is."""
+        with selectors.DefaultSelector() as either:
+            either.register(self._server, selectors.EVENT_READ)
+            either.register(self._ended, selectors.EVENT_READ)
+            while all(key.fileobj is self._server for key, _ in either.select()):
+                self._server.handle_request()
+
     def _close(self) -> None:
-        self._server.shutdown()
+        self._end.close()
+        self._thread.join()
+        self._ended.close()
         self._server.server_close()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
