@@ -35,6 +35,8 @@ from services.runtime.metrics import (
 
 log = get_logger()
 CANCEL_AGAIN_S = 1.0
+# How much seldomer a replica looks for work while the platform has none; what is created wakes its own replica.
+QUIET = 2
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Engine:
         # Until it has taken a step, nothing else is begun here.
         self._suspect: RunRecord | None = None
         self._suspect_begun = False
+        self._quiet = False
         self._draining = False
         # A replica whose own lease may be over claims nothing: others would take it for a gone one's.
         self._renewed_at = -math.inf
@@ -131,6 +134,11 @@ class Engine:
             yield claim_id
         finally:
             del self._claims[claim_id]
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run is executed here, waiting for a model or a tool included."""
+        return bool(self._executions)
 
     def watch(self, run: RunRecord, after: int, *, fresh: bool = False) -> AsyncIterator[Event]:
         """Yields a run's events after a sequence number. Raises Draining."""
@@ -227,15 +235,17 @@ class Engine:
 
     async def _sweep_loop(self) -> None:
         for number in itertools.count():
+            self._quiet = False
             await self._attempt("sweep", self._sweep())
             if number % SELDOM == 0:
                 await self._attempt("count", self._backlog.count())
-            await asyncio.sleep(self._limits.sweep_interval_s)
+            await asyncio.sleep(self._limits.sweep_interval_s * (QUIET if self._quiet else 1))
 
     async def _sweep(self) -> None:
         if self._clock.off:
             self._hand_all_over()
         due = await self._upkeep.due()
+        self._quiet = not any(due)
         if due.pending:
             self._wake.set()
             self._shared.carrier.look_soon()

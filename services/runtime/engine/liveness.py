@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, sql
+from psycopg.abc import RV, PQGen
 
 from services.kit.silence import NOTICE_LOSS
 from services.runtime.engine.background import attempt, stop
@@ -21,6 +22,13 @@ from services.runtime.engine.database import APPLICATION_NAME
 CHECK_INTERVAL_S = 1.0
 # Postgres cuts names of channels after 63 characters; the end of an owner's name is what tells it from others.
 CHANNEL_PREFIX, CHANNEL_SUFFIX_LENGTH = "signalbox:", 48
+
+
+class _Listening(AsyncConnection[Any]):
+    """A connection that waits until something comes: psycopg looks ten times a second whether it is interrupted."""
+
+    async def wait(self, gen: PQGen[RV], interval: float = CHECK_INTERVAL_S, timeout: float | None = None) -> RV:  # noqa: ASYNC109 - the base's parameter
+        return await super().wait(gen, interval, timeout)
 
 
 class LivenessLock:
@@ -48,7 +56,7 @@ class LivenessLock:
                 await self._connection.close()
 
     async def _take(self) -> None:
-        self._connection = await AsyncConnection.connect(
+        self._connection = await _Listening.connect(
             self._dsn, autocommit=True, application_name=f"{APPLICATION_NAME}-liveness", **NOTICE_LOSS
         )
         await self._connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [self._owner])

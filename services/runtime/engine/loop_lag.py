@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from services.runtime.engine.background import stop
 from services.runtime.metrics import LOOP_LAG
 
-INTERVAL_S = 0.05
+INTERVAL_S, IDLE_INTERVAL_S = 0.05, 0.25
 
 
-@asynccontextmanager
-async def measuring_loop_lag() -> AsyncIterator[None]:
-    """Measures inside the context."""
-    measuring = asyncio.create_task(_measure())
+@contextmanager
+def measuring_loop_lag(busy: Callable[[], bool]) -> Iterator[None]:
+    """Measures inside the context: twenty times a second while the replica is busy, four times when it is not.
+
+    By a timer, as a task that sleeps takes twice the CPU, all day.
+    """
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle
+
+    def set_timer() -> None:
+        nonlocal timer
+        interval_s = INTERVAL_S if busy() else IDLE_INTERVAL_S
+        timer = loop.call_later(interval_s, look, time.perf_counter() + interval_s)
+
+    def look(due: float) -> None:
+        LOOP_LAG.observe(max(0.0, time.perf_counter() - due))
+        set_timer()
+
+    set_timer()
     try:
         yield
     finally:
-        await stop(measuring)
-
-
-async def _measure() -> None:
-    while True:
-        due = time.perf_counter() + INTERVAL_S
-        await asyncio.sleep(INTERVAL_S)
-        LOOP_LAG.observe(max(0.0, time.perf_counter() - due))
+        timer.cancel()
