@@ -33,9 +33,10 @@ _CLAIMS = "SELECT epoch, count(*) FROM platform.runs GROUP BY epoch ORDER BY epo
 
 @dataclass(frozen=True)
 class Lag:
-    """How often the event loop came back later than so many seconds, since the replica began."""
+    """How often the event loop came back later than so many seconds, of how many looks, since the replica began."""
 
     later_than: dict[float, int]
+    looks: int
 
     @property
     def worst_s(self) -> float:
@@ -44,7 +45,8 @@ class Lag:
 
     def since(self, before: Lag) -> Lag:
         """What came on top of an earlier reading."""
-        return Lag({bound: count - before.later_than[bound] for bound, count in self.later_than.items()})
+        later_than = {bound: count - before.later_than[bound] for bound, count in self.later_than.items()}
+        return Lag(later_than, self.looks - before.looks)
 
 
 async def lag(deployed: Deployment) -> Lag:
@@ -59,7 +61,8 @@ def _read_lag(address: str) -> Lag:
     within = {
         float(sample.labels["le"]): int(sample.value) for sample in families[name].samples if "le" in sample.labels
     }
-    return Lag({bound: within[float("inf")] - count for bound, count in within.items() if bound != float("inf")})
+    looks = within.pop(float("inf"))
+    return Lag({bound: looks - count for bound, count in within.items()}, looks)
 
 
 async def ask(client: RunClient, name: str) -> runs_pb2.Run:
