@@ -59,7 +59,7 @@ class ToolClient:
 
     def __init__(self, channel: grpc.aio.Channel, *, service: str, audience: str, timeout_s: float) -> None:
         self._stub = tools_pb2_grpc.ToolExecutorServiceStub(channel)
-        self._service = service
+        self.service = service
         self._breaker = Breaker(service)
         self._audience = audience
         self._timeout_s = timeout_s
@@ -83,7 +83,7 @@ class ToolClient:
             self._catalog = {tool.name: _description(tool) for tool in answer.tools}
             self._catalog_until = time.monotonic() + CATALOG_LIFETIME_S
         else:
-            heard_before(self._service, LIST_TOOLS, self._listed)
+            heard_before(self.service, LIST_TOOLS, self._listed)
         return self._catalog
 
     async def call(
@@ -107,7 +107,7 @@ class ToolClient:
         }  # fmt: skip
         with (
             tracer().start_as_current_span(f"{GEN_AI_EXECUTE_TOOL} {tool}", attributes=attributes) as span,
-            noting("tool", tool, service=self._service) as call,
+            noting("tool", tool, service=self.service) as call,
             self._breaker.passing(),
         ):
             start = time.perf_counter()
@@ -138,7 +138,7 @@ class ToolClient:
             ),
             epoch=run.epoch,
         )
-        with noting("tool", LOOK_UP, service=self._service) as call, self._breaker.passing():
+        with noting("tool", LOOK_UP, service=self.service) as call, self._breaker.passing():
             try:
                 answer = await self._stub.LookUpCall(
                     request, timeout=self._timeout_s, metadata=[bearer_metadata(run.token(self._audience))]
@@ -153,8 +153,8 @@ class ToolClient:
     def _failed(self, error: grpc.aio.AioRpcError, what: str) -> SignalboxError:
         detail = error_detail(error)
         if detail.reason == STALE_EPOCH:
-            return ClaimLost(f"the {self._service} knows of a later claim of the run")
-        return failure_of(detail, self._service, what)
+            return ClaimLost(f"the {self.service} knows of a later claim of the run")
+        return failure_of(detail, self.service, what)
 
 
 def _as_struct(arguments: Mapping[str, Any]) -> struct_pb2.Struct | None:

@@ -24,12 +24,17 @@ Fault = Callable[
 
 @dataclass
 class FaultyExecutor(tools_pb2_grpc.ToolExecutorServiceServicer):
-    """Passes every call on; the calls of tools that write meet with the faults, one each, in order."""
+    """Passes every call on; the calls of tools that write meet with the faults, one each, in order.
+
+    While the graph is `away`, tools that read say so, and `looks` is which of them were called.
+    """
 
     stack: AsyncExitStack
     stub: Any = None
     faults: list[Fault] = field(default_factory=list)
     calls: list[tuple[str, str]] = field(default_factory=list)
+    away: bool = False
+    looks: list[str] = field(default_factory=list)
     address: str = ""
 
     async def stand_before(self, address: str) -> None:
@@ -61,6 +66,9 @@ class FaultyExecutor(tools_pb2_grpc.ToolExecutorServiceServicer):
         writes = request.tool in WRITING
         if writes:
             self.calls.append((request.tool, request.idempotency_key.tool_call_id))
+        elif self.away:
+            self.looks.append(request.tool)
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the graph database does not answer")
         try:
             if writes and self.faults:
                 return await self.faults.pop(0)(request, ask, context)

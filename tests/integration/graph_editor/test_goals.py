@@ -146,6 +146,30 @@ async def test_a_lost_answer_is_asked_for_again_with_the_same_key(bench: Bench, 
     assert ended.output.answer.startswith("Created the node Ticket 'T-1'")
 
 
+@pytest.mark.parametrize(
+    ("script", "planned_by"),
+    [
+        ({"parse": [goal(*ticket("T-1"))] * 2}, "parse"),
+        ({"parse": [COMPLEX], "plan": [plan(ticket("T-1"))] * 2}, "plan"),
+    ],
+)
+async def test_while_the_graph_is_away_a_model_plans_once_and_once_more_when_it_is_back(
+    bench: Bench, script: dict[str, list[Reply]], planned_by: str
+) -> None:
+    bench.script(**script)
+    bench.faulty.away = True
+    asking = asyncio.create_task(bench.ask())
+    async with asyncio.timeout(60):
+        # The channel repeats a call a few times; then the run waits, and looks again.
+        while bench.faulty.looks.count("read_changes") < 12:  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.01)
+    bench.faulty.away = False
+    ended = await asking
+    assert (ended.state, ended.output.answer) == ("SUCCEEDED", "Created the node Ticket 'T-1'.")
+    assert len(bench.model.requests_of(planned_by)) == 2
+    assert set(bench.faulty.looks) == {"preview_changes", "read_changes"}
+
+
 async def test_an_operation_that_is_asked_for_again_and_again_in_an_outage_is_one_call_of_the_budget(
     bench: Bench,
 ) -> None:

@@ -31,6 +31,7 @@ from services.runtime.agents.graph_editor.goal import GOAL, PLAN, GoalSpec
 from services.runtime.agents.graph_editor.planning import (
     NO_PROBLEM,
     NothingToUndo,
+    find_graph_again,
     make_plan,
     plan_undo,
     preview,
@@ -115,6 +116,7 @@ class GraphEditorNodes:
 
     async def _read_goal(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:
         """Reads the goal; each attempt is shown more than the last."""
+        await find_graph_again(self._graph, context)
         attempt = state.get("parse_attempts", 0) + 1
         messages = await self._parse_messages(state, context, attempt)
         try:
@@ -133,6 +135,7 @@ class GraphEditorNodes:
 
     async def plan_step(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:
         """Plans the next operations; has no effects."""
+        await find_graph_again(self._graph, context)
         catalog = await self._catalog(context)
         given = {
             "goal": state["goal"],

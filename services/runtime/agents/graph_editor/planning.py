@@ -16,6 +16,7 @@ from services.kit.tool_names import (
 )
 from services.runtime.agents.graph_editor.goal import ToolSignature
 from services.runtime.agents.graph_editor.state import Operation, Plan, Problem, Step
+from services.runtime.routing.waiting import WAIT
 from services.runtime.run_context import NodeContext
 from services.runtime.tool_client import ToolClient
 
@@ -48,6 +49,15 @@ async def make_plan(
         for operation, told in zip(operations, foreseen, strict=True)
     ]
     return Plan(operations=based, plan_hash=plan_hash(based), goal_reached=goal_reached)
+
+
+async def find_graph_again(graph: ToolClient, context: NodeContext) -> None:
+    """Asks the graph for little where an attempt at this node found it away: a model is not paid for each attempt.
+
+    Raises DependencyAway.
+    """
+    if any(call["kind"] == WAIT and call["name"] == graph.service for call in context.run.attempts):
+        await graph.call(context, READ_CHANGES, {"run_id": context.run.run_id}, READ_CHANGES)
 
 
 async def plan_undo(graph: ToolClient, context: NodeContext, run_id: str) -> Plan:
