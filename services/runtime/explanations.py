@@ -19,6 +19,7 @@ from services.runtime.engine.records import RunRecord
 from services.runtime.engine.store import found_run
 from services.runtime.engine.story import RunStory
 from services.runtime.outline_wire import outline_proto
+from services.runtime.pages import fitting
 from services.runtime.policies import UnknownLimitTypeError
 from services.runtime.routing.explaining import Explainer, Nearness
 from services.runtime.routing.graph import NODE_FAILED
@@ -53,9 +54,10 @@ class Explanations:
 
     async def of(
         self, run_id: str, caller: Caller, *, after: int, limit: int
-    ) -> tuple[list[dict[str, Any]], list[runs_pb2.DecisionExplanation], runs_pb2.RunExplanation | None]:
+    ) -> tuple[list[dict[str, Any]], list[runs_pb2.DecisionExplanation | None], runs_pb2.RunExplanation | None]:
         """Returns a page of decisions and one more, if there are more; the page in words; and on the first the story.
 
+        The words may be of fewer, as one message takes; None stands for a decision that this release can't explain.
         Raises RunNotFound.
         """
         story = None
@@ -71,8 +73,7 @@ class Explanations:
                 happened = [event for event in events if event["sequence"] is not None]
                 story = RunStory(run, rows, happened, events[0]["read_at"])
         policy = await self._policy_of(run)
-        page = rows[:limit]
-        told = [explanation for row in page if (explanation := self._told(row, policy))]
+        told = fitting(self._told(row, policy) for row in rows[:limit])
         return rows[: limit + 1], told, self._story(story, rows, policy) if story else None
 
     def _told(self, row: Row, policy: Record | None) -> runs_pb2.DecisionExplanation | None:

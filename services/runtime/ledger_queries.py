@@ -15,6 +15,7 @@ from services.runtime.agents.agent import Agent
 from services.runtime.agents.registry import definitions
 from services.runtime.engine.search import DecisionFilter, DecisionSearch, Place
 from services.runtime.page_tokens import ledger_place_of, ledger_token
+from services.runtime.pages import fitting
 from services.runtime.wire import decision_proto, moment_of, timestamp_proto
 
 FILTERS = ("agent", "router", "rule", "destination", "subject", "correlation_id")
@@ -48,8 +49,13 @@ class LedgerQueries:
         )
         place = ledger_place_of(request.page_token)
         found = await self._search.page(wanted, Place(*place) if place else Place(), limit)
-        token = ledger_token(found.after.run_id, found.after.sequence) if found.after else ""
-        return runs_pb2.ListDecisionsResponse(decisions=map(decision_proto, found.rows), next_page_token=token)
+        page = fitting(map(decision_proto, found.rows))
+        after = found.after
+        if len(page) < len(found.rows):
+            last = found.rows[len(page) - 1]
+            after = Place(last["run_id"], last["sequence"])
+        token = ledger_token(after.run_id, after.sequence) if after else ""
+        return runs_pb2.ListDecisionsResponse(decisions=page, next_page_token=token)
 
     async def count(self, request: runs_pb2.CountDecisionsRequest, caller: Caller) -> runs_pb2.CountDecisionsResponse:
         """Counts an agent's decisions by rule, those that never fired too. Raises InvalidRequest."""

@@ -11,6 +11,7 @@ from services.runtime.callers import Callers, Context
 from services.runtime.engine.engine import Engine
 from services.runtime.engine.questions import Answer, QuestionRecord, Questions, QuestionState
 from services.runtime.page_tokens import run_place_of, time_token
+from services.runtime.pages import fitting
 from services.runtime.routing.asking import GRAPH_CHANGE_SET
 from services.runtime.wire import right_of, timestamp_proto
 
@@ -37,10 +38,10 @@ class QuestionServicer(questions_pb2_grpc.QuestionServiceServicer):
             agent=request.agent or None,
             after=run_place_of(request.page_token),
         )
-        token = time_token(found[limit - 1].asked_at, found[limit - 1].run_id) if len(found) > limit else ""
-        return questions_pb2.ListQuestionsResponse(
-            questions=[question_proto(each) for each in found[:limit]], next_page_token=token
-        )
+        page = fitting(map(question_proto, found[:limit]))
+        last = found[len(page) - 1] if len(found) > len(page) else None
+        token = time_token(last.asked_at, last.run_id) if last else ""
+        return questions_pb2.ListQuestionsResponse(questions=page, next_page_token=token)
 
     async def GetQuestion(
         self, request: questions_pb2.GetQuestionRequest, context: Context

@@ -26,6 +26,7 @@ from services.runtime.errors import QuestionNotFound, StaleAnswer
 from services.runtime.explanations import Explanations, decisions_of
 from services.runtime.ledger_queries import LedgerQueries, refuse_filters
 from services.runtime.page_tokens import number_place_of, page_token, run_place_of, time_token
+from services.runtime.pages import fitting
 from services.runtime.policies import BUDGET, CALLER, Limits
 from services.runtime.policy_wire import run_policy_proto
 from services.runtime.rights import shown_to
@@ -154,9 +155,8 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         await self._store.get(request.run_id, caller)
         async with self._pool.connection() as connection:
             rows = await decisions_of(connection, request.run_id, after=after, limit=limit + 1)
-        return runs_pb2.ListDecisionsResponse(
-            decisions=map(decision_proto, rows[:limit]), next_page_token=_token_of(rows, limit)
-        )
+        page = fitting(map(decision_proto, rows[:limit]))
+        return runs_pb2.ListDecisionsResponse(decisions=page, next_page_token=_token_of(rows, len(page)))
 
     async def CountDecisions(
         self, request: runs_pb2.CountDecisionsRequest, context: Context
@@ -168,8 +168,9 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         """Explains a run and its decisions."""
         caller = self._callers.caller(context)
         limit, after = request.page_size or DECISIONS_PAGE, number_place_of(request.page_token)
-        rows, explanations, story = await self._explanations.of(request.run_id, caller, after=after, limit=limit)
-        return runs_pb2.ExplainRunResponse(explanations=explanations, next_page_token=_token_of(rows, limit), run=story)
+        rows, page, story = await self._explanations.of(request.run_id, caller, after=after, limit=limit)
+        told = filter(None, page)
+        return runs_pb2.ExplainRunResponse(explanations=told, next_page_token=_token_of(rows, len(page)), run=story)
 
     async def ListRecordedAnswers(
         self, request: runs_pb2.ListRecordedAnswersRequest, context: Context
@@ -228,9 +229,9 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         )
 
 
-def _token_of(rows: Sequence[Mapping[str, Any]], limit: int) -> str:
-    """Returns the token of the page behind these decisions, one more than the page has; empty when there is none."""
-    return page_token(str(rows[limit - 1]["sequence"])) if len(rows) > limit else ""
+def _token_of(rows: Sequence[Mapping[str, Any]], shown: int) -> str:
+    """Returns the token of the page behind the first of these decisions; empty when those are all."""
+    return page_token(str(rows[shown - 1]["sequence"])) if len(rows) > shown else ""
 
 
 def _budget(wanted: caller_pb2.Budget, limits: Limits) -> tuple[Budget, dict[str, str]]:

@@ -10,10 +10,9 @@ from services.kit.identity import Caller
 from services.runtime.engine.queries import query
 from services.runtime.engine.store import found_run
 from services.runtime.errors import RolesLost, RunNotRecorded
+from services.runtime.pages import MOST_BYTES
 from services.runtime.rights import has_rights_of
 
-# A page is one message, of which gRPC takes 4 MiB by default.
-MOST_BYTES = 2 * 1024 * 1024
 MOST_ANSWERS = 500
 
 

@@ -223,6 +223,20 @@ async def test_the_story_comes_with_the_first_page_only(start_replica: StartRepl
     check_sums(pages[0].run, done)
 
 
+async def test_explanations_too_large_for_one_message_come_on_more_pages(
+    start_replica: StartReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = await start_replica()
+    run, _ = await replica.engine.create(new_run(until=3))
+    await finished(replica, run)
+    monkeypatch.setattr("services.runtime.pages.MOST_BYTES", 1)
+    pages = [await explained(replica, run)]
+    while pages[-1].next_page_token:
+        pages.append(await explained(replica, run, page_token=pages[-1].next_page_token))
+
+    assert [[each.sequence for each in page.explanations] for page in pages] == [[1], [2], [3]]
+
+
 async def test_without_events_what_no_decision_tells_is_uncharged(start_replica: StartReplica) -> None:
     replica = await start_replica()
     run, _ = await replica.engine.create(new_run(until=2))

@@ -194,6 +194,21 @@ async def test_callers_see_their_own_and_operators_all(
     assert len(await listed(stub, everything, "operator", "operator")) == len(ledger)
 
 
+async def test_decisions_too_large_for_one_message_come_on_more_pages(
+    stub: runs_pb2_grpc.RunServiceAsyncStub, ledger: list[dict[str, Any]], platform_pool: PlatformPool
+) -> None:
+    own = [row for row in ledger if row["subject"] == "caller 1"]
+    async with platform_pool.connection() as connection:
+        large = """UPDATE platform.decisions SET facts = jsonb_build_object('words', repeat('x', 900000))
+            WHERE run_id = ANY (%s)"""
+        await connection.execute(large, [list({row["run_id"] for row in own[:12]})])
+    everything = runs_pb2.ListDecisionsRequest(page_size=1000)
+    found = [(each.run_id, each.sequence) for each in await listed(stub, everything, "caller 1")]
+    assert found == [(str(row["run_id"]), row["sequence"]) for row in own]
+    of_run = runs_pb2.ListDecisionsRequest(run_id=str(own[0]["run_id"]), page_size=1000)
+    assert [each.sequence for each in await listed(stub, of_run, "caller 1")] == list(range(1, EACH + 1))
+
+
 async def test_rules_are_counted_and_those_that_never_fire_are_named(
     stub: runs_pb2_grpc.RunServiceAsyncStub, ledger: list[dict[str, Any]]
 ) -> None:

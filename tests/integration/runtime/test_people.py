@@ -290,9 +290,11 @@ async def test_an_answer_and_the_expiry_race_and_one_of_them_wins(desk: Desk, co
         )
 
 
-async def test_pages_are_oldest_first_and_leave_nothing_out(desk: Desk) -> None:
+async def test_pages_are_oldest_first_and_leave_nothing_out(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [(await desk.asking())[0].run_id for _ in range(5)]
     assert [each.run_id for each in await desk.listed(*APPROVER, page_size=2)] == runs
+    monkeypatch.setattr("services.runtime.pages.MOST_BYTES", 1)
+    assert [each.run_id for each in await desk.listed(*APPROVER)] == runs
     assert not await desk.listed(*APPROVER, agent="data_chat")
     assert len(await desk.listed(*APPROVER, agent="counting")) == 5
 
