@@ -14,11 +14,10 @@ from opentelemetry.propagators.textmap import CarrierT, Setter, default_setter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRatioBased
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from services.kit.names import ATTRIBUTE_PREFIX
-from services.kit.unrecorded_spans import UnrecordedSpans
 
 EXPORT_DELAY_MS = 500
 FLUSH_TIMEOUT_MS = 5000
@@ -30,15 +29,13 @@ def start_telemetry(service: str, *, otlp_endpoint: str, sample_ratio: float = 1
 
     `sample_ratio` is the share of the traces that begin here; one that began elsewhere is recorded if it is there.
     """
+    provider = TracerProvider(
+        resource=Resource.create({"service.name": service, "service.namespace": "signalbox"}),
+        sampler=ParentBased(TraceIdRatioBased(sample_ratio)) if otlp_endpoint else ALWAYS_OFF,
+    )
     if otlp_endpoint:
-        provider = TracerProvider(
-            resource=Resource.create({"service.name": service, "service.namespace": "signalbox"}),
-            sampler=ParentBased(TraceIdRatioBased(sample_ratio)),
-        )
         exporter = OTLPSpanExporter(endpoint=otlp_endpoint, insecure=otlp_endpoint.startswith("http://"))
         provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=EXPORT_DELAY_MS))
-    else:
-        provider = UnrecordedSpans()
     trace.set_tracer_provider(provider)
     propagate.set_global_textmap(CompositePropagator([TraceContextTextMapPropagator(), _Baggage()]))
     return provider
