@@ -25,8 +25,8 @@ from services.cli.errors import CliError, from_rpc
 from services.cli.exit_codes import ExitCode
 from services.console.explanation_page.page import Explained
 from services.console.reading import Explanation, RunReader
+from services.kit.bearer import bearer_metadata
 from services.kit.event_kinds import DECISION, NODE_COMPLETED
-from services.kit.identity import bearer_metadata
 from services.kit.retries import SAFE_TO_RETRY, repeated
 from services.kit.silence import GRPC_OPTIONS
 

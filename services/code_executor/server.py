@@ -21,9 +21,9 @@ from services.code_executor.settings import CodeExecutorSettings
 from services.code_executor.snapshots import Snapshots
 from services.code_executor.sources import SourcePolicy
 from services.code_executor.store import Store
-from services.kit.identity import RunTokenVerifier
 from services.kit.names import AUDIENCE_CODE_EXECUTOR
 from services.kit.needs import needed_text
+from services.kit.run_tokens import RunTokenVerifier
 from services.kit.server import Registration, Service
 from services.kit.tool_executor import SERVICE_NAME, ReadingToolExecutor
 

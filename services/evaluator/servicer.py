@@ -13,7 +13,8 @@ from services.evaluator.citations import Problem
 from services.evaluator.evaluator import Evaluator, Stage
 from services.evaluator.judge import ModelCall
 from services.evaluator.requests import VERDICT_NUMBERS, read_case
-from services.kit.identity import RunTokenVerifier, bearer_token
+from services.kit.bearer import bearer_token
+from services.kit.run_tokens import RunTokenVerifier
 
 _STAGES = {
     Stage.MECHANICAL: evaluator_pb2.EVALUATION_STAGE_MECHANICAL,

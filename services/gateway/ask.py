@@ -9,9 +9,9 @@ from pathlib import Path
 import grpc
 from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
 
+from services.kit.bearer import bearer_metadata
 from services.kit.client import connect
 from services.kit.event_kinds import RUN_ENDED
-from services.kit.identity import bearer_metadata
 from services.kit.settings import ServiceSettings, load_settings
 
 TIMEOUT_S = 300.0

@@ -17,7 +17,8 @@ from services.gateway.metrics import OPEN_STREAMS
 from services.gateway.quota import Quotas
 from services.gateway.tracing import link_to_caller
 from services.gateway.validation import RequestReader
-from services.kit.identity import Caller, bearer_token
+from services.kit.bearer import bearer_token
+from services.kit.identity import Caller
 
 RequestT = TypeVar("RequestT", bound=Message)
 ServicerContext = grpc.aio.ServicerContext[Any, Any]

@@ -14,8 +14,10 @@ from signalbox.v1 import runs_pb2, runs_pb2_grpc
 from services.gateway.errors import Draining, RuntimeUnavailable
 from services.gateway.metrics import EVENTS_REPEATED, STREAM_CONTINUATIONS, STREAMS_GIVEN_UP
 from services.gateway.recovery import Recovery, RecoveryPolicy, unavailable, was_cut, written_by_servicer
+from services.kit.bearer import bearer_metadata
+from services.kit.caller_tokens import CallerTokenMinter
 from services.kit.event_kinds import RUN_ENDED
-from services.kit.identity import Caller, CallerTokenMinter, bearer_metadata
+from services.kit.identity import Caller
 from services.kit.logs import get_logger
 
 log = get_logger()

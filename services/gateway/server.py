@@ -31,8 +31,8 @@ from services.gateway.servicer import RunServicer
 from services.gateway.settings import GatewaySettings
 from services.gateway.tracing import link_callers
 from services.gateway.validation import RequestReader
+from services.kit.caller_tokens import CallerTokenMinter
 from services.kit.client import connect
-from services.kit.identity import CallerTokenMinter
 from services.kit.names import ROLE_OPERATOR
 from services.kit.needs import looked_for, needed, needed_text
 from services.kit.server import Service

@@ -21,10 +21,10 @@ from services.graph_executor.settings import GraphExecutorSettings
 from services.graph_executor.store import GraphStore
 from services.graph_executor.writing_tools import ChangingTool, CypherTool, UndoTool
 from services.kit.effects import WritingToolExecutor
-from services.kit.identity import RunTokenVerifier
 from services.kit.names import AUDIENCE_GRAPH_EXECUTOR
 from services.kit.needs import needed, needed_text
 from services.kit.policy_file import PolicyFileError, load_policy_file
+from services.kit.run_tokens import RunTokenVerifier
 from services.kit.server import Registration, Service
 from services.kit.tool_executor import SERVICE_NAME, ToolRefused
 from services.kit.tool_names import (

@@ -27,7 +27,8 @@ from google.protobuf import struct_pb2
 from signalbox.v1 import tools_pb2
 
 from services.kit.errors import SignalboxError
-from services.kit.identity import Caller, RunClaims, RunTokenVerifier, StaleEpoch, authorize_writing
+from services.kit.identity import Caller, RunClaims, StaleEpoch, authorize_writing
+from services.kit.run_tokens import RunTokenVerifier
 from services.kit.tool_executor import (
     Answer,
     Context,

@@ -24,8 +24,9 @@ from opentelemetry import trace
 from prometheus_client import Counter, Histogram
 from signalbox.v1 import tools_pb2, tools_pb2_grpc
 
+from services.kit.bearer import bearer_token
 from services.kit.errors import SignalboxError
-from services.kit.identity import Caller, RunClaims, RunTokenVerifier, StaleEpoch, authorize_tool, bearer_token
+from services.kit.identity import Caller, RunClaims, StaleEpoch, authorize_tool
 from services.kit.logs import get_logger
 from services.kit.metrics import DURATION_BUCKETS, exemplar, from_zero
 from services.kit.names import (
@@ -35,6 +36,7 @@ from services.kit.names import (
     GEN_AI_TOOL_NAME,
     METRIC_PREFIX,
 )
+from services.kit.run_tokens import RunTokenVerifier
 
 log = get_logger()
 Context = grpc.aio.ServicerContext[Any, Any]

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from signalbox.v1 import guard_pb2
 
-from services.kit.identity import Caller, RunClaims, RunTokenMinter
+from services.kit.identity import Caller, RunClaims
+from services.kit.run_tokens import RunTokenMinter
 from services.runtime.agents.agent import Agent
 from services.runtime.agents.screening import refusal
 from services.runtime.engine.questions import WordsOfRun

@@ -6,7 +6,9 @@ from typing import Any
 
 import grpc
 
-from services.kit.identity import Caller, CallerTokenVerifier, bearer_token
+from services.kit.bearer import bearer_token
+from services.kit.caller_tokens import CallerTokenVerifier
+from services.kit.identity import Caller
 from services.kit.names import ROLE_OPERATOR
 from services.runtime.engine.admission import Admission
 from services.runtime.engine.clock import ClockWatch

@@ -9,8 +9,8 @@ from typing import TypeVar
 import grpc
 from signalbox.v1 import evaluator_pb2, evaluator_pb2_grpc, sast_pb2
 
+from services.kit.bearer import bearer_metadata
 from services.kit.errors import error_detail
-from services.kit.identity import bearer_metadata
 from services.kit.names import AUDIENCE_EVALUATOR
 from services.runtime.breaker import Breaker
 from services.runtime.dependency import failure_of

@@ -10,8 +10,8 @@ from typing import Final
 import grpc
 from signalbox.v1 import guard_pb2, guard_pb2_grpc
 
+from services.kit.bearer import bearer_metadata
 from services.kit.errors import ErrorDetail, error_detail
-from services.kit.identity import bearer_metadata
 from services.kit.names import AUDIENCE_GUARD
 from services.runtime.breaker import Breaker
 from services.runtime.dependency import is_away

@@ -13,8 +13,9 @@ from signalbox.v1.questions_pb2_grpc import add_QuestionServiceServicer_to_serve
 from signalbox.v1.runs_pb2_grpc import add_RunServiceServicer_to_server
 from signalbox.v1.threads_pb2_grpc import add_ThreadServiceServicer_to_server
 
-from services.kit.identity import CallerTokenVerifier, RunTokenMinter
+from services.kit.caller_tokens import CallerTokenVerifier
 from services.kit.needs import needed, needed_text
+from services.kit.run_tokens import RunTokenMinter
 from services.kit.server import Registration, Service
 from services.kit.settings import refuse
 from services.runtime.agent_servicer import AgentServicer

@@ -13,8 +13,8 @@ from google.protobuf.message import DecodeError
 from opentelemetry.trace import Status, StatusCode
 from signalbox.v1 import tools_pb2, tools_pb2_grpc
 
+from services.kit.bearer import bearer_metadata
 from services.kit.errors import SignalboxError, error_detail
-from services.kit.identity import bearer_metadata
 from services.kit.metrics import exemplar
 from services.kit.names import GEN_AI_EXECUTE_TOOL, GEN_AI_OPERATION, GEN_AI_TOOL_CALL_ID, GEN_AI_TOOL_NAME
 from services.kit.telemetry import tracer

@@ -10,11 +10,11 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import tools_pb2_grpc
 
-from services.kit.identity import RunTokenVerifier
 from services.kit.names import AUDIENCE_SQL_EXECUTOR
 from services.kit.needs import needed, needed_text
 from services.kit.policy_file import PolicyFileError
 from services.kit.pool_metrics import shown
+from services.kit.run_tokens import RunTokenVerifier
 from services.kit.server import Registration, Service
 from services.kit.silence import NOTICE_LOSS
 from services.kit.tool_executor import SERVICE_NAME, ReadingToolExecutor, ServedTool, ToolRefused

@@ -24,9 +24,12 @@ from signalbox.v1 import tools_pb2, tools_pb2_grpc
 
 from services.code_executor.server import build
 from services.code_executor.settings import CodeExecutorSettings
-from services.kit.identity import Caller, RunClaims, RunTokenMinter, bearer_metadata, generate_keypair
+from services.kit.bearer import bearer_metadata
+from services.kit.identity import Caller, RunClaims
+from services.kit.keys import generate_keypair
 from services.kit.logs import configure_logs
 from services.kit.names import AUDIENCE_CODE_EXECUTOR
+from services.kit.run_tokens import RunTokenMinter
 from services.kit.server import running
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from pydantic import Field
 from signalbox.v1 import table_pb2, tools_pb2, tools_pb2_grpc
 
 from services.kit.effects import WriteCall
-from services.kit.identity import RunClaims, RunTokenVerifier
+from services.kit.identity import RunClaims
 from services.kit.names import AUDIENCE_SQL_EXECUTOR
+from services.kit.run_tokens import RunTokenVerifier
 from services.kit.server import Registration, Service, main
 from services.kit.settings import ServiceSettings
 from services.kit.tool_executor import SERVICE_NAME

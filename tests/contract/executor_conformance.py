@@ -29,8 +29,11 @@ from google.protobuf import json_format
 from jsonschema import Draft202012Validator
 from signalbox.v1 import tools_pb2
 
+from services.kit.bearer import bearer_metadata
 from services.kit.errors import error_detail
-from services.kit.identity import Caller, KeyPair, RunClaims, RunTokenMinter, bearer_metadata, generate_keypair
+from services.kit.identity import Caller, RunClaims
+from services.kit.keys import KeyPair, generate_keypair
+from services.kit.run_tokens import RunTokenMinter
 
 if TYPE_CHECKING:
     from signalbox.v1.tools_pb2_grpc import ToolExecutorServiceAsyncStub

@@ -22,7 +22,8 @@ from signalbox.v1 import tools_pb2
 
 from services.kit.effects import Journal, Kept, Overtaken, Seen, WriteCall, WritingTool, WritingToolExecutor, plain
 from services.kit.errors import SignalboxError
-from services.kit.identity import Caller, RunTokenVerifier
+from services.kit.identity import Caller
+from services.kit.run_tokens import RunTokenVerifier
 from services.kit.tool_executor import Context, ServedTool, ToolRefused
 
 _TABLES = """

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import Field
 from signalbox.v1 import tools_pb2_grpc
 
-from services.kit.identity import RunTokenVerifier
+from services.kit.run_tokens import RunTokenVerifier
 from services.kit.server import Registration, Service, main
 from services.kit.settings import ServiceSettings
 from services.kit.tool_executor import SERVICE_NAME

@@ -13,7 +13,8 @@ import grpc
 import pytest
 from signalbox.v1 import tools_pb2_grpc
 
-from services.kit.identity import KeyPair, RunTokenVerifier, generate_keypair
+from services.kit.keys import KeyPair, generate_keypair
+from services.kit.run_tokens import RunTokenVerifier
 from services.kit.server import Registration, Service, running
 from services.kit.settings import ServiceSettings
 from services.kit.tool_executor import SERVICE_NAME

@@ -21,7 +21,7 @@ from opentelemetry import context, propagate, trace
 from psycopg_pool import AsyncConnectionPool
 
 from services.kit.event_kinds import RUN_ENDED, STATE_CHANGED
-from services.kit.identity import RunClaims, RunTokenMinter
+from services.kit.identity import RunClaims
 from services.kit.logs import get_logger
 from services.kit.names import (
     AGENT,
@@ -36,6 +36,7 @@ from services.kit.names import (
     RUN_ID,
     THREAD,
 )
+from services.kit.run_tokens import RunTokenMinter
 from services.kit.telemetry import carrying, tracer
 from services.runtime.agents.agent import Agent, PinnedAgent
 from services.runtime.agents.assignment import Assignment

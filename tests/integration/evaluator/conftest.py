@@ -13,8 +13,11 @@ from signalbox.v1 import evaluator_pb2, evaluator_pb2_grpc, sast_pb2
 
 from services.evaluator.server import build
 from services.evaluator.settings import EvaluatorSettings
-from services.kit.identity import Caller, KeyPair, RunClaims, RunTokenMinter, bearer_metadata, generate_keypair
+from services.kit.bearer import bearer_metadata
+from services.kit.identity import Caller, RunClaims
+from services.kit.keys import KeyPair, generate_keypair
 from services.kit.names import AUDIENCE_EVALUATOR
+from services.kit.run_tokens import RunTokenMinter
 from services.kit.server import running
 from tests.fixtures.scripted_model import ScriptedModel
 

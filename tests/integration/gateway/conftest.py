@@ -17,7 +17,7 @@ from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
 
 from services.gateway.server import build
 from services.gateway.settings import GatewaySettings
-from services.kit.identity import EDDSA, KeyPair, generate_keypair
+from services.kit.keys import EDDSA, KeyPair, generate_keypair
 from services.kit.server import running
 from services.local.keys import KEY_ID, public_jwk
 from tests.integration.gateway.fake_runtime import Replica, RunStore

@@ -31,16 +31,12 @@ from services.graph_executor import server as graph_executor
 from services.graph_executor.settings import GraphExecutorSettings
 from services.guard import server as guard
 from services.guard.settings import GuardSettings
-from services.kit.identity import (
-    Caller,
-    CallerTokenMinter,
-    KeyPair,
-    RunClaims,
-    RunTokenMinter,
-    bearer_metadata,
-    generate_keypair,
-)
+from services.kit.bearer import bearer_metadata
+from services.kit.caller_tokens import CallerTokenMinter
+from services.kit.identity import Caller, RunClaims
+from services.kit.keys import KeyPair, generate_keypair
 from services.kit.names import AUDIENCE_GRAPH_EXECUTOR
+from services.kit.run_tokens import RunTokenMinter
 from services.kit.server import running
 from services.local.falkordb import FalkorServer
 from services.runtime import server as runtime

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from services.kit.identity import Caller, generate_keypair
+from services.kit.identity import Caller
+from services.kit.keys import generate_keypair
 from services.kit.tool_executor import ToolRefused
 from tests.integration.graph_executor.conftest import KEEPER, POLICY, Executor, serving
 from tests.integration.graph_executor.graph_servers import BoltGraphs, GraphServer

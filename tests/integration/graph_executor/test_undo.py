@@ -21,7 +21,7 @@ from services.graph_executor.elements import Change, NodeChange, NodeName, NodeS
 from services.graph_executor.policy import GraphPolicy
 from services.graph_executor.store import Record
 from services.kit.effects import Overtaken, WriteCall
-from services.kit.identity import generate_keypair
+from services.kit.keys import generate_keypair
 from tests.fixtures.bolt_server import ArcadeServer, OwnServer
 from tests.integration.graph_executor.conftest import KEEPER, POLICY, Executor, falkordb, serving
 from tests.integration.graph_executor.graph_servers import BoltGraphs, FalkorGraphs, GraphServer

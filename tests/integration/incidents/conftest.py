@@ -28,7 +28,10 @@ from services.graph_executor import server as graph_executor
 from services.graph_executor.settings import GraphExecutorSettings
 from services.guard import server as guard
 from services.guard.settings import GuardSettings
-from services.kit.identity import Caller, CallerTokenMinter, KeyPair, bearer_metadata, generate_keypair
+from services.kit.bearer import bearer_metadata
+from services.kit.caller_tokens import CallerTokenMinter
+from services.kit.identity import Caller
+from services.kit.keys import KeyPair, generate_keypair
 from services.kit.server import running
 from services.local.database import WORLD_GRAPH_POLICY
 from services.local.falkordb import FalkorServer

@@ -15,7 +15,7 @@ from opentelemetry import baggage, context
 from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
 
 from services.kit import deadline
-from services.kit.identity import CallerTokenVerifier
+from services.kit.caller_tokens import CallerTokenVerifier
 from services.kit.server import Registration
 from services.runtime.callers import Callers
 from services.runtime.engine.clock import ClockWatch

@@ -13,8 +13,11 @@ import pytest_asyncio
 import yaml
 from signalbox.v1 import tools_pb2, tools_pb2_grpc
 
-from services.kit.identity import Caller, KeyPair, RunClaims, RunTokenMinter, bearer_metadata, generate_keypair
+from services.kit.bearer import bearer_metadata
+from services.kit.identity import Caller, RunClaims
+from services.kit.keys import KeyPair, generate_keypair
 from services.kit.names import AUDIENCE_SQL_EXECUTOR
+from services.kit.run_tokens import RunTokenMinter
 from services.kit.server import running
 from services.kit.tool_names import (
     EXECUTE_DB_QUERY,

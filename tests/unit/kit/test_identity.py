@@ -14,16 +14,13 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from services.kit import identity
+from services.kit import run_tokens, signed_tokens
+from services.kit.bearer import bearer_metadata, bearer_token
+from services.kit.caller_tokens import CallerTokenMinter, CallerTokenVerifier, IssuerTokenVerifier
 from services.kit.identity import (
     Caller,
-    CallerTokenMinter,
-    CallerTokenVerifier,
-    IssuerTokenVerifier,
     KeyUnknown,
     RunClaims,
-    RunTokenMinter,
-    RunTokenVerifier,
     StaleEpoch,
     TokenExpired,
     TokenInvalid,
@@ -33,12 +30,11 @@ from services.kit.identity import (
     WritesNotAllowed,
     authorize_tool,
     authorize_writing,
-    bearer_metadata,
-    bearer_token,
-    generate_keypair,
 )
 from services.kit.jwks import JwksDocument
+from services.kit.keys import generate_keypair
 from services.kit.names import AUDIENCE_CODE_EXECUTOR, AUDIENCE_EVALUATOR, AUDIENCE_GUARD, AUDIENCE_SQL_EXECUTOR
+from services.kit.run_tokens import RunTokenMinter, RunTokenVerifier
 
 KEYS, OTHER = generate_keypair(), generate_keypair()
 ISSUER, AUDIENCE = "https://login.example/", "signalbox"
@@ -135,7 +131,7 @@ def test_the_clocks_of_two_machines_may_differ_a_little(monkeypatch: pytest.Monk
     over = token(exp=int(time.time()) - 60)
     with pytest.raises(TokenExpired):
         verifier().verify(over)
-    monkeypatch.setattr(identity, "CLOCK_SKEW_S", 3600)  # more than this machine may stand still meanwhile
+    monkeypatch.setattr(signed_tokens, "CLOCK_SKEW_S", 3600)  # more than this machine may stand still meanwhile
     assert verifier().verify(over).subject == "27"
 
 
@@ -143,7 +139,7 @@ def test_a_verified_token_is_believed_until_it_expires_and_no_longer(monkeypatch
     checks, good = verifier(), token(exp=int(time.time()) + 600)
     assert checks.verify(good).subject == "27"
     later = time.time() + 1200
-    monkeypatch.setattr(identity.time, "time", lambda: later)  # type: ignore[attr-defined]
+    monkeypatch.setattr(signed_tokens.time, "time", lambda: later)  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
         asked: list[str] = []
 
@@ -151,7 +147,7 @@ def test_a_verified_token_is_believed_until_it_expires_and_no_longer(monkeypatch
             asked.append("decode")
             raise TokenExpired("expired")
 
-        patch.setattr(identity, "_decode", refuse)
+        patch.setattr(signed_tokens, "_decode", refuse)
         with pytest.raises(TokenExpired):
             checks.verify(good)
     assert asked == ["decode"]
@@ -160,9 +156,9 @@ def test_a_verified_token_is_believed_until_it_expires_and_no_longer(monkeypatch
 def test_a_token_that_was_good_a_moment_ago_is_refused_once_it_has_expired(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also within the time that a verified token is believed without another look."""
     checks, over = verifier(), token(exp=int(time.time()) - 60)
-    monkeypatch.setattr(identity, "CLOCK_SKEW_S", 3600)
+    monkeypatch.setattr(signed_tokens, "CLOCK_SKEW_S", 3600)
     assert checks.verify(over).subject == "27"
-    monkeypatch.setattr(identity, "CLOCK_SKEW_S", 0)
+    monkeypatch.setattr(signed_tokens, "CLOCK_SKEW_S", 0)
     with pytest.raises(TokenExpired):
         checks.verify(over)
 
@@ -194,8 +190,8 @@ def test_a_key_that_is_taken_back_stops_being_believed(monkeypatch: pytest.Monke
     checks.verify(good)
     monkeypatch.setattr(checks, "_jwks", JwksDocument('{"keys": [' + _other_jwk() + "]}"))
     assert checks.verify(good).subject == "27"  # within the time that a verified token is believed
-    later = time.time() + identity.VERIFIED_FOR_S + 1
-    monkeypatch.setattr(identity.time, "time", lambda: later)  # type: ignore[attr-defined]
+    later = time.time() + signed_tokens.VERIFIED_FOR_S + 1
+    monkeypatch.setattr(signed_tokens.time, "time", lambda: later)  # type: ignore[attr-defined]
     with pytest.raises(TokenInvalid):
         checks.verify(good)
 
@@ -253,7 +249,7 @@ def test_other_audiences_are_refused(audience: object) -> None:
 def test_an_old_run_token_is_not_known_whatever_life_it_claims() -> None:
     now = int(time.time())
     checks = RunTokenVerifier(KEYS.public_pem, AUDIENCE_GUARD)
-    life = identity.LONGEST_RUN_TOKEN_LIFE_S
+    life = run_tokens.LONGEST_RUN_TOKEN_LIFE_S
     checks.verify(run_token(AUDIENCE_GUARD, iat=now - life + 60, exp=now + 86_400))
     with pytest.raises(TokenExpired):
         checks.verify(run_token(AUDIENCE_GUARD, iat=now - life - 1, exp=now + 86_400))
@@ -262,7 +258,7 @@ def test_an_old_run_token_is_not_known_whatever_life_it_claims() -> None:
 def test_a_run_token_lives_for_minutes() -> None:
     minted = RunTokenMinter(KEYS.private_pem).mint(CLAIMS, AUDIENCE_GUARD)
     claims = jwt.decode(minted, options={"verify_signature": False})
-    assert claims["exp"] - claims["iat"] <= identity.LONGEST_RUN_TOKEN_LIFE_S
+    assert claims["exp"] - claims["iat"] <= run_tokens.LONGEST_RUN_TOKEN_LIFE_S
 
 
 def test_a_run_token_ends_with_its_claim() -> None:
@@ -289,11 +285,11 @@ def test_a_caller_s_token_serves_for_half_its_life_and_nobody_else(monkeypatch: 
         replace(CLAIMS.caller, claims={"tenant": "another"}),
     ]
     assert [checks.verify(minter.mint(other)) for other in others] == others
-    monkeypatch.setattr("services.kit.identity.time.time", lambda: start + 29)
+    monkeypatch.setattr("services.kit.caller_tokens.time.time", lambda: start + 29)
     assert minter.mint(CLAIMS.caller) == first
-    monkeypatch.setattr("services.kit.identity.time.time", lambda: start + 31)
+    monkeypatch.setattr("services.kit.caller_tokens.time.time", lambda: start + 31)
     second = minter.mint(CLAIMS.caller)
-    monkeypatch.setattr("services.kit.identity.time.time", lambda: start - 3600)
+    monkeypatch.setattr("services.kit.caller_tokens.time.time", lambda: start - 3600)
     assert len({first, second, minter.mint(CLAIMS.caller)}) == 3
 
 
