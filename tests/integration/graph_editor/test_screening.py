@@ -14,7 +14,8 @@ from services.kit.names import ROLE_OPERATOR
 from tests.fixtures.guard_goals import HARMLESS_GOALS, HOSTILE_ANSWERS, HOSTILE_GOALS
 from tests.fixtures.refusals import refusal
 from tests.fixtures.scripted_model import Reply
-from tests.integration.graph_editor.conftest import ALLOW, GIVEN_UP_S, Bench, Ended, goal, ticket
+from tests.integration.graph_editor.conftest import ALLOW, GIVEN_UP_S, Bench, Ended
+from tests.integration.graph_editor.scripted_goals import goal, ticket
 
 AT_ONCE = 8
 BLOCK = Reply.text("BLOCK", usage=(30, 1))
