@@ -8,6 +8,8 @@ from services.offline_model.code_review.review import Finding, review
 from services.offline_model.code_review.shown import Shown
 
 MARK = "# <-"
+# What short cases begin with.
+REQUEST = "from flask import request\nimport os, subprocess, pickle, re, shlex, logging, html, yaml\n"
 
 
 def read(code: str, *, path: str = "app/service.py", extra: dict[str, str] | None = None) -> tuple[Shown, int]:

@@ -10,10 +10,11 @@ import pytest
 
 from services.offline_model.conversation import Conversation
 from services.offline_model.skills.judge_verdict import NEEDS_REANALYSIS, judge_verdict
-from tests.unit.offline_model.reviews import COMMAND, CRYPTO, LOADS, PATHS, SQL, URLS, XML, XSS, read
-from tests.unit.offline_model.test_hostile_code import CASES as HOSTILE
-from tests.unit.offline_model.test_hostile_code import REQUEST
+from tests.unit.offline_model.false_protections import FALSE_PROTECTIONS
+from tests.unit.offline_model.reviews import COMMAND, CRYPTO, LOADS, PATHS, REQUEST, SQL, URLS, XML, XSS, read
+from tests.unit.offline_model.unseen_flows import UNSEEN_FLOWS
 
+HOSTILE = [*UNSEEN_FLOWS, *FALSE_PROTECTIONS]
 SERVICES = Path(__file__).parents[3] / "services" / "offline_model"
 # What a run can't show: a check that does stop what is sent, folders whose names begin alike, defaults that live on,
 # numbers that are made letters, names that code writes which is not followed. The reviewer has to stop these alone.
