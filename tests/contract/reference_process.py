@@ -12,7 +12,7 @@ from services.kit.run_tokens import RunTokenVerifier
 from services.kit.server import Registration, Service, main
 from services.kit.settings import ServiceSettings
 from services.kit.tool_executor import SERVICE_NAME
-from tests.contract.executor_conformance import AUDIENCE
+from tests.contract.executor_subject import AUDIENCE
 from tests.contract.reference_executor import Effects, ReferenceExecutor, increment_counter, read_counter
 from tests.contract.steps import Steps
 

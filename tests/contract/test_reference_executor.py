@@ -19,7 +19,8 @@ from services.kit.server import Registration, Service, running
 from services.kit.settings import ServiceSettings
 from services.kit.tool_executor import SERVICE_NAME
 from services.local.processes import Program, ServiceProcess
-from tests.contract.executor_conformance import AUDIENCE, RunOf, Sample, Subject, WritingExecutorContract
+from tests.contract.executor_conformance import WritingExecutorContract
+from tests.contract.executor_subject import AUDIENCE, RunOf, Sample, Subject
 from tests.contract.reference_executor import Effects, ReferenceExecutor, increment_counter, read_counter
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from services.kit.names import AUDIENCE_CODE_EXECUTOR
-from tests.contract.executor_conformance import ReadingExecutorContract, Sample, Subject
+from tests.contract.executor_conformance import ReadingExecutorContract
+from tests.contract.executor_subject import Sample, Subject
 from tests.integration.code_executor.conftest import Executor
 from tests.integration.code_executor.git_repository import GitRepository
 

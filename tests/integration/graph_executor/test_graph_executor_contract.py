@@ -19,7 +19,8 @@ from services.kit.identity import Caller
 from services.kit.keys import generate_keypair
 from services.kit.names import AUDIENCE_GRAPH_EXECUTOR
 from services.local.processes import Program, ServiceProcess
-from tests.contract.executor_conformance import Sample, Subject, WritingExecutorContract
+from tests.contract.executor_conformance import WritingExecutorContract
+from tests.contract.executor_subject import Sample, Subject
 from tests.integration.graph_executor.conftest import serving
 from tests.integration.graph_executor.graph_servers import BoltGraphs, GraphServer
 

@@ -6,7 +6,8 @@ import pytest
 
 from services.kit.names import AUDIENCE_SQL_EXECUTOR
 from services.kit.tool_names import EXECUTE_DB_QUERY
-from tests.contract.executor_conformance import ReadingExecutorContract, Sample, Subject
+from tests.contract.executor_conformance import ReadingExecutorContract
+from tests.contract.executor_subject import Sample, Subject
 from tests.integration.sql_executor.conftest import USER, Executor
 
 
