@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import operator
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from services.offline_model.code_review.conditions import Conditions, Env, joined
-from services.offline_model.code_review.library import Called, library_value, looked_up, percent
-from services.offline_model.code_review.objects import change_by, new_object, with_cells
+from services.offline_model.code_review.library import Called, library_value, looked_up
+from services.offline_model.code_review.objects import cell_of, change_by, new_object, with_cells
+from services.offline_model.code_review.operators import binary, indexed, sliced, unary
 from services.offline_model.code_review.opinion import Need
 from services.offline_model.code_review.origins import is_request, is_typed
 from services.offline_model.code_review.sanitizers import looks_like_one
@@ -29,12 +29,7 @@ from services.offline_model.code_review.values import (
     of,
 )
 
-_NUMERIC: Mapping[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod, ast.Div: operator.truediv,
-}  # fmt: skip
 _ATTRIBUTES = frozenset({"name", "stem", "suffix", "parent", "parents", "parts"})
-MAX_NUMBER = 10**9
 _STDLIB = frozenset(sys.stdlib_module_names) | frozenset(
     dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__
 )
@@ -184,21 +179,7 @@ class Expressions:
 
     def _binary(self, node: ast.BinOp, env: Env) -> Value:
         left, right = self.value(node.left, env), self.value(node.right, env)
-        if isinstance(node.op, ast.Mod) and left.only is not None and left.only.kind is str:
-            given = right.items if isinstance(node.right, ast.Tuple) and right.items is not None else (right,)
-            found = percent(left.only.value, given)
-            return found or Value(left.sources | right.sources).decoded
-        if left.items is not None and right.items is not None and isinstance(node.op, ast.Add):
-            return listed([*left.items, *right.items], _cell(node))
-        if (folded := _folded(type(node.op), left, right)) is not None:
-            return folded
-        if isinstance(node.op, ast.Add):
-            return (
-                concatenated([left, right])
-                if left.items is None is right.items
-                else Value(left.sources | right.sources)
-            )
-        return Value(left.sources | right.sources)
+        return binary(node, left, right)
 
     def _boolean(self, node: ast.BoolOp, env: Env) -> Value:
         is_and, current, found = isinstance(node.op, ast.And), dict(env), list[Value]()
@@ -219,12 +200,7 @@ class Expressions:
         return join(found) if found else Value()
 
     def _unary(self, node: ast.UnaryOp, env: Env) -> Value:
-        value = self.value(node.operand, env)
-        if isinstance(node.op, ast.Not):
-            return Value() if value.truth is None else constant(not value.truth)
-        if isinstance(node.op, ast.USub) and value.only is not None and value.only.kind in (int, float):
-            return constant(-value.only.value)
-        return Value(value.sources)
+        return unary(node, self.value(node.operand, env))
 
     def _compare(self, node: ast.Compare, env: Env) -> Value:
         for part in (node.left, *node.comparators):
@@ -275,35 +251,17 @@ class Expressions:
         index = self.value(node.slice, env)
         if is_request(node, self.file, self.function):
             return self._from_request(node)
-        if holder.entries is not None:
-            if index.only is not None:
-                found = dict(holder.entries).get(index.only)
-                return found if found is not None else self.unknown(node, f"`{ast.unparse(node)[:60]}` is not set")
+        if holder.entries is None:
+            return indexed(holder, index)
+        if index.only is None:
             return looked_up(holder.element, index, node, self.file)
-        only = index.only.value if index.only is not None and index.only.kind is int else None
-        if holder.items is not None:
-            known = only is not None and -len(holder.items) <= only < len(holder.items)
-            return holder.items[only] if known and only is not None else holder.element
-        if holder.only is not None and holder.only.kind is str and only is not None:
-            try:
-                return constant(holder.only.value[only])
-            except IndexError:
-                return Value()
-        return Value(holder.sources).changed
+        found = dict(holder.entries).get(index.only)
+        return found if found is not None else self.unknown(node, f"`{ast.unparse(node)[:60]}` is not set")
 
     def _sliced(self, part: ast.Slice, holder: Value, env: Env) -> Value:
         ends = [self.value(end, env).only if end is not None else Constant(type(None), None)
                 for end in (part.lower, part.upper, part.step)]  # fmt: skip
-        if all(end is not None for end in ends):
-            cut = slice(*(end.value for end in ends if end))
-            try:
-                if holder.only is not None and holder.only.kind is str:
-                    return constant(holder.only.value[cut])
-                if holder.items is not None:
-                    return listed(holder.items[cut])
-            except (TypeError, ValueError):
-                return Value(holder.sources).changed
-        return Value(holder.sources).changed
+        return sliced(holder, ends)
 
     def _list(self, node: ast.List | ast.Tuple | ast.Set, env: Env) -> Value:
         items, exact = list[Value](), True
@@ -314,7 +272,7 @@ class Expressions:
                 exact = exact and inner.items is not None
             else:
                 items.append(self.value(part, env))
-        found = listed(items, _cell(node))
+        found = listed(items, cell_of(node))
         return found if exact else Value(found.sources, cells=found.cells)
 
     def _dict(self, node: ast.Dict, env: Env) -> Value:
@@ -329,7 +287,7 @@ class Expressions:
                 entries += value.entries
             else:
                 exact, more = False, more | value.sources | (known.sources if known else frozenset())
-        found = mapped(entries, _cell(node), more=more)
+        found = mapped(entries, cell_of(node), more=more)
         return found if exact else Value(found.sources, cells=found.cells)
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, env: Env) -> Value:
@@ -422,7 +380,7 @@ class Expressions:
         found = library_value(called, self.around.weakness, self.file)
         if found is not None:
             return found
-        made = new_object(called, _cell(node))
+        made = new_object(called, cell_of(node))
         if made is not None:
             return made
         self._may_fill(called, env)
@@ -460,27 +418,12 @@ class Expressions:
             del env[name]
 
 
-def _cell(node: ast.AST) -> int:
-    return getattr(node, "lineno", 0) * 10_000 + getattr(node, "col_offset", 0) + 1
-
-
 def _definition(full_name: str) -> Need | None:
     return None if full_name.partition(".")[0] in _STDLIB else Need("definition", full_name.rpartition(".")[2])
 
 
 def _parameters(node: ast.Lambda) -> frozenset[str]:
     return frozenset(one.arg for one in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
-
-
-def _folded(kind: type, left: Value, right: Value) -> Value | None:
-    operate, one, other = _NUMERIC.get(kind), left.only, right.only
-    if operate is None or one is None or other is None or not {one.kind, other.kind} <= {int, float, bool}:
-        return None
-    try:
-        result = operate(one.value, other.value)
-    except (ArithmeticError, ValueError):
-        return None
-    return constant(result) if abs(result) < MAX_NUMBER else None
 
 
 def _spread(env: Env, inner: Env) -> None:

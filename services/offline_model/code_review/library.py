@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from services.offline_model.code_review.sanitizers import is_sanitizer
@@ -220,24 +220,6 @@ def _joined(called: Called, receiver: Value) -> Value:
     for index, item in enumerate(held.items):
         parts += [receiver, item] if index else [item]
     return concatenated(parts) if parts else constant("")
-
-
-def percent(template: str, given: Sequence[Value]) -> Value | None:
-    """Returns what `template % given` gives; None when the template is beyond this."""
-    parts: list[Value] = []
-    left = list(given)
-    for piece in re.split(r"(%%|%\(\w+\)s|%[sdr])", template):
-        if piece == "%%":
-            parts.append(constant("%"))
-        elif piece in ("%s", "%d"):
-            if not left:
-                return None
-            parts.append(left.pop(0))
-        elif "%" in piece:
-            return None
-        else:
-            parts.append(constant(piece))
-    return None if left else concatenated(parts)
 
 
 def _transcoded(called: Called, receiver: Value) -> Value:

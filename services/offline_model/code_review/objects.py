@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -15,6 +16,11 @@ PARSER: Final = "xml.sax.make_parser"
 _FILLS = frozenset({"append", "appendleft", "add"})
 _OTHERS = frozenset({"remove", "discard", "sort", "reverse", "insert", "popitem", "setdefault", "write", "writelines",
                      "extend", "update", "pop"})  # fmt: skip
+
+
+def cell_of(node: ast.AST) -> int:
+    """Returns the number of the object that an expression makes."""
+    return getattr(node, "lineno", 0) * 10_000 + getattr(node, "col_offset", 0) + 1
 
 
 def new_object(called: Called, cell: int) -> Value | None:
