@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from services.offline_model.code_review.conditions import Conditions, Env, joined
 from services.offline_model.code_review.library import Called, library_value, looked_up
-from services.offline_model.code_review.objects import cell_of, change_by, new_object, with_cells
+from services.offline_model.code_review.objects import cell_of, change_by, change_object, new_object, storing
 from services.offline_model.code_review.operators import binary, indexed, sliced, unary
 from services.offline_model.code_review.opinion import Need
 from services.offline_model.code_review.origins import is_request, is_typed
@@ -117,41 +117,7 @@ class Expressions:
 
     def _store(self, target: ast.Subscript, value: Value, env: Env) -> None:
         holder, index = self.value(target.value, env), self.value(target.slice, env)
-
-        def stored(old: Value) -> Value:
-            if old.entries is not None and index.only is not None:
-                return mapped([*old.entries, (index.only, value)])
-            if old.items is not None and index.only is not None and index.only.kind is int:
-                at = index.only.value
-                if -len(old.items) <= at < len(old.items):
-                    items = list(old.items)
-                    items[at] = value
-                    return listed(items)
-            return Value(old.sources | value.sources | index.sources)
-
-        self.change(target.value, holder, stored, env)
-
-    def change(self, node: ast.expr, holder: Value, how: Callable[[Value], Value], env: Env) -> None:
-        """Changes an object, under every name that it has."""
-        if not holder.cells:
-            name = dotted(node)
-            if name and isinstance(node, ast.Name | ast.Attribute):
-                env[name] = how(env.get(name, holder))
-            return
-
-        def changed(value: Value) -> Value:
-            if value.items is not None and any(item.cells for item in value.items):
-                value = with_cells(listed([changed(item) for item in value.items]), value)
-            if value.entries is not None and any(item.cells for _, item in value.entries):
-                value = with_cells(mapped([(key, changed(item)) for key, item in value.entries]), value)
-            if not value.cells & holder.cells:
-                return value
-            new = with_cells(how(value), value)
-            return new if value.cells == holder.cells and len(value.cells) == 1 else join([value, new])
-
-        names = list(env)
-        for name in names:
-            env[name] = changed(env[name])
+        change_object(target.value, holder, storing(index, value), env)
 
     def _name(self, node: ast.Name, env: Env) -> Value:
         if node.id in env:
@@ -403,7 +369,7 @@ class Expressions:
         how = change_by(called, receiver)
         if how is None:
             return False
-        self.change(node.func.value, receiver, how, env)
+        change_object(node.func.value, receiver, how, env)
         return True
 
     def _may_fill(self, called: Called, env: Env) -> None:
@@ -412,8 +378,7 @@ class Expressions:
         note = Origin(UNKNOWN, f"{called.method}() may have filled it", self.file.path, called.node.lineno)
         sources = called.sources | {note}
         for one in into:
-            holder = one
-            self.change(called.node, holder, lambda old: Value(old.sources | sources), env)
+            change_object(called.node, one, lambda old: Value(old.sources | sources), env)
         for name in [name for name in env if "." in name]:
             del env[name]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from services.offline_model.code_review.conditions import Env, joined
 from services.offline_model.code_review.expressions import Expressions, Surroundings
+from services.offline_model.code_review.objects import change_object
 from services.offline_model.code_review.shown import Function, ShownFile, bare_name
 from services.offline_model.code_review.values import UNKNOWN, Origin, Value, constant, join, of
 
@@ -96,7 +97,7 @@ class Interpreter:
         value = self.expressions.value(ast.fix_missing_locations(read), env)
         held = self.expressions.value(_loaded(node.target), env)
         if held.cells:
-            self.expressions.change(node.target, held, lambda _: value, env)
+            change_object(node.target, held, lambda _: value, env)
         self.expressions.bind(node.target, value, env)
         return env
 
@@ -257,7 +258,7 @@ class Interpreter:
                 env.pop(target.id, None)
             elif isinstance(target, ast.Subscript):
                 held = self.expressions.value(target.value, env)
-                self.expressions.change(target.value, held, lambda old: Value(old.sources), env)
+                change_object(target.value, held, lambda old: Value(old.sources), env)
         return env
 
 

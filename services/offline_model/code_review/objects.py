@@ -1,4 +1,4 @@
-"""Objects that calls change: lists, maps, settings, and parsers with features."""
+"""Objects that the program changes under all their names: lists, maps, settings, and parsers with features."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from services.offline_model.code_review.conditions import Env
 from services.offline_model.code_review.library import Called
-from services.offline_model.code_review.values import Constant, Value, listed, mapped
+from services.offline_model.code_review.shown import dotted
+from services.offline_model.code_review.values import Constant, Value, join, listed, mapped
 
 Change = Callable[[Value], Value]
 SETTINGS: Final = "configparser.ConfigParser"
@@ -72,7 +74,35 @@ def _exact(called: Called, receiver: Value) -> Change | None:
     return None
 
 
-def with_cells(new: Value, old: Value) -> Value:
+def storing(index: Value, value: Value) -> Change:
+    """Returns how `holder[index] = value` changes the holder."""
+    return partial(_with_stored, index=index, value=value)
+
+
+def change_object(node: ast.expr, holder: Value, how: Change, env: Env) -> None:
+    """Changes an object, under every name that it has; `node` is the expression that it is reached by."""
+    if not holder.cells:
+        name = dotted(node)
+        if name and isinstance(node, ast.Name | ast.Attribute):
+            env[name] = how(env.get(name, holder))
+        return
+
+    def changed(value: Value) -> Value:
+        if value.items is not None and any(item.cells for item in value.items):
+            value = _with_cells(listed([changed(item) for item in value.items]), value)
+        if value.entries is not None and any(item.cells for _, item in value.entries):
+            value = _with_cells(mapped([(key, changed(item)) for key, item in value.entries]), value)
+        if not value.cells & holder.cells:
+            return value
+        new = _with_cells(how(value), value)
+        return new if value.cells == holder.cells and len(value.cells) == 1 else join([value, new])
+
+    names = list(env)
+    for name in names:
+        env[name] = changed(env[name])
+
+
+def _with_cells(new: Value, old: Value) -> Value:
     """Returns a new state of an old object."""
     return Value(new.sources, new.constants, new.texts, new.items, new.entries, old.cells, old.refers, old.made_by)
 
@@ -95,6 +125,18 @@ def _with_entries(old: Value, more: tuple[tuple[Constant, Value], ...]) -> Value
     if old.entries is None:
         return Value(old.sources.union(*(one.sources for _, one in more)))
     return mapped([*old.entries, *more])
+
+
+def _with_stored(old: Value, index: Value, value: Value) -> Value:
+    if old.entries is not None and index.only is not None:
+        return mapped([*old.entries, (index.only, value)])
+    if old.items is not None and index.only is not None and index.only.kind is int:
+        at = index.only.value
+        if -len(old.items) <= at < len(old.items):
+            items = list(old.items)
+            items[at] = value
+            return listed(items)
+    return Value(old.sources | value.sources | index.sources)
 
 
 def _without(old: Value, at: int) -> Value:
