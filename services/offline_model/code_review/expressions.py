@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
+from services.offline_model.code_review.call_results import CallResults
 from services.offline_model.code_review.conditions import Conditions, Env, joined
-from services.offline_model.code_review.library import Called, library_value, looked_up
-from services.offline_model.code_review.objects import cell_of, change_by, change_object, new_object, storing
+from services.offline_model.code_review.definitions import definition_of, is_standard
+from services.offline_model.code_review.library import looked_up
+from services.offline_model.code_review.objects import cell_of, change_object, storing
 from services.offline_model.code_review.operators import binary, indexed, sliced, unary
 from services.offline_model.code_review.opinion import Need
-from services.offline_model.code_review.origins import is_request, is_typed
-from services.offline_model.code_review.sanitizers import looks_like_one
-from services.offline_model.code_review.shown import Function, ShownFile, bare_name, dotted
+from services.offline_model.code_review.origins import is_request, is_typed, requested, unknown
+from services.offline_model.code_review.shown import Function, ShownFile, dotted
+from services.offline_model.code_review.surroundings import Surroundings
 from services.offline_model.code_review.values import (
-    OUTSIDE,
-    UNKNOWN,
     Constant,
     Origin,
     Value,
@@ -26,35 +25,9 @@ from services.offline_model.code_review.values import (
     join,
     listed,
     mapped,
-    of,
 )
 
 _ATTRIBUTES = frozenset({"name", "stem", "suffix", "parent", "parents", "parts"})
-_STDLIB = frozenset(sys.stdlib_module_names) | frozenset(
-    dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__
-)
-
-
-class Surroundings(Protocol):
-    """What a frame asks about everything that is outside it."""
-
-    weakness: str
-
-    def step(self) -> None: ...
-
-    def global_value(self, name: str, file: ShownFile) -> Value | None: ...
-
-    def attribute_value(self, attribute: str, file: ShownFile, node: ast.expr) -> Value: ...
-
-    def module_attribute(self, full_name: str) -> Value | None: ...
-
-    def returned(self, called: Called, file: ShownFile) -> tuple[Value | None, bool]: ...
-
-    def is_shown(self, node: ast.Call, file: ShownFile) -> bool: ...
-
-    def seen(self, node: ast.AST, value: Value) -> None: ...
-
-    def seen_call(self, called: Called) -> None: ...
 
 
 class Expressions:
@@ -64,13 +37,13 @@ class Expressions:
         self.around = around
         self.file = file
         self.function = function
-        self.ended = False
         self.conditions = Conditions(file.path, self.value, file.full_name)
+        self.calls = CallResults(around, file, function, self.value)
         self._by_kind: Mapping[type, Callable[[Any, Env], Value]] = {
             ast.Constant: lambda node, _: constant(node.value),
             ast.Name: self._name, ast.JoinedStr: self._f_string, ast.FormattedValue: self._formatted,
             ast.BinOp: self._binary, ast.BoolOp: self._boolean, ast.UnaryOp: self._unary, ast.Compare: self._compare,
-            ast.IfExp: self._either, ast.Call: self._call, ast.Attribute: self._attribute,
+            ast.IfExp: self._either, ast.Call: self.calls.value, ast.Attribute: self._attribute,
             ast.Subscript: self._subscript, ast.List: self._list, ast.Tuple: self._list, ast.Set: self._list,
             ast.Dict: self._dict, ast.ListComp: self._comprehension, ast.SetComp: self._comprehension,
             ast.GeneratorExp: self._comprehension, ast.DictComp: self._comprehension,
@@ -89,13 +62,9 @@ class Expressions:
             for part in ast.iter_child_nodes(node):
                 if isinstance(part, ast.expr):
                     self.value(part, env)
-            found = self.unknown(node, f"`{ast.unparse(node)[:60]}` is beyond me")
+            found = unknown(node, self.file, f"`{ast.unparse(node)[:60]}` is beyond me")
         self.around.seen(node, found)
         return found
-
-    def unknown(self, node: ast.AST, what: str, need: Need | None = None) -> Value:
-        """A value that comes from a place that was not shown."""
-        return of(Origin(UNKNOWN, what, self.file.path, getattr(node, "lineno", 0), need))
 
     def bind(self, target: ast.expr, value: Value, env: Env) -> None:
         """Gives a target a value."""
@@ -125,14 +94,14 @@ class Expressions:
         full = self.file.imports.get(node.id)
         if full is not None:
             return self.around.module_attribute(full) or Value(
-                self.unknown(node, f"`{node.id}` is defined elsewhere", _definition(full)).sources, refers=full
+                unknown(node, self.file, f"`{node.id}` is defined elsewhere", definition_of(full)).sources, refers=full
             )
         found = self.around.global_value(node.id, self.file)
         if found is not None:
             return found
-        if node.id in _STDLIB:
+        if is_standard(node.id):
             return Value(refers=node.id)
-        return self.unknown(node, f"`{node.id}` is defined elsewhere", Need("definition", node.id))
+        return unknown(node, self.file, f"`{node.id}` is defined elsewhere", Need("definition", node.id))
 
     def _f_string(self, node: ast.JoinedStr, env: Env) -> Value:
         return concatenated([self.value(part, env) for part in node.values])
@@ -189,9 +158,9 @@ class Expressions:
 
     def _attribute(self, node: ast.Attribute, env: Env) -> Value:
         if is_request(node, self.file, self.function):
-            return self._from_request(node)
+            return requested(node, self.file)
         if is_typed(node):
-            return self.unknown(node, f"`{ast.unparse(node)[:60]}` is up to whoever starts the program")
+            return unknown(node, self.file, f"`{ast.unparse(node)[:60]}` is up to whoever starts the program")
         name = dotted(node)
         if name in env:
             return env[name]
@@ -201,14 +170,11 @@ class Expressions:
         if holder.refers and "?" not in holder.refers:
             full = f"{holder.refers}.{node.attr}"
             return self.around.module_attribute(full) or Value(
-                self.unknown(node, f"`{ast.unparse(node)[:60]}` is defined elsewhere").sources, refers=full
+                unknown(node, self.file, f"`{ast.unparse(node)[:60]}` is defined elsewhere").sources, refers=full
             )
         if holder.sources or node.attr in _ATTRIBUTES:
             return Value(holder.sources)
-        return self.unknown(node, f"`{ast.unparse(node)[:60]}` was not shown")
-
-    def _from_request(self, node: ast.expr) -> Value:
-        return of(Origin(OUTSIDE, f"`{ast.unparse(node)[:80]}` comes from a request", self.file.path, node.lineno))
+        return unknown(node, self.file, f"`{ast.unparse(node)[:60]}` was not shown")
 
     def _subscript(self, node: ast.Subscript, env: Env) -> Value:
         holder = self.value(node.value, env)
@@ -216,13 +182,13 @@ class Expressions:
             return self._sliced(node.slice, holder, env)
         index = self.value(node.slice, env)
         if is_request(node, self.file, self.function):
-            return self._from_request(node)
+            return requested(node, self.file)
         if holder.entries is None:
             return indexed(holder, index)
         if index.only is None:
             return looked_up(holder.element, index, node, self.file)
         found = dict(holder.entries).get(index.only)
-        return found if found is not None else self.unknown(node, f"`{ast.unparse(node)[:60]}` is not set")
+        return found if found is not None else unknown(node, self.file, f"`{ast.unparse(node)[:60]}` is not set")
 
     def _sliced(self, part: ast.Slice, holder: Value, env: Env) -> Value:
         ends = [self.value(end, env).only if end is not None else Constant(type(None), None)
@@ -276,115 +242,9 @@ class Expressions:
     def _lambda(self, node: ast.Lambda, env: Env) -> Value:
         """It runs later, when the names around it may hold something else."""
         names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-        later = self.unknown(node, "what it holds when the function runs")
+        later = unknown(node, self.file, "what it holds when the function runs")
         self.value(node.body, {**env, **{name: later for name in names if name in env or name in _parameters(node)}})
-        return Value(self.unknown(node, "what a function made on the spot gives").sources, refers="?")
-
-    def _call(self, node: ast.Call, env: Env) -> Value:
-        receiver = self.value(node.func.value, env) if isinstance(node.func, ast.Attribute) else None
-        args, spread = list[Value](), False
-        for part in node.args:
-            value = self.value(part.value if isinstance(part, ast.Starred) else part, env)
-            if isinstance(part, ast.Starred):
-                spread = spread or value.items is None
-                args += value.items if value.items is not None else [Value(value.sources)]
-            else:
-                args.append(value)
-        keywords: dict[str, Value] = {}
-        for keyword in node.keywords:
-            value = self.value(keyword.value, env)
-            if keyword.arg is None and value.entries is not None:
-                keywords |= {str(key.value): item for key, item in value.entries}
-            elif keyword.arg is None:
-                spread, keywords = True, {**keywords, "**": value}
-            else:
-                keywords[keyword.arg] = value
-        called = Called(node, self._called_name(node, receiver, env), receiver, tuple(args), keywords, spread)
-        self.around.seen_call(called)
-        return self._given_back(called, env)
-
-    def _called_name(self, node: ast.Call, receiver: Value | None, env: Env) -> str:
-        """Returns the full name of what is called; `.name` for a method of an object, `?` for who knows."""
-        if isinstance(node.func, ast.Attribute):
-            if receiver is not None and receiver.refers:
-                return f"{receiver.refers}.{node.func.attr}"
-            root = dotted(node.func).partition(".")[0]
-            unshown = (
-                root and root not in env and root not in self.file.imports and isinstance(node.func.value, ast.Name)
-            )
-            if unshown and self.around.global_value(root, self.file) is None and root not in {"self", "cls"}:
-                return dotted(node.func)
-            return f".{node.func.attr}"
-        if isinstance(node.func, ast.Name):
-            if node.func.id in env:
-                return env[node.func.id].refers or "?"
-            found = self.file.imports.get(node.func.id)
-            if found is None and not self.around.is_shown(node, self.file):
-                bound = self.around.global_value(node.func.id, self.file)
-                return node.func.id if bound is None else bound.refers or "?"
-            return found or node.func.id
-        return self.value(node.func, env).refers or "?"
-
-    def _given_back(self, called: Called, env: Env) -> Value:
-        node = called.node
-        if is_request(node, self.file, self.function):
-            return self._from_request(node)
-        if is_typed(node):
-            return self.unknown(node, "it is up to whoever starts the program")
-        if called.name == "getattr" and len(called.args) > 1 and called.args[1].only and called.args[0].refers:
-            return Value(refers=f"{called.args[0].refers}.{called.args[1].only.value}")
-        if self._changes(called, env):
-            return library_value(called, self.around.weakness, self.file) or Value(called.sources)
-        if self.around.is_shown(node, self.file):
-            value, ends = self.around.returned(called, self.file)
-            self.ended = self.ended or ends
-            self._may_fill(called, env)
-            if value is not None:
-                return value
-        if looks_like_one(node, self.around.weakness, self.file):
-            return self.unknown(node, f"which {called.method}() it goes through", Need("lines", self.file.path, 1))
-        found = library_value(called, self.around.weakness, self.file)
-        if found is not None:
-            return found
-        made = new_object(called, cell_of(node))
-        if made is not None:
-            return made
-        self._may_fill(called, env)
-        name = called.method if called.name != "?" else bare_name(node.func)
-        need = (
-            None
-            if name in _STDLIB or called.name.partition(".")[0] in _STDLIB or not name
-            else Need("definition", name)
-        )
-        outside = [one for one in called.sources if one.kind == OUTSIDE]
-        gives = self.unknown(node, f"{name or 'a call'}() gives it", need)
-        passed = Value(frozenset(outside)).doubted
-        return Value(gives.sources | passed.sources, made_by=called.name)
-
-    def _changes(self, called: Called, env: Env) -> bool:
-        """Changes the object that a call is made on, if it is one of those that change their object."""
-        node, receiver = called.node, called.receiver
-        if receiver is None or not isinstance(node.func, ast.Attribute) or receiver.refers:
-            return False
-        how = change_by(called, receiver)
-        if how is None:
-            return False
-        change_object(node.func.value, receiver, how, env)
-        return True
-
-    def _may_fill(self, called: Called, env: Env) -> None:
-        """What is not known may put anything into the objects that it is given, and set any attribute."""
-        into = [one for one in called.given if one.cells]
-        note = Origin(UNKNOWN, f"{called.method}() may have filled it", self.file.path, called.node.lineno)
-        sources = called.sources | {note}
-        for one in into:
-            change_object(called.node, one, lambda old: Value(old.sources | sources), env)
-        for name in [name for name in env if "." in name]:
-            del env[name]
-
-
-def _definition(full_name: str) -> Need | None:
-    return None if full_name.partition(".")[0] in _STDLIB else Need("definition", full_name.rpartition(".")[2])
+        return Value(unknown(node, self.file, "what a function made on the spot gives").sources, refers="?")
 
 
 def _parameters(node: ast.Lambda) -> frozenset[str]:

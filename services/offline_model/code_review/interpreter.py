@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from services.offline_model.code_review.conditions import Env, joined
-from services.offline_model.code_review.expressions import Expressions, Surroundings
+from services.offline_model.code_review.expressions import Expressions
 from services.offline_model.code_review.objects import change_object
+from services.offline_model.code_review.origins import unknown
 from services.offline_model.code_review.shown import Function, ShownFile, bare_name
+from services.offline_model.code_review.surroundings import Surroundings
 from services.offline_model.code_review.values import UNKNOWN, Origin, Value, constant, join, of
 
 MAX_ROUNDS = 6
@@ -73,9 +75,9 @@ class Interpreter:
         return env
 
     def _expr(self, node: ast.Expr, env: Env) -> Env | None:
-        self.expressions.ended = False
+        self.expressions.calls.ended = False
         self.expressions.value(node.value, env)
-        ended, self.expressions.ended = self.expressions.ended, False
+        ended, self.expressions.calls.ended = self.expressions.calls.ended, False
         if not isinstance(node.value, ast.Call):
             return env
         name = self._file.full_name(node.value.func)
@@ -202,7 +204,7 @@ class Interpreter:
             if handler.type is not None:
                 self.expressions.value(handler.type, inner)
             if handler.name:
-                inner[handler.name] = self.expressions.unknown(handler, "what an exception says")
+                inner[handler.name] = unknown(handler, self._file, "what an exception says")
             ended.append(self.run(handler.body, inner))
         left = joined([one for one in ended if one is not None])
         if not node.finalbody:

@@ -1,11 +1,13 @@
-"""What comes from outside, and what a person at a terminal gave."""
+"""What comes from outside, what a person at a terminal gave, and what comes from places that were not shown."""
 
 from __future__ import annotations
 
 import ast
 import itertools
 
+from services.offline_model.code_review.opinion import Need
 from services.offline_model.code_review.shown import Function, ShownFile, dotted
+from services.offline_model.code_review.values import OUTSIDE, UNKNOWN, Origin, Value, of
 
 REQUEST_PARTS = frozenset(
     (
@@ -36,6 +38,16 @@ def is_typed(node: ast.expr) -> bool:
     return chain[:2] in (["sys", "argv"], ["os", "environ"], ["os", "getenv"]) or (
         chain == ["input"] and isinstance(node, ast.Call)
     )
+
+
+def requested(node: ast.expr, file: ShownFile) -> Value:
+    """A value that is a part of the request."""
+    return of(Origin(OUTSIDE, f"`{ast.unparse(node)[:80]}` comes from a request", file.path, node.lineno))
+
+
+def unknown(node: ast.AST, file: ShownFile, what: str, need: Need | None = None) -> Value:
+    """A value that comes from a place that was not shown."""
+    return of(Origin(UNKNOWN, what, file.path, getattr(node, "lineno", 0), need))
 
 
 def _is_made(name: str, body: list[ast.stmt]) -> bool:
