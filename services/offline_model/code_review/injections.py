@@ -8,7 +8,7 @@ import re
 from services.offline_model.code_review.flagged import Flagged, judge_each, judge_values
 from services.offline_model.code_review.library import Called
 from services.offline_model.code_review.opinion import FALSE_POSITIVE, TRUE_POSITIVE, Opinion, undecided
-from services.offline_model.code_review.origins import ROUTE_DECORATORS
+from services.offline_model.code_review.origins import is_route
 from services.offline_model.code_review.shown import bare_name
 from services.offline_model.code_review.texts import has_fixed_host, in_page, in_path, in_sql
 from services.offline_model.code_review.values import Value
@@ -135,7 +135,7 @@ def xss(flagged: Flagged) -> Opinion:
         if not returns or isinstance(node, ast.Call):
             return None
         found = judge_values(flagged, node, [value], "The text goes to the page", in_page)
-        routed = function is not None and any(bare_name(one) in ROUTE_DECORATORS for one in function.decorator_list)
+        routed = function is not None and is_route(function)
         return found if routed or found.verdict != TRUE_POSITIVE else undecided("Where the text goes was not shown.")
 
     return judge_each(flagged, judge, "I see no output.", judge_nodes=sent)

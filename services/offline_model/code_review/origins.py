@@ -6,8 +6,8 @@ import ast
 import itertools
 
 from services.offline_model.code_review.opinion import Need
-from services.offline_model.code_review.shown import Function, ShownFile, dotted
-from services.offline_model.code_review.values import OUTSIDE, UNKNOWN, Origin, Value, of
+from services.offline_model.code_review.shown import Function, ShownFile, bare_name, dotted
+from services.offline_model.code_review.values import NUMBER, OUTSIDE, UNKNOWN, Origin, Value, of
 
 REQUEST_PARTS = frozenset(
     (
@@ -17,7 +17,7 @@ REQUEST_PARTS = frozenset(
     )
 )  # fmt: skip
 REQUEST_NAMES = frozenset({"request", "req", "websocket"})
-ROUTE_DECORATORS = frozenset({"route", "get", "post", "put", "delete", "patch", "websocket", "api_route", "view"})
+_ROUTE_DECORATORS = frozenset({"route", "get", "post", "put", "delete", "patch", "websocket", "api_route", "view"})
 
 
 def is_request(node: ast.expr, file: ShownFile, function: Function | None) -> bool:
@@ -43,6 +43,21 @@ def is_typed(node: ast.expr) -> bool:
 def requested(node: ast.expr, file: ShownFile) -> Value:
     """A value that is a part of the request."""
     return of(Origin(OUTSIDE, f"`{ast.unparse(node)[:80]}` comes from a request", file.path, node.lineno))
+
+
+def is_route(function: Function) -> bool:
+    """Tells whether a function answers requests."""
+    return any(bare_name(decorator) in _ROUTE_DECORATORS for decorator in function.decorator_list)
+
+
+def route_part(name: str, function: Function, file: ShownFile) -> Value:
+    """Returns what a part of the request's path may hold: anything, or what its converter lets through."""
+    kind = OUTSIDE
+    for decorator in function.decorator_list:
+        patterns = [part.value for part in ast.walk(decorator) if isinstance(part, ast.Constant)]
+        if any(f"<int:{name}>" in str(part) or f"<float:{name}>" in str(part) for part in patterns):
+            kind = NUMBER
+    return of(Origin(kind, f"`{name}` is part of the request's path", file.path, function.lineno))
 
 
 def unknown(node: ast.AST, file: ShownFile, what: str, need: Need | None = None) -> Value:

@@ -14,9 +14,9 @@ from services.offline_model.code_review.conditions import Env
 from services.offline_model.code_review.interpreter import Interpreter
 from services.offline_model.code_review.library import Called
 from services.offline_model.code_review.opinion import Need
-from services.offline_model.code_review.origins import ROUTE_DECORATORS
+from services.offline_model.code_review.origins import is_route, route_part
 from services.offline_model.code_review.shown import Function, Shown, ShownFile, bare_name, dotted
-from services.offline_model.code_review.values import NUMBER, OUTSIDE, UNKNOWN, Origin, Value, join, listed, of
+from services.offline_model.code_review.values import OUTSIDE, UNKNOWN, Origin, Value, join, listed, of
 
 MAX_STEPS = 8_000
 MAX_DEPTH = 6
@@ -170,8 +170,8 @@ class Program:
         if name in {"self", "cls"}:
             return Value(frozenset(), made_by="self")
         found: list[Value] = []
-        if any(bare_name(decorator) in ROUTE_DECORATORS for decorator in function.decorator_list):
-            found.append(_of_route(name, function, path))
+        if is_route(function):
+            found.append(route_part(name, function, file))
         need = Need("callers", function.name)
         unknown = of(Origin(UNKNOWN, f"`{name}` is whatever the callers of {function.name} pass", path, line, need))
         if name not in parameters(function):
@@ -184,7 +184,7 @@ class Program:
         if not found:
             return unknown
         value = join(found)
-        if _is_route(function):
+        if is_route(function):
             return value
         # One caller that was shown is not all of them: the others are to be looked for.
         note = Origin("", f"the callers of {function.name} were shown", path, line, need)
@@ -296,20 +296,6 @@ class Program:
         after = frame.run(file.statements, {})
         self._modules[file.path] = after if after is not None else frame.bound
         return self._modules[file.path]
-
-
-def _is_route(function: Function) -> bool:
-    return any(bare_name(decorator) in ROUTE_DECORATORS for decorator in function.decorator_list)
-
-
-def _of_route(name: str, function: Function, path: str) -> Value:
-    """Returns what a part of the request's path may hold: anything, or what its converter lets through."""
-    kind = OUTSIDE
-    for decorator in function.decorator_list:
-        patterns = [part.value for part in ast.walk(decorator) if isinstance(part, ast.Constant)]
-        if any(f"<int:{name}>" in str(part) or f"<float:{name}>" in str(part) for part in patterns):
-            kind = NUMBER
-    return of(Origin(kind, f"`{name}` is part of the request's path", path, function.lineno))
 
 
 def _changed_by(name: str, file: ShownFile, shown: Shown) -> tuple[str, int] | None:
