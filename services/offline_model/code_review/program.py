@@ -6,7 +6,7 @@ Every answer is for one weakness. What other code may do to a value that this co
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from services.offline_model.code_review.calls import callers, given, parameters, targets
@@ -15,15 +15,13 @@ from services.offline_model.code_review.interpreter import Interpreter
 from services.offline_model.code_review.library import Called
 from services.offline_model.code_review.opinion import Need
 from services.offline_model.code_review.origins import is_route, route_part
-from services.offline_model.code_review.shown import Function, Shown, ShownFile, bare_name, dotted
+from services.offline_model.code_review.shown import Function, Shown, ShownFile
 from services.offline_model.code_review.values import OUTSIDE, UNKNOWN, Origin, Value, join, listed, of
+from services.offline_model.code_review.writes import changed_at, fills
 
 MAX_STEPS = 8_000
 MAX_DEPTH = 6
 NODES_PER_STEP = 20
-_MUTATES = frozenset({"append", "extend", "insert", "add", "update", "setdefault", "pop", "remove", "clear", "discard",
-                      "appendleft", "popitem", "__setitem__"})  # fmt: skip
-_SETTERS = frozenset({"globals", "vars", "setattr", "exec", "eval", "locals"})
 
 
 class TooManyWays(Exception):
@@ -83,7 +81,7 @@ class Program:
         found = self._module(file).get(name)
         if found is None or found.refers:
             return found
-        changed = _changed_by(name, file, self.shown)
+        changed = changed_at(name, file, self.shown)
         if changed:
             note = Origin(UNKNOWN, f"`{name}` is set elsewhere too", changed[0], changed[1])
             return Value(found.sources | {note})
@@ -113,7 +111,7 @@ class Program:
             for part in where.nodes:
                 if isinstance(part, ast.Assign | ast.AnnAssign | ast.AugAssign) and part.value is not None:
                     found += self._assigned(attribute, part, where)
-                elif isinstance(part, ast.Call) and _fills(part, attribute):
+                elif isinstance(part, ast.Call) and fills(part, attribute):
                     found.append(of(Origin(UNKNOWN, f"`{attribute}` is changed elsewhere", where.path, part.lineno)))
         self._running.pop()
         need = Need("definition", attribute)
@@ -296,59 +294,3 @@ class Program:
         after = frame.run(file.statements, {})
         self._modules[file.path] = after if after is not None else frame.bound
         return self._modules[file.path]
-
-
-def _changed_by(name: str, file: ShownFile, shown: Shown) -> tuple[str, int] | None:
-    """Returns where a name of a module is changed outside the module's own top level, if it is."""
-    for function in file.functions:
-        local = {
-            node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        } | set(parameters(function))
-        declared = any(isinstance(node, ast.Global) and name in node.names for node in ast.walk(function))
-        for node in ast.walk(function):
-            if declared and isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
-                return file.path, node.lineno
-            if (declared or name not in local) and _puts_into(node, name):
-                return file.path, getattr(node, "lineno", 1)
-    for where in shown.python:
-        for node in where.nodes:
-            if where is not file and _sets_from_outside(node, name):
-                return where.path, getattr(node, "lineno", 1)
-            if isinstance(node, ast.Call) and bare_name(node.func) in _SETTERS and where is file and _names(node, name):
-                return where.path, node.lineno
-    return None
-
-
-def _puts_into(node: ast.AST, name: str) -> bool:
-    """Tells whether a node changes the object that a name holds, or may hand it to who does."""
-    if isinstance(node, ast.Assign | ast.AugAssign | ast.Delete):
-        told = node.targets if isinstance(node, ast.Assign | ast.Delete) else [node.target]
-        return any(isinstance(one, ast.Subscript) and dotted(one.value) == name for one in told)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MUTATES:
-        return dotted(node.func.value) == name
-    return False
-
-
-def _sets_from_outside(node: ast.AST, name: str) -> bool:
-    if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store | ast.Del):
-        return not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"})
-    if isinstance(node, ast.Assign | ast.AugAssign | ast.Delete):
-        told = node.targets if isinstance(node, ast.Assign | ast.Delete) else [node.target]
-        return any(isinstance(one, ast.Subscript) and bare_name(one.value) == name for one in told)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MUTATES:
-        return bare_name(node.func.value) == name
-    return isinstance(node, ast.Call) and bare_name(node.func) == "setattr" and _names(node, name)
-
-
-def _names(node: ast.Call, name: str) -> bool:
-    texts: Sequence[object] = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
-    # Without a text to compare with, it may be about any name.
-    return name in texts or bare_name(node.func) in {"globals", "vars", "locals"} or not texts
-
-
-def _fills(node: ast.Call, attribute: str) -> bool:
-    if bare_name(node.func) == "setattr":
-        return _names(node, attribute)
-    return (
-        isinstance(node.func, ast.Attribute) and node.func.attr in _MUTATES and bare_name(node.func.value) == attribute
-    )
