@@ -86,7 +86,7 @@ def _budget(run: RunRecord) -> list[runs_pb2.Breaker]:
 
 
 def _said(value: float) -> str:
-    return f"{value:,.0f}" if value.is_integer() else f"{value:,.3g}"
+    return f"{value:,.0f}" if value.is_integer() or value >= 100 else f"{value:.3g}"
 
 
 def _step(step: Step) -> runs_pb2.RouteStep:

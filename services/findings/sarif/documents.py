@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NoReturn
@@ -37,7 +38,7 @@ def read_document(path: Path) -> dict[str, Any]:
 def read_json(path: Path) -> Any:
     """Returns what a JSON file holds. Raises BadFile."""
     try:
-        return json.loads(read_text(path), parse_constant=_refuse)
+        return json.loads(read_text(path), parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise BadLog(f"{path} is no JSON: {str(error)[:200]}") from error
 
@@ -119,6 +120,13 @@ def _is_deep(document: Any) -> bool:
         if not level:
             return False
     return True
+
+
+def _finite(number: str) -> float:
+    if math.isinf(value := float(number)):
+        # It is JSON, but no JSON says it once it is read.
+        raise ValueError(f"{number} is too large a number")
+    return value
 
 
 def _refuse(constant: str) -> NoReturn:

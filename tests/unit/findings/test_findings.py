@@ -199,6 +199,7 @@ BAD_FILES: list[tuple[str, bytes, str]] = [
     ("nothing", b"", "no JSON"),
     ("half", b'{"version": "2.1.0", "runs": [', "no JSON"),
     ("not a number", b'{"version": "2.1.0", "runs": [], "x": NaN}', "NaN"),
+    ("too large a number", b'{"version": "2.1.0", "runs": [], "x": -1e999}', "-1e999 is too large"),
     ("deep", b"[" * 100_000, "no JSON"),
     ("not text", b"\xff\x00", "not UTF-8"),
     ("half a character", b"\xff\xfe\x00", "not UTF-16"),
