@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -169,7 +169,7 @@ class Planner:
             elif each.after and not each.before:
                 known = {edge.name for edge in change.edges}
                 if more := sorted(set(await self._view.edges_of(each.name)) - known):
-                    yield f"the node {each.name} has edges since: {', '.join(map(str, more[:5]))}"
+                    yield f"the node {each.name} has edges since: {self._told(more)}"
         for edge in change.edges:
             if _differs(await self._view.edge(edge.name), edge.after):
                 yield f"the edge {edge.name} is not as it was left"
@@ -178,6 +178,12 @@ class Planner:
                 for end in sorted({edge.name.start, edge.name.end} - restored):
                     if await self._view.node(end) is None:
                         yield f"the node {end} is gone"
+
+    def _told(self, edges: Sequence[EdgeName]) -> str:
+        """Names a few edges; those that end at a node the caller may not read are only counted."""
+        shown = [edge for edge in edges if {edge.start.label, edge.end.label} <= self._access.readable]
+        hidden = len(edges) - len(shown)
+        return ", ".join([*map(str, shown[:5]), *[f"{hidden} that the caller may not read"] * bool(hidden)])
 
     def _updated(
         self, rules: Any, before: Properties, arguments: Mapping[str, Any], what: str, required: Iterable[str]
