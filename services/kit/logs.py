@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import MutableMapping
@@ -73,4 +74,7 @@ def get_logger() -> structlog.typing.FilteringBoundLogger:
 
 
 def _dumps(event: object, **_: object) -> bytes:
-    return orjson.dumps(event, default=str, option=orjson.OPT_NON_STR_KEYS)
+    try:
+        return orjson.dumps(event, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # half of a surrogate pair, which models write and UTF-8 has not
+        return json.dumps(event, default=str, skipkeys=True, ensure_ascii=False).encode("utf-8", "replace")

@@ -30,6 +30,7 @@ with tracer().start_as_current_span("work"):
         raise ValueError("broken")
     except ValueError:
         log.exception("failed", run_id="r-2")
+log.info("half of a pair", answer="\\ud83d", by={3: "\\ud83d"})
 """
 
 
@@ -47,13 +48,13 @@ def lines() -> list[dict[str, object]]:
 
 
 def test_each_event_is_one_line(lines: list[dict[str, object]]) -> None:
-    assert [line["event"] for line in lines] == ["before", "inside", "spoke up", "failed"]
+    assert [line["event"] for line in lines] == ["before", "inside", "spoke up", "failed", "half of a pair"]
     assert {line["service"] for line in lines} == {"guard"}
     assert lines[1]["table"] == "a\nb"
 
 
 def test_lines_carry_the_ids_that_are_known(lines: list[dict[str, object]]) -> None:
-    before, inside, library, _ = lines
+    before, inside, library, *_ = lines
     assert not {"trace_id", "run_id"} & before.keys()
     for line in (inside, library):
         assert (line["run_id"], line["correlation_id"], line["decision_id"]) == ("r-1", "c-1", "d-1")
@@ -65,3 +66,8 @@ def test_lines_carry_the_ids_that_are_known(lines: list[dict[str, object]]) -> N
 def test_what_an_event_says_itself_goes_before_what_is_carried(lines: list[dict[str, object]]) -> None:
     assert lines[3]["run_id"] == "r-2"
     assert "ValueError: broken" in str(lines[3]["exception"])
+
+
+def test_a_text_that_is_no_utf_8_is_logged_too(lines: list[dict[str, object]]) -> None:
+    """Models write half of a surrogate pair; what is said of it must not fail what says it."""
+    assert (lines[-1]["answer"], lines[-1]["by"]) == ("?", {"3": "?"})
