@@ -20,6 +20,8 @@ from services.kit.signed_tokens import TokenSigner, VerifiedTokens, signed_claim
 # Only asymmetric algorithms: with a shared-secret one, a public key could pass for the secret.
 CALLER_ALGORITHMS: Final = ("EdDSA", "ES256", "RS256")
 MINTED_MOST: Final = 2048
+# What services pass on beside it has to fit into the 8 KiB of metadata that gRPC takes, too.
+LONGEST_WORD: Final = 5_500
 
 
 class IssuerTokenVerifier:
@@ -74,12 +76,16 @@ class CallerTokenMinter:
         """Returns a token that names the caller, and says what claims of theirs are passed on.
 
         It may have been handed out before, with more than half its life to go: to sign and verify one takes longer
-        than most calls that carry it.
+        than most calls that carry it. Raises TokenInvalid for a caller of whom too much is to be said.
         """
         now = time.time()
         minted_at, token = self._minted.get(caller, (-math.inf, ""))
         if not 0 <= now - minted_at < self._good_for_s:
             token = self._signer.sign(caller, AUDIENCE_RUNTIME, claims=dict(caller.claims))
+            if len(token) > LONGEST_WORD:
+                raise TokenInvalid(
+                    "the token names more roles and claims than can be passed on: some 4 KB of ASCII text"
+                )
             self._minted.pop(caller, None)
             self._minted[caller] = (now, token)
             if len(self._minted) > MINTED_MOST:

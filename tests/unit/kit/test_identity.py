@@ -388,3 +388,14 @@ def test_while_keys_are_rotated_tokens_of_either_are_good() -> None:
 def test_what_is_no_key_is_refused_at_once(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         CallerTokenVerifier(text)
+
+
+@pytest.mark.parametrize("role", ["r" * 60, "写" * 60])
+def test_a_caller_of_whom_more_is_to_be_said_than_calls_can_carry_is_refused_at_once(role: str) -> None:
+    """Not behind the gateway, by gRPC's bound on metadata, in words that nobody can make anything of."""
+    minter = CallerTokenMinter(KEYS.private_pem)
+    few = frozenset(f"{role}{number}" for number in range(9))
+    many = frozenset(f"{role}{number}" for number in range(64))
+    assert minter.mint(Caller("27", few))
+    with pytest.raises(TokenInvalid, match="more roles and claims than can be passed on"):
+        minter.mint(Caller("27", many))
