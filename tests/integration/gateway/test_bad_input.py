@@ -6,12 +6,12 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.message import Message
-from signalbox.v1 import caller_pb2, runs_pb2
+from signalbox.v1 import caller_pb2, questions_pb2, runs_pb2
 
 from services.kit.errors import ErrorDetail, error_detail
 from tests.integration.gateway.conftest import Platform, StartPlatform, question
 
-SERVICE = "/signalbox.v1.RunService"
+OF_QUESTIONS = ("GetQuestion", "AnswerQuestion", "AssignQuestion")
 UUID = "0199a0c0-0000-7000-8000-000000000000"
 
 
@@ -19,7 +19,8 @@ async def refused(platform: Platform, method: str, wire: bytes) -> ErrorDetail:
     """How the gateway refuses a request in its wire form."""
     # The stubs want messages; what is sent here is none.
     channel: Any = platform.channel
-    path, metadata = f"{SERVICE}/{method}", platform.auth()
+    service = "QuestionService" if method in OF_QUESTIONS else "RunService"
+    path, metadata = f"/signalbox.v1.{service}/{method}", platform.auth()
     if method in ("ExecuteRun", "WatchRun"):
         answer = channel.unary_stream(path)(wire, metadata=metadata).read()
     else:
@@ -78,6 +79,30 @@ BAD_REQUESTS = [
     ("ListRuns", runs_pb2.ListRunsRequest(page_token="t" * 257), ["page_token"], "256"),
     ("ResumeRun", runs_pb2.ResumeRunRequest(run_id=UUID), ["input_request_id", "answer"], "at least 1"),
     ("ResumeRun", runs_pb2.ResumeRunRequest(run_id=UUID, input_request_id="q", answer="y\x00"), ["answer"], "NUL"),
+    (
+        "ResumeRun",
+        runs_pb2.ResumeRunRequest(run_id=UUID, input_request_id="q\x00", answer="y"),
+        ["input_request_id"],
+        "NUL",
+    ),
+    (
+        "GetQuestion",
+        questions_pb2.GetQuestionRequest(run_id=UUID, input_request_id="\x00"),
+        ["input_request_id"],
+        "NUL",
+    ),
+    (
+        "AnswerQuestion",
+        questions_pb2.AnswerQuestionRequest(run_id=UUID, input_request_id="\x00", plan_hash="\x00", answer="y"),
+        ["input_request_id", "plan_hash"],
+        "NUL",
+    ),
+    (
+        "AssignQuestion",
+        questions_pb2.AssignQuestionRequest(run_id=UUID, input_request_id="\x00", assignee="bob"),
+        ["input_request_id"],
+        "NUL",
+    ),
 ]
 
 
@@ -163,7 +188,7 @@ async def test_a_message_beyond_the_size_limit_is_refused_unread(start_platform:
 async def test_bad_input_is_not_answered_to_strangers(platform: Platform) -> None:
     channel: Any = platform.channel
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await channel.unary_unary(f"{SERVICE}/CreateRun")(b"\xff")
+        await channel.unary_unary("/signalbox.v1.RunService/CreateRun")(b"\xff")
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
