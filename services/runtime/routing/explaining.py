@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -30,7 +30,7 @@ class ExplainedRule:
 
 @dataclass(frozen=True)
 class Alternative:
-    """One fact or limit with another value, in words, and the other rule that would have fired then."""
+    """One fact or limit with another value, in words, the rule that would have fired then, and where it leads."""
 
     change: str
     is_limit: bool
@@ -64,7 +64,9 @@ class Explainer:
         self._router = router
         self._records = Records(router.facts_type, type(router.policy))
         self._facts, self._policy = TypeAdapter[Any](router.facts_type), TypeAdapter[Any](type(router.policy))
-        self._limits = {term.name for term in router.terms if self._records.name_of(term) != FACTS}
+        self._limits = {term.name for term in router.terms if self._is_limit(term)}
+        bounded = get_type_hints(type(router.policy), include_extras=True)
+        self._bounds = {name: TypeAdapter[Any](bounded[name]) for name in self._limits}
         held_against: dict[tuple[type, str], tuple[Term, list[Term | Value]]] = {}
         for rule in router.rules:
             for condition in (rule.when, *rule.choice):
@@ -154,18 +156,18 @@ class Explainer:
         return ExplainedRule(rule.name, condition, case.holds(rule.when), case.missed_by(rule.when))
 
     def alternatives(self, facts: Any, policy: Any) -> list[Alternative]:
-        """Returns by rule the smallest change of one fact or limit that would have fired it; the smallest first.
+        """Returns by rule the smallest change of a fact or limit by which it would have led elsewhere; smallest first.
 
-        Every one of them is decided by the table itself.
+        Every one of them is decided by the table itself, and every limit is one that can be set.
         """
-        fired, _ = self._router.way_on(facts, policy)
+        _, led_to = self._router.way_on(facts, policy)
         nearest: dict[tuple[str, bool], tuple[float, Alternative]] = {}
         for term, old, new, said in self._changes(Case(self._records, facts, policy)):
-            is_limit = self._records.name_of(term) != FACTS
+            is_limit = self._is_limit(term)
             changed = dataclasses.replace(policy if is_limit else facts, **{term.name: new})
             rule, destination = self._router.way_on(*((facts, changed) if is_limit else (changed, policy)))
             key, size = (rule.name, is_limit), _size(old, new)
-            if rule.name != fired.name and (key not in nearest or size < nearest[key][0]):
+            if destination != led_to and (key not in nearest or size < nearest[key][0]):
                 change = f"{term.name} {said} instead of {value_in_words(old)}"
                 nearest[key] = size, Alternative(change, is_limit, rule.name, destination)
         return [alternative for _, alternative in sorted(nearest.values(), key=lambda found: found[0])]
@@ -175,9 +177,21 @@ class Explainer:
         for term, others in self._held_against:
             old = case.value(term)
             for new, said in _values(term, [case.value(other) for other in others]):
-                # Counts and limits that are not negative do not become so.
-                if new != old and not (term.kind.is_numeric and new < 0 <= old):
+                if new != old and self._is_possible(term, old, new):
                     yield term, old, new, said
+
+    def _is_limit(self, term: Term) -> bool:
+        return self._records.name_of(term) != FACTS
+
+    def _is_possible(self, term: Term, old: Any, new: Any) -> bool:
+        """Whether operators may set a limit so; counts that are not negative do not become so."""
+        if not self._is_limit(term):
+            return not (term.kind.is_numeric and new < 0 <= old)
+        try:
+            self._bounds[term.name].validate_python(new)
+        except ValidationError:
+            return False
+        return True
 
 
 def _values(term: Term, others: Sequence[Any]) -> list[tuple[Any, str]]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import Field
 
-from services.runtime.routing.explaining import Explainer
-from services.runtime.routing.table import END, Router, Rule, State
+from services.runtime.routing.explaining import Alternative, Explainer
+from services.runtime.routing.table import END, Router, Rule, State, either
 from services.runtime.routing.terms import Always, Condition, terms
 from services.runtime.routing.words import in_words
 from tests.fixtures.decided import ROUTERS, facts_of, first_rule, policies_of
@@ -46,7 +47,7 @@ def _facts(_: State) -> Facts:
 
 def router(*conditions: Condition) -> Router[Facts, Policy]:
     """A table with these conditions, in order."""
-    rules = [Rule(f"rule_{number}", "work", when) for number, when in enumerate(conditions)]
+    rules = [Rule(f"rule_{number}", f"work_{number}", when) for number, when in enumerate(conditions)]
     return Router("agent.route", facts=_facts, policy=Policy(), rules=[*rules, Rule("otherwise", END, Always())])
 
 
@@ -116,7 +117,7 @@ CHANGES: list[tuple[tuple[Condition, ...], Facts, list[tuple[str, bool, str]]]] 
 
 
 @pytest.mark.parametrize(("conditions", "facts", "expected"), CHANGES)
-def test_the_smallest_change_that_would_have_fired_another_rule(
+def test_the_smallest_change_that_would_have_led_elsewhere(
     conditions: tuple[Condition, ...], facts: Facts, expected: list[tuple[str, bool, str]]
 ) -> None:
     found = Explainer(router(*conditions)).alternatives(facts, Policy())
@@ -142,14 +143,48 @@ def test_it_names_the_first_rule_that_holds_and_those_before_it(each: Router[Any
 
 @pytest.mark.parametrize("each", ROUTERS, ids=lambda each: each.name)
 @given(data=st.data())
-def test_whatever_is_said_to_lead_elsewhere_is_another_rule_of_the_table(
+def test_whatever_is_said_to_lead_elsewhere_does_and_leads_there_by_the_table(
     each: Router[Any, Any], data: st.DataObject
 ) -> None:
     facts, policy = data.draw(facts_of(each)), data.draw(policies_of(each))
-    fired, _ = first_rule(each, facts, policy)
+    _, led_to = first_rule(each, facts, policy)
     for alternative in Explainer(each).alternatives(facts, policy):
-        assert alternative.rule != fired.name
+        assert alternative.destination != led_to
         assert alternative.destination in next(r for r in each.rules if r.name == alternative.rule).destinations
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A policy whose limit operators can't set to nothing."""
+
+    max_iterations: Annotated[int, Field(ge=1, le=9)] = 3
+
+
+def test_a_limit_that_nobody_can_set_is_no_way_out() -> None:
+    limit = terms(Bounded)
+    rules = [Rule("over", "stop", f.iteration_count >= limit.max_iterations), Rule("otherwise", END, Always())]
+    table = Explainer(Router("agent.route", facts=_facts, policy=Bounded(), rules=rules))
+    changes = {count: [a.change for a in table.alternatives(Facts(count), Bounded()) if a.is_limit] for count in (0, 1)}
+    assert changes == {0: [], 1: ["max_iterations 1 instead of 3"]}
+    # One that a run was pinned to before it was bounded so can be told of all the same.
+    fact = Alternative("iteration_count 11 instead of 12", False, "otherwise", END)
+    assert table.alternatives(Facts(12), Bounded(12)) == [fact]
+
+
+def test_another_rule_that_leads_to_the_same_node_leads_nowhere_else() -> None:
+    rules = [
+        Rule("tired", "rest", f.iteration_count >= 3),
+        Rule("failed", "rest", f.error_attempts >= 2),
+        Rule("otherwise", "work", Always()),
+    ]
+    table = Explainer(Router("agent.route", facts=_facts, policy=Policy(), rules=rules))
+    assert [each.rule for each in table.alternatives(Facts(3), Policy())] == ["otherwise"]
+
+
+def test_a_rule_that_leads_to_several_may_have_led_elsewhere_by_itself() -> None:
+    rules = [Rule("any", either("rest", f.done, "work"), Always())]
+    table = Explainer(Router("agent.route", facts=_facts, policy=Policy(), rules=rules))
+    assert table.alternatives(Facts(), Policy()) == [Alternative("done yes instead of no", False, "any", "rest")]
 
 
 STORED = router(f.iteration_count >= p.max_iterations, f.done, f.confidence < p.least_confidence)
