@@ -166,7 +166,7 @@ class EventStream:
         run_id = run.run_id
         # Nobody can have seen more than there was; who says so would wait for ever.
         after = min(after, run.event_count)
-        if run.state.ended and after == run.event_count:
+        if after == run.event_count and (run.state.ended or run.state is RunState.AWAITING_INPUT):
             return
         # What a run that goes on has asked so far is answered.
         answered = run.event_count if run.state in (RunState.PENDING, RunState.RUNNING) else 0

@@ -165,3 +165,14 @@ async def test_an_answer_that_comes_too_late_is_refused_by_the_statement_that_wo
         await answer(replica, run, question, "yes")
     after = await replica.store.get(run.run_id, run.caller)
     assert (after.state, after.answer, after.event_count) == (RunState.AWAITING_INPUT, None, found.event_count)
+
+
+async def test_a_watch_behind_the_question_of_a_run_that_waits_ends_at_once(replica: Replica) -> None:
+    """A stream that was cut right after the question goes on there, and would last until somebody answers."""
+    run, _ = await replica.engine.create(new_run(until=3))
+    asked, _ = await asking(replica, run)
+    async with asyncio.timeout(TIMEOUT_S):
+        for after in (asked.event_count, 2**63 - 1):
+            assert [event async for event in replica.engine.watch(asked, after)] == []
+        [question] = [event async for event in replica.engine.watch(asked, asked.event_count - 1)]
+    assert question.is_last
