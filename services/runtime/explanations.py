@@ -21,6 +21,7 @@ from services.runtime.engine.story import RunStory
 from services.runtime.outline_wire import outline_proto
 from services.runtime.pages import fitting
 from services.runtime.policies import UnknownLimitTypeError
+from services.runtime.rights import has_rights_of
 from services.runtime.routing.explaining import Explainer, Nearness
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.table import Record
@@ -58,6 +59,7 @@ class Explanations:
         """Returns a page of decisions and one more, if there are more; the page in words; and on the first the story.
 
         The words may be of fewer, as one message takes; None stands for a decision that this release can't explain.
+        What was asked and answered is left out for a caller who lacks a role that the run was made with.
         Raises RunNotFound.
         """
         story = None
@@ -74,7 +76,12 @@ class Explanations:
                 story = RunStory(run, rows, happened, events[0]["read_at"])
         policy = await self._policy_of(run)
         told = fitting(self._told(row, policy) for row in rows[:limit])
-        return rows[: limit + 1], told, self._story(story, rows, policy) if story else None
+        words = self._story(story, rows, policy) if story else None
+        if words and not has_rights_of(caller, run):
+            for asked in words.questions:
+                asked.ClearField("question")
+                asked.ClearField("answer")
+        return rows[: limit + 1], told, words
 
     def _told(self, row: Row, policy: Record | None) -> runs_pb2.DecisionExplanation | None:
         explainer = self._explainer(row)

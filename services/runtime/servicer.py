@@ -120,9 +120,12 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
             labels=request.labels,
         )
         found = await self._runs.page(caller, wanted, limit=limit, after=run_place_of(request.page_token))
-        token = time_token(*found.after) if found.after else ""
-        shown = [run_proto(shown_to(caller, run)) for run in found.runs]
-        return runs_pb2.ListRunsResponse(runs=shown, next_page_token=token)
+        page = fitting(run_proto(shown_to(caller, run)) for run in found.runs)
+        after = found.after
+        if len(page) < len(found.runs):
+            last = found.runs[len(page) - 1]
+            after = (last.created_at, last.run_id)
+        return runs_pb2.ListRunsResponse(runs=page, next_page_token=time_token(*after) if after else "")
 
     async def CancelRun(self, request: runs_pb2.CancelRunRequest, context: Context) -> runs_pb2.CancelRunResponse:
         """Asks a run to stop."""

@@ -11,6 +11,7 @@ from services.runtime.callers import Callers, Context
 from services.runtime.engine.snapshot import CheckpointSummary, Snapshot
 from services.runtime.engine.threads import Fork, ThreadRecord, ThreadStore
 from services.runtime.page_tokens import thread_place_of, time_token
+from services.runtime.rights import shown_to
 from services.runtime.wire import run_proto, struct_proto, timestamp_proto
 
 THREADS_PAGE = 50
@@ -41,7 +42,8 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
         caller = self._callers.caller(context)
         thread = await self._threads.get(caller, request.thread_id)
         runs = await self._threads.runs(caller, request.thread_id)
-        return threads_pb2.GetThreadResponse(thread=_thread(thread), runs=[run_proto(run) for run in runs])
+        shown = [run_proto(shown_to(caller, run)) for run in runs]
+        return threads_pb2.GetThreadResponse(thread=_thread(thread), runs=shown)
 
     async def GetThreadState(
         self, request: threads_pb2.GetThreadStateRequest, context: Context

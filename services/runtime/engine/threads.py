@@ -102,7 +102,8 @@ class ThreadStore:
 
         Raises RunNotFound, RolesLost, CheckpointNotFound.
         """
-        await self._run(caller, thread_id, run_id)
+        # As it is stored: who asks may have spelled the id in another way.
+        run_id = (await self._run(caller, thread_id, run_id)).run_id
         config: Any = {"configurable": {"thread_id": run_id, "checkpoint_ns": ""}}
         newest_first = self._history.select(config, metadata_filter=None, before=None, limit=None)
         found = [checkpoint async for checkpoint in newest_first]

@@ -10,6 +10,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from signalbox.v1 import runs_pb2, runs_pb2_grpc
 
+from services.kit.identity import Caller
 from services.kit.server import Registration
 from services.runtime.callers import Callers
 from services.runtime.engine.questions import Answer
@@ -23,7 +24,9 @@ TIMEOUT_S = 60.0
 Story = runs_pb2.RunExplanation
 
 
-async def explained(replica: Replica, run: RunRecord, **page: Any) -> runs_pb2.ExplainRunResponse:
+async def explained(
+    replica: Replica, run: RunRecord, who: tuple[str, ...] = ("27",), **page: Any
+) -> runs_pb2.ExplainRunResponse:
     """The run as its caller has it explained."""
 
     def make(callers: Callers) -> Registration:
@@ -34,7 +37,7 @@ async def explained(replica: Replica, run: RunRecord, **page: Any) -> runs_pb2.E
     async with serving(make) as channel:
         stub = runs_pb2_grpc.RunServiceStub(channel)
         request = runs_pb2.ExplainRunRequest(run_id=run.run_id, **page)
-        response: runs_pb2.ExplainRunResponse = await stub.ExplainRun(request, metadata=gateway_word("27"))
+        response: runs_pb2.ExplainRunResponse = await stub.ExplainRun(request, metadata=gateway_word(*who))
         return response
 
 
@@ -272,3 +275,23 @@ async def test_the_outline_decides_as_the_table_does(start_replica: StartReplica
     [limit] = outline.limits
     assert (limit.name, limit.value.number_value, limit.is_whole) == ("max_counts", 50, True)
     assert not limit.HasField("least")
+
+
+async def test_who_lost_a_role_of_the_run_is_told_the_way_and_not_what_was_said(start_replica: StartReplica) -> None:
+    counting = Counting()
+    counting.asks = {2}
+    replica = await start_replica(counting)
+    run, _ = await replica.engine.create(new_run(until=2, caller=Caller("27", frozenset({"writer"}))))
+    asking = await finished(replica, run)
+    assert asking.input_request
+    await replica.engine.answer(run.caller, Answer(run.run_id, asking.input_request.input_request_id, "yes"))
+
+    told = {who: (await explained(replica, run, who)).run for who in (("27", "writer"), ("27",), ("olga", "operator"))}
+    said = {
+        who: [(each.question, each.answer, each.answered_by) for each in run.questions] for who, run in told.items()
+    }
+    assert said == {
+        ("27", "writer"): [("Go on?", "yes", "27")],
+        ("27",): [("", "", "27")],
+        ("olga", "operator"): [("Go on?", "yes", "27")],
+    }

@@ -201,3 +201,20 @@ async def test_labels_follow_a_fork_and_go_with_their_run(
     async with platform_pool.connection() as connection:
         cursor = await connection.execute("SELECT count(*) FROM platform.run_labels")
         assert await cursor.fetchall() == [(0,)]
+
+
+async def test_runs_too_large_for_one_message_come_on_more_pages(
+    stub: runs_pb2_grpc.RunServiceAsyncStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    who, made = gateway_word("27"), []
+    for question in ("1", "2", "3"):
+        asked = runs_pb2.RunInput(data_chat=data_chat_pb2.DataChatInput(question=question))
+        created = await stub.CreateRun(runs_pb2.CreateRunRequest(input=asked), metadata=who)
+        made.append(created.run.run_id)
+    monkeypatch.setattr("services.runtime.pages.MOST_BYTES", 1)
+    request, found = runs_pb2.ListRunsRequest(), list[list[str]]()
+    while not found or request.page_token:
+        page = await stub.ListRuns(request, metadata=who)
+        found.append([run.run_id for run in page.runs])
+        request.page_token = page.next_page_token
+    assert found == [[run_id] for run_id in reversed(made)]

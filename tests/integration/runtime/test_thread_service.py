@@ -12,6 +12,7 @@ from google.protobuf import json_format
 from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import runs_pb2, threads_pb2, threads_pb2_grpc
 
+from services.kit.identity import Caller
 from services.kit.server import Registration
 from services.runtime.callers import Callers
 from services.runtime.engine.serde import make_serde
@@ -19,7 +20,7 @@ from services.runtime.engine.store import RunStore
 from services.runtime.engine.threads import ThreadStore
 from services.runtime.thread_servicer import ThreadServicer
 from tests.fixtures.refusals import refusal
-from tests.fixtures.replica import Replica, gateway_word, serving
+from tests.fixtures.replica import Counting, Replica, gateway_word, serving
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 
 
@@ -122,3 +123,28 @@ async def test_to_a_stranger_a_thread_is_not_there(
         threads.DeleteThread(threads_pb2.DeleteThreadRequest(thread_id="talk"), metadata=stranger),
     ):
         assert (await refusal(call)).code is grpc.StatusCode.NOT_FOUND
+
+
+async def test_who_lost_a_role_of_a_run_finds_it_without_what_it_asks(
+    start_replica: StartReplica, threads: threads_pb2_grpc.ThreadServiceAsyncStub
+) -> None:
+    counting = Counting()
+    counting.asks = {2}
+    replica = await start_replica(counting)
+    made_by = Caller("27", frozenset({"writer"}))
+    run, _ = await replica.engine.create(new_run(thread_id="talk", until=2, caller=made_by))
+    await asyncio.wait_for(ended(replica, run), 60)
+    request = threads_pb2.GetThreadRequest(thread_id="talk")
+    asked = {
+        who: (await threads.GetThread(request, metadata=gateway_word(*who))).runs[0].input_request.question
+        for who in (("27", "writer"), ("27",))
+    }
+    assert asked == {("27", "writer"): "Go on?", ("27",): ""}
+
+
+async def test_a_run_id_may_be_spelled_in_capitals(
+    replica: Replica, threads: threads_pb2_grpc.ThreadServiceAsyncStub
+) -> None:
+    run_id = await counted(replica, "talk")
+    request = threads_pb2.GetThreadStateRequest(thread_id="talk", run_id=run_id.upper())
+    assert (await threads.GetThreadState(request, metadata=mine())).checkpoints

@@ -1,4 +1,4 @@
--- A run as lists have it: without input, output and what is asked.
+-- A run as lists have it: without input, output and answer.
 r.run_id, r.agent, r.graph_version, r.subject, r.roles, r.claims, r.thread_id, r.correlation_id, r.state,
     ''::bytea AS input, NULL::bytea AS output, r.stop_reason, r.error, r.input_request, NULL AS answer, r.budget,
     r.model_calls, r.tool_calls, r.input_tokens, r.output_tokens, r.wall_time_s, r.epoch, r.claim_id, r.idle_claims,
