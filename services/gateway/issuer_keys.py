@@ -117,6 +117,8 @@ class JwksUrl:
                 await self.look_again()
             except KeysUnavailable as error:
                 log.warning("the issuer's keys were not refreshed; those that are known go on", error=error.message)
+            except Exception:  # the boundary of a loop: without it, a key that is taken back would be believed for good
+                log.exception("the issuer's keys were not refreshed; those that are known go on")
 
     async def _fetch(self) -> None:
         """Asks the URL once, and notes how that went."""

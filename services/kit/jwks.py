@@ -23,8 +23,11 @@ class JwksDocument:
     """Keys from a JWKS document; those that are not for signatures are left out."""
 
     def __init__(self, document: str) -> None:
-        """Raises PyJWTError, and ValueError for what is no JSON."""
-        keys = PyJWKSet.from_json(document).keys
+        """Raises PyJWTError, and ValueError for what is no JWK set."""
+        try:
+            keys = PyJWKSet.from_json(document).keys
+        except (AttributeError, TypeError, KeyError, RecursionError) as error:  # JSON of another form
+            raise ValueError("the document is no JWK set") from error
         self._keys = {key.key_id: key for key in keys if key.public_key_use in ("sig", None)}
 
     def signing_key(self, token: str) -> jwt.PyJWK:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import time
 from collections.abc import AsyncIterator
@@ -14,6 +15,7 @@ import pytest
 from aiohttp import web
 from signalbox.v1 import runs_pb2
 
+from services.gateway import issuer_keys
 from services.gateway.issuer_keys import ANSWER_STANDS_S
 from services.kit.errors import error_detail
 from services.kit.keys import EDDSA, KeyPair, generate_keypair
@@ -33,13 +35,14 @@ class Issuer:
         self.answers = asyncio.Event()
         self.answers.set()
         self.url = ""
+        self.says: str | None = None
 
     async def serve(self, _request: web.Request) -> web.Response:
         """Answers with the document, once it answers."""
         self.fetches += 1
         await self.answers.wait()
         keys = [{**public_jwk(pair), "kid": key_id} for key_id, pair in self.keys.items()]
-        return web.Response(text=json.dumps({"keys": keys}))
+        return web.Response(text=self.says if self.says is not None else json.dumps({"keys": keys}))
 
     def token(self, key_id: str, subject: str = "27", pair: KeyPair | None = None) -> tuple[tuple[str, str], ...]:
         """Metadata with a token that names a key."""
@@ -137,3 +140,27 @@ async def test_a_gateway_waits_for_the_first_keys(start_platform: StartPlatform,
     assert not start.done()
     issuer.answers.set()
     assert await reason(await start, issuer.token("first")) == ""
+
+
+@pytest.mark.parametrize(
+    "odd", ["[]", "null", '"maintenance"', '{"keys": [7]}', '{"keys": 7}', "[" * 100_000, "<html>"]
+)
+async def test_an_odd_answer_is_no_end_of_looking(
+    start_platform: StartPlatform, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, odd: str
+) -> None:
+    """A key that is taken back would be believed for as long as the gateway runs."""
+    for name in ("REFRESH_S", "RETRY_S", "ANSWER_STANDS_S"):
+        monkeypatch.setattr(issuer_keys, name, 0.01)
+    platform = await start_platform(jwks_file=None, jwks_url=issuer.url)
+    revoked = issuer.keys["first"]
+    assert await reason(platform, issuer.token("first")) == ""
+    issuer.says, seen = odd, issuer.fetches
+    async with asyncio.timeout(TIMEOUT_S):
+        while issuer.fetches < seen + 3:  # noqa: ASYNC110 - it goes on asking
+            await asyncio.sleep(0.01)
+        assert await reason(platform, issuer.token("first", "another")) == ""
+        issuer.keys, issuer.says = {"second": generate_keypair()}, None
+        strangers = itertools.count()
+        # A token that has been verified is believed for a while: each is another one.
+        while not await reason(platform, issuer.token("first", f"stranger {next(strangers)}", revoked)):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
