@@ -200,10 +200,14 @@ class RunSaver(AsyncPostgresSaver):
         return bool(cancel_requested)
 
     async def end(self, ending: Ending) -> RunRecord | None:
-        """Ends the run in one statement with its last step, if that is still to be written. Raises ClaimLost."""
-        if self._last_step is None:
+        """Ends the run in one statement with its last step, if that is still to be written. Raises ClaimLost.
+
+        It is tried once: a step that the database does not take would keep any other end from being written, too.
+        """
+        held, self._last_step = self._last_step, None
+        if held is None:
             return None
-        claim, steps, parameters = self._last_step
+        claim, steps, parameters = held
         event_base, decision_base, written_at, *columns = await self._commit(
             "end_with_step", {**parameters, **vars(ending)}
         )

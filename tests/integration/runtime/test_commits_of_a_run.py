@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import psycopg
+import pytest
 from signalbox.v1 import data_chat_pb2
 
 from services.runtime.engine.records import RunState
+from services.runtime.engine.saver import RunSaver
 from tests.fixtures.replica import Counting, Replica, answer_of
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 
@@ -81,3 +83,24 @@ async def test_a_run_that_fails_at_its_end_keeps_its_last_step(start_replica: St
     assert (found.state, found.stop_reason) == (RunState.FAILED, "internal_error")
     events = [kind for kind, _ in await rows(replica, _EVENTS, run.run_id)]
     assert events == ["state_changed", "decision", "node_completed", "run_ended"]
+
+
+async def test_a_last_step_that_can_t_be_stored_fails_its_run_and_is_not_tried_for_ever(
+    start_replica: StartReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the database has against it: the run would be let go of and begun anew, and models asked each time."""
+    put, tried = RunSaver._put, list[str]()
+
+    async def refusing(self: RunSaver, connection: Any, name: str, parameters: Mapping[str, Any]) -> Any:
+        if name == "end_with_step":
+            tried.append(name)
+            raise psycopg.errors.NumericValueOutOfRange("integer out of range")
+        return await put(self, connection, name, parameters)
+
+    monkeypatch.setattr(RunSaver, "_put", refusing)
+    replica = await start_replica()
+    run, _ = await replica.engine.create(new_run(until=1))
+    async with asyncio.timeout(TIMEOUT_S):
+        found = await ended(replica, run)
+    assert (found.state, found.stop_reason, found.epoch) == (RunState.FAILED, "internal_error", 1)
+    assert tried == ["end_with_step"]
