@@ -92,12 +92,15 @@ async def _drop(connection: AsyncConnection[Any], oldest_kept: str | None) -> li
     gone: list[tuple[str, int, int]] = []
     parameters = {"oldest_kept": oldest_kept, "this_week": uuid7_floor(week_of(datetime.now(UTC)))}
     cursor = await connection.execute(query("partitions_to_drop"), parameters)
-    for table, name in await cursor.fetchall():
-        part = sql.Identifier("platform", name)
+    old = await cursor.fetchall()
+    for table, name in old:
         if table == "decisions":
+            part = sql.Identifier("platform", name)
             cursor = await connection.execute(sql.SQL(query("decisions_of_partition")).format(part=part))
             gone += await cursor.fetchall()
+    # Nobody writes to a table from when one of its partitions is dropped until that is committed.
+    for _, name in old:
         await connection.execute(_GIVE_WAY)
-        await connection.execute(sql.SQL("DROP TABLE {}").format(part))
+        await connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier("platform", name)))
         log.info("partition dropped", partition=name)
     return gone

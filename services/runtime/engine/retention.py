@@ -135,6 +135,20 @@ class Batch:
     more: bool
 
 
+class _Tally:
+    """What a batch removes, by kind and agent."""
+
+    def __init__(self) -> None:
+        self._rows, self._sizes = Counter[tuple[Kind, str]](), Counter[tuple[Kind, str]]()
+
+    def add(self, removal: Removal) -> None:
+        self._rows[removal.kind, removal.agent] += removal.row_count
+        self._sizes[removal.kind, removal.agent] += removal.size_bytes
+
+    def removals(self) -> list[Removal]:
+        return [Removal(*key, rows, self._sizes[key]) for key, rows in sorted(self._rows.items()) if rows]
+
+
 class Pruner:
     """Removes what the policies have no use for; `policies` by agent, `default` for all others."""
 
@@ -174,44 +188,46 @@ class Pruner:
 
     async def prune(self, *, wait: bool = False) -> Batch | None:
         """Removes one batch. Returns None while another replica prunes, unless asked to wait for it."""
+        tally = _Tally()
+        # By itself, and done at once: until it is, nobody takes a step.
+        if not await self._drop_partitions(tally, wait=wait):
+            return None
         async with unhurried(self._pool) as connection:
-            cursor = await connection.execute(_WAIT_FOR_LOCK if wait else _LOCK)
-            locked = await cursor.fetchone()
-            if not locked or not locked[0]:
-                return None
-            self._lag_s = 0.0
-            found, more = Counter[tuple[Kind, str]](), False
-            sizes = Counter[tuple[Kind, str]]()
-            for run_agent, row_count, size_bytes in await self._drop_partitions(connection):
-                found[Kind.DECISIONS, run_agent] += row_count
-                sizes[Kind.DECISIONS, run_agent] += size_bytes
-            for agent, policy in self._policies.items():
-                for stage in Stage:
-                    runs = await self._due_runs(connection, agent, policy, stage)
-                    more |= sum(len(run_ids) for run_ids in runs.values()) >= self._batch
-                    for run_agent, run_ids in runs.items():
-                        for removal in await self._remove(connection, stage, run_agent, run_ids):
-                            found[removal.kind, run_agent] += removal.row_count
-                            sizes[removal.kind, run_agent] += removal.size_bytes
-                for removal in await self._remove_decisions(connection, agent, policy):
-                    more |= removal.row_count >= self._batch * DECISIONS_PER_RUN
-                    found[removal.kind, removal.agent] += removal.row_count
-                    sizes[removal.kind, removal.agent] += removal.size_bytes
+            more = await _locked(connection, wait=wait) and await self._prune_rows(connection, tally)
+        return Batch(_counted(tally.removals()), more)
+
+    async def _prune_rows(self, connection: AsyncConnection[Any], tally: _Tally) -> bool:
+        """Returns whether there is likely to be more."""
+        self._lag_s, more = 0.0, False
+        for agent, policy in self._policies.items():
+            for stage in Stage:
+                runs = await self._due_runs(connection, agent, policy, stage)
+                more |= sum(len(run_ids) for run_ids in runs.values()) >= self._batch
+                for run_agent, run_ids in runs.items():
+                    for removal in await self._remove(connection, stage, run_agent, run_ids):
+                        tally.add(removal)
+            for removal in await self._remove_decisions(connection, agent, policy):
+                more |= removal.row_count >= self._batch * DECISIONS_PER_RUN
+                tally.add(removal)
         PRUNE_LAG.set(self._lag_s)
-        removals = [Removal(kind, agent, found[kind, agent], sizes[kind, agent]) for kind, agent in sorted(found)]
-        return Batch(_counted(removal for removal in removals if removal.row_count), more)
+        return more
 
     async def make_partitions(self) -> None:
         """Makes the partitions of the weeks ahead, unless another replica is at it."""
         async with unhurried(self._pool) as connection:
-            cursor = await connection.execute(_LOCK)
-            locked = await cursor.fetchone()
-            if locked and locked[0]:
+            if await _locked(connection, wait=False):
                 await make_partitions(connection)
 
-    async def _drop_partitions(self, connection: AsyncConnection[Any]) -> list[tuple[str, int, int]]:
+    async def _drop_partitions(self, tally: _Tally, *, wait: bool) -> bool:
+        """Returns whether this replica may prune."""
         kept = [policy.oldest_kept() for policy in self._policies.values()]
-        return await drop_partitions(connection, min(filter(None, kept)) if all(kept) else None)
+        async with unhurried(self._pool) as connection:
+            if not await _locked(connection, wait=wait):
+                return False
+            oldest_kept = min(filter(None, kept)) if all(kept) else None
+            for agent, row_count, size_bytes in await drop_partitions(connection, oldest_kept):
+                tally.add(Removal(Kind.DECISIONS, agent, row_count, size_bytes))
+        return True
 
     async def measure(self) -> None:
         """Sets the metrics of what is stored; rows as Postgres estimates them."""
@@ -300,6 +316,12 @@ class Pruner:
         parameters = {"oldest_kept": oldest_kept, "agent": agent, "others": self._named, "limit": limit}
         cursor = await connection.execute(query("prune_decisions"), parameters)
         return [Removal(Kind.DECISIONS, name, count, int(size)) for name, count, size in await cursor.fetchall()]
+
+
+async def _locked(connection: AsyncConnection[Any], *, wait: bool) -> bool:
+    cursor = await connection.execute(_WAIT_FOR_LOCK if wait else _LOCK)
+    locked = await cursor.fetchone()
+    return bool(locked and locked[0])
 
 
 @asynccontextmanager

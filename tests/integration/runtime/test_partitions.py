@@ -151,6 +151,32 @@ async def test_the_events_of_a_deleted_run_go_with_it(platform_pool: Pool, repli
         assert await cursor.fetchone() == (0,)
 
 
+async def test_steps_are_taken_while_the_rest_of_a_batch_is_removed(
+    platform_pool: Pool, replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever drops a partition has the whole table, and may keep it for a moment only."""
+    history = CheckpointHistory(platform_pool, make_serde())
+    pruner = Pruner(platform_pool, history, {"default": POLICY})
+    await decided_in(platform_pool, datetime.now(UTC) - timedelta(days=60), replica)
+    recent, _ = await replica.engine.create(new_run())
+    await asyncio.wait_for(ended(replica, recent), 60)
+    await split_first(platform_pool)
+    async with platform_pool.connection() as connection:
+        await connection.execute("UPDATE platform.runs SET ended_at = now() - interval '1 hour'")
+    written: list[list[str]] = []
+
+    async def write(*_: Any) -> None:
+        async with platform_pool.connection() as connection, connection.transaction():
+            for table in ("decisions", "run_events"):
+                await connection.execute(f"LOCK TABLE platform.{table} IN ROW EXCLUSIVE MODE NOWAIT")
+        written.append(await partitions(platform_pool, "decisions"))
+
+    monkeypatch.setattr(history, "prune", write)
+    await everything(pruner)
+    assert written
+    assert all("decisions_old" not in found for found in written)
+
+
 async def split_first(pool: Pool) -> None:
     """Gives the rows of long past weeks a partition of their own, as they would have had."""
     bound = uuid7_floor(week_of(datetime.now(UTC) - timedelta(days=50)))
