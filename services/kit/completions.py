@@ -31,6 +31,12 @@ ACCOUNT_USED_UP = b'"insufficient_quota"'
 # A model may take its time, and the timeout is around all attempts; to connect takes none, and may be tried again.
 CONNECT_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=5)
 _BACKOFF = wait_exponential_jitter(multiplier=0.2, max=LONGEST_WAIT_S, jitter=0.2)
+# Half of what gRPC takes as a message by default: what came of a larger one could be shown to nobody.
+MOST_ANSWER_BYTES = 2 * 1024 * 1024
+# More than any model takes, and few enough to be added up for ever.
+MOST_TOKENS = 10**9
+_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
+NOT_THE_APIS_FORM = "not_the_apis_form"
 # What a client library says to itself, and no endpoint needs to hear.
 _NOT_SENT = frozenset({"extra_headers", "extra_query", "extra_body", "timeout"})
 
@@ -112,7 +118,7 @@ class Completions:
     async def _post(self, body: bytes) -> dict[str, Any]:
         try:
             async with self._open().post(self._url, data=body, headers=trace_headers()) as response:
-                return _read(response, await response.read(), self._endpoint.api_key)
+                return _read(response, await _content(response), self._endpoint.api_key)
         except (aiohttp.ClientError, OSError) as error:
             raise CompletionError("connection", f"no answer from the model: {error}", retryable=True) from error
 
@@ -142,6 +148,17 @@ def _open_socket(address: aiohttp.AddrInfoType) -> socket.socket:
     return opened
 
 
+async def _content(response: aiohttp.ClientResponse) -> bytes:
+    parts, size = list[bytes](), 0
+    async for part in response.content.iter_any():
+        size += len(part)
+        if size > MOST_ANSWER_BYTES:
+            said = f"the model answered with more than {MOST_ANSWER_BYTES} bytes"
+            raise CompletionError("too_large", said, retryable=False)
+        parts.append(part)
+    return b"".join(parts)
+
+
 def _read(response: aiohttp.ClientResponse, content: bytes, api_key: str) -> dict[str, Any]:
     if response.status != 200:
         retry_after = response.headers.get("Retry-After", "")
@@ -157,7 +174,23 @@ def _read(response: aiohttp.ClientResponse, content: bytes, api_key: str) -> dic
     answer = _parse(content)
     if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list) or not answer["choices"]:
         raise CompletionError("no_choice", "the model answered with no choice", retryable=False)
+    _count_whole_tokens(answer)
     return answer
+
+
+def _count_whole_tokens(answer: dict[str, Any]) -> None:
+    """Makes the tokens that an answer says it took whole numbers. Raises CompletionError where they are none."""
+    usage = answer.get("usage") or {}
+    if not isinstance(usage, dict):
+        raise CompletionError(NOT_THE_APIS_FORM, "the model's answer has a usage that is no object", retryable=False)
+    for name in _COUNTS:
+        count = usage.get(name)
+        if count is None:
+            continue
+        if isinstance(count, bool) or not isinstance(count, int | float) or not 0 <= count <= MOST_TOKENS or count % 1:
+            said = f"the model's answer says {name} are {count!r}"[:200]
+            raise CompletionError(NOT_THE_APIS_FORM, said, retryable=False)
+        usage[name] = int(count)
 
 
 def _parse(content: bytes) -> object:
@@ -167,7 +200,7 @@ def _parse(content: bytes) -> object:
         # The standard library also takes halves of surrogate pairs, which models do write.
         try:
             return json.loads(content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CompletionError("not_json", "the endpoint did not answer with JSON", retryable=False) from error
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 
-from services.kit.completions import CUT_SHORT, CompletionError, Completions, Endpoint
+from services.kit.completions import CUT_SHORT, NOT_THE_APIS_FORM, CompletionError, Completions, Endpoint
 from services.kit.errors import SignalboxError
 from services.kit.model_call import model_call
 from services.kit.names import GEN_AI_CHAT
@@ -77,7 +77,7 @@ class ModelClient:
             return self._read(answer, (time.perf_counter() - start) * 1000)
         except (AttributeError, TypeError, KeyError, ValueError) as error:
             raise CompletionError(
-                "not_the_apis_form", f"the model's answer is not of the API's form: {error}", retryable=False
+                NOT_THE_APIS_FORM, f"the model's answer is not of the API's form: {error}", retryable=False
             ) from error
 
     def _read(self, answer: dict[str, Any], elapsed_ms: float) -> Completion:

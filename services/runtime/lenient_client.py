@@ -15,10 +15,8 @@ from langchain_core.outputs import ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import ConfigDict, SecretStr
 
-from services.kit.completions import CompletionError, Completions
+from services.kit.completions import NOT_THE_APIS_FORM, CompletionError, Completions
 from services.runtime.mended_answers import mend
-
-NOT_THE_APIS_FORM = "not_the_apis_form"
 
 
 class LenientChatOpenAI(ChatOpenAI):

@@ -15,6 +15,8 @@ from uuid import uuid4
 
 from services.kit.reasoning import without_reasoning
 
+# It is a part of the key by which executors know a call again.
+LONGEST_CALL_ID = 128
 # NaN, infinities, more digits than 64 bits hold, exponents that may be beyond a double.
 _ODD_NUMBER = re.compile(r"NaN|Infinity|\d{18}|\d[eE]\+?\d{3}")
 
@@ -34,7 +36,7 @@ def mend(answer: dict[str, Any]) -> None:
         function = call["function"]
         function["name"] = well_formed(function.get("name") or "")
         function["arguments"] = mended_arguments(function.get("arguments") or "")
-        if not call.get("id") or call["id"] in taken:
+        if not call.get("id") or call["id"] in taken or len(call["id"]) > LONGEST_CALL_ID:
             call["id"] = f"call_{uuid4().hex}"
         taken.add(call["id"])
 

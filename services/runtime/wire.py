@@ -177,6 +177,8 @@ def calls_proto(calls: Iterable[Mapping[str, Any]]) -> list[runs_pb2.NodeCall]:
 def _tokens(given: int, made: int) -> caller_pb2.TokenUsage | None:
     if not given and not made:
         return None
+    # Rows of earlier releases may have them as a model's endpoint said them, for example 5.0.
+    given, made = int(given), int(made)
     return caller_pb2.TokenUsage(input_tokens=given, output_tokens=made, total_tokens=given + made)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
@@ -11,7 +12,7 @@ from aiohttp import web
 from tenacity import AsyncRetrying
 
 from services.kit import deadline
-from services.kit.completions import LONGEST_WAIT_S, CompletionError, Completions, Endpoint
+from services.kit.completions import LONGEST_WAIT_S, MOST_ANSWER_BYTES, CompletionError, Completions, Endpoint
 from tests.fixtures.ports import reserved_port
 
 GOOD = {"choices": [{"message": {"role": "assistant", "content": "hi"}}]}
@@ -169,3 +170,34 @@ async def test_half_of_a_surrogate_pair_is_taken(model: Model) -> None:
     text = '{"choices": [{"message": {"content": "\\ud83d"}}]}'
     model.replies = [lambda: web.Response(text=text, content_type="application/json")]
     assert "choices" in await create(model.base_url)
+
+
+@pytest.mark.parametrize("tokens", ["-5", "1.5", "1e30", "1e999", "NaN", "true", '"many"', str(10**12)])
+async def test_tokens_that_are_no_count_make_an_answer_unusable(model: Model, tokens: str) -> None:
+    """They are added up, stored and told in messages, which can hold nothing else."""
+    said = json.dumps(GOOD | {"usage": {"prompt_tokens": 7, "completion_tokens": 0}}).replace("7", tokens)
+    model.replies = [lambda: web.Response(text=said, content_type="application/json")]
+    with pytest.raises(CompletionError) as caught:
+        await create(model.base_url)
+    assert (caught.value.kind, caught.value.retryable, len(model.requests)) == ("not_the_apis_form", False, 1)
+
+
+async def test_a_whole_number_of_tokens_is_a_count_however_it_is_written(model: Model) -> None:
+    usage = {"prompt_tokens": 5.0, "completion_tokens": None, "total_tokens": 5}
+    model.replies = [lambda: web.json_response(GOOD | {"usage": usage})]
+    answer = await create(model.base_url)
+    assert repr(answer["usage"]) == "{'prompt_tokens': 5, 'completion_tokens': None, 'total_tokens': 5}"
+
+
+async def test_an_answer_larger_than_any_message_is_not_read_to_its_end(model: Model) -> None:
+    model.replies = [lambda: web.Response(text="x" * (MOST_ANSWER_BYTES + 1), content_type="application/json")]
+    with pytest.raises(CompletionError) as caught:
+        await create(model.base_url)
+    assert (caught.value.kind, caught.value.retryable) == ("too_large", False)
+
+
+async def test_json_too_deep_to_be_read_is_none(model: Model) -> None:
+    model.replies = [lambda: web.Response(text="[" * 200_000, content_type="application/json")]
+    with pytest.raises(CompletionError) as caught:
+        await create(model.base_url)
+    assert caught.value.kind == "not_json"
