@@ -128,6 +128,9 @@ def _serve_unary(serve: UnaryServe, method: str) -> UnaryServe:
                 return await serve(request, servicer_context)
             except (grpc.aio.AbortError, asyncio.CancelledError):
                 raise
+            except grpc.aio.InternalError:  # gRPC's own: the caller's time was over, and nobody is left to be told
+                call.left()
+                raise
             except Exception as error:  # noqa: BLE001 - the boundary where errors become statuses
                 await call.fail(servicer_context, error)
 
@@ -142,6 +145,9 @@ def _serve_stream(serve: StreamServe, method: str) -> StreamServe:
                     call.said_it_all = says_it_all(response)
                     yield response
             except (grpc.aio.AbortError, asyncio.CancelledError):
+                raise
+            except grpc.aio.InternalError:  # gRPC's own: the caller's time was over, and nobody is left to be told
+                call.left()
                 raise
             except Exception as error:  # noqa: BLE001 - the boundary where errors become statuses
                 await call.fail(servicer_context, error)

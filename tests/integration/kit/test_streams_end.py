@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import grpc
@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from signalbox.v1 import runs_pb2, runs_pb2_grpc
 
 from services.kit.client import connect
-from services.kit.metrics import RPC_DURATION
+from services.kit.metrics import RPC_DURATION, RPC_ERRORS
 from services.kit.names import RPC_STATUS
 from services.kit.server import Registration, Service, running
 from services.kit.settings import ServiceSettings
@@ -33,6 +33,14 @@ class Script(runs_pb2_grpc.RunServiceServicer):
 
     def __init__(self) -> None:
         self.events: list[runs_pb2.RunEvent] = []
+
+    async def GetRun(self, _request: Any, context: Any) -> runs_pb2.GetRunResponse:  # noqa: N802 - the proto's name
+        """Says no once the caller's time is over, as who has waited for another service does."""
+        while context.time_remaining() > 0:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "too late")
+        raise AssertionError("abort returned")
 
     async def WatchRun(  # noqa: N802 - the proto's name
         self, _request: Any, _context: Any
@@ -122,3 +130,19 @@ async def test_a_caller_who_leaves_before_it_has_broken_off(
     cancelled = (grpc.StatusCode.CANCELLED.value[0], True)
     assert await told(spans) == {SpanKind.CLIENT: cancelled, SpanKind.SERVER: cancelled}
     assert served(grpc.StatusCode.CANCELLED) == before + 1
+
+
+async def test_a_refusal_after_the_caller_s_time_is_no_fault_of_the_platform(
+    stub: runs_pb2_grpc.RunServiceAsyncStub, spans: InMemorySpanExporter
+) -> None:
+    """Alerts look at INTERNAL: who gives a slow call too little time must not set them off."""
+    method = "/signalbox.v1.RunService/GetRun"
+    faults = RPC_ERRORS.labels(method, "INTERNAL")
+    before = faults._value.get()
+    calls = [stub.GetRun(runs_pb2.GetRunRequest(), timeout=0.05) for _ in range(20)]
+    ends = await asyncio.gather(*(call.code() for call in calls))
+    assert set(ends) == {grpc.StatusCode.DEADLINE_EXCEEDED}
+    async with asyncio.timeout(TIMEOUT_S):
+        while len([span for span in spans.get_finished_spans() if span.kind is SpanKind.SERVER]) < len(calls):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert faults._value.get() == before
