@@ -29,7 +29,9 @@ class EvaluatorServiceStub:
     """Judges what agents found. Mechanical checks come first; a model is asked only about what passes them.
 
     The caller and the run are taken from the run token in the metadata key `authorization`. UNAVAILABLE when the model
-    does not answer: a verdict is never approved for want of a judge.
+    does not answer: a verdict is never approved for want of a judge. Where the model had given answers by then that could
+    not be read, the error's metadata says what they took: `model`, `model_calls`, `input_tokens`, `output_tokens` and
+    `model_elapsed_ms`.
     """
 
     def __init__(self, channel):
@@ -54,7 +56,9 @@ class EvaluatorServiceServicer:
     """Judges what agents found. Mechanical checks come first; a model is asked only about what passes them.
 
     The caller and the run are taken from the run token in the metadata key `authorization`. UNAVAILABLE when the model
-    does not answer: a verdict is never approved for want of a judge.
+    does not answer: a verdict is never approved for want of a judge. Where the model had given answers by then that could
+    not be read, the error's metadata says what they took: `model`, `model_calls`, `input_tokens`, `output_tokens` and
+    `model_elapsed_ms`.
     """
 
     def EvaluateInvestigation(self, request, context):
@@ -96,7 +100,9 @@ class EvaluatorService:
     """Judges what agents found. Mechanical checks come first; a model is asked only about what passes them.
 
     The caller and the run are taken from the run token in the metadata key `authorization`. UNAVAILABLE when the model
-    does not answer: a verdict is never approved for want of a judge.
+    does not answer: a verdict is never approved for want of a judge. Where the model had given answers by then that could
+    not be read, the error's metadata says what they took: `model`, `model_calls`, `input_tokens`, `output_tokens` and
+    `model_elapsed_ms`.
     """
 
     @staticmethod

@@ -30,7 +30,9 @@ class EvaluatorServiceStub:
     """Judges what agents found. Mechanical checks come first; a model is asked only about what passes them.
 
     The caller and the run are taken from the run token in the metadata key `authorization`. UNAVAILABLE when the model
-    does not answer: a verdict is never approved for want of a judge.
+    does not answer: a verdict is never approved for want of a judge. Where the model had given answers by then that could
+    not be read, the error's metadata says what they took: `model`, `model_calls`, `input_tokens`, `output_tokens` and
+    `model_elapsed_ms`.
     """
 
     @_typing.overload
@@ -47,7 +49,9 @@ class EvaluatorServiceAsyncStub(EvaluatorServiceStub):
     """Judges what agents found. Mechanical checks come first; a model is asked only about what passes them.
 
     The caller and the run are taken from the run token in the metadata key `authorization`. UNAVAILABLE when the model
-    does not answer: a verdict is never approved for want of a judge.
+    does not answer: a verdict is never approved for want of a judge. Where the model had given answers by then that could
+    not be read, the error's metadata says what they took: `model`, `model_calls`, `input_tokens`, `output_tokens` and
+    `model_elapsed_ms`.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -60,7 +64,9 @@ class EvaluatorServiceServicer(metaclass=_abc_1.ABCMeta):
     """Judges what agents found. Mechanical checks come first; a model is asked only about what passes them.
 
     The caller and the run are taken from the run token in the metadata key `authorization`. UNAVAILABLE when the model
-    does not answer: a verdict is never approved for want of a judge.
+    does not answer: a verdict is never approved for want of a judge. Where the model had given answers by then that could
+    not be read, the error's metadata says what they took: `model`, `model_calls`, `input_tokens`, `output_tokens` and
+    `model_elapsed_ms`.
     """
 
     @_abc_1.abstractmethod
