@@ -17,6 +17,7 @@ from services.kit.errors import SignalboxError
 from services.kit.logs import get_logger
 from services.kit.metrics import exemplar, from_zero, model_calls_from_zero
 from services.kit.model import Completion, ModelUnavailable, ModelUnusable
+from services.kit.model_usage import ModelUsage
 
 PURPOSE = "security_guard"
 NO_VERDICT = "NONE"
@@ -86,13 +87,8 @@ class _Asking:
 
     def metadata(self, cause: str) -> dict[str, str]:
         """What the error says, so that its caller can charge the run for the model's tokens."""
-        return {
-            "cause": cause,
-            "model": self.model,
-            "input_tokens": str(self.input_tokens),
-            "output_tokens": str(self.output_tokens),
-            "model_elapsed_ms": f"{self.elapsed_ms:.3f}",
-        }
+        usage = ModelUsage(self.model, self.input_tokens, self.output_tokens, self.elapsed_ms)
+        return {"cause": cause, **usage.metadata()}
 
 
 class Screener:

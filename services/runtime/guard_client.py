@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,12 +11,13 @@ from signalbox.v1 import guard_pb2, guard_pb2_grpc
 
 from services.kit.bearer import bearer_metadata
 from services.kit.errors import ErrorDetail, error_detail
+from services.kit.model_usage import ModelUsage
 from services.kit.names import AUDIENCE_GUARD
 from services.runtime.breaker import Breaker
 from services.runtime.dependency import is_away
 from services.runtime.errors import DependencyAway, GuardFailed
-from services.runtime.routing.calls import OK, note, noting
-from services.runtime.routing.recorder import CallRecord
+from services.runtime.model_usage import note_usage, note_usage_in_vain
+from services.runtime.routing.calls import OK, noting
 from services.runtime.run_context import RunContext
 
 GUARD = "guard"
@@ -78,7 +78,7 @@ class GuardClient:
                 call["outcome"] = answer.reason or "unspecified"
         except grpc.aio.AioRpcError as error:
             detail = error_detail(error)
-            _note_failed_model_call(detail)
+            note_usage_in_vain(GUARD, detail)
             raise no_verdict(detail) from error
         screening = Screening(
             answer.verdict == guard_pb2.SCREEN_VERDICT_ALLOW,
@@ -90,7 +90,7 @@ class GuardClient:
         )
         unscreened = answer.reason == NO_VERDICT
         if screening.model:
-            note(_model_call(screening, NO_VERDICT if unscreened else OK))
+            note_usage(GUARD, _usage(screening), NO_VERDICT if unscreened else OK)
         if unscreened:
             raise DependencyAway(GUARD, NO_VERDICT)
         if answer.verdict == guard_pb2.SCREEN_VERDICT_UNSPECIFIED:
@@ -108,36 +108,5 @@ def no_verdict(detail: ErrorDetail) -> DependencyAway | GuardFailed:
     return GuardFailed(detail.metadata.get("cause") or detail.reason, detail.message)
 
 
-def _model_call(screening: Screening, outcome: str) -> CallRecord:
-    """The guard's own call of its model, as the guard tells of it."""
-    return CallRecord(
-        kind="model",
-        name=screening.model,
-        outcome=outcome,
-        elapsed_ms=round(screening.model_elapsed_ms, 3),
-        input_tokens=screening.input_tokens,
-        output_tokens=screening.output_tokens,
-        service=GUARD,
-        ended_at=round(time.time(), 6),
-    )
-
-
-def _note_failed_model_call(detail: ErrorDetail) -> None:
-    """Notes what a screening without a verdict has cost, where the guard says so."""
-    told = detail.metadata
-    if not told.get("model"):
-        return
-    screening = Screening(
-        allowed=False,
-        reason=detail.reason,
-        model=told["model"],
-        input_tokens=_number(told, "input_tokens"),
-        output_tokens=_number(told, "output_tokens"),
-        model_elapsed_ms=float(_number(told, "model_elapsed_ms")),
-    )
-    note(_model_call(screening, told.get("cause") or detail.reason))
-
-
-def _number(told: Mapping[str, str], name: str) -> int:
-    whole = told.get(name, "").partition(".")[0]
-    return int(whole) if whole.isdecimal() else 0
+def _usage(screening: Screening) -> ModelUsage:
+    return ModelUsage(screening.model, screening.input_tokens, screening.output_tokens, screening.model_elapsed_ms)

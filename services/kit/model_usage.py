@@ -1,0 +1,45 @@
+"""What a service's own model took: told with the answer, or with the error where no answer came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ModelUsage:
+    """What asking a model took, over all of its calls; without a number of them it counts as one."""
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+    elapsed_ms: float
+    calls: int = 0
+
+    def metadata(self) -> dict[str, str]:
+        """Returns what an error says of it, so that its caller can charge the run for the model's tokens."""
+        told = {
+            "model": self.model,
+            "input_tokens": str(self.input_tokens),
+            "output_tokens": str(self.output_tokens),
+            "model_elapsed_ms": f"{self.elapsed_ms:.3f}",
+        }
+        return {**told, "model_calls": str(self.calls)} if self.calls else told
+
+
+def usage_told(metadata: Mapping[str, str]) -> ModelUsage | None:
+    """Returns what an error's metadata says of its service's model; None where that was not asked."""
+    if not metadata.get("model"):
+        return None
+    return ModelUsage(
+        model=metadata["model"],
+        input_tokens=_number(metadata, "input_tokens"),
+        output_tokens=_number(metadata, "output_tokens"),
+        elapsed_ms=float(_number(metadata, "model_elapsed_ms")),
+        calls=_number(metadata, "model_calls"),
+    )
+
+
+def _number(metadata: Mapping[str, str], name: str) -> int:
+    whole = metadata.get(name, "").partition(".")[0]
+    return int(whole) if whole.isdecimal() else 0
