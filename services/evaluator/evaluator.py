@@ -11,12 +11,13 @@ from services.evaluator.bank import CodeBank
 from services.evaluator.checks import check_draft
 from services.evaluator.citations import Problem, Reason
 from services.evaluator.draft import Draft, Finding, Verdict
-from services.evaluator.judge import Judge, Judgement, ModelCall
+from services.evaluator.judge import Judge, Judgement
 from services.evaluator.metrics import EVALUATIONS, PROBLEMS
 from services.evaluator.prompt import case_document, critique_prompt, investigation_prompt
 from services.evaluator.results import record_result
 from services.kit.logs import get_logger
 from services.kit.metrics import from_zero, model_calls_from_zero
+from services.kit.model_usage import ModelUsage
 
 INVESTIGATION = "comprehensive_evaluation"
 CRITIQUE = "critique"
@@ -54,7 +55,7 @@ class Evaluation:
     gaps: tuple[str, ...]
     problems: tuple[Problem, ...]
     stage: Stage
-    call: ModelCall | None = None
+    usage: ModelUsage | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Critique:
     problems: tuple[Problem, ...]
     reason: str
     stage: Stage
-    call: ModelCall | None = None
+    usage: ModelUsage | None = None
 
 
 class Evaluator:
@@ -77,7 +78,7 @@ class Evaluator:
         self._code_characters = prompt_code_characters
 
     async def evaluate(self, case: Case, *, last_word: bool) -> Evaluation:
-        """Says whether an investigation is complete. Raises ModelUnavailable."""
+        """Says whether an investigation is complete. Raises ModelUnavailable, ModelUnusable."""
         problems, document = await asyncio.to_thread(self._prepare, case)
         if problems:
             evaluation = _not_final("The draft's evidence does not hold.", _messages(problems), problems)
@@ -97,7 +98,7 @@ class Evaluator:
         return evaluation
 
     async def critique(self, case: Case) -> Critique:
-        """Approves a verdict, or says what is wrong with it. Raises ModelUnavailable."""
+        """Approves a verdict, or says what is wrong with it. Raises ModelUnavailable, ModelUnusable."""
         problems, document = await asyncio.to_thread(self._prepare, case)
         if problems:
             critique = _rejected(problems)
@@ -127,16 +128,16 @@ class Evaluator:
 
 
 def _weigh(draft: Draft, judgement: Judgement[InvestigationAnswer]) -> Evaluation:
-    answer, call = judgement.answer, judgement.call
+    answer, usage = judgement.answer, judgement.usage
     if answer is None:
         reason = f"The evaluator's model gave no readable answer ({judgement.problem})."
-        return _not_final(reason, (), (), call)
+        return _not_final(reason, (), (), usage)
     if not answer.is_final:
-        return _not_final(answer.justification, answer.exploration_gaps, (), call)
+        return _not_final(answer.justification, answer.exploration_gaps, (), usage)
     if answer.verdict is not draft.verdict:
         # The claims that were checked are for the draft's verdict; another one has no evidence yet.
         gap = f"The evaluator came to {answer.verdict}, the draft to {draft.verdict}: {answer.justification}"
-        return _not_final(answer.justification, (gap,), (), call)
+        return _not_final(answer.justification, (gap,), (), usage)
     return Evaluation(
         is_final=True,
         verdict=draft.verdict,
@@ -145,12 +146,12 @@ def _weigh(draft: Draft, judgement: Judgement[InvestigationAnswer]) -> Evaluatio
         gaps=(),
         problems=(),
         stage=Stage.MODEL,
-        call=call,
+        usage=usage,
     )
 
 
 def _not_final(
-    justification: str, gaps: tuple[str, ...], problems: tuple[Problem, ...], call: ModelCall | None = None
+    justification: str, gaps: tuple[str, ...], problems: tuple[Problem, ...], usage: ModelUsage | None = None
 ) -> Evaluation:
     return Evaluation(
         is_final=False,
@@ -159,8 +160,8 @@ def _not_final(
         justification=justification,
         gaps=gaps,
         problems=problems,
-        stage=Stage.MODEL if call else Stage.MECHANICAL,
-        call=call,
+        stage=Stage.MODEL if usage else Stage.MECHANICAL,
+        usage=usage,
     )
 
 
@@ -176,11 +177,11 @@ def _rejected(problems: tuple[Problem, ...]) -> Critique:
 
 
 def _word(judgement: Judgement[CritiqueAnswer]) -> Critique:
-    answer, call = judgement.answer, judgement.call
+    answer, usage = judgement.answer, judgement.usage
     if answer is None:
         reason = f"The evaluator's model gave no readable answer ({judgement.problem})."
-        return Critique(Outcome.NEEDS_REANALYSIS, (), (), reason, Stage.MODEL, call)
-    return Critique(answer.outcome, answer.missing, (), answer.reason, Stage.MODEL, call)
+        return Critique(Outcome.NEEDS_REANALYSIS, (), (), reason, Stage.MODEL, usage)
+    return Critique(answer.outcome, answer.missing, (), answer.reason, Stage.MODEL, usage)
 
 
 def _messages(problems: tuple[Problem, ...]) -> tuple[str, ...]:

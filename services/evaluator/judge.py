@@ -8,8 +8,10 @@ from typing import Generic, Protocol
 from services.evaluator.answers import AnswerT, UnreadableAnswer, read_answer
 from services.evaluator.metrics import UNREADABLE_ANSWERS
 from services.evaluator.prompt import again
+from services.kit.errors import SignalboxError
 from services.kit.logs import get_logger
 from services.kit.model import Completion
+from services.kit.model_usage import ModelUsage
 
 ATTEMPTS = 2
 log = get_logger()
@@ -22,22 +24,12 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
-class ModelCall:
-    """What asking the model took, over all attempts."""
-
-    model: str
-    input_tokens: int
-    output_tokens: int
-    elapsed_ms: float
-
-
-@dataclass(frozen=True)
 class Judgement(Generic[AnswerT]):
     """What the model said; no answer when none of its attempts could be read, `problem` says why."""
 
     answer: AnswerT | None
     problem: str
-    call: ModelCall
+    usage: ModelUsage
 
 
 class Judge:
@@ -48,13 +40,17 @@ class Judge:
         self._max_tokens = max_tokens
 
     async def ask(self, purpose: str, system: str, case: str, kind: type[AnswerT]) -> Judgement[AnswerT]:
-        """Asks about a case. Raises ModelUnavailable."""
+        """Asks about a case. Raises ModelUnavailable, ModelUnusable: they tell what answers before had cost."""
         completions: list[Completion] = []
         instructions, problem = system, ""
         for _ in range(ATTEMPTS):
-            completion = await self._model.complete(
-                purpose, system=instructions, user=case, max_tokens=self._max_tokens
-            )
+            try:
+                completion = await self._model.complete(
+                    purpose, system=instructions, user=case, max_tokens=self._max_tokens
+                )
+            except SignalboxError as error:
+                error.metadata |= _total(completions).metadata() if completions else {}
+                raise
             completions.append(completion)
             try:
                 return Judgement(read_answer(kind, completion.text), "", _total(completions))
@@ -66,10 +62,11 @@ class Judge:
         return Judgement(None, problem, _total(completions))
 
 
-def _total(completions: list[Completion]) -> ModelCall:
-    return ModelCall(
+def _total(completions: list[Completion]) -> ModelUsage:
+    return ModelUsage(
         model=completions[-1].model,
         input_tokens=sum(completion.input_tokens for completion in completions),
         output_tokens=sum(completion.output_tokens for completion in completions),
         elapsed_ms=sum(completion.elapsed_ms for completion in completions),
+        calls=len(completions),
     )

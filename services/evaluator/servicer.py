@@ -11,9 +11,9 @@ from signalbox.v1 import caller_pb2, evaluator_pb2, evaluator_pb2_grpc
 from services.evaluator.answers import Outcome
 from services.evaluator.citations import Problem
 from services.evaluator.evaluator import Evaluator, Stage
-from services.evaluator.judge import ModelCall
 from services.evaluator.requests import VERDICT_NUMBERS, read_case
 from services.kit.bearer import bearer_token
+from services.kit.model_usage import ModelUsage
 from services.kit.run_tokens import RunTokenVerifier
 
 _STAGES = {
@@ -38,9 +38,11 @@ class EvaluatorServicer(evaluator_pb2_grpc.EvaluatorServiceServicer):
     async def EvaluateInvestigation(
         self, request: evaluator_pb2.EvaluateInvestigationRequest, context: Context
     ) -> evaluator_pb2.EvaluateInvestigationResponse:
-        """Judges an investigation. Raises Unauthenticated leaves, InvalidEvaluation and ModelUnavailable."""
+        """Judges an investigation. Raises what `CritiqueVerdict` does."""
         self._verifier.verify(bearer_token(context.invocation_metadata()))
-        evaluation = await self._evaluator.evaluate(read_case(request), last_word=request.last_word)
+        case = read_case(request)
+        await _take(context)
+        evaluation = await self._evaluator.evaluate(case, last_word=request.last_word)
         return evaluator_pb2.EvaluateInvestigationResponse(
             is_final=evaluation.is_final,
             verdict=VERDICT_NUMBERS[evaluation.verdict],
@@ -49,23 +51,34 @@ class EvaluatorServicer(evaluator_pb2_grpc.EvaluatorServiceServicer):
             exploration_gaps=evaluation.gaps,
             problems=_problems(evaluation.problems),
             stage=_STAGES[evaluation.stage],
-            model_call=_call(evaluation.call),
+            model_call=_model_call(evaluation.usage),
         )
 
     async def CritiqueVerdict(
         self, request: evaluator_pb2.CritiqueVerdictRequest, context: Context
     ) -> evaluator_pb2.CritiqueVerdictResponse:
-        """Judges a verdict. Raises Unauthenticated leaves, InvalidEvaluation and ModelUnavailable."""
+        """Judges a verdict. Raises Unauthenticated leaves, InvalidEvaluation, ModelUnavailable, ModelUnusable."""
         self._verifier.verify(bearer_token(context.invocation_metadata()))
-        critique = await self._evaluator.critique(read_case(request))
+        case = read_case(request)
+        await _take(context)
+        critique = await self._evaluator.critique(case)
         return evaluator_pb2.CritiqueVerdictResponse(
             outcome=_OUTCOMES[critique.outcome],
             missing=critique.missing,
             problems=_problems(critique.problems),
             reason=critique.reason,
             stage=_STAGES[critique.stage],
-            model_call=_call(critique.call),
+            model_call=_model_call(critique.usage),
         )
+
+
+async def _take(context: Context) -> None:
+    """Sends the head of the answer, before which a channel repeats what is unavailable.
+
+    From here on it would ask the model again behind the run's back: whether to wait is the run's to decide, and what it
+    costs is its to know.
+    """
+    await context.send_initial_metadata(())
 
 
 def _problems(problems: Iterable[Problem]) -> list[evaluator_pb2.EvidenceProblem]:
@@ -75,12 +88,14 @@ def _problems(problems: Iterable[Problem]) -> list[evaluator_pb2.EvidenceProblem
     ]
 
 
-def _call(call: ModelCall | None) -> evaluator_pb2.EvaluationModelCall | None:
-    if call is None:
+def _model_call(usage: ModelUsage | None) -> evaluator_pb2.EvaluationModelCall | None:
+    if usage is None:
         return None
-    usage = caller_pb2.TokenUsage(
-        input_tokens=call.input_tokens,
-        output_tokens=call.output_tokens,
-        total_tokens=call.input_tokens + call.output_tokens,
+    tokens = caller_pb2.TokenUsage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        total_tokens=usage.input_tokens + usage.output_tokens,
     )
-    return evaluator_pb2.EvaluationModelCall(model=call.model, token_usage=usage, elapsed_ms=call.elapsed_ms)
+    return evaluator_pb2.EvaluationModelCall(
+        model=usage.model, token_usage=tokens, elapsed_ms=usage.elapsed_ms, calls=usage.calls
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -11,11 +10,12 @@ from signalbox.v1 import evaluator_pb2, evaluator_pb2_grpc, sast_pb2
 
 from services.kit.bearer import bearer_metadata
 from services.kit.errors import error_detail
+from services.kit.model_usage import ModelUsage
 from services.kit.names import AUDIENCE_EVALUATOR
 from services.runtime.breaker import Breaker
 from services.runtime.dependency import failure_of
-from services.runtime.routing.calls import OK, note, noting
-from services.runtime.routing.recorder import CallRecord
+from services.runtime.model_usage import note_usage, note_usage_in_vain
+from services.runtime.routing.calls import noting
 from services.runtime.run_context import RunContext
 
 ResponseT = TypeVar("ResponseT")
@@ -72,7 +72,9 @@ class EvaluatorClient:
             try:
                 return await method(request, timeout=self._timeout_s, metadata=metadata)
             except grpc.aio.AioRpcError as error:
-                raise failure_of(error_detail(error), EVALUATOR, "judge the verdict") from error
+                detail = error_detail(error)
+                note_usage_in_vain(EVALUATOR, detail)
+                raise failure_of(detail, EVALUATOR, "judge the verdict") from error
 
 
 def outcome_word(number: int) -> str:
@@ -83,19 +85,7 @@ def outcome_word(number: int) -> str:
 
 
 def _note_model_call(made: evaluator_pb2.EvaluationModelCall) -> None:
-    if not made.model:
-        return
-    # The evaluator's own call of its model, as the evaluator tells of it.
-    usage = made.token_usage
-    note(
-        CallRecord(
-            kind="model",
-            name=made.model,
-            outcome=OK,
-            elapsed_ms=round(made.elapsed_ms, 3),
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            service=EVALUATOR,
-            ended_at=round(time.time(), 6),
-        )
-    )
+    if made.model:
+        tokens = made.token_usage
+        usage = ModelUsage(made.model, tokens.input_tokens, tokens.output_tokens, made.elapsed_ms, made.calls)
+        note_usage(EVALUATOR, usage)

@@ -179,6 +179,56 @@ async def test_a_tool_that_is_away_in_the_middle_of_research_is_waited_for(
     assert not any("away" in str(request.messages) for request in bench.model.requests)
 
 
+@pytest.mark.parametrize("in_the_middle", [True, False])
+async def test_an_evaluator_that_is_replaced_costs_no_finding(
+    make_bench: MakeBench, tmp_path: Path, platform_pool: AsyncConnectionPool[Any], *, in_the_middle: bool
+) -> None:
+    gate = asyncio.Event()
+    async with make_bench() as bench:
+        bench.model.script("research", [READ, ENOUGH])
+        drafted = draft("TRUE_POSITIVE", TAINTED)
+        bench.model.script("analysis", [drafted if in_the_middle else drafted.after(gate)])
+        judged = critique("approved")
+        bench.model.script("judge", [judged.after(gate), judged] if in_the_middle else [judged])
+        with reserved_port() as port:
+            settings = EvaluatorSettings(
+                listen=f"127.0.0.1:{port}",
+                run_token_public_key_file=tmp_path / "run.pub",
+                evaluator_model="judge",
+                model_base_url=bench.model.base_url,
+                shutdown_grace_s=0.2,
+            )
+            judge = Part(lambda: running("evaluator", settings, evaluator.build))
+            await judge.start()
+            bench.settings = bench.settings.model_copy(update={"evaluator_target": f"ipv4:127.0.0.1:{port}"})
+            async with bench.runtime():
+                run_id = await bench.create("sast_investigation")
+                await bench.model.wait_for_requests(1, model="judge" if in_the_middle else "analysis")
+                await judge.stop()
+                gate.set()
+                await until_one_waits_for("evaluator", platform_pool)
+                await judge.start()
+                ended = await bench.watch(run_id)
+            await judge.stop()
+    assert (ended.state, ended.verdict, ended.rules) == ("SUCCEEDED", "TRUE_POSITIVE", ["approved"])
+    assert [name for _, kind, name, _ in ended.calls if kind == "wait"] == ["evaluator"]
+
+
+async def test_what_the_judge_was_paid_before_its_model_went_away_is_charged(bench: Bench) -> None:
+    replies(bench)
+    unreadable, away = Reply.text("I think it is fine.", usage=(10_000, 500)), Reply.http_error(503)
+    bench.model.script("judge", [unreadable, away, unreadable, away, critique("approved")])
+    ended = await bench.investigate()
+    assert (ended.state, ended.verdict) == ("SUCCEEDED", "TRUE_POSITIVE")
+    assert len(bench.model.requests_of("judge")) == 5
+    assert ended.run.spend.token_usage.total_tokens == 2 * 10_500 + 4 * 15
+    # Two readings, a draft, and the three answers of the judge; calls that nobody answered are not among them.
+    assert ended.run.spend.model_calls == 6
+    assert [outcome for _, kind, name, outcome in ended.calls if (kind, name) == ("model", "judge")] == (
+        ["http_503", "http_503", "ok"]
+    )
+
+
 @pytest.mark.parametrize("agent", ["sast_triage", "sast_investigation"])
 async def test_a_code_executor_that_is_away_is_told_to_no_model(make_bench: MakeBench, agent: str) -> None:
     """What the model never hears of can't become part of its answer."""

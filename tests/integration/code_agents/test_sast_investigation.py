@@ -49,6 +49,16 @@ async def test_confidence_is_given_when_it_was_measured_for_both_models(
     assert ended.output.confidence == pytest.approx(0.9 if calibrated else 0.0)
 
 
+async def test_a_judge_that_is_asked_twice_is_counted_twice(bench: Bench) -> None:
+    bench.model.script("research", [READ, ENOUGH])
+    bench.model.script("analysis", [draft("TRUE_POSITIVE", TAINTED)])
+    bench.model.script("judge", [Reply.text("I think it is fine.", usage=(1000, 10)), critique("approved")])
+    ended = await bench.investigate()
+    assert (ended.state, ended.verdict) == ("SUCCEEDED", "TRUE_POSITIVE")
+    assert ended.run.spend.model_calls == len(bench.model.requests) == 5
+    assert ended.run.spend.token_usage.total_tokens == 1010 + 4 * 15
+
+
 async def test_missing_code_is_researched(bench: Bench) -> None:
     bench.model.script("research", [READ, ENOUGH, READ_CALLER, ENOUGH])
     bench.model.script("analysis", [DRAFTED, DRAFTED])

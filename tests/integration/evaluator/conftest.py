@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 from signalbox.v1 import evaluator_pb2, evaluator_pb2_grpc, sast_pb2
 
 from services.evaluator.server import build
 from services.evaluator.settings import EvaluatorSettings
 from services.kit.bearer import bearer_metadata
+from services.kit.client import connect
 from services.kit.identity import Caller, RunClaims
 from services.kit.keys import KeyPair, generate_keypair
 from services.kit.names import AUDIENCE_EVALUATOR
@@ -68,7 +68,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         )
         async with (
             running("evaluator", settings, build) as serving,
-            grpc.aio.insecure_channel(serving.address) as channel,
+            connect(f"ipv4:{serving.address}", settings) as channel,
         ):
             stub = evaluator_pb2_grpc.EvaluatorServiceStub(channel)
             yield Bench(stub, model, keys, serving.metrics_address)

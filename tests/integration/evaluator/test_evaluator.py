@@ -50,6 +50,7 @@ async def test_final(bench: Bench) -> None:
     assert (answer.is_final, answer.verdict, answer.confidence) == (True, sast_pb2.VERDICT_TRUE_POSITIVE, 0.7)
     assert (answer.justification, answer.stage, list(answer.problems)) == ("It follows.", BY_MODEL, [])
     assert (answer.model_call.model, answer.model_call.token_usage.total_tokens) == (MODEL, 15)
+    assert answer.model_call.calls == 1
     assert answer.model_call.elapsed_ms > 0
 
 
@@ -110,7 +111,7 @@ async def test_broken_answers_approve_nothing(bench: Bench, text: str) -> None:
     judged = await bench.stub.CritiqueVerdict(critique(claim()), metadata=bench.auth)
     assert (judged.outcome, judged.stage) == (REANALYSIS, BY_MODEL)
     assert "no readable answer" in judged.reason
-    assert judged.model_call.token_usage.total_tokens == 30
+    assert (judged.model_call.calls, judged.model_call.token_usage.total_tokens) == (2, 30)
     answer = await bench.stub.EvaluateInvestigation(investigation(claim(), last_word=True), metadata=bench.auth)
     assert (answer.is_final, answer.verdict) == (False, NEEDS_REVIEW)
     assert len(bench.model.requests) == 4
@@ -144,6 +145,29 @@ async def test_model_down(bench: Bench, reply: Reply, error: tuple[grpc.StatusCo
             await call
         detail = error_detail(raised.value)
         assert (detail.code, detail.reason, detail.retryable) == error
+
+
+@pytest.mark.parametrize("failure", [Reply.http_error(503), Reply.http_error(401)])
+@pytest.mark.parametrize("method", ["CritiqueVerdict", "EvaluateInvestigation"])
+async def test_what_was_paid_before_the_model_failed_is_told_and_the_channel_does_not_ask_again(
+    bench: Bench, method: str, failure: Reply
+) -> None:
+    request = critique(claim()) if method == "CritiqueVerdict" else investigation(claim())
+    bench.model.script(MODEL, [Reply.text("Fine.", usage=(1000, 50)), failure], repeat="cycle")
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await getattr(bench.stub, method)(request, metadata=bench.auth)
+    told = error_detail(raised.value).metadata
+    assert (told["model"], told["model_calls"]) == (MODEL, "1")
+    assert (told["input_tokens"], told["output_tokens"]) == ("1000", "50")
+    assert float(told["model_elapsed_ms"]) > 0
+    assert len(bench.model.requests) == 2
+
+
+async def test_a_model_that_never_answered_costs_nothing(bench: Bench) -> None:
+    bench.model.script(MODEL, [Reply.http_error(503)], repeat="last")
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await bench.stub.CritiqueVerdict(critique(claim()), metadata=bench.auth)
+    assert "model" not in error_detail(raised.value).metadata
 
 
 REJECTED: list[tuple[str, list[sast_pb2.Evidence], set[str], Any]] = [
