@@ -20,6 +20,8 @@ from services.runtime.run_context import RunContext
 
 ResponseT = TypeVar("ResponseT")
 EVALUATOR = "evaluator"
+# It asks its model once more where an answer can't be read.
+MOST_MODEL_CALLS = 2
 
 
 class EvaluatorClient:

@@ -102,11 +102,12 @@ def _holds(when: Condition) -> Callable[[Any, Any], bool]:
 class Cost:
     """The calls of one visit to a node at most; None is as many as a model asks for.
 
-    Retries of a call that failed are not counted.
+    `first_tool_calls` are what a run's first visit makes beyond them. Retries of a call that failed are not counted.
     """
 
     model_calls: int | None = 0
     tool_calls: int | None = 0
+    first_tool_calls: int = 0
 
 
 FREE = Cost()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from services.runtime.routing.graph import AgentGraph
 from services.runtime.routing.model import Model, Position, Step
@@ -64,7 +64,10 @@ def prove(graph: AgentGraph) -> Proof:
         nodes = {node.name: node for node in graph.nodes}
         proof.steps = present.most(lambda _: 1)
         proof.model_calls = present.most(lambda node: nodes[node].cost.model_calls)
-        proof.tool_calls = present.most(lambda node: nodes[node].cost.tool_calls)
+        # A first visit is one of each node that runs come to: too many only where no run comes to all of them.
+        first = sum(nodes[name].cost.first_tool_calls for name in {position[0] for position in present.steps})
+        tool_calls = present.most(lambda node: nodes[node].cost.tool_calls)
+        proof.tool_calls = replace(tool_calls, count=tool_calls.count + first)
         if proof.steps.count > graph.max_steps:
             told = f"a run can take {proof.steps.of('steps')}, and is cut off at {graph.max_steps}"
             proof.problems.append(f"{graph.name}: {told}")

@@ -185,7 +185,7 @@ class Bench:
             runs_pb2.ListDecisionsRequest(run_id=run_id, page_size=1000), metadata=self.auth, timeout=GIVEN_UP
         )
         found = await self.stub.GetRun(runs_pb2.GetRunRequest(run_id=run_id), metadata=self.auth, timeout=GIVEN_UP)
-        check_walk(ended.agent, listed.decisions, found.run.policy)
+        check_walk(ended.agent, listed.decisions, found.run.policy, nodes)
         return Ended(ended, list(listed.decisions), nodes)
 
     async def cancel(self, run_id: str) -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from tests.fixtures.scripted_model import Reply
-from tests.integration.code_agents.conftest import DB, FLAGGED, TAINTED, Bench, Ended, critique, draft, final
+from tests.integration.code_agents.conftest import DB, FLAGGED, TAINTED, Bench, Ended, MakeBench, critique, draft, final
 
 AGENTS = ("sast_triage", "sast_investigation")
+# So low that no call goes unnoticed which the costs of the nodes do not declare.
+LEAST: dict[str, Any] = {
+    "sast_triage": {"max_iterations": 1},
+    "sast_investigation": {"max_iterations": 1, "research_model_calls": 1, "research_calls_per_turn": 1},
+}
 
 
 async def ended(bench: Bench, agent: str) -> Ended:
@@ -61,3 +69,12 @@ async def test_a_snippet_that_contradicts_the_commit_fails_that_run_before_a_mod
 async def test_any_other_is_investigated(bench: Bench, agent: str, snippet: str, check: bool) -> None:
     bench.finding.snippet, bench.finding.check_snippet = snippet, check
     assert (await ended(bench, agent)).verdict == "TRUE_POSITIVE"
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_the_call_that_it_takes_is_one_of_those_that_are_proved(make_bench: MakeBench, agent: str) -> None:
+    async with make_bench(policies=json.dumps(LEAST)) as bench, bench.runtime():
+        bench.finding.check_snippet = True
+        # What is recorded is held against the costs and bounds under these limits.
+        found = await ended(bench, agent)
+    assert (found.verdict, found.run.spend.tool_calls) == ("TRUE_POSITIVE", 2)

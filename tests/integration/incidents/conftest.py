@@ -143,16 +143,17 @@ class Bench:
     async def watch(self, run_id: str, *, subject: str = "27") -> Ended:
         """Waits for the end of a run."""
         auth = self.auth(subject)
-        await self._until_it_rests(run_id, auth)
+        seen = await self._until_it_rests(run_id, auth)
         found = await self.stub.GetRun(runs_pb2.GetRunRequest(run_id=run_id), metadata=auth, timeout=GIVEN_UP_S)
         listed = await self.stub.ListDecisions(
             runs_pb2.ListDecisionsRequest(run_id=run_id, page_size=1000), metadata=auth, timeout=GIVEN_UP_S
         )
-        check_walk(found.run.agent, listed.decisions, found.run.policy)
+        completed = [event.node_completed for event in seen if event.HasField("node_completed")]
+        check_walk(found.run.agent, listed.decisions, found.run.policy, completed)
         return Ended(found.run, list(listed.decisions))
 
-    async def _until_it_rests(self, run_id: str, auth: Any) -> None:
-        """Watches a run; says how it stands, should the watch not end."""
+    async def _until_it_rests(self, run_id: str, auth: Any) -> list[runs_pb2.RunEvent]:
+        """Returns what happens to a run; says how it stands, should the watch not end."""
         watch = self.stub.WatchRun(runs_pb2.WatchRunRequest(run_id=run_id), metadata=auth, timeout=GIVEN_UP_S)
         seen: list[runs_pb2.RunEvent] = []
         try:
@@ -162,6 +163,7 @@ class Bench:
             asked = runs_pb2.GetRunRequest(run_id=run_id)
             found = await self.stub.GetRun(asked, metadata=auth, timeout=GIVEN_UP_S)
             raise AssertionError(f"the watch saw {seen} of {found.run}, asked models {self.model.requests}") from error
+        return seen
 
     async def investigate(self, incident: Incident | None = None, **more: Any) -> Ended:
         """Investigates an incident to its end."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any, cast
 
 import pytest
 
+from services.evaluator.judge import ATTEMPTS
 from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
 from services.runtime.agents.registry import agent_graphs, definitions
 from services.runtime.prove import in_words, main
@@ -104,6 +105,25 @@ def test_what_a_model_asks_for_at_once_is_no_number() -> None:
     proof = prove(replace(bounded, nodes=(agent, replace(work, cost=Cost(tool_calls=None)))))
     assert proof.tool_calls == Bound(0, open_visits=2)
     assert proof.costs[2] == "0 tool calls, and 2 times as many as a model asks for at once"
+
+
+def test_what_only_a_first_visit_calls_is_counted_once() -> None:
+    bounded = loop(ENOUGH, DONE, GO_ON, agent=[raises(f.rounds)])
+    agent, work = bounded.nodes
+    begins = replace(agent, cost=Cost(model_calls=1, first_tool_calls=3))
+    assert prove(replace(bounded, nodes=(begins, work))).tool_calls == Bound(4 + 3)
+    endless = replace(work, cost=Cost(tool_calls=None))
+    assert prove(replace(bounded, nodes=(begins, endless))).tool_calls == Bound(3, open_visits=2)
+
+
+def test_an_evaluation_is_declared_to_take_as_many_model_calls_as_the_judge_makes() -> None:
+    judged = {
+        node.name: node.cost.model_calls
+        for each in agent_graphs()
+        for node in each.nodes
+        if node.name in ("comprehensive_evaluation", "evaluation")
+    }
+    assert judged == {"comprehensive_evaluation": ATTEMPTS, "evaluation": ATTEMPTS}
 
 
 UNBOUNDED: dict[str, tuple[AgentGraph, str]] = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.protobuf import json_format
+from signalbox.v1 import policy_pb2, runs_pb2
 
 from services.runtime.agents.registry import agent_graphs
 from services.runtime.routing.graph import NODE_FAILED, AgentGraph
@@ -12,7 +14,7 @@ from services.runtime.routing.model import Model
 from services.runtime.routing.table import END
 from services.runtime.routing.variables import NotAModel
 from tests.fixtures.chance import ChanceRuns, chance_graph
-from tests.fixtures.walks import Decided, left_at, model_of
+from tests.fixtures.walks import Decided, beyond_cost, check_walk, left_at, model_of
 
 TRIAGE = model_of("sast_triage")
 FACTS: dict[str, Any] = {
@@ -68,6 +70,42 @@ def test_a_walk_of_the_model(decisions: list[Decided]) -> None:
 )
 def test_what_is_none_is_found_where_it_leaves_the_model(decisions: list[Decided], place: int) -> None:
     assert left_at(TRIAGE, decisions) == place
+
+
+def call(kind: str, outcome: str = "ok") -> runs_pb2.NodeCall:
+    return runs_pb2.NodeCall(kind=kind, name="it", outcome=outcome)
+
+
+MODEL, TOOL, WAIT, UNANSWERED = call("model"), call("tool"), call("wait"), call("model", "http_503")
+OVER_COST: list[tuple[list[tuple[str, list[runs_pb2.NodeCall]]], str]] = [
+    ([("agent", [TOOL, MODEL]), ("fetch_code", [TOOL]), ("agent", [MODEL])], ""),
+    ([("agent", [MODEL]), ("agent", [TOOL, MODEL])], "agent made 1 tool calls, and declares 0"),
+    ([("agent", [TOOL, TOOL, MODEL])], "agent made 2 tool calls, and declares 1"),
+    ([("agent", [MODEL, MODEL])], "agent made 2 model calls, and declares 1"),
+    ([("fetch_code", [TOOL, call("tool", "path_not_found")])], "fetch_code made 2 tool calls, and declares 1"),
+    ([("comprehensive_evaluation", [MODEL] * 2)], ""),
+    ([("comprehensive_evaluation", [MODEL] * 3)], "comprehensive_evaluation made 3 model calls, and declares 2"),
+    # Retries of what failed, in one attempt or after a wait.
+    ([("agent", [TOOL, UNANSWERED, UNANSWERED, MODEL])], ""),
+    ([("agent", [MODEL, WAIT, TOOL, MODEL])], ""),
+    ([("agent", [WAIT, MODEL, MODEL])], "agent made 2 model calls, and declares 1"),
+]
+
+
+@pytest.mark.parametrize(("visits", "beyond"), OVER_COST, ids=range(len(OVER_COST)))
+def test_calls_that_no_cost_declares_are_found(visits: list[tuple[str, list[runs_pb2.NodeCall]]], beyond: str) -> None:
+    ends = [runs_pb2.Decision(node=node, calls=calls) for node, calls in visits]
+    assert beyond_cost(TRIAGE.graph, ends) == ([beyond] if beyond else [])
+
+
+def test_a_run_that_makes_more_calls_than_it_declares_fails_the_check() -> None:
+    node, router, rule, destination, facts = FETCHES
+    decision = runs_pb2.Decision(node=node, router=router, rule=rule, destination=destination, calls=[TOOL, MODEL])
+    json_format.ParseDict(dict(facts), decision.facts)
+    as_declared, beyond = (runs_pb2.NodeCompleted(node="fetch_code", calls=[TOOL] * made) for made in (1, 2))
+    check_walk("sast_triage", [decision], policy_pb2.Policy(), [as_declared])
+    with pytest.raises(AssertionError, match="fetch_code made 2 tool calls"):
+        check_walk("sast_triage", [decision], policy_pb2.Policy(), [beyond])
 
 
 @pytest.mark.parametrize("graph", agent_graphs(), ids=lambda graph: graph.name)

@@ -9,6 +9,7 @@ from services.runtime.agents.sast_investigation.research import RESEARCH
 from services.runtime.agents.sast_investigation.routing import make_routers
 from services.runtime.agents.sast_investigation.state import SastInvestigationState
 from services.runtime.agents.sast_investigation.task import TOOLS
+from services.runtime.evaluator_client import MOST_MODEL_CALLS
 from services.runtime.routing.effects import Cost
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 
@@ -23,6 +24,7 @@ def make_graph(
         state=SastInvestigationState,
         entry="research",
         nodes=(
+            # Before anything else it holds the snippet of the finding against the commit.
             RoutedNode(
                 "research",
                 nodes.research,
@@ -32,6 +34,7 @@ def make_graph(
                 cost=Cost(
                     model_calls=policy.research_model_calls,
                     tool_calls=policy.research_model_calls * policy.research_calls_per_turn,
+                    first_tool_calls=1,
                 ),
             ),
             RoutedNode(
@@ -47,7 +50,7 @@ def make_graph(
                 after_evaluation,
                 concludes=True,
                 outcomes=outcomes.EVALUATION,
-                cost=Cost(model_calls=1),
+                cost=Cost(model_calls=MOST_MODEL_CALLS),
             ),
             RoutedNode("increment", nodes.increment, after_increment, outcomes=outcomes.INCREMENT),
             RoutedNode("circuit_breaker", nodes.circuit_breaker, concludes=True, outcomes=outcomes.NOTHING),

@@ -8,6 +8,7 @@ from services.runtime.agents.sast_triage.nodes import SastTriageNodes
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
 from services.runtime.agents.sast_triage.routing import COMPREHENSIVE_EVALUATION, make_routers
 from services.runtime.agents.sast_triage.state import SastTriageState
+from services.runtime.evaluator_client import MOST_MODEL_CALLS
 from services.runtime.routing.effects import Cost
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 
@@ -20,7 +21,14 @@ def make_graph(nodes: SastTriageNodes | type[SastTriageNodes], policy: SastTriag
         state=SastTriageState,
         entry="agent",
         nodes=(
-            RoutedNode("agent", nodes.agent, route_agent_decision, outcomes=outcomes.AGENT, cost=Cost(model_calls=1)),
+            # Before anything else it holds the snippet of the finding against the commit.
+            RoutedNode(
+                "agent",
+                nodes.agent,
+                route_agent_decision,
+                outcomes=outcomes.AGENT,
+                cost=Cost(model_calls=1, first_tool_calls=1),
+            ),
             RoutedNode(
                 FETCH_CODE,
                 nodes.fetch_code,
@@ -41,7 +49,7 @@ def make_graph(nodes: SastTriageNodes | type[SastTriageNodes], policy: SastTriag
                 route_after_evaluation,
                 concludes=True,
                 outcomes=outcomes.COMPREHENSIVE_EVALUATION,
-                cost=Cost(model_calls=1),
+                cost=Cost(model_calls=MOST_MODEL_CALLS),
             ),
         ),
         tools=frozenset({FETCH_CODE}),
