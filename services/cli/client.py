@@ -21,7 +21,7 @@ from signalbox.v1 import (
     threads_pb2_grpc,
 )
 
-from services.cli.errors import CliError, from_rpc
+from services.cli.errors import CliError, from_rpc, from_stream
 from services.cli.exit_codes import ExitCode
 from services.console.explanation_page.page import Explained
 from services.console.reading import Explanation, RunReader
@@ -90,7 +90,7 @@ class GatewayClient:
                 run_id = response.event.run_id
                 yield response.event
         except grpc.aio.AioRpcError as error:
-            raise from_rpc(error, self._address, run_id=run_id) from error
+            raise from_stream(error, self._address, run_id=run_id, timeout_s=timeout_s) from error
 
     async def create(self, request: runs_pb2.CreateRunRequest, traceparent: str = "") -> runs_pb2.Run:
         """Creates a run, or finds the one that was created by the same request id; the gateway links it to a trace."""
@@ -103,14 +103,15 @@ class GatewayClient:
         self, run_id: str, after_sequence: int, *, timeout_s: float | None
     ) -> AsyncIterator[runs_pb2.RunEvent]:
         """Yields a run's events after a sequence number."""
-        request = runs_pb2.WatchRunRequest(run_id=run_id, after_sequence=after_sequence)
-        with self._worded(run_id):
-            async for response in self._stub.WatchRun(request, metadata=self._metadata, timeout=timeout_s):
-                yield response.event
+        try:
+            async for event in self._events(run_id, after_sequence, timeout_s):
+                yield event
+        except grpc.aio.AioRpcError as error:
+            raise from_stream(error, self._address, run_id=run_id, timeout_s=timeout_s) from error
 
     async def get(self, run_id: str) -> runs_pb2.Run:
         """Returns a run."""
-        with self._worded(run_id):
+        with self._worded():
             return await self._reader.run(run_id)
 
     async def list_runs(self, request: runs_pb2.ListRunsRequest, *, limit: int) -> list[runs_pb2.Run]:
@@ -131,7 +132,8 @@ class GatewayClient:
         decisions = await self.decisions(run.run_id)
         if run.state not in ENDED:
             return list(decisions)
-        events = [event async for event in self.watch(run.run_id, 0, timeout_s=CALL_TIMEOUT_S)]
+        with self._worded():
+            events = [event async for event in self._events(run.run_id, 0, CALL_TIMEOUT_S)]
         ends: list[Step] = []
         for event in events:
             if event.HasField(DECISION):
@@ -142,7 +144,7 @@ class GatewayClient:
 
     async def decisions(self, run_id: str) -> list[runs_pb2.Decision]:
         """Returns all decisions of a run."""
-        with self._worded(run_id):
+        with self._worded():
             return await self._reader.decisions(run_id)
 
     async def recorded_answers(self, run_id: str) -> list[recorded_answers_pb2.RecordedAnswer]:
@@ -150,7 +152,7 @@ class GatewayClient:
         request = runs_pb2.ListRecordedAnswersRequest(run_id=run_id)
         answers: list[recorded_answers_pb2.RecordedAnswer] = []
         while True:
-            with self._worded(run_id):
+            with self._worded():
                 page = await self._stub.ListRecordedAnswers(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
             answers.extend(page.answers)
             if not page.next_page_token:
@@ -177,18 +179,18 @@ class GatewayClient:
 
     async def explanation(self, run_id: str) -> Explanation:
         """Returns a run's decisions in words, and its story; a platform of an earlier release lacks one or both."""
-        with self._worded(run_id):
+        with self._worded():
             return await self._reader.explanation(run_id)
 
     async def explained(self, run_id: str) -> Explained | None:
         """Returns what the page of a run shows; None where the platform is too old to tell it."""
-        with self._worded(run_id):
+        with self._worded():
             return await self._reader.explained(run_id)
 
     async def cancel(self, run_id: str) -> runs_pb2.Run:
         """Asks a run to stop."""
         request = runs_pb2.CancelRunRequest(run_id=run_id)
-        with self._worded(run_id):
+        with self._worded():
             response = await self._stub.CancelRun(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
         return response.run
 
@@ -200,15 +202,22 @@ class GatewayClient:
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> ResponseT:
         """Makes a call of `agents`, `questions`, `threads` or `maintenance`."""
-        with self._worded():
+        with self._worded(timeout_s):
             return await method(request, metadata=self._metadata, timeout=timeout_s)
 
+    async def _events(
+        self, run_id: str, after_sequence: int, timeout_s: float | None
+    ) -> AsyncIterator[runs_pb2.RunEvent]:
+        request = runs_pb2.WatchRunRequest(run_id=run_id, after_sequence=after_sequence)
+        async for response in self._stub.WatchRun(request, metadata=self._metadata, timeout=timeout_s):
+            yield response.event
+
     @contextmanager
-    def _worded(self, run_id: str = "") -> Iterator[None]:
+    def _worded(self, given_s: float | None = None) -> Iterator[None]:
         try:
             yield
         except grpc.aio.AioRpcError as error:
-            raise from_rpc(error, self._address, run_id=run_id) from error
+            raise from_rpc(error, self._address, given_s=given_s or CALL_TIMEOUT_S) from error
 
 
 @asynccontextmanager

@@ -48,11 +48,28 @@ def from_findings(error: FindingsError) -> CliError:
     return CliError(error.message, hint=error.hint, code=code)
 
 
-def from_rpc(error: grpc.aio.AioRpcError, address: str, *, run_id: str = "") -> CliError:
-    """Word a failed call; `run_id` is the run that it was about."""
+def from_rpc(error: grpc.aio.AioRpcError, address: str, *, given_s: float | None = None) -> CliError:
+    """Word a failed call; `given_s` is how long the command waits for its answer."""
+    return _worded(error_detail(error), address, given_s)
+
+
+def from_stream(error: grpc.aio.AioRpcError, address: str, *, run_id: str, timeout_s: float | None) -> CliError:
+    """Word why a run is followed no further; `timeout_s` is what the user gave, `run_id` empty without a run."""
     detail = error_detail(error)
+    run_id = run_id or detail.metadata.get("run_id", "")
+    if detail.code is grpc.StatusCode.DEADLINE_EXCEEDED and timeout_s is not None:
+        return _too_late(detail, run_id)
+    if detail.code is grpc.StatusCode.UNAVAILABLE and "run_id" in detail.metadata:
+        hint = f"the run goes on: `signalbox show {run_id}`"
+        return CliError(detail.message, hint=hint, code=ExitCode.UNREACHABLE)
+    return _worded(detail, address)
+
+
+def _worded(detail: ErrorDetail, address: str, given_s: float | None = None) -> CliError:
     if detail.code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return _too_late(detail, run_id or detail.metadata.get("run_id", ""))
+        within = "in time" if given_s is None else f"within {given_s:g} s"
+        message = f"the platform did not answer {within}{_said(detail)}"
+        return CliError(message, hint="try again in a moment", code=ExitCode.UNREACHABLE)
     if detail.code is grpc.StatusCode.UNAVAILABLE:
         return _unavailable(detail, address)
     code, hint = _ADVICE.get(
@@ -68,22 +85,22 @@ def from_rpc(error: grpc.aio.AioRpcError, address: str, *, run_id: str = "") -> 
     return CliError(f"{message} ({detail.reason})", hint=hint, code=code)
 
 
-def _too_late(detail: ErrorDetail, run_id: str) -> CliError:
+def _said(detail: ErrorDetail) -> str:
     # gRPC's own words are for programs; a service's say more than we know.
-    said = "" if detail.reason == detail.code.name else f": {detail.message} ({detail.reason})"
+    return "" if detail.reason == detail.code.name else f": {detail.message} ({detail.reason})"
+
+
+def _too_late(detail: ErrorDetail, run_id: str) -> CliError:
     if run_id:
-        message = f"the time for run {run_id} is over{said}"
+        message = f"the time for run {run_id} is over{_said(detail)}"
         hint = f"the run goes on without you: `signalbox show {run_id}` shows it, `signalbox cancel {run_id}` stops it"
     else:
-        message = f"the gateway did not answer in time{said}"
+        message = f"the gateway did not answer in time{_said(detail)}"
         hint = "if it made a run, that goes on without you: `signalbox runs` finds it"
     return CliError(message, hint=hint, code=ExitCode.TIMED_OUT)
 
 
 def _unavailable(detail: ErrorDetail, address: str) -> CliError:
-    if "run_id" in detail.metadata:
-        hint = f"the run goes on: `signalbox show {detail.metadata['run_id']}`"
-        return CliError(detail.message, hint=hint, code=ExitCode.UNREACHABLE)
     if detail.reason == detail.code.name:  # nobody answered: gRPC itself says so
         return CliError(f"no gateway answers at {address}", hint=_START, code=ExitCode.UNREACHABLE)
     return CliError(f"{detail.message} ({detail.reason})", hint="try again in a moment", code=ExitCode.UNREACHABLE)

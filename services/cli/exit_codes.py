@@ -32,7 +32,7 @@ MEANINGS: Final = {
     ExitCode.USAGE: "the command or its input is wrong",
     ExitCode.BLOCKED: "the guard blocked the question",
     ExitCode.NEEDS_REVIEW: "the run ended without a full result; a person should look at it",
-    ExitCode.UNREACHABLE: "no gateway is there, or it lost the platform",
+    ExitCode.UNREACHABLE: "no gateway is there, it lost the platform, or nothing answered in time",
     ExitCode.REFUSED: "the platform refused: token, rights, quota, or no such run",
     ExitCode.CANCELLED: "the run was cancelled",
     ExitCode.AWAITING_INPUT: "the run asks a question; `signalbox resume` answers it",

@@ -20,7 +20,7 @@ from services.cli.app import app
 from services.cli.configured import stack_options
 from services.cli.connection import Identity, connect_to
 from services.cli.endpoint import Endpoint, only_one, read_endpoint, write_endpoint
-from services.cli.errors import CliError, from_rpc
+from services.cli.errors import CliError, from_rpc, from_stream
 from services.cli.exit_codes import ExitCode
 from services.cli.settings import CliSettings
 from services.cli.terminal import Terminal, run_command
@@ -45,16 +45,16 @@ def rpc_error(code: grpc.StatusCode, reason: str = "", **details: object) -> grp
         (rpc_error(grpc.StatusCode.UNAVAILABLE), 5, f"no gateway answers at {ADDRESS}", "signalbox up"),
         (rpc_error(grpc.StatusCode.UNAVAILABLE, "RUNTIME_UNAVAILABLE"), 5, "RUNTIME_UNAVAILABLE", "try again"),
         (
-            rpc_error(grpc.StatusCode.UNAVAILABLE, "RUNTIME_UNAVAILABLE", metadata={"run_id": "r1"}),
-            5, "what happened", "signalbox show r1",
+            rpc_error(grpc.StatusCode.UNAVAILABLE, "ANSWER_UNSCREENED", metadata={"run_id": "r1"}),
+            5, "what happened (ANSWER_UNSCREENED)", "try again in a moment",
         ),
         (rpc_error(grpc.StatusCode.UNAUTHENTICATED, "TOKEN_EXPIRED"), 6, "TOKEN_EXPIRED", "SIGNALBOX_TOKEN"),
         (rpc_error(grpc.StatusCode.PERMISSION_DENIED, "NO"), 6, "what happened", "rights"),
         (rpc_error(grpc.StatusCode.NOT_FOUND, "RUN_NOT_FOUND"), 6, "RUN_NOT_FOUND", "signalbox runs"),
-        (rpc_error(grpc.StatusCode.DEADLINE_EXCEEDED), 9, "did not answer in time", "signalbox runs"),
+        (rpc_error(grpc.StatusCode.DEADLINE_EXCEEDED), 5, "the platform did not answer within 30 s", "try again"),
         (
             rpc_error(grpc.StatusCode.DEADLINE_EXCEEDED, "TOO_SLOW", metadata={"run_id": "r3"}),
-            9, "what happened (TOO_SLOW)", "signalbox show r3",
+            5, "did not answer within 30 s: what happened (TOO_SLOW)", "try again",
         ),
         (rpc_error(grpc.StatusCode.INTERNAL, "INTERNAL"), 6, "INTERNAL", "log"),
         (
@@ -68,17 +68,39 @@ def rpc_error(code: grpc.StatusCode, reason: str = "", **details: object) -> grp
     ],
 )  # fmt: skip
 def test_a_failed_call_is_worded(error: grpc.aio.AioRpcError, code: int, message: str, hint: str) -> None:
-    worded = from_rpc(error, ADDRESS)
+    worded = from_rpc(error, ADDRESS, given_s=30.0)
     assert worded.code == code
     assert message in worded.message
     assert hint in worded.hint
 
 
-def test_a_deadline_names_the_run_it_was_about() -> None:
-    worded = from_rpc(rpc_error(grpc.StatusCode.DEADLINE_EXCEEDED), ADDRESS, run_id="r7")
+@pytest.mark.parametrize(
+    ("error", "timeout_s", "code", "message", "hint"),
+    [
+        (rpc_error(grpc.StatusCode.DEADLINE_EXCEEDED), 2.0, 9, "the time for run r7 is over", "signalbox show r7"),
+        (rpc_error(grpc.StatusCode.DEADLINE_EXCEEDED), None, 5, "the platform did not answer in time", "try again"),
+        (
+            rpc_error(grpc.StatusCode.UNAVAILABLE, "RUNTIME_UNAVAILABLE", metadata={"run_id": "r7"}),
+            None, 5, "what happened", "the run goes on: `signalbox show r7`",
+        ),
+        (rpc_error(grpc.StatusCode.UNAVAILABLE), None, 5, f"no gateway answers at {ADDRESS}", "signalbox up"),
+        (rpc_error(grpc.StatusCode.NOT_FOUND, "RUN_NOT_FOUND"), 2.0, 6, "RUN_NOT_FOUND", "signalbox runs"),
+    ],
+)  # fmt: skip
+def test_the_end_of_following_a_run_is_worded(
+    error: grpc.aio.AioRpcError, timeout_s: float | None, code: int, message: str, hint: str
+) -> None:
+    worded = from_stream(error, ADDRESS, run_id="r7", timeout_s=timeout_s)
+    assert worded.code == code
+    assert message in worded.message
+    assert hint in worded.hint
+
+
+def test_a_deadline_before_a_run_is_known_says_how_to_find_it() -> None:
+    worded = from_stream(rpc_error(grpc.StatusCode.DEADLINE_EXCEEDED), ADDRESS, run_id="", timeout_s=2.0)
     assert worded.code == ExitCode.TIMED_OUT
-    assert "run r7" in worded.message
-    assert "signalbox show r7" in worded.hint
+    assert "did not answer in time" in worded.message
+    assert "signalbox runs" in worded.hint
 
 
 def test_every_wrong_field_is_named() -> None:

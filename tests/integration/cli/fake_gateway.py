@@ -1,0 +1,58 @@
+"""A gateway of the few methods that a test gives it; whatever else it is asked, it does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+
+class FakeGateway(grpc.GenericRpcHandler):
+    """Answers by method name; `asked` are the names of the methods that were called, in order."""
+
+    def __init__(self, answers: Mapping[str, Message] | None = None) -> None:
+        self.answers = dict(answers or {})
+        self.asked: list[str] = []
+        self.requests: list[bytes] = []
+        self._streams = {"WatchRun", "ExecuteRun"}
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
+        name = handler_call_details.method.rpartition("/")[2]
+
+        async def answer(request: bytes, _: Any) -> bytes:
+            self._note(name, request)
+            return (await self._answer(name)).SerializeToString()
+
+        async def stream(request: bytes, _: Any) -> AsyncIterator[bytes]:
+            self._note(name, request)
+            yield (await self._answer(name)).SerializeToString()
+
+        if name in self._streams:
+            return grpc.unary_stream_rpc_method_handler(stream)
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+    def _note(self, name: str, request: bytes) -> None:
+        self.asked.append(name)
+        self.requests.append(request)
+
+    async def _answer(self, name: str) -> Message:
+        if name not in self.answers:
+            await asyncio.Event().wait()
+        return self.answers[name]
+
+
+@asynccontextmanager
+async def serving(gateway: FakeGateway) -> AsyncIterator[str]:
+    """Serves it on a free port; yields the address."""
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((gateway,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(None)
