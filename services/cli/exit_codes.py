@@ -36,7 +36,7 @@ MEANINGS: Final = {
     ExitCode.REFUSED: "the platform refused: token, rights, quota, or no such run",
     ExitCode.CANCELLED: "the run was cancelled",
     ExitCode.AWAITING_INPUT: "the run asks a question; `signalbox resume` answers it",
-    ExitCode.TIMED_OUT: "the time given by --timeout is over; the run goes on",
+    ExitCode.TIMED_OUT: "the time given by --timeout is over; that stops no run",
     ExitCode.FOUND: "a finding has a verdict that --fail-on names",
     ExitCode.GUARD_UNAVAILABLE: "the guard could not screen the question, so nothing was looked at; ask again later",
     ExitCode.INTERRUPTED: "Ctrl-C; the run goes on, but `investigate` and `triage` cancel what they started",

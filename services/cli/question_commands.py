@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from services.cli import questions as commands
+from services.cli import render
 from services.cli.invocation import As, AsJson, Roles, RunId, Timeout, terminal
-from services.cli.terminal import run_command
+from services.cli.terminal import prompt, run_command, run_part
 
 question_commands = typer.Typer()
 
@@ -38,7 +39,11 @@ def resume(
 ) -> None:
     """Answer the question of a run that awaits input, and follow it to its end where the run is yours."""
     connection = context.obj.connection(subject, roles=roles)
-    run_command(commands.resume(connection, run, option or answer, terminal, timeout_s=timeout), terminal)
+    given, asked = option or answer, None
+    if not given:
+        asked = run_part(commands.question_of(connection, run, timeout_s=timeout), terminal)
+        given = prompt(terminal, render.question(asked.input_request))
+    run_command(commands.resume(connection, run, given, terminal, asked=asked, timeout_s=timeout), terminal)
 
 
 @question_commands.command()

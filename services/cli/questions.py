@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 
 from rich.text import Text
 from signalbox.v1 import questions_pb2, runs_pb2
@@ -41,20 +43,49 @@ async def waiting(connection: Connection, terminal: Terminal, *, limit: int, as_
     return ExitCode.OK
 
 
+async def question_of(connection: Connection, run_id: str, *, timeout_s: float | None) -> questions_pb2.Question:
+    """Returns the question that a run waits with. Raises CliError where there is none, or nobody here to be asked."""
+    late = CliError(
+        f"the question of run {run_id} did not come within {timeout_s} s",
+        hint="try again in a moment",
+        code=ExitCode.TIMED_OUT,
+    )
+    async with open_gateway(connection) as gateway, _within(timeout_s, late):
+        asked = await _asked(gateway, run_id)
+    if not sys.stdin.isatty():
+        raise CliError(
+            f"{run_id} asks a question, and no answer was given: {asked.input_request.question}",
+            hint="give one with --answer",
+            code=ExitCode.USAGE,
+        )
+    return asked
+
+
 async def resume(
-    connection: Connection, run_id: str, answer: str, terminal: Terminal, *, timeout_s: float | None
+    connection: Connection,
+    run_id: str,
+    answer: str,
+    terminal: Terminal,
+    *,
+    asked: questions_pb2.Question | None,
+    timeout_s: float | None,
 ) -> ExitCode:
-    """Answers a run's question, asked for on a terminal if none is given; then follows the run, where one may."""
+    """Answers a run's question, the one that was `asked` where there is any; then follows the run, where one may."""
+    late = CliError(
+        f"run {run_id} did not take the answer within {timeout_s} s",
+        hint=f"`signalbox show {run_id}` tells whether it still asks; if so, give the answer again",
+        code=ExitCode.TIMED_OUT,
+    )
     async with open_gateway(connection) as gateway:
-        given = await answer_question(gateway, run_id, answer, terminal)
-        if given.right != runs_pb2.ANSWER_RIGHT_CALLER and given.role != ROLE_OPERATOR:
-            # The question was theirs to answer, and the run is not theirs to see.
+        async with _within(timeout_s, late) as limit:
+            question = await answer_question(gateway, run_id, answer, asked)
+        if not _may_follow(question):
             terminal.out.print(Text(f"{printable(run_id)} has its answer, and goes on"))
             return ExitCode.OK
         with progress_on(terminal.err) as progress:
-            async for event in gateway.watch(run_id, 0, timeout_s=timeout_s):
+            async for event in gateway.watch(run_id, 0, timeout_s=_left_s(limit)):
                 # What came before the answer was seen when it came.
-                if event.event_time.ToNanoseconds() >= given.answer_time.ToNanoseconds():
+                if event.event_time.ToNanoseconds() >= question.answer.answer_time.ToNanoseconds():
                     progress.event(event)
         run = await gateway.get(run_id)
     terminal.out.print(render.answer(run))
@@ -62,18 +93,19 @@ async def resume(
 
 
 async def answer_question(
-    gateway: GatewayClient, run_id: str, answer: str, terminal: Terminal | None = None
-) -> questions_pb2.QuestionAnswer:
-    """Answers the question that a run waits with; without an answer, asks for one. Returns it as it was taken."""
-    asked = await _asked(gateway, run_id)
+    gateway: GatewayClient, run_id: str, answer: str, asked: questions_pb2.Question | None = None
+) -> questions_pb2.Question:
+    """Answers the question that a run waits with, or the one that was `asked`. Returns it as it was answered."""
+    asked = asked or await _asked(gateway, run_id)
     request = questions_pb2.AnswerQuestionRequest(
         run_id=run_id,
         input_request_id=asked.input_request.input_request_id,
         plan_hash=asked.plan_hash,
-        answer=answer or _asked_for(asked, terminal),
+        answer=answer,
     )
     response = await gateway.call(gateway.questions.AnswerQuestion, request)
-    return response.question.answer
+    answered: questions_pb2.Question = response.question
+    return answered
 
 
 async def assign(connection: Connection, run_id: str, assignee: str, terminal: Terminal) -> ExitCode:
@@ -114,16 +146,26 @@ async def _asked(gateway: GatewayClient, run_id: str) -> questions_pb2.Question:
     return asked
 
 
-def _asked_for(asked: questions_pb2.Question, terminal: Terminal | None) -> str:
-    """Asks the person at the terminal. Raises CliError where there is none."""
-    if terminal is None or not sys.stdin.isatty():
-        raise CliError(
-            f"{asked.run_id} asks a question, and no answer was given: {asked.input_request.question}",
-            hint="give one with --answer",
-            code=ExitCode.USAGE,
-        )
-    terminal.err.print(render.question(asked.input_request))
-    return terminal.err.input("> ")
+@asynccontextmanager
+async def _within(timeout_s: float | None, late: CliError) -> AsyncIterator[asyncio.Timeout]:
+    """Raises `late` once the time is over that the user gave."""
+    try:
+        async with asyncio.timeout(timeout_s) as limit:
+            yield limit
+    except TimeoutError as error:
+        raise late from error
+
+
+def _may_follow(question: questions_pb2.Question) -> bool:
+    """Whether who answered may see the run as well: it is theirs, by whatever right they answered, or they see all."""
+    given = question.answer
+    theirs = given.right == runs_pb2.ANSWER_RIGHT_CALLER or given.subject == question.subject
+    return theirs or given.role == ROLE_OPERATOR
+
+
+def _left_s(limit: asyncio.Timeout) -> float | None:
+    ends = limit.when()
+    return None if ends is None else max(ends - asyncio.get_running_loop().time(), 0.0)
 
 
 def _answerers(asked: questions_pb2.Question) -> str:

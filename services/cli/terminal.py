@@ -6,14 +6,15 @@ import asyncio
 import re
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import Message
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
@@ -25,6 +26,7 @@ from services.kit.printing import printable
 from services.local.postgres import EmbeddedPostgresError
 from services.local.processes import ProcessError
 
+ResultT = TypeVar("ResultT")
 RULE_WIDTH = 80
 _INVISIBLE = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
@@ -70,29 +72,47 @@ class Terminal:
 
 def run_command(command: Coroutine[Any, Any, ExitCode], terminal: Terminal) -> None:
     """Runs a command to its end and exits with its status; Ctrl-C and SIGTERM end it in order."""
-    raise typer.Exit(_status_of(command, terminal))
+    raise typer.Exit(run_part(command, terminal))
 
 
-def _status_of(command: Coroutine[Any, Any, ExitCode], terminal: Terminal) -> ExitCode:
+def run_part(part: Coroutine[Any, Any, ResultT], terminal: Terminal) -> ResultT:
+    """Runs a part of a command and returns its result; where it fails or is interrupted, the command ends."""
+    with _ending(terminal):
+        return asyncio.run(_cancelled_by_sigterm(part))
+
+
+def prompt(terminal: Terminal, shown: RenderableType) -> str:
+    """Asks the person at the terminal. Not within an event loop, where Ctrl-C and SIGTERM would wait for the answer."""
+    with _ending(terminal):
+        terminal.err.print(shown)
+        try:
+            return terminal.err.input("> ")
+        except EOFError as error:
+            raise CliError("no answer was given", hint="give one with --answer", code=ExitCode.USAGE) from error
+
+
+@contextmanager
+def _ending(terminal: Terminal) -> Iterator[None]:
+    """Ends the command with a status where what is within fails."""
     try:
-        return asyncio.run(_cancelled_by_sigterm(command))
+        yield
     except CliError as error:
         terminal.error(error)
-        return error.code
+        raise typer.Exit(error.code) from error
     except FindingsError as error:
         wrong = from_findings(error)
         terminal.error(wrong)
-        return wrong.code
+        raise typer.Exit(wrong.code) from error
     except (ProcessError, EmbeddedPostgresError) as error:
         terminal.error(CliError(str(error), hint="mend what the log above says", code=ExitCode.RUN_FAILED))
-        return ExitCode.RUN_FAILED
+        raise typer.Exit(ExitCode.RUN_FAILED) from error
     except BrokenPipeError:
         raise  # whoever reads has enough; nothing is wrong, and nobody is there to be told
     except OSError as error:
         terminal.error(CliError(f"can't go on: {error}", hint="mend that and try again", code=ExitCode.USAGE))
-        return ExitCode.USAGE
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        return ExitCode.INTERRUPTED
+        raise typer.Exit(ExitCode.USAGE) from error
+    except (KeyboardInterrupt, asyncio.CancelledError) as error:
+        raise typer.Exit(ExitCode.INTERRUPTED) from error
 
 
 def _json(message: Message) -> str:
@@ -101,7 +121,7 @@ def _json(message: Message) -> str:
     return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-async def _cancelled_by_sigterm(command: Coroutine[Any, Any, ExitCode]) -> ExitCode:
-    task = asyncio.ensure_future(command)
+async def _cancelled_by_sigterm(part: Coroutine[Any, Any, ResultT]) -> ResultT:
+    task = asyncio.ensure_future(part)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await task

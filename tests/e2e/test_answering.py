@@ -89,6 +89,17 @@ async def test_an_approver_is_told_what_waits_and_answers_it(asking: Platform, t
     assert (status, "has been answered" in said) == (ExitCode.REFUSED, True), said
 
 
+async def test_an_approver_of_their_own_run_sees_what_comes_of_it(asking: Platform, tmp_path: Path) -> None:
+    ticket, ann = f"T-{uuid4().hex[:8]}", ("ann", "approver")
+    client = asking.caller("ann", ["approver"])
+    async for _ in client.execute(edit_request(f"Create a ticket with the key '{ticket}'.")):
+        pass
+    run_id = await asks(client, f"Delete the ticket {ticket}.")
+    status, said = await signalbox(asking, tmp_path, ann, "resume", run_id, "--answer", "approve")
+    assert (status, ticket in said, "goes on" in said) == (ExitCode.OK, True, False), said
+    assert (await client.get(run_id)).state == runs_pb2.RUN_STATE_SUCCEEDED
+
+
 async def test_at_a_terminal_the_command_asks(asking: Platform, tmp_path: Path) -> None:
     run_id = await asks(asking.caller("ann"), "My dashboard is broken. Fix it.")
     status, said = await signalbox(asking, tmp_path, ("ann",), "resume", run_id)
