@@ -12,7 +12,7 @@ from services.cli.client import Connection, GatewayClient, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode, exit_code_of
 from services.cli.explain import explanation
-from services.cli.output_files import check_writable, write_text
+from services.cli.output_files import check_writable, remove_older, write_text
 from services.cli.story import story
 from services.cli.terminal import Terminal
 from services.console.explanation_page.page import render_page
@@ -49,6 +49,7 @@ async def explain(connection: Connection, run_id: str, terminal: Terminal, *, ht
     """Shows why a run went where it went, or writes it to a page."""
     if html:
         check_writable(html)
+        remove_older(html)
     async with open_gateway(connection) as gateway:
         if html:
             page = await explanation_page(gateway, run_id)

@@ -10,11 +10,13 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
+Context = grpc.aio.ServicerContext[Any, Any]
+
 
 class FakeGateway(grpc.GenericRpcHandler):
-    """Answers by method name; `asked` are the names of the methods that were called, in order."""
+    """Answers by method name, or refuses with a status; `asked` are the methods that were called, in order."""
 
-    def __init__(self, answers: Mapping[str, Message] | None = None) -> None:
+    def __init__(self, answers: Mapping[str, Message | grpc.StatusCode] | None = None) -> None:
         self.answers = dict(answers or {})
         self.asked: list[str] = []
         self.requests: list[bytes] = []
@@ -23,13 +25,13 @@ class FakeGateway(grpc.GenericRpcHandler):
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
         name = handler_call_details.method.rpartition("/")[2]
 
-        async def answer(request: bytes, _: Any) -> bytes:
+        async def answer(request: bytes, context: Context) -> bytes:
             self._note(name, request)
-            return (await self._answer(name)).SerializeToString()
+            return (await self._answer(name, context)).SerializeToString()
 
-        async def stream(request: bytes, _: Any) -> AsyncIterator[bytes]:
+        async def stream(request: bytes, context: Context) -> AsyncIterator[bytes]:
             self._note(name, request)
-            yield (await self._answer(name)).SerializeToString()
+            yield (await self._answer(name, context)).SerializeToString()
 
         if name in self._streams:
             return grpc.unary_stream_rpc_method_handler(stream)
@@ -39,10 +41,14 @@ class FakeGateway(grpc.GenericRpcHandler):
         self.asked.append(name)
         self.requests.append(request)
 
-    async def _answer(self, name: str) -> Message:
+    async def _answer(self, name: str, context: Context) -> Message:
         if name not in self.answers:
             await asyncio.Event().wait()
-        return self.answers[name]
+        answer = self.answers[name]
+        if isinstance(answer, Message):
+            return answer
+        await context.abort(answer, "refused")
+        raise AssertionError("abort returned")
 
 
 @asynccontextmanager
