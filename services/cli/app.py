@@ -31,6 +31,7 @@ from services.cli.invocation import (
     RunId,
     Timeout,
     fail,
+    takeable,
     terminal,
 )
 from services.cli.labels import WantedLabels, parse_labels
@@ -123,7 +124,9 @@ def demo(context: typer.Context) -> None:
 @app.command("check-model")
 def check_model(
     context: typer.Context,
-    timeout: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Most that one call may take.")] = 60,
+    timeout: Annotated[
+        float, typer.Option(min=1, metavar="SECONDS", help="Most that one call may take.", callback=takeable)
+    ] = 60,
     settings: ServiceSettings = None,
     as_json: AsJson = False,
 ) -> None:

@@ -21,7 +21,20 @@ Admin = Annotated[bool, typer.Option("--admin", help="Act with the role admin.")
 Roles = Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="Act with this role; repeatable.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
-Timeout = Annotated[float | None, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Wait no longer.")]
+LONGEST_TIMEOUT_S = 1e9
+
+
+def takeable(timeout: float | None) -> float | None:
+    """Refuses a time so long that gRPC would take its end for one that is past."""
+    if timeout is None or timeout <= LONGEST_TIMEOUT_S:
+        return timeout
+    raise typer.BadParameter(f"{timeout} is more than {LONGEST_TIMEOUT_S:,.0f} s")
+
+
+Timeout = Annotated[
+    float | None,
+    typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Wait no longer.", callback=takeable),
+]
 Gateway = Annotated[
     str,
     typer.Option("--gateway", metavar="HOST:PORT", help="Gateway to talk to, instead of the one of `signalbox up`."),

@@ -11,6 +11,7 @@ from services.cli import client
 from services.cli.client import Connection, GatewayClient, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
+from services.cli.invocation import LONGEST_TIMEOUT_S, takeable
 from tests.integration.cli.fake_gateway import FakeGateway, serving
 
 RUN_ID = "00000000-0000-7000-8000-000000000001"
@@ -73,3 +74,10 @@ async def test_the_time_that_a_user_gave_to_follow_a_run_is_said_to_be_over() ->
     assert f"signalbox cancel {RUN_ID}" in said.hint
     said = await failure(FakeGateway(), execute)
     assert (said.code, "signalbox runs" in said.hint) == (ExitCode.TIMED_OUT, True)
+
+
+async def test_the_longest_time_that_a_command_takes_is_none_of_the_past() -> None:
+    answers = {"WatchRun": runs_pb2.WatchRunResponse(event=EVENT)}
+    async with serving(FakeGateway(answers)) as address, open_gateway(Connection(address, "token")) as opened:
+        events = [event async for event in opened.watch(RUN_ID, 0, timeout_s=takeable(LONGEST_TIMEOUT_S))]
+    assert events == [EVENT]

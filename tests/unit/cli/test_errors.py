@@ -295,6 +295,22 @@ def test_wrong_usage_is_told_apart(runtime_dir: Path, arguments: tuple[str, ...]
     assert words in output
 
 
+@pytest.mark.parametrize("time", ["inf", "1e10", "1e12", "1000000001"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("ask", "x", "--as", "27"), ("run", "data_chat", "--as", "27"), ("resume", "r"), ("edit-graph", "x"),
+        ("undo", "r"), ("check-model",),
+    ],
+)  # fmt: skip
+def test_a_time_that_grpc_takes_for_the_past_is_refused(runtime_dir: Path, command: tuple[str, ...], time: str) -> None:
+    assert not runtime_dir.exists()
+    status, output = invoke(*command, "--timeout", time)
+    assert status == ExitCode.USAGE
+    assert "--timeout" in output
+    assert "is more than 1,000,000,000 s" in output
+
+
 def test_an_endpoint_of_a_model_needs_a_model_name(runtime_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not runtime_dir.exists()
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
