@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import io
+import re
+import tokenize
 from dataclasses import dataclass
 
 from services.code_executor.errors import ContentRefused
@@ -14,6 +17,11 @@ from services.code_executor.snapshots import Snapshot
 # git's own test: a NUL among the first bytes makes a file binary.
 _BINARY_BYTES = 8000
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+# Codecs, as Python names them, in which each ASCII byte is its character and no other byte is: what is code in UTF-8 is
+# code in these too.
+_LIKE_ASCII = frozenset({"utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-15", "cp1251", "cp1252", "koi8-r"})
+_PYTHON = (".py", ".pyw", ".pyi", ".pyx", ".pxd", ".pxi")
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _LFS = "version https://git-lfs.github.com/spec/"
 _BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -46,7 +54,10 @@ def open_document(snapshot: Snapshot, entry: Entry) -> Document:
 
 
 def decode(content: bytes, path: str) -> tuple[str, list[str]]:
-    """Returns a file's text and notes on it. Raises ContentRefused for a binary file."""
+    """Returns a file's text and notes on it.
+
+    Raises ContentRefused for a binary file, and for a program that Python reads as other text than would be shown.
+    """
     for mark, encoding in _UTF16.items():
         if content.startswith(mark):
             return _clean(content[2:].decode(encoding, "replace")), ["the file is UTF-16, shown as text"]
@@ -54,12 +65,31 @@ def decode(content: bytes, path: str) -> tuple[str, list[str]]:
         raise ContentRefused(
             "binary_file", f"{show_path(path)} is a binary file of {len(content)} bytes; it has no lines"
         )
+    if path.lower().endswith(_PYTHON):
+        _check_declared(content, path)
     try:
         return _clean(content.decode("utf-8-sig")), []
     except UnicodeDecodeError as error:
         where = f"the file is not valid UTF-8 (first at byte {error.start})"
         note = f"{where}; such bytes are shown as \N{REPLACEMENT CHARACTER}"
         return _clean(content.decode("utf-8-sig", "replace")), [note]
+
+
+def _check_declared(content: bytes, path: str) -> None:
+    """Raises ContentRefused for a program that declares an encoding in which its bytes may be other code (PEP 263)."""
+    # Python ends lines at carriage returns too, and looks for the declaration before it decodes anything.
+    head = re.split(rb"\r\n?|\n", content.removeprefix(codecs.BOM_UTF8), maxsplit=2)[:2]
+    try:
+        declared, _ = tokenize.detect_encoding(io.BytesIO(_NOT_ASCII.sub(b"?", b"\n".join(head))).readline)
+        codec = codecs.lookup(declared).name
+    except SyntaxError:
+        declared, codec = "one that Python does not know", ""
+    if codec not in _LIKE_ASCII:
+        raise ContentRefused(
+            "encoding_not_shown",
+            f"{show_path(path)} declares an encoding in which it may be another program than its bytes show "
+            f"({declared}); it cannot be shown, and nothing can be said of what it does",
+        )
 
 
 def _clean(text: str) -> str:

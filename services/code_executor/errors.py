@@ -6,7 +6,7 @@ ToolRefused                  becomes a ToolError: the reason is lower snake case
 ├── SourceFailed             commit_not_found, repository_too_large, repository_unavailable, …; search_failed: try again
 │   └── RepositoryBroken     repository_unreadable
 ├── PathRefused              path_* : the path is outside, hidden, unknown, or not a file
-└── ContentRefused           binary_file, file_too_large, symbol_not_found, …
+└── ContentRefused           binary_file, encoding_not_shown, file_too_large, symbol_not_found, …
 
 SignalboxError               becomes a gRPC status: no model is told, and the run waits
 ├── SourceAway               UNAVAILABLE: the repository's server can't be reached

@@ -155,6 +155,7 @@ def _called(call: dict[str, object]) -> str:
 
 def _not_found(symbol: str, place: str, found: Found) -> str:
     where = f" in {show_path(place)}" if place else ""
+    where += f" as far as could be read: {found.cut}" if found.cut else ""
     if found.mentions:
         mentions = ", ".join(show_path(path) for path in found.mentions)
         return f"{symbol!r} is not defined{where}; mentioned in {mentions}"

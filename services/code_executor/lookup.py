@@ -105,7 +105,8 @@ class Symbols:
         if len(entries) > self._limits.symbol_candidates:
             cut = f"{len(entries)} files mention the name, of which {self._limits.symbol_candidates} were read"
             entries = entries[: self._limits.symbol_candidates]
-        found = await asyncio.to_thread(self._definitions, snapshot, entries, parts)
+        found, unread = await asyncio.to_thread(self._definitions, snapshot, entries, parts)
+        cut = "; ".join(filter(None, [cut, *unread[:_MENTIONS]]))
         return Found(tuple(sorted(found, key=_rank)), tuple(paths[:_MENTIONS]), cut)
 
     async def _candidates(self, snapshot: Snapshot, word: str, path: str) -> tuple[list[str], str]:
@@ -123,15 +124,18 @@ class Symbols:
 
     def _definitions(
         self, snapshot: Snapshot, entries: Iterable[Entry], parts: tuple[str, ...]
-    ) -> list[tuple[Entry, Definition]]:
-        found = []
+    ) -> tuple[list[tuple[Entry, Definition]], list[str]]:
+        """Returns the definitions of a symbol, and why files were not read that may hold more."""
+        found, unread = [], []
         for entry in entries:
             try:
                 symbols = self._files_symbols(snapshot, entry)
-            except ContentRefused:
+            except ContentRefused as refused:
+                if refused.reason != "binary_file":
+                    unread.append(refused.message)
                 continue  # ripgrep reads some files that we do not show
             found += [(entry, definition) for definition in symbols.definitions if definition.matches(parts)]
-        return found
+        return found, unread
 
     def _files_symbols(self, snapshot: Snapshot, entry: Entry) -> FileSymbols:
         return self.of(open_document(snapshot, entry))

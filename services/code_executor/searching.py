@@ -76,8 +76,10 @@ class Searching:
         for path, hits in groupby(outcome.hits, key=lambda hit: hit.path):
             try:
                 document = open_document(snapshot, snapshot.entries[path])
-            except ContentRefused:
-                continue  # a binary file that happens to hold the text
+            except ContentRefused as refused:
+                if refused.reason != "binary_file":
+                    budget.cut(refused.message)
+                continue  # a binary file that happens to hold the text says nothing
             lines = [hit for hit in hits if hit.line <= len(document.lines)]
             matches += [_match(hit) for hit in lines]
             fragments += _fragments(document, lines, context, budget)

@@ -167,6 +167,23 @@ async def test_what_cannot_be_shown_as_it_is_is_said(
     assert [match["path"] for match in found.data["matches"]] == ["latin1.py"]
 
 
+async def test_programs_in_another_encoding_are_refused_and_named(
+    executor: Executor, repository: GitRepository
+) -> None:
+    hidden = "# coding: utf_7\ndef strange(x): return x  # safe+AAo-    evil(x)\n"
+    commit = repository.commit({"strange.py": hidden, "b.py": "def f(x):\n    return strange(x)\n", "c.py": "f = 1\n"})
+    for tool, arguments in (("read_file", {}), ("fetch_code", {}), ("fetch_code", {"first_line": 2})):
+        answer = await executor.call(tool, repository, commit, path="strange.py", **arguments)
+        assert (answer.reason, "utf_7" in answer.message) == ("encoding_not_shown", True)
+    found = await executor.call("search_codebase", repository, commit, pattern="strange")
+    assert [match["path"] for match in found.data["matches"]] == ["b.py"]
+    assert any("strange.py" in cut for cut in found.data["cuts"])
+    symbol = await executor.call("fetch_code", repository, commit, symbol="strange")
+    assert (symbol.reason, "declares an encoding" in symbol.message) == ("symbol_not_found", True)
+    whole = await executor.call("fetch_code", repository, commit, symbol="f")
+    assert not whole.data["cuts"]
+
+
 async def test_comments_that_give_orders_are_only_text(
     executor: Executor, repository: GitRepository, hostile: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from services.code_executor.arguments import (
     read_arguments,
     split_location,
 )
-from services.code_executor.documents import Document, decode
+from services.code_executor.documents import _LIKE_ASCII, Document, decode
 from services.code_executor.errors import ContentRefused
 from services.code_executor.fragments import Budget, merge_ranges, show_line
 from services.code_executor.limits import Limits
@@ -68,6 +69,44 @@ def test_binary_files_are_refused(content: bytes) -> None:
     with pytest.raises(ContentRefused) as refused:
         decode(content, "x")
     assert refused.value.reason == "binary_file"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "# coding: utf-8\n", "# -*- coding: utf8 -*-\n", "# vim: set fileencoding=latin-1 :\n", "# coding: cp1252\n",
+        "#!/usr/bin/python\n# coding: utf-8-unix\n", "# coding: us-ascii\r\n", "\ufeff# coding: utf-8\n",
+        "x = 1\n# coding: utf_7\n", "\n\n# coding: utf_7\n", "x = '# coding: utf_7'\n", "",
+    ],
+)  # fmt: skip
+def test_programs_that_are_what_their_bytes_show_are_shown(head: str) -> None:
+    text, notes = decode(f"{head}x = 1\n".encode(), "app/a.py")
+    assert (text, notes) == (f"{head}x = 1\n".removeprefix("\ufeff"), [])
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"# coding: unicode_escape\n", b"# -*- coding: raw-unicode-escape -*-\n", b"# coding=utf_7\n",
+        b"#!/usr/bin/python\n# coding: utf-7\n", b"\r# coding: utf_7\n", b"# a\r# coding: utf_7\r",
+        b" \t\f# coding: utf-7\n", b"# caf\xe9 coding: unicode_escape\n", b"\xef\xbb\xbf# coding: utf_7\n",
+        b"# coding: rot13\n", b"# coding: nobody-knows\n", b"# coding: shift_jis\n", b"# coding: UTF-16\n",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("path", ["a.py", "app/B.PYW", "a.pyi", "a.pyx"])
+def test_programs_that_are_others_than_their_bytes_show_are_refused(head: bytes, path: str) -> None:
+    with pytest.raises(ContentRefused) as refused:
+        decode(head + b"x = 1\n", path)
+    assert (refused.value.reason, path in refused.value.message) == ("encoding_not_shown", True)
+    assert decode(head + b"x = 1\n", "notes.txt")[0].endswith("x = 1\n")
+
+
+def test_codecs_like_ascii_are_like_ascii() -> None:
+    for codec in _LIKE_ASCII - {"utf-8", "utf-8-sig", "ascii"}:
+        decoded = [bytes([byte]).decode(codec, "replace") for byte in range(256)]
+        assert decoded[:128] == [chr(byte) for byte in range(128)], codec
+        assert not any(text.isascii() or len(text) != 1 for text in decoded[128:]), codec
+        assert codecs.lookup(codec).name == codec
 
 
 def test_a_fragment_has_a_digest_of_its_lines() -> None:
