@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tree_sitter import Node, Parser, Tree
@@ -52,6 +52,8 @@ _NAMES = frozenset({"qualified_identifier", "member_expression"})
 _FUNCTION_VALUES = frozenset({"arrow_function", "function_expression", "generator_function"})
 _SEPARATORS = re.compile(r"::|\.|#|->")
 _TEMPLATE_ARGUMENTS = re.compile(r"<[^<>]*>")
+# Within a line, not at its own end: some compilers end a line there.
+_INNER_RETURN = re.compile("\r(?!\r*(?:\n|\\Z))")
 _IDENTIFIER = re.compile(r"[~#@]?[\w$]+[?!]?")
 
 
@@ -123,6 +125,8 @@ def split_symbol(symbol: str) -> tuple[str, ...]:
 
 def extract(text: str, language: Language, timeout_s: float = _PARSE_S) -> FileSymbols:
     """Parses a file; blocks, for some seconds at most: what takes longer has no symbols."""
+    if _INNER_RETURN.search(text):
+        return _renumbered(extract(_INNER_RETURN.sub("\n", text), language, timeout_s), text)
     source = text.encode()
     give_up_at = time.monotonic() + timeout_s
     try:
@@ -133,6 +137,18 @@ def extract(text: str, language: Language, timeout_s: float = _PARSE_S) -> FileS
     except ValueError:
         return NO_SYMBOLS
     return _Reader(language, source).read(tree)
+
+
+def _renumbered(found: FileSymbols, text: str) -> FileSymbols:
+    """Returns symbols by the lines of a text, when they were read with its inner carriage returns as line feeds."""
+    inner = [len(_INNER_RETURN.findall(line)) for line in text.split("\n")]
+    numbers = [number for number, count in enumerate(inner, start=1) for _ in range(1 + count)]
+    last = len(numbers)
+    definitions = (
+        replace(one, first_line=numbers[one.first_line - 1], last_line=numbers[min(one.last_line, last) - 1])
+        for one in found.definitions
+    )
+    return FileSymbols(tuple(definitions), tuple((name, numbers[line - 1]) for name, line in found.calls))
 
 
 def _walk(tree: Tree) -> Iterator[tuple[Node, int]]:

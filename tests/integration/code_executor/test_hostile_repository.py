@@ -184,6 +184,21 @@ async def test_programs_in_another_encoding_are_refused_and_named(
     assert not whole.data["cuts"]
 
 
+async def test_line_ends_within_lines_are_said_and_number_nothing(
+    executor: Executor, repository: GitRepository
+) -> None:
+    text = "def f(x):\r\n    x = 1  # a\r    x = g(x)\r\n    return x\r\n"
+    commit = repository.commit({"a.py": text, "b.js": "x() // a\u2028y()\n", "c.py": "x = 1\r\ny = 2\r\n"})
+    answer = await executor.call("read_file", repository, commit, path="a.py")
+    assert answer.data["fragments"][0]["lines"] == ["def f(x):", "    x = 1  # a\r    x = g(x)", "    return x"]
+    assert "line separators within lines" in answer.text
+    assert "2 |     x = 1  # a<U+000D>    x = g(x)" in answer.text
+    script = await executor.call("read_file", repository, commit, path="b.js")
+    assert "line separators within lines" in script.text
+    ordinary = await executor.call("read_file", repository, commit, path="c.py")
+    assert not ordinary.data["fragments"][0]["notes"]
+
+
 async def test_comments_that_give_orders_are_only_text(
     executor: Executor, repository: GitRepository, hostile: str
 ) -> None:

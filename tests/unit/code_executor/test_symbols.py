@@ -293,3 +293,10 @@ def test_hostile_files_neither_crash_nor_cost_much_more_than_their_length(langua
 def test_a_file_that_takes_too_long_has_no_symbols() -> None:
     language: Language = BY_NAME["python"]
     assert extract("def f(): pass\n" * 50_000, language, timeout_s=0).definitions == ()
+
+
+def test_carriage_returns_within_lines_hide_no_symbols_and_move_no_lines() -> None:
+    text = "def f():\n    a()  # c\r    b()\n# c\rdef g():\r\n    return f()\r"
+    found = extract(text, BY_NAME["python"])
+    assert [(one.name, one.first_line, one.last_line) for one in found.definitions] == [("f", 1, 2), ("g", 3, 4)]
+    assert found.calls == (("a", 2), ("b", 2), ("f", 4))
