@@ -3,21 +3,29 @@
 Comments and docstrings are inert: they run nowhere, so no verdict may rest on them, and no judge needs to read them.
 Telling them apart needs a lexer, not a parser, because what was read may be a piece of a file. A piece that starts in
 the middle of a file may start inside a comment; then a line counts as code only when it is code either way.
+
+Lines are numbered by line feeds, as git and scanners do. Compilers end a line, and with it a comment, at more than
+that: what follows such a character within a line is read as the next line, or either way where the language is not
+known to do so. A carriage return before the line feed is a part of the line's own end.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
 from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, Punctuation, String, Text, _TokenType
 
-from services.evaluator.languages import Family, MakeLexer, is_a, language_of
+from services.evaluator.languages import Family, Language, MakeLexer, is_a, language_of
 
+# A line end that is not the line's own.
+_INNER_LINE_END = re.compile("[\r\x85\u2028\u2029](?!\r*\n)")
+_ESCAPE = re.compile(r"\\(?:u+(?P<code>[0-9a-fA-F]{4})|[^\n])")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 # Longer lines are generated code; their rest counts as code without being looked at.
 MAX_LEXED_LINE = 1000
 _INERT, _STRING, _CODE = 0, 1, 2
@@ -65,7 +73,11 @@ def read_region(path: str, lines: Sequence[str], *, anchored: bool) -> list[Code
     language = language_of(path)
     clipped = [line[:MAX_LEXED_LINE] for line in lines]
     text = "".join(line + "\n" for line in clipped)
-    readings = _readings(language.family, language.make_lexer, text, anchored=anchored)
+    readings = [
+        reading
+        for meant, origins in _as_compiled(language, text)
+        for reading in _placed(_readings(language.family, language.make_lexer, meant, anchored=anchored), origins, text)
+    ]
     offsets = list(accumulate((len(line) + 1 for line in clipped), initial=0))
     names_by_line = _names_by_line(readings, offsets)
     found = []
@@ -75,6 +87,41 @@ def read_region(path: str, lines: Sequence[str], *, anchored: bool) -> list[Code
         names = frozenset(names_by_line.get(number, ()))
         found.append(_line(line, spans, names, prose=not anchored and _is_prose(language.family, short, names)))
     return found
+
+
+def _as_compiled(language: Language, text: str) -> Iterator[tuple[str, Sequence[int]]]:
+    """Yields a text as its compiler may take it: lines ended by line feeds alone, and where each character is from."""
+    meant, origins = _unescaped(text) if language.has_escapes else (text, range(len(text)))
+    ends = language.line_ends or "\r"
+    parted = _INNER_LINE_END.sub(lambda end: "\n" if end[0] in ends else end[0], meant)
+    yield parted, origins
+    if not language.line_ends and parted != meant:
+        yield meant, origins
+
+
+def _unescaped(text: str) -> tuple[str, Sequence[int]]:
+    """Returns a text with its Unicode escapes replaced, and the offset at which each of its characters stood."""
+    meant: list[str] = []
+    origins: list[int] = []
+    at = 0
+    for escape in _ESCAPE.finditer(text):
+        if escape["code"]:
+            meant += [text[at : escape.start()], chr(int(escape["code"], 16))]
+            origins += range(at, escape.start() + 1)
+            at = escape.end()
+    return "".join([*meant, text[at:]]), [*origins, *range(at, len(text))]
+
+
+def _placed(readings: Iterable[_Reading], origins: Sequence[int], text: str) -> Iterator[_Reading]:
+    """Yields readings by the offsets of the text that was read."""
+    for reading in readings:
+        if len(origins) == len(text):
+            yield reading
+            continue
+        classes = bytearray(len(text))
+        for kind, first, end in zip(reading.classes, origins, [*origins[1:], len(text)], strict=True):
+            classes[first:end] = bytes([kind]) * (end - first)
+        yield _Reading(classes, tuple((origins[at] if at >= 0 else at, name) for at, name in reading.names))
 
 
 def _names_by_line(readings: Sequence[_Reading], offsets: Sequence[int]) -> dict[int, set[str]]:
@@ -127,7 +174,7 @@ def _closed_without_opening(family: Family, straight: _Reading, text: str) -> in
             return at + 2
         at = text.find("*/", at + 1)
     stars = 0
-    for line in text.splitlines(keepends=True):
+    for line in _LINE.findall(text):
         if not _LEADING_STAR.match(line):
             break
         stars += len(line)
@@ -206,7 +253,7 @@ def _is_idle(text: str, start: int, end: int) -> bool:
 def _silence_bare_strings(text: str, classes: bytearray) -> None:
     """Makes statements inert that are a string and nothing else, also when the string's end was not read."""
     depth, offset, continued, silenced = 0, 0, False, False
-    for line in text.splitlines(keepends=True):
+    for line in _LINE.findall(text):
         span = range(offset, offset + len(line))
         kinds = {classes[at] for at in span if not text[at].isspace()}
         structure = "".join(text[at] for at in span if classes[at] == _CODE)
@@ -224,7 +271,7 @@ def _silence_idle_statements(text: str, classes: bytearray, family: Family) -> N
     """Makes statements inert that are made of strings and punctuation: they run, and do nothing."""
     depth = offset = start = 0
     opening, closing = ("([{", ")]}") if family is Family.PYTHON else ("([", ")]")
-    for line in text.splitlines(keepends=True):
+    for line in _LINE.findall(text):
         structure = "".join(text[at] for at in range(offset, offset + len(line)) if classes[at] == _CODE)
         depth = max(0, depth + sum(map(structure.count, opening)) - sum(map(structure.count, closing)))
         offset += len(line)
@@ -243,7 +290,7 @@ def _lex_unknown(text: str) -> _Reading:
     """Reads a language no lexer knows: lines that start as comments do in most languages are inert."""
     classes = bytearray([_CODE]) * len(text)
     offset = 0
-    for line in text.splitlines(keepends=True):
+    for line in _LINE.findall(text):
         if re.match(r"\s*(#|//|/\*|\*|--|;|%|<!--|'|\"\"\"|REM\b)", line):
             classes[offset : offset + len(line)] = bytes(len(line))
         offset += len(line)

@@ -19,6 +19,8 @@ _ALTERNATIVE = re.compile(r"(?:elif|else)\b")
 _LEAVES = re.compile(r"(?:return|raise|continue|break)\b|(?:sys\.exit|os\._exit)\(")
 _FALSE_BRACES = re.compile(r"\b(?:if|while)\s*\(\s*(?:false|0|!true|!1)\s*(?:&&[^{]*)?\)\s*\{")
 _LEAVES_BRACES = re.compile(r"(?:return|throw|break|continue|goto)\b[^{}]*;\s*$")
+# For the compilers of some of these languages.
+_LINE_END = re.compile("[\r\x85\u2028\u2029]")
 _LABEL = re.compile(r"(?:case\b.*|default|[A-Za-z_]\w*)\s*:")
 
 
@@ -90,16 +92,27 @@ def _dead_indented(lines: Mapping[int, CodeLine]) -> Iterator[int]:
         if previous is not None and number != previous + 1:
             state, depth, dead = _Indented(), 0, False
         previous = number
-        code = lines[number].code.strip()
-        if not code:
-            continue
-        if not depth:
-            text = lines[number].code.expandtabs()
-            dead = state.read(len(text) - len(text.lstrip()), code)
-        if dead:
+        found = []
+        for code, structure in _statements(lines[number]):
+            if not depth:
+                dead = state.read(_indent(code), code.strip())
+            found.append(dead)
+            depth = max(0, depth + sum(map(structure.count, "([{")) - sum(map(structure.count, ")]}")))
+        if found and all(found):
             yield number
-        structure = lines[number].structure
-        depth = max(0, depth + sum(map(structure.count, "([{")) - sum(map(structure.count, ")]}")))
+
+
+def _statements(line: CodeLine) -> Iterator[tuple[str, str]]:
+    """Yields code and structure of a line, parted where a carriage return within it ends a line for Python."""
+    for code, structure in zip(line.code.split("\r"), line.structure.split("\r"), strict=True):
+        if code.strip():
+            yield code, structure
+
+
+def _indent(code: str) -> int:
+    """Returns how far a line is indented; Python counts from the last form feed on."""
+    blanks = code[: len(code) - len(code.lstrip())]
+    return len(blanks[blanks.rfind("\f") + 1 :].expandtabs())
 
 
 def _dead_braced(lines: Mapping[int, CodeLine]) -> Iterator[int]:
@@ -108,6 +121,8 @@ def _dead_braced(lines: Mapping[int, CodeLine]) -> Iterator[int]:
         if previous is not None and number != previous + 1:
             state = _Braced()
         previous = number
-        code = lines[number].structure.strip()
-        if code and state.read(code):
+        parts = [code for part in _LINE_END.split(lines[number].structure) if (code := part.strip())]
+        # Each part is read, also where one before it is alive.
+        dead = [state.read(code) for code in parts]
+        if dead and all(dead):
             yield number

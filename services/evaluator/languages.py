@@ -32,10 +32,16 @@ class Family(Enum):
 
 @dataclass(frozen=True)
 class Language:
-    """A language, and how to make a lexer for one text; none when no lexer is known."""
+    """A language, and how to make a lexer for one text; none when no lexer is known.
+
+    line_ends: characters that end a line for its compiler, besides the line feed; empty when that is not known.
+    has_escapes: whether `\\u000a` anywhere in a program is the character it names, as if it stood there itself.
+    """
 
     family: Family
     make_lexer: MakeLexer | None
+    line_ends: str = ""
+    has_escapes: bool = False
 
 
 # Templates are code where they insert values; the plain HTML lexer takes that for text.
@@ -46,6 +52,15 @@ _PROSE = frozenset(
 # Endings that several languages claim: the one that is meant far more often.
 _CONTESTED = {".pl": PerlLexer, ".pm": PerlLexer, ".t": PerlLexer, ".r": SLexer}
 _PYTHON = frozenset({"Python", "Cython", "Python 2.x", "Starlark"})
+_SCRIPT_ENDS = "\r\u2028\u2029"
+_LINE_ENDS = {
+    **dict.fromkeys((".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts", ".vue", ".svelte"), _SCRIPT_ENDS),
+    **dict.fromkeys((".cs", ".csx", ".vb"), "\r\x85\u2028\u2029"),
+    **dict.fromkeys((".java", ".kt", ".kts", ".groovy", ".gradle", ".swift", ".yaml", ".yml"), "\r"),
+    # What stands outside of PHP's marks may be a script.
+    **dict.fromkeys((".php", ".phtml"), _SCRIPT_ENDS),
+}
+_WITH_ESCAPES = frozenset({".java", ".groovy", ".gradle"})
 
 
 def language_of(path: str) -> Language:
@@ -60,9 +75,13 @@ def _language(name: str, suffix: str) -> Language:
     if suffix in _PROSE or (not suffix and name in {"readme", "license", "copying", "changelog", "notice", "authors"}):
         return Language(Family.PROSE, None)
     if suffix in _TEMPLATES:
-        return Language(Family.MARKUP, HtmlDjangoLexer)
+        return Language(Family.MARKUP, HtmlDjangoLexer, _SCRIPT_ENDS)
     found = _CONTESTED.get(suffix) or find_lexer_class_for_filename(name)
-    return Language(_family(found()), found) if found else Language(Family.OTHER, None)
+    if not found:
+        return Language(Family.OTHER, None)
+    family = _family(found())
+    ends = "\r" if family is Family.PYTHON else _SCRIPT_ENDS if family is Family.MARKUP else _LINE_ENDS.get(suffix, "")
+    return Language(family, found, ends, suffix in _WITH_ESCAPES)
 
 
 def _family(lexer: Lexer) -> Family:

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.evaluator.code_lines import read_region
+from services.evaluator.dead_code import dead_lines
+from services.evaluator.languages import Family
 
 # Path, text, the numbers of the lines that carry.
 WHOLE: list[tuple[str, str, set[int]]] = [
@@ -76,6 +78,70 @@ PIECES: list[tuple[str, str, set[int]]] = [
 @pytest.mark.parametrize(("path", "text", "carrying"), PIECES)
 def test_pieces(path: str, text: str, carrying: set[int]) -> None:
     assert _carrying(path, text, anchored=False) == carrying
+
+
+# Line, what of it is code, what is surely code: where a compiler ends a line, and with it a comment.
+HIDDEN = [
+    ("a.py", "x = f(y)  # a\rx = y", "x = f(y) x = y", "x = f(y) x = y"),
+    ("a.pyi", "# a\r# b\rx = y", "x = y", "x = y"),
+    ("a.py", "x = f(y)  # a\fx = y", "x = f(y)", "x = f(y)"),
+    ("a.py", "x = f(y)  # a\u2028x = y", "x = f(y)", "x = f(y)"),
+    ("a.js", "x = f(y)  // a\rx = y", "x = f(y) x = y", "x = f(y) x = y"),
+    ("a.js", "x = f(y)  // a\u2028x = y", "x = f(y) x = y", "x = f(y) x = y"),
+    ("a.ts", "x = f(y)  // a\u2029x = y", "x = f(y) x = y", "x = f(y) x = y"),
+    ("a.vue", "<script>x = f(y)  // a\u2028x = y</script>", "<script>x = f(y) x = y</script>", None),
+    ("A.java", "x = f(y); // a\rx = y;", "x = f(y); x = y;", "x = f(y); x = y;"),
+    ("A.java", r"x = f(y); // a \u000a x = y;", "x = f(y); x = y;", "x = f(y); x = y;"),
+    ("A.java", r"x = f(y); // a \uuu000Dx = y;", "x = f(y); x = y;", "x = f(y); x = y;"),
+    ("A.java", r"x = f(y); /* a \u002a\u002f x = y; /* b */", "x = f(y); x = y;", "x = f(y); x = y;"),
+    ("A.java", r"x = f(y); // a \\u000a x = y;", "x = f(y);", "x = f(y);"),
+    ("A.java", r"c = '\u0022'; x(); // a", r"c = '\u0022'; x();", r"c = '\u0022'; x();"),
+    ("a.cs", "x = f(y); // a\x85x = y;", "x = f(y); x = y;", "x = f(y); x = y;"),
+    ("a.php", "<?php $x = f($y); // a\r$x = $y;", "<?php $x = f($y); $x = $y;", None),
+    # Not for every compiler, or nobody knows: such code is shown, and proves nothing.
+    ("a.go", "x = f(y) // a\rx = y", "x = f(y) x = y", "x = f(y)"),
+    ("a.c", "x = f(y); // a\rx = y;", "x = f(y); x = y;", "x = f(y);"),
+    ("a.rb", "x = f(y) # a\rx = y", "x = f(y) x = y", "x = f(y)"),
+    ("a.unheardof", "# a\rx = y", "x = y", ""),
+]
+
+
+@pytest.mark.parametrize(("path", "line", "code", "certain"), HIDDEN)
+def test_code_behind_the_end_of_a_comment_is_code(path: str, line: str, code: str, certain: str | None) -> None:
+    (read,) = read_region(path, [line], anchored=True)
+    assert read.text == line
+    assert " ".join(read.code.split()) == code
+    assert " ".join(read.certain.split()) == (code if certain is None else certain)
+    assert len(read.code) == len(line)
+
+
+def test_names_behind_an_escape_are_those_of_their_line() -> None:
+    first, second = read_region("A.java", [r"f(); // \u000a \u0067();", "h();"], anchored=True)
+    assert first.names == {"f", "g"}
+    assert second.names == {"h"}
+
+
+@pytest.mark.parametrize(("path", "text", "carrying"), WHOLE)
+def test_a_carriage_return_before_the_line_feed_changes_nothing(path: str, text: str, carrying: set[int]) -> None:
+    lines = read_region(path, text.split("\n"), anchored=True)
+    returned = read_region(path, [line + "\r" for line in text.split("\n")], anchored=True)
+    assert [line.certain.rstrip() for line in returned] == [line.certain.rstrip() for line in lines]
+    assert {number for number, line in enumerate(returned, 1) if line.carries} == carrying
+
+
+def test_a_string_behind_a_form_feed_is_no_statement() -> None:
+    (line,) = read_region("a.py", ["x = \f'run this'"], anchored=True)
+    assert line.code == line.text
+
+
+def test_lines_within_a_line_live_and_die_on_their_own() -> None:
+    texts = ["def f():", "    a()  # c\r    return", "    b()", "    c()", "d()"]
+    read = dict(enumerate(read_region("a.py", texts, anchored=True), 1))
+    assert dead_lines(read, Family.PYTHON) == {3, 4}
+    texts = ["if False:", "    a()", "  \fb()"]
+    assert dead_lines(dict(enumerate(read_region("a.py", texts, anchored=True), 1)), Family.PYTHON) == {2}
+    texts = ["f() {", "  a(); // c\r  return;", "  b();", "}"]
+    assert dead_lines(dict(enumerate(read_region("a.js", texts, anchored=True), 1)), Family.BRACES) == {3}
 
 
 def test_comments_are_left_out_of_code() -> None:
