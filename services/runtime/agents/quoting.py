@@ -6,13 +6,16 @@ import json
 import re
 
 QUOTED_LENGTH = 1000
-# What ends a line for some readers and not for others; blanks all of them, so that quotes still match.
+# What ends a line for some readers and not for others, compilers among them.
 _SEPARATORS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+# A carriage return that only belongs to the end of a line.
+_LINE_END = re.compile("\r+(?=\n|\\Z)")
 
 
 def one_line(text: str) -> str:
-    """Returns a line that is one for every reader."""
-    return _SEPARATORS.sub(" ", text)
+    """Returns a line that is one for every reader; what would end it for some stands as `<U+…>`, code may follow it."""
+    text = _LINE_END.sub(lambda end: " " * len(end[0]), text)
+    return _SEPARATORS.sub(lambda separator: f"<U+{ord(separator[0]):04X}>", text)
 
 
 def quoted(text: str, length: int = QUOTED_LENGTH) -> str:

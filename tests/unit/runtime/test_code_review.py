@@ -23,7 +23,7 @@ from services.runtime.agents.code_review.code_bank import (
 from services.runtime.agents.code_review.code_tools import canonical
 from services.runtime.agents.code_review.draft import Draft, as_proto, submit_tool, verdict_word
 from services.runtime.agents.code_review.finding import describe, language_of
-from services.runtime.agents.quoting import one_line
+from services.runtime.agents.quoting import one_line, quoted
 from services.runtime.engine.changes import growth
 from services.runtime.routing.state import append
 
@@ -96,6 +96,25 @@ def test_no_line_of_code_can_pass_for_a_part_of_the_prompt(lines: list[str]) -> 
     assert shown[:2] == ["## Code bank", f'<code file="app/db.py" lines="1-{len(lines)}" of="100">']
     assert shown[2:-1] == [f"{number} | {one_line(line)}" for number, line in enumerate(lines, 1)]
     assert shown[-1] == "</code>"
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("x = f(y)  # a\rx = y", "x = f(y)  # a<U+000D>x = y"),
+        ("x = f(y)  // a\u2028x = y", "x = f(y)  // a<U+2028>x = y"),
+        ("x = f(y)\x0c", "x = f(y)<U+000C>"),
+        ("x = f(y)\r", "x = f(y) "),
+    ],
+)
+def test_what_ends_a_line_for_a_compiler_is_seen(line: str, shown: str) -> None:
+    assert f"\n1 | {shown}\n" in render([fragment(1, 1, line=line)], FINDING, 10_000)
+    assert f"| {shown}" in describe(sast_pb2.Finding(location=FINDING.location, snippet=line)).split("\n")
+
+
+def test_quotes_with_ordinary_line_ends_are_as_before() -> None:
+    assert quoted("a\r\nb\n") == '"a \\nb\\n"'
+    assert quoted("a\rb\x85c\r") == '"a<U+000D>b<U+0085>c "'
 
 
 def test_what_the_finding_names_is_shown_first_when_there_is_too_much() -> None:
