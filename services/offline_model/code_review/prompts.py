@@ -18,6 +18,9 @@ _CWE = re.compile(r"^cwe: (?P<cwe>CWE-\d+)$", re.MULTILINE)
 _BLOCK = re.compile(rf'^<code file=(?P<file>{_QUOTED}) lines="\d+-\d+" of="(?P<total>\d+)">$')
 _NUMBERED = re.compile(r"^\s*(?P<number>\d+) \| ?(?P<text>.*)$")
 _TOOL_HEADING = re.compile(r"^(?P<file>\S.*) lines \d+-\d+ of (?P<total>\d+) \(.*\)$")
+# How the tools and the code bank show a form feed: a blank to Python, which counts an indentation from it on.
+_FORM_FEED = "<U+000C>"
+_INDENTED_ANEW = re.compile(r"^[ \t\f]*\f")
 _READ = re.compile(rf"^- (?P<file>{_QUOTED}):(?P<first>\d+)-(?P<last>\d+)(?: \(.*\))?$")
 _USE = re.compile(rf"^- (?P<tool>{_QUOTED}) (?P<arguments>\{{.*\}}): (?P<outcome>ok|failed)", re.MULTILINE)
 _CALLED = re.compile(r"^called at (?P<file>\S.*?):(?P<line>\d+)(?: in \S+)?: ", re.MULTILINE)
@@ -51,7 +54,7 @@ def read_bank(text: str) -> Shown:
         elif line == "</code>":
             file = ""
         elif file and (numbered := _NUMBERED.match(line)):
-            shown.add(file, {int(numbered["number"]): numbered["text"]})
+            shown.add(file, {int(numbered["number"]): _as_written(numbered["text"])})
     return shown
 
 
@@ -68,8 +71,13 @@ def read_results(results: Iterable[str]) -> Shown:
             elif not line:
                 file = ""
             elif file and (numbered := _NUMBERED.match(line)):
-                shown.add(file, {int(numbered["number"]): numbered["text"]})
+                shown.add(file, {int(numbered["number"]): _as_written(numbered["text"])})
     return shown
+
+
+def _as_written(text: str) -> str:
+    """Returns a line of a prompt as Python reads it."""
+    return _INDENTED_ANEW.sub("", text.replace(_FORM_FEED, "\f")) if _FORM_FEED in text else text
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ def review(finding: Finding, shown: Shown) -> Opinion:
     file = shown.file(finding.file)
     if file is None or finding.first_line not in file.lines:
         return undecided("The flagged lines were not shown.", Need("lines", finding.file, finding.first_line))
+    if shown.hides_lines:
+        return undecided("Lines hold carriage returns, behind which there is code that I don't follow.")
     kind = kind_of(finding)
     if kind is None:
         return undecided("I have no judgement for this kind of weakness; a larger model is needed.")

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 MAX_ATTEMPTS = 300
+# Python ends a line here, whatever stands before it. As the tools and the code bank show it, or as it is.
+_INNER_LINE_END = re.compile(r"<U\+000D>|\r(?!\r*\Z)")
 _OPENS_BLOCK = re.compile(r"\s*(async\s+)?(def|class|if|elif|else|for|while|try|except|finally|with)\b.*:\s*$")
 MAX_ENDS = 25
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -135,6 +137,11 @@ class Shown:
         file = self.files.setdefault(path, ShownFile(path))
         file.lines.update(lines)
         file.total_lines = max(file.total_lines, total_lines)
+
+    @property
+    def hides_lines(self) -> bool:
+        """Whether lines of a program hold further lines, which are not parsed; also where a text only looks so."""
+        return any(_INNER_LINE_END.search(line) for file in self.python for line in file.lines.values())
 
     def file(self, path: str) -> ShownFile | None:
         """Returns a file, or None when nothing of it was shown."""

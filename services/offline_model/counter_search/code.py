@@ -6,6 +6,7 @@ import ast
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from services.offline_model.counter_search.run import Function
 
@@ -32,11 +33,21 @@ class Code:
 
 
 def _parsed(text: str, first: int) -> list[ast.stmt] | None:
+    lines = text.split("\n")
+    # Python ends lines at carriage returns too; those of a file are numbered by line feeds.
+    parts = [line.rstrip("\r").split("\r") for line in lines]
+    numbers = [number for number, part in enumerate(parts, first) for _ in part]
     try:
-        tree = ast.parse(textwrap.dedent(text))
+        tree = ast.parse(textwrap.dedent("\n".join(chain.from_iterable(parts))))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    ast.increment_lineno(tree, first - 1)
+    if len(numbers) == len(lines):
+        ast.increment_lineno(tree, first - 1)
+        return tree.body
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt | ast.expr | ast.excepthandler | ast.arg | ast.keyword | ast.alias | ast.pattern):
+            node.end_lineno = numbers[(node.end_lineno or node.lineno) - 1]
+            node.lineno = numbers[node.lineno - 1]
     return tree.body
 
 

@@ -47,6 +47,22 @@ def test_false_positives_that_a_run_refutes_are_refused(name: str, cwe: str, cod
     assert judged(cwe, REQUEST + code.lstrip("\n"), "FALSE_POSITIVE") != "approved", name
 
 
+HIDDEN = """\
+# one{end}ONE = 1
+# two{end}TWO = 2
+def ping():
+    host = shlex.quote(request.args["host"])  # quoted{end}    host = request.args["host"]
+    return os.system("ping " + host)  # <-
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r"], ids=["line feed", "carriage return"])
+def test_what_a_carriage_return_hides_is_run(end: str) -> None:
+    code = REQUEST + HIDDEN.replace("{end}", end)
+    assert judged(COMMAND, code, "FALSE_POSITIVE") == "needs_reanalysis"
+    assert judged(COMMAND, code, "TRUE_POSITIVE") == "approved"
+
+
 @pytest.mark.parametrize(
     ("cwe", "verdict", "outcome", "code"),
     [
