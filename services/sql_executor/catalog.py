@@ -50,7 +50,7 @@ class Catalog:
     @cached_property
     def restricted(self) -> frozenset[str]:
         """Names of tables that nobody may read, in whichever schema."""
-        return frozenset(self.policy.table_name(name).name for name in self.policy.restricted)
+        return self.policy.restricted_names()
 
     @cached_property
     def names(self) -> frozenset[str]:

@@ -186,7 +186,7 @@ class SqlPolicy(_Strict):
             yield "roles: reader and owner must be different roles"
 
     def _overlap_problems(self, visible: set[TableName]) -> Iterator[str]:
-        hidden = {self.table_name(name).name for name in self.restricted}
+        hidden = self.restricted_names()
         for table in sorted(visible):
             if table.name in hidden:
                 yield f"restricted: {table.name!r} is also in `tables`"
@@ -195,6 +195,10 @@ class SqlPolicy(_Strict):
         """Returns a name of the policy with its schema."""
         schema, _, table = name.rpartition(".")
         return TableName(schema or self.schemas[0], table)
+
+    def restricted_names(self) -> frozenset[str]:
+        """Returns the names of tables that nobody may read, in whichever schema."""
+        return frozenset(self.table_name(name).name for name in self.restricted)
 
     def visible(self) -> dict[TableName, TableRule]:
         """Returns the tables that may be read."""

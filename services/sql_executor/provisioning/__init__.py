@@ -14,6 +14,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from services.sql_executor.policy import SqlPolicy
 from services.sql_executor.provisioning.difference import Difference, State, Statement
+from services.sql_executor.provisioning.inheritance import inheritance_differences
 from services.sql_executor.provisioning.isolation import isolation_differences
 from services.sql_executor.provisioning.objects import object_differences
 from services.sql_executor.provisioning.roles import role_differences
@@ -40,7 +41,7 @@ async def compare(connection: AsyncConnection[Any], policy: SqlPolicy, secret: s
     found = await role_differences(state)
     found += await surroundings_differences(state)
     found += await object_differences(state)
-    return [*found, *await isolation_differences(state)]
+    return [*found, *await isolation_differences(state), *await inheritance_differences(state)]
 
 
 # GRANT changes a table's row of the catalog without a lock on the table. A vacuum that has the lock and comes to that

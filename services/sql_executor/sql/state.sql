@@ -45,6 +45,26 @@ FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON
 WHERE a.attnum > 0 AND NOT a.attisdropped
     AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%(schemas)s::text[], %(names)s::text[]))
 
+-- name: descendants
+-- Tables that are read through other ones, however far below: `only_partitions` where nothing but partitioning leads there.
+WITH RECURSIVE below AS (
+    SELECT c.oid AS above, i.inhrelid AS oid, p.relispartition AS only_partitions
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_inherits i ON i.inhparent = c.oid
+    JOIN pg_class p ON p.oid = i.inhrelid
+    WHERE c.relkind IN ('r', 'p') AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%(schemas)s::text[], %(names)s::text[]))
+    UNION
+    SELECT b.above, i.inhrelid, b.only_partitions AND p.relispartition
+    FROM below b JOIN pg_inherits i ON i.inhparent = b.oid JOIN pg_class p ON p.oid = i.inhrelid
+)
+SELECT an.nspname AS above_schema, a.relname AS above_name, n.nspname AS schema, c.relname AS name,
+    bool_and(b.only_partitions) AS only_partitions,
+    ARRAY(
+        SELECT attname FROM pg_attribute WHERE attrelid = b.above AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+    )::text[] AS above_columns
+FROM below b JOIN pg_class a ON a.oid = b.above JOIN pg_namespace an ON an.oid = a.relnamespace
+JOIN pg_class c ON c.oid = b.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+GROUP BY b.above, an.nspname, a.relname, n.nspname, c.relname ORDER BY 1, 2, 3, 4
+
 -- name: relation_grants
 -- Grants on relations outside the system schemas to PUBLIC, to the reader or to the policy's owner; `column` is NULL for
 -- the whole relation.
