@@ -13,7 +13,7 @@ from psycopg import AsyncConnection, sql
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from services.sql_executor.policy import SqlPolicy
-from services.sql_executor.provisioning.difference import Difference, State, Statement
+from services.sql_executor.provisioning.difference import Difference, Sql, State, Statement
 from services.sql_executor.provisioning.inheritance import inheritance_differences
 from services.sql_executor.provisioning.isolation import isolation_differences
 from services.sql_executor.provisioning.objects import object_differences
@@ -37,11 +37,22 @@ async def compare(connection: AsyncConnection[Any], policy: SqlPolicy, secret: s
 
     Any role may compare, the reader too; the caller secret is only compared when given and readable.
     """
-    state = State(connection, policy, secret=secret)
-    found = await role_differences(state)
-    found += await surroundings_differences(state)
-    found += await object_differences(state)
-    return [*found, *await isolation_differences(state), *await inheritance_differences(state)]
+    # It changes nothing but the search_path, which is the session's own again afterwards.
+    async with connection.transaction(force_rollback=True):
+        await connection.execute(search_path(policy))
+        state = State(connection, policy, secret=secret)
+        found = await role_differences(state)
+        found += await surroundings_differences(state)
+        found += await object_differences(state)
+        return [*found, *await isolation_differences(state), *await inheritance_differences(state)]
+
+
+def search_path(policy: SqlPolicy) -> Sql:
+    """Returns the statement that fixes, for a transaction, how the database spells names in what is compared.
+
+    With the reader's own schema in it: so the executor has always compared, and databases keep the marks of that.
+    """
+    return sql.SQL("SET LOCAL search_path = pg_catalog, {}, pg_temp").format(sql.Identifier(policy.schemas[0]))
 
 
 # GRANT changes a table's row of the catalog without a lock on the table. A vacuum that has the lock and comes to that
@@ -61,6 +72,7 @@ async def apply(
     """
     async with connection.transaction():
         await connection.execute("SET LOCAL lock_timeout = '10s'")
+        await connection.execute(search_path(policy))
         if beyond := await beyond_reach(connection, await compare(connection, policy, secret)):
             raise NotApplied(beyond)
         done = await _mend(connection, policy, secret)
@@ -112,4 +124,4 @@ async def _set_password(connection: AsyncConnection[Any], policy: SqlPolicy, pas
     await connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(hashed)))
 
 
-__all__ = ["Difference", "NotApplied", "Statement", "apply", "beyond_reach", "compare"]
+__all__ = ["Difference", "NotApplied", "Statement", "apply", "beyond_reach", "compare", "search_path"]

@@ -25,7 +25,7 @@ from services.kit.silence import NOTICE_LOSS
 from services.sql_executor.callers import MIN_SECRET_LENGTH
 from services.sql_executor.errors import UnsafeDatabase
 from services.sql_executor.policy import SqlPolicy, TableName, load_policy
-from services.sql_executor.provisioning import Difference, NotApplied, apply, beyond_reach, compare
+from services.sql_executor.provisioning import Difference, NotApplied, apply, beyond_reach, compare, search_path
 from services.sql_executor.provisioning.draft import drafted, read_schema
 from services.sql_executor.provisioning.trial import tried
 from services.sql_executor.settings import ProvisioningSettings, environment_dsn
@@ -126,6 +126,9 @@ def _secret() -> str:
 
 
 def _plan(found: list[Difference], beyond: list[Difference], policy: SqlPolicy) -> int:
+    if any(difference.statements for difference in found):
+        _say(f"{search_path(policy).as_string(None)};")
+        _say("")
     for difference in found:
         _say(f"-- {difference.problem}")
         for statement in difference.statements:
