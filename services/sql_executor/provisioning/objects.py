@@ -59,6 +59,7 @@ async def object_differences(state: State) -> list[Difference]:
         for table, column in _read_columns(state)
         if (table, column) not in types
     ]
+    missing += _taken_names(state)
     if missing:
         return missing
     found = [*await _schema(state), *await _owner_grants(state), *await _secret(state)]
@@ -163,8 +164,8 @@ def _wanted_functions(state: State, types: dict[tuple[TableName, str], str]) -> 
     plain = {"caller": ("plpgsql", False), "caller_subject": ("sql", True), "caller_is_admin": ("sql", True)}
     for name, (language, for_reader) in plain.items():
         yield WantedFunction(name, sql.SQL(QUERIES[name]).format(), language, for_reader)
-    for way in state.policy.ways():
-        name = keys_function(state.policy, way)
+    # Tables may find their owners by the same keys, whatever their own columns are called.
+    for name, way in {keys_function(state.policy, way): way for way in state.policy.ways()}.items():
         statement = sql.SQL(QUERIES["caller_keys"]).format(
             function=sql.Identifier(name),
             key_type=raw(types[(state.policy.table_name(way.hops[0].table), way.key)]),
@@ -174,6 +175,23 @@ def _wanted_functions(state: State, types: dict[tuple[TableName, str], str]) -> 
             subject_type=raw(SUBJECT_TYPES[state.policy.owner.subject_type]),
         )
         yield WantedFunction(name, statement, "sql", True)
+
+
+def _taken_names(state: State) -> Iterator[Difference]:
+    """Ways whose functions or views would have one name: rows of the one would be found by the keys of the other."""
+    meant: dict[tuple[str, str], str] = {("view", "caller_secret"): "the caller secret"}
+    for way in state.policy.ways():
+        lookup = sql.SQL("{} of {}").format(_of_last(way, way.subject_column), _joined(state, way)).as_string(None)
+        keys = f"{_of_first(way, way.key).as_string(None)} by {lookup}"
+        for kind, name, meaning in (
+            ("view", assignment_view(state.policy, way), lookup),
+            ("function", keys_function(state.policy, way), keys),
+        ):
+            if (other := meant.setdefault((kind, name), meaning)) != meaning:
+                yield Difference(
+                    f"the {kind} signalbox.{name} would be both for {other} and for {meaning}: "
+                    "rename one of the tables or columns that lead to owners"
+                )
 
 
 def _joined(state: State, way: Way) -> Sql:
