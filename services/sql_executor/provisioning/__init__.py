@@ -16,6 +16,7 @@ from services.sql_executor.policy import SqlPolicy
 from services.sql_executor.provisioning.difference import Difference, Sql, State, Statement
 from services.sql_executor.provisioning.inheritance import inheritance_differences
 from services.sql_executor.provisioning.isolation import isolation_differences
+from services.sql_executor.provisioning.key_types import key_type_differences
 from services.sql_executor.provisioning.objects import object_differences
 from services.sql_executor.provisioning.roles import role_differences
 from services.sql_executor.provisioning.surroundings import surroundings_differences
@@ -44,7 +45,8 @@ async def compare(connection: AsyncConnection[Any], policy: SqlPolicy, secret: s
         found = await role_differences(state)
         found += await surroundings_differences(state)
         found += await object_differences(state)
-        return [*found, *await isolation_differences(state), *await inheritance_differences(state)]
+        found += await isolation_differences(state)
+        return [*found, *await inheritance_differences(state), *await key_type_differences(state)]
 
 
 def search_path(policy: SqlPolicy) -> Sql:
@@ -92,11 +94,11 @@ async def _mend(connection: AsyncConnection[Any], policy: SqlPolicy, secret: str
             break
         try:
             await _run(connection, found)
-        except (
-            psycopg.errors.InvalidSchemaName,
-            psycopg.errors.UndefinedFunction,
-        ) as error:  # what a person has to mend stands in the way
-            raise NotApplied([each for each in every if not each.statements]) from error
+        except psycopg.errors.InsufficientPrivilege:
+            raise
+        except (psycopg.ProgrammingError, psycopg.InternalError) as error:  # often what a person has to mend
+            by_hand = [each for each in every if not each.statements]
+            raise NotApplied([*by_hand, Difference(f"Postgres refused a statement: {_first_line(error)}")]) from error
         done += found
     return done
 
@@ -115,6 +117,10 @@ async def _run(connection: AsyncConnection[Any], differences: list[Difference]) 
     for difference in differences:
         for statement in difference.statements:
             await connection.execute(statement.text, statement.secrets or None)
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return str(error).partition("\n")[0]
 
 
 async def _set_password(connection: AsyncConnection[Any], policy: SqlPolicy, password: str) -> None:
