@@ -96,13 +96,31 @@ class TableRule(_Strict):
 
     owned_by: OwnedByColumn | OwnedByJoin | OwnedByPath | None = Field(None, description="How to find a row's owner.")
     shared: bool = Field(False, description="True when every caller may read every row.")
-    columns: list[Name] | None = Field(None, min_length=1, description="Columns that may be read; all when absent.")
+    columns: list[Name] | None = Field(
+        None,
+        min_length=1,
+        description="Columns that may be read, the owner's or the one that leads there among them; all when absent.",
+    )
 
     @model_validator(mode="after")
     def _owned_or_shared(self) -> Self:
         if (self.owned_by is None) != self.shared:
             raise ValueError("give exactly one of `owned_by` and `shared: true`")
         return self
+
+    @model_validator(mode="after")
+    def _shows_what_its_filter_reads(self) -> Self:
+        # The filter stands in the SQL that the caller is shown, and that runs with the reader's rights.
+        if self.key is not None and self.columns is not None and self.key not in self.columns:
+            raise ValueError(f"`columns` leaves out {self.key!r}, by which a caller's own rows are found: add it")
+        return self
+
+    @property
+    def key(self) -> str | None:
+        """The column of the table itself that holds the owner or leads there."""
+        if isinstance(self.owned_by, OwnedByColumn):
+            return self.owned_by.column
+        return self.way.column if self.way else None
 
     @property
     def way(self) -> Way | None:

@@ -72,9 +72,9 @@ async def _tables(state: State, tables: list[TableName]) -> list[Any]:
 
 
 def _columns_of(rule: TableRule) -> list[str]:
-    own = rule.owned_by
-    key = [own.column] if isinstance(own, OwnedByColumn) else [rule.way.column] if rule.way else []
-    return [*(rule.columns or []), *key]
+    if rule.columns is not None:
+        return rule.columns
+    return [] if rule.key is None else [rule.key]
 
 
 def _grants(state: State, table: TableName, rule: TableRule, grants: Sequence[Any]) -> list[Difference]:

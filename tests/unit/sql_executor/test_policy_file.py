@@ -42,6 +42,15 @@ def test_what_is_left_out_has_defaults(tmp_path: Path) -> None:
     assert (policy.roles.reader, policy.roles.owner, policy.hardening) == ("signalbox_reader", "signalbox_policy", True)
 
 
+def test_columns_may_be_limited_to_those_that_lead_to_the_owner() -> None:
+    for owned_by, column in (
+        ({"column": "customer"}, "customer"),
+        ({"join": "shares", "on": "order_id", "subject_column": "user_id"}, "order_id"),
+    ):
+        rule = SqlPolicy.model_validate({**SMALL, "tables": {"orders": {"owned_by": owned_by, "columns": [column]}}})
+        assert rule.tables["orders"].key == column
+
+
 def test_its_json_schema_accepts_the_example() -> None:
     schema = json.loads(json.dumps(SqlPolicy.model_json_schema()))
     Draft202012Validator.check_schema(schema)
@@ -56,6 +65,35 @@ def test_its_json_schema_accepts_the_example() -> None:
         ({"tables": {"orders": {}}}, "tables.orders: Value error, give exactly one of `owned_by` and `shared: true`"),
         ({"tables": {"orders": {"shared": True, "owned_by": {"column": "x"}}}}, "give exactly one of"),
         ({"tables": {"orders": {"shared": True, "columns": []}}}, "tables.orders.columns: List should have at least 1"),
+        (
+            {"tables": {"orders": {"owned_by": {"column": "customer"}, "columns": ["id"]}}},
+            "tables.orders: Value error, `columns` leaves out 'customer', by which a caller's own rows are found",
+        ),
+        (
+            {
+                "tables": {
+                    "orders": {
+                        "columns": ["user_id"],
+                        "owned_by": {"join": "shares", "on": "order_id", "subject_column": "user_id"},
+                    }
+                }
+            },
+            "`columns` leaves out 'order_id', by which",
+        ),
+        (
+            {
+                "tables": {
+                    "orders": {
+                        "columns": ["id"],
+                        "owned_by": {
+                            "path": [{"table": "shares", "column": "share", "references": "id"}],
+                            "subject_column": "user_id",
+                        },
+                    }
+                }
+            },
+            "`columns` leaves out 'share', by which",
+        ),
         ({"tables": {"orders": {"owned_by": {"colum": "x"}}}}, "tables.orders.owned_by"),
         ({"tables": {"other.orders": {"shared": True}}}, "the schema 'other' is not in `schemas`"),
         ({"tables": {"a.b.c": {"shared": True}}}, "tables"),
