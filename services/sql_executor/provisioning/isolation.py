@@ -17,6 +17,7 @@ from services.sql_executor.provisioning.objects import (
     fingerprint,
     made_from,
     raw,
+    with_body,
 )
 
 _OTHERS = "signalbox_others"
@@ -165,10 +166,12 @@ def _is_as_made(row: Any, statement: Sql) -> bool:
 def _remade(table: TableName, name: str, statement: Sql, exists: bool) -> list[Sql]:
     identifier = sql.Identifier(*table)
     drop = [sql.SQL("DROP POLICY {} ON {}").format(sql.Identifier(name), identifier)] if exists else []
-    mark = sql.SQL(QUERIES["mark_policy"]).format(
-        table=identifier, table_text=sql.Literal(identifier.as_string(None)), policy=sql.Literal(name),
+    mark, _ = with_body(
+        QUERIES["mark_policy"],
+        table=sql.Literal(identifier.as_string(None)),
+        policy=sql.Literal(name),
         made_from=sql.Literal(made_from(statement)),
-    )  # fmt: skip
+    )
     return [*drop, statement, mark]
 
 

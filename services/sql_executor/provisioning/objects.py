@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ _FIXED_SETTINGS = ["search_path=pg_catalog, pg_temp"]
 
 
 def raw(text: str) -> sql.SQL:
-    """Returns text of the database's own making (a type's name) as SQL."""
+    """Returns text of the database's own making (a type's name), or of this package's, as SQL."""
     return sql.SQL(text)
 
 
@@ -35,19 +36,32 @@ def fingerprint(*deparsed: str | None) -> str:
     return hashlib.sha256("".join(text or "" for text in deparsed).encode()).hexdigest()
 
 
+def with_body(query: str, **names: sql.Composable) -> tuple[Sql, str]:
+    """Returns one of the named queries around a body in dollar quotes, with names filled in, and the body by itself.
+
+    The quotes are `$$` unless a name in the body has them in it.
+    """
+    head, body, tail = (raw(part).format(**names) for part in query.split("$$"))
+    text = body.as_string(None)
+    quote = next(each for each in _dollar_quotes() if each not in text)
+    return sql.Composed([head, raw(quote), body, raw(quote), tail]), text
+
+
+def _dollar_quotes() -> Iterator[str]:
+    yield "$$"
+    for number in itertools.count(1):
+        yield f"$q{number}$"
+
+
 @dataclass(frozen=True)
 class WantedFunction:
-    """A function as it must be."""
+    """A function as it must be; the database keeps its body verbatim."""
 
     name: str
     statement: Sql
+    source: str
     language: str
     for_reader: bool
-
-    @property
-    def source(self) -> str:
-        """The function's body, which the database keeps verbatim."""
-        return self.statement.as_string(None).split("$$")[1]
 
 
 async def object_differences(state: State) -> list[Difference]:
@@ -163,10 +177,11 @@ def as_owner(state: State, *statements: Sql) -> list[Sql]:
 def _wanted_functions(state: State, types: dict[tuple[TableName, str], str]) -> Iterator[WantedFunction]:
     plain = {"caller": ("plpgsql", False), "caller_subject": ("sql", True), "caller_is_admin": ("sql", True)}
     for name, (language, for_reader) in plain.items():
-        yield WantedFunction(name, sql.SQL(QUERIES[name]).format(), language, for_reader)
+        yield WantedFunction(name, *with_body(QUERIES[name]), language, for_reader)
     # Tables may find their owners by the same keys, whatever their own columns are called.
     for name, way in {keys_function(state.policy, way): way for way in state.policy.ways()}.items():
-        statement = sql.SQL(QUERIES["caller_keys"]).format(
+        statement, source = with_body(
+            QUERIES["caller_keys"],
             function=sql.Identifier(name),
             key_type=raw(types[(state.policy.table_name(way.hops[0].table), way.key)]),
             key=_of_first(way, way.key),
@@ -174,7 +189,7 @@ def _wanted_functions(state: State, types: dict[tuple[TableName, str], str]) -> 
             subject=_of_last(way, way.subject_column),
             subject_type=raw(SUBJECT_TYPES[state.policy.owner.subject_type]),
         )
-        yield WantedFunction(name, statement, "sql", True)
+        yield WantedFunction(name, statement, source, "sql", True)
 
 
 def _taken_names(state: State) -> Iterator[Difference]:
@@ -264,7 +279,8 @@ async def _views(state: State) -> list[Difference]:
         grant = sql.SQL("GRANT SELECT ON {} TO {}").format(view, sql.Identifier(state.reader))
         good = row is not None and row.owner == state.owner and row.options == ["security_barrier=true"]
         if not good or row is None or row.mark != f"{made_from(statement)} {fingerprint(row.definition)}":
-            mark = sql.SQL(QUERIES["mark_view"]).format(
+            mark, _ = with_body(
+                QUERIES["mark_view"],
                 view=sql.Literal(name),
                 view_text=sql.Literal(view.as_string(None)),
                 made_from=sql.Literal(made_from(statement)),

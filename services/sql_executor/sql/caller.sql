@@ -82,9 +82,9 @@ CREATE POLICY signalbox_others ON {table} FOR ALL TO {role}
 -- Remembers what the policy was made from and what became of it, so that a later change of either shows.
 DO $$
 BEGIN
-    EXECUTE format('COMMENT ON POLICY %I ON {table} IS %L', {policy}, (
+    EXECUTE format('COMMENT ON POLICY %I ON %s IS %L', {policy}, {table}, (
         SELECT {made_from} || ' ' || encode(sha256(convert_to(concat(pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid)), 'UTF8')), 'hex')
-        FROM pg_policy WHERE polrelid = {table_text}::regclass AND polname = {policy}
+        FROM pg_policy WHERE polrelid = {table}::regclass AND polname = {policy}
     ));
 END
 $$

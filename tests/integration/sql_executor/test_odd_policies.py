@@ -6,6 +6,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from services.kit.identity import Caller
 from services.sql_executor.policy import SqlPolicy
@@ -136,3 +137,26 @@ async def test_what_postgres_refuses_is_reported(database: str) -> None:
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         with pytest.raises(NotApplied, match=r"Postgres refused a statement: cannot drop view signalbox\.shares"):
             await apply(connection, policy, secret=SECRET)
+
+
+_NAMES = ["o'brien", "50%_s", "a$$b", "$q1$ $$", "{x}", "{}", "back\\slash", "-- no comment", "Straße :1 %s", "ä" * 30]
+
+
+@pytest.mark.parametrize("name", _NAMES)
+async def test_names_of_any_characters_are_quoted(database: str, name: str) -> None:
+    """As a table, as its columns, as a key and as the table that assigns it."""
+    owned, assigning, key, owner_column = f"{name}_t", f"{name}_a", name, name + "'"
+    names = {"owned": owned, "assigning": assigning, "key": key, "owner": owner_column}
+    with psycopg.connect(database, autocommit=True) as owner:
+        for statement in (
+            "CREATE TABLE {owned} ({key} int, {owner} bigint, name text)",
+            "CREATE TABLE {assigning} ({key} int, {owner} bigint)",
+            "INSERT INTO {owned} VALUES (1, 27, 'own'), (2, 31, 'ZZ')",
+            "INSERT INTO {assigning} VALUES (1, 27), (2, 31)",
+        ):
+            quoted = {place: sql.Identifier(each) for place, each in names.items()}
+            owner.execute(sql.SQL(statement).format(**quoted))
+    for rule in ({"column": owner_column}, {"join": assigning, "on": key, "subject_column": owner_column}):
+        await _holds(database, _policy({owned: {"owned_by": rule}}))
+        with psycopg.connect(database, autocommit=True) as owner:
+            owner.execute("DROP SCHEMA signalbox CASCADE")
