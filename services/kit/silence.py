@@ -36,6 +36,14 @@ NOTICE_LOSS: dict[str, Any] = {
     "tcp_user_timeout": _UNACKNOWLEDGED_MS,
 }
 
+# For a session of Postgres, so that the server notices too: its own default is the system's, two hours.
+NOTICE_LOSS_THERE: dict[str, str] = {
+    "tcp_keepalives_idle": str(_PROBE_AFTER_S),
+    "tcp_keepalives_interval": str(_PROBE_EVERY_S),
+    "tcp_keepalives_count": str(_PROBES),
+    "tcp_user_timeout": str(_UNACKNOWLEDGED_MS),
+}
+
 
 def notice_silence(connection: socket.socket) -> None:
     """Makes a TCP socket fail within seconds of its peer's kernel going silent, as far as the system can."""

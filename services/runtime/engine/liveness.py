@@ -13,8 +13,9 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 from psycopg.abc import RV, PQGen
+from psycopg.types.json import Jsonb
 
-from services.kit.silence import NOTICE_LOSS
+from services.kit.silence import NOTICE_LOSS, NOTICE_LOSS_THERE
 from services.runtime.engine.background import attempt, stop
 from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.database import APPLICATION_NAME
@@ -22,6 +23,8 @@ from services.runtime.engine.database import APPLICATION_NAME
 CHECK_INTERVAL_S = 1.0
 # Postgres cuts names of channels after 63 characters; the end of an owner's name is what tells it from others.
 CHANNEL_PREFIX, CHANNEL_SUFFIX_LENGTH = "signalbox:", 48
+# Not with the connection's start, where a pooler may refuse what it does not know.
+_SET = "SELECT set_config(key, value, false) FROM jsonb_each_text(%s) JOIN pg_settings ON name = key"
 
 
 class _Listening(AsyncConnection[Any]):
@@ -56,14 +59,22 @@ class LivenessLock:
                 await self._connection.close()
 
     async def _take(self) -> None:
-        self._connection = await _Listening.connect(
+        connection = await _Listening.connect(
             self._dsn, autocommit=True, application_name=f"{APPLICATION_NAME}-liveness", **NOTICE_LOSS
         )
-        await self._connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [self._owner])
-        channel = sql.Identifier(CHANNEL_PREFIX + self._owner[-CHANNEL_SUFFIX_LENGTH:])
-        await self._connection.execute(sql.SQL("LISTEN {}").format(channel))
+        try:
+            await connection.execute(_SET, [Jsonb(NOTICE_LOSS_THERE)])
+            # A session of before that Postgres still takes for alive has the lock; this may be cut off while it waits.
+            await connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [self._owner])
+            channel = sql.Identifier(CHANNEL_PREFIX + self._owner[-CHANNEL_SUFFIX_LENGTH:])
+            await connection.execute(sql.SQL("LISTEN {}").format(channel))
+        except BaseException:
+            await connection.close()
+            raise
+        # Only now: what stands here is believed to hold the lock for as long as it is open.
+        self._connection = connection
         self.on_news(None)
-        await self._clock.compare(self._connection)
+        await self._clock.compare(connection)
 
     async def _keep(self) -> None:
         while True:
@@ -78,12 +89,11 @@ class LivenessLock:
             self.on_news(told.payload)
 
     async def _check(self) -> None:
+        if self._connection is None or self._connection.closed:
+            await self._take()
+            return
         try:
-            if self._connection is None or self._connection.closed:
-                await self._take()
-            else:
-                await self._clock.compare(self._connection)
-        except psycopg.Error:
-            if self._connection is not None:
-                await self._connection.close()
+            await self._clock.compare(self._connection)
+        except (psycopg.Error, asyncio.CancelledError):
+            await self._connection.close()
             raise

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from functools import partial
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
 from psycopg_pool import AsyncConnectionPool
 
+from services.kit.silence import NOTICE_LOSS_THERE
+from services.runtime.engine import liveness
+from services.runtime.engine.background import attempt
 from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.liveness import LivenessLock
@@ -24,6 +28,12 @@ _LOCKS = """
     SELECT count(*) FROM pg_locks AS held JOIN pg_database AS here ON here.oid = held.database
     WHERE held.locktype = 'advisory' AND held.granted AND here.datname = current_database()
 """
+_HOLDER = """
+    SELECT held.pid FROM pg_locks AS held JOIN pg_database AS here ON here.oid = held.database
+    WHERE held.locktype = 'advisory' AND held.granted AND here.datname = current_database()
+"""
+_WAITING: LiteralString = _HOLDER.replace("held.granted", "NOT held.granted")
+_LOCK = "SELECT pg_advisory_lock(hashtextextended(%s, 0))"
 
 
 class Failing:
@@ -82,3 +92,48 @@ async def test_liveness(platform_dsn: str, monkeypatch: pytest.MonkeyPatch) -> N
         await Failing(clock, "compare", monkeypatch).called(2)
         cursor = await observer.execute(_LOCKS)
         assert await cursor.fetchone() == (1,)
+
+
+async def test_a_lock_that_a_stale_session_keeps_for_long_is_taken_in_the_end(
+    platform_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A wait for the lock is cut off soon, and again and again.
+    monkeypatch.setattr(liveness, "attempt", partial(attempt, limit_s=0.5))
+    async with (
+        LivenessLock(platform_dsn, "a replica").held(),
+        await psycopg.AsyncConnection.connect(platform_dsn, autocommit=True) as stale,
+        await psycopg.AsyncConnection.connect(platform_dsn, autocommit=True) as observer,
+        asyncio.timeout(TIMEOUT_S),
+    ):
+        [lost] = await _pids(observer, _HOLDER)
+        taking = asyncio.create_task(stale.execute(_LOCK, ["a replica"]))
+        while not await _pids(observer, _WAITING):  # noqa: ASYNC110 - it happens in the database
+            await asyncio.sleep(0.01)
+        # To the server, the session that gets it now is the replica's own of before.
+        await observer.execute("SELECT pg_terminate_backend(%s)", [lost])
+        await taking
+        waited: set[int] = set()
+        while len(waited) < 2:
+            waited |= set(await _pids(observer, _WAITING))
+            await asyncio.sleep(0.01)
+        await stale.execute("SELECT pg_advisory_unlock_all()")
+        while not await _pids(observer, _HOLDER):  # noqa: ASYNC110 - the same
+            await asyncio.sleep(0.01)
+
+
+async def test_the_server_too_is_to_notice_that_the_replica_is_gone(
+    platform_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, str] = {}
+
+    async def look(_self: ClockWatch, connection: psycopg.AsyncConnection[Any]) -> None:
+        cursor = await connection.execute("SELECT name, setting FROM pg_settings WHERE name LIKE 'tcp%'")
+        seen.update(await cursor.fetchall())
+
+    monkeypatch.setattr(ClockWatch, "compare", look)
+    async with LivenessLock(platform_dsn, "a replica").held():
+        assert {name: seen[name] for name in NOTICE_LOSS_THERE} == NOTICE_LOSS_THERE
+
+
+async def _pids(connection: psycopg.AsyncConnection[Any], statement: LiteralString) -> list[int]:
+    return [pid for (pid,) in await (await connection.execute(statement)).fetchall()]
