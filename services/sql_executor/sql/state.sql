@@ -63,6 +63,8 @@ SELECT an.nspname AS above_schema, a.relname AS above_name, n.nspname AS schema,
     )::text[] AS above_columns
 FROM below b JOIN pg_class a ON a.oid = b.above JOIN pg_namespace an ON an.oid = a.relnamespace
 JOIN pg_class c ON c.oid = b.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+-- A hypertable's chunks are its partitions, by another name.
+WHERE n.nspname <> '_timescaledb_internal'
 GROUP BY b.above, an.nspname, a.relname, n.nspname, c.relname ORDER BY 1, 2, 3, 4
 
 -- name: relation_grants

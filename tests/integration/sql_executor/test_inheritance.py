@@ -28,6 +28,12 @@ _EVENTS = """
     CREATE TABLE events_us_31 PARTITION OF events_us FOR VALUES IN (31);
     INSERT INTO events VALUES ('eu', 27, 'own'), ('us', 31, 'ZZ');
 """
+_CHUNKS = """
+    CREATE SCHEMA _timescaledb_internal;
+    CREATE TABLE readings (at timestamptz, owner bigint, body text);
+    CREATE TABLE _timescaledb_internal._hyper_1_1_chunk () INHERITS (readings);
+    INSERT INTO _timescaledb_internal._hyper_1_1_chunk VALUES (now(), 27, 'own'), (now(), 31, 'ZZ');
+"""
 _SHARED = {"shared": True}
 _OWNED = {"owned_by": {"column": "owner"}}
 _OWN_DOCUMENTS = {"documents": _OWNED, "private_documents": _OWNED, "sealed_documents": _OWNED}
@@ -86,6 +92,8 @@ HARMLESS: list[tuple[str, dict[str, Any]]] = [
     (_DOCUMENTS, {"tables": {"private_documents": _OWNED}, "restricted": ["documents"]}),
     (_DOCUMENTS, {"tables": {**_OWN_DOCUMENTS, "documents": {**_OWNED, "columns": ["id", "owner"]}}}),
     (_DOCUMENTS, {"tables": {**_OWN_DOCUMENTS, "sealed_documents": _SHARED}}),
+    (_CHUNKS, {"tables": {"readings": _SHARED}}),
+    (_CHUNKS, {"tables": {"readings": _OWNED}}),
     (_EVENTS, {"tables": {"events": _OWNED}}),
     (_EVENTS, {"tables": {"events": _OWNED, "events_eu": _OWNED}}),
 ]
