@@ -33,7 +33,7 @@ _BEGIN = "BEGIN READ ONLY; SELECT (extract(epoch FROM transaction_timestamp()) *
 # What takes no time and has no answer by then will have none: the connection went silent.
 _ANSWER_S = 2.0
 # One try more after half a second, for a server that is being replaced; then those who wait are told.
-_RECONNECT_S = 0.5
+RECONNECT_S = 0.5
 _CONNECT_TIMEOUT_S = 2  # the least that libpq knows
 
 
@@ -56,7 +56,7 @@ class ReaderPool:
             min_size=min_size,
             max_size=max_size,
             reset=_forget,
-            reconnect_timeout=_RECONNECT_S,
+            reconnect_timeout=RECONNECT_S,
             reconnect_failed=self._notice_failure,
             open=False,
             name="reader",

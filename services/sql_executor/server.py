@@ -25,7 +25,7 @@ from services.sql_executor.errors import DatabaseBusy, DatabaseDown, UnsafeDatab
 from services.sql_executor.examples import ExampleStore
 from services.sql_executor.execution import QueryRunner
 from services.sql_executor.policy import SqlPolicy, load_policy
-from services.sql_executor.pool import reader_pool
+from services.sql_executor.pool import RECONNECT_S, reader_pool
 from services.sql_executor.provisioning import compare
 from services.sql_executor.settings import SqlExecutorSettings
 from services.sql_executor.statement import Statements
@@ -66,7 +66,7 @@ async def _tools(settings: SqlExecutorSettings, stack: AsyncExitStack) -> list[S
     stack.callback(statements.close)
     tools: list[ServedTool] = [QueryTool(catalog, statements, runner, text_rows=settings.text_rows)]
     if settings.examples_dsn.get_secret_value():
-        tools.append(ExamplesTool(await _example_store(settings, stack)))
+        tools.append(ExamplesTool(await example_store(settings, stack)))
     return tools
 
 
@@ -100,13 +100,15 @@ async def check_secret(runner: QueryRunner) -> None:
         raise UnsafeDatabase("the database took the signed caller for somebody else")
 
 
-async def _example_store(settings: SqlExecutorSettings, stack: AsyncExitStack) -> ExampleStore:
+async def example_store(settings: SqlExecutorSettings, stack: AsyncExitStack) -> ExampleStore:
+    """Opens the few-shot store, whose database may be away."""
     pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
         settings.examples_dsn.get_secret_value(),
         kwargs={"autocommit": True, **NOTICE_LOSS},  # it is only read, a statement at a time
         min_size=0,
         max_size=settings.pool_max_size,
         timeout=settings.pool_wait_s,
+        reconnect_timeout=RECONNECT_S,
         open=False,
         name="examples",
     )

@@ -24,6 +24,8 @@ from services.runtime.errors import DatabaseAway
 log = get_logger()
 APPLICATION_NAME = "signalbox-runtime"
 OPEN_TIMEOUT_S = 15
+# A pool's pauses between its attempts to connect double from a second on, for as long as this; then it begins anew.
+RECONNECT_S = 3.0
 # Up to so many connections, upkeep gets one of them.
 SMALL = 4
 # psycopg's own default: a statement is prepared when it comes back this often.
@@ -107,6 +109,12 @@ class PlatformPool(AsyncConnectionPool[PlatformConnection]):
             else:
                 self._lent += 1
                 return connection
+
+    async def reconnect_failed(self) -> None:
+        """Has the pool go on: by itself it gives up, and connects again only for those who come later."""
+        async with self._lock:
+            if self._waiting or self._nconns < self._min_size:
+                self._maybe_grow_pool()
 
     @property
     def waiting_count(self) -> int:
@@ -197,6 +205,7 @@ async def open_pool(
         min_size=min(2, size),
         max_size=size,
         name=name,
+        reconnect_timeout=RECONNECT_S,
         kwargs={
             "autocommit": True,
             "prepare_threshold": PREPARE_THRESHOLD if prepare else None,

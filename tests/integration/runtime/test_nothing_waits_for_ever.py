@@ -10,10 +10,11 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 from psycopg_pool import AsyncConnectionPool
+from psycopg_pool.base import AttemptWithBackoff
 
 from services.runtime.engine import database
 from services.runtime.engine.background import attempt
-from services.runtime.engine.database import SESSION_LIMITS, open_pool, unhurried
+from services.runtime.engine.database import SESSION_LIMITS, PlatformPool, open_pool, unhurried
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.records import RunState
 from services.runtime.engine.retention import Pruner
@@ -23,6 +24,8 @@ from tests.fixtures.silent_proxy import Direction, SilentProxy
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 
 TIMEOUT_S = 60.0
+# Pauses that doubled without end would have an outage of so many attempts last for centuries.
+MANY_ATTEMPTS = 40
 
 
 def through(proxy: SilentProxy, dsn: str) -> str:
@@ -153,3 +156,50 @@ async def test_a_replica_whose_connections_fall_silent_goes_on_with_new_ones(
     async with asyncio.timeout(TIMEOUT_S):
         done = await ended(direct, run)
     assert (done.state, direct.counting.counted) == (RunState.SUCCEEDED, [])
+
+
+async def test_pauses_between_attempts_to_connect_do_not_grow_without_end(
+    platform_dsn: str, proxy: SilentProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AttemptWithBackoff, "INITIAL_DELAY", 0.02)
+    monkeypatch.setattr(database, "RECONNECT_S", 0.06)
+    async with open_pool(through(proxy, platform_dsn), size=3) as pool, asyncio.timeout(TIMEOUT_S):
+        there = await away(pool, proxy)
+        asked = asyncio.create_task(statement(pool))
+        await attempts(pool, MANY_ATTEMPTS)
+        proxy.upstream = there
+        await asked  # it has waited all the time, and nobody has asked since
+
+
+async def test_a_pool_that_nobody_asks_has_its_least_number_again_after_an_outage(
+    platform_dsn: str, proxy: SilentProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AttemptWithBackoff, "INITIAL_DELAY", 0.02)
+    monkeypatch.setattr(database, "RECONNECT_S", 0.06)
+    async with open_pool(through(proxy, platform_dsn), size=3) as pool, asyncio.timeout(TIMEOUT_S):
+        there = await away(pool, proxy)
+        await attempts(pool, MANY_ATTEMPTS)
+        proxy.upstream = there
+        while pool.get_stats()["pool_available"] < pool.min_size:  # noqa: ASYNC110 - the pool is what is tested
+            await asyncio.sleep(0.01)
+
+
+async def away(pool: PlatformPool, proxy: SilentProxy) -> str:
+    """Has the server go away, and the pool notice; returns where it was."""
+    there, proxy.upstream = proxy.upstream, ""
+    async with pool.connection() as one, pool.connection() as other:
+        await one.close()
+        await other.close()
+    return there
+
+
+async def attempts(pool: PlatformPool, number: int) -> None:
+    """Waits until the pool has tried to connect in vain so often."""
+    while pool.get_stats().get("connections_errors", 0) < number:  # noqa: ASYNC110 - the same
+        await asyncio.sleep(0.01)
+
+
+async def statement(pool: PlatformPool) -> None:
+    """Has something answered."""
+    async with pool.connection() as connection:
+        await connection.execute("SELECT 1")

@@ -4,14 +4,16 @@ import asyncio
 import hashlib
 import re
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 import uvicorn
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool.base import AttemptWithBackoff
+from pydantic import SecretStr
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -20,6 +22,8 @@ from starlette.routing import Route
 from services.sql_executor.embeddings import EmbeddingsClient, EmbeddingsUnavailable
 from services.sql_executor.example_file import ExampleEntry, read_example_file
 from services.sql_executor.examples import ExampleStore, ExampleStoreError, LoadReport
+from services.sql_executor.server import example_store
+from services.sql_executor.settings import SqlExecutorSettings
 from tests.fixtures.postgres import PostgresCluster
 
 HARBOUR = read_example_file(Path(__file__).resolve().parents[3] / "examples" / "harbour" / "examples.yaml")
@@ -351,3 +355,32 @@ async def test_a_role_that_may_not_create_an_extension_is_told(
         async with pool.connection() as connection:
             await connection.execute(f"DROP OWNED BY {name}_plain CASCADE")
             await connection.execute(f"DROP ROLE {name}_plain")
+
+
+async def test_a_store_whose_database_is_away_is_looked_for_as_often_as_it_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(AttemptWithBackoff, "INITIAL_DELAY", 0.01)
+    attempts = 0
+
+    async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal attempts
+        attempts += 1
+        writer.close()
+
+    async with (
+        asyncio.timeout(60),
+        await asyncio.start_server(hang_up, "127.0.0.1", 0) as server,
+        AsyncExitStack() as stack,
+    ):
+        port = server.sockets[0].getsockname()[1]
+        settings = SqlExecutorSettings.model_construct(
+            examples_dsn=SecretStr(f"postgresql://reader@127.0.0.1:{port}/examples"),
+            pool_max_size=1,
+            pool_wait_s=0.1,
+            embeddings_base_url="",
+        )
+        store = await example_store(settings, stack)
+        while attempts < 20:  # pauses that doubled without end would take days
+            with pytest.raises(PoolTimeout):
+                await store.nearest("how many ships?")
