@@ -78,20 +78,22 @@ class CallToolResponse(_message.Message):
     def __init__(self, output: _Optional[_Union[ToolOutput, _Mapping]] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ...) -> None: ...
 
 class ToolOutput(_message.Message):
-    __slots__ = ("text", "sql_query", "table", "data", "truncated", "reads_tables")
+    __slots__ = ("text", "sql_query", "table", "data", "truncated", "reads_tables", "stated_columns")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     SQL_QUERY_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     READS_TABLES_FIELD_NUMBER: _ClassVar[int]
+    STATED_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     text: str
     sql_query: str
     table: _table_pb2.Table
     data: _struct_pb2.Struct
     truncated: bool
     reads_tables: bool
-    def __init__(self, text: _Optional[str] = ..., sql_query: _Optional[str] = ..., table: _Optional[_Union[_table_pb2.Table, _Mapping]] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., truncated: _Optional[bool] = ..., reads_tables: _Optional[bool] = ...) -> None: ...
+    stated_columns: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, text: _Optional[str] = ..., sql_query: _Optional[str] = ..., table: _Optional[_Union[_table_pb2.Table, _Mapping]] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., truncated: _Optional[bool] = ..., reads_tables: _Optional[bool] = ..., stated_columns: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ToolError(_message.Message):
     __slots__ = ("reason", "message", "retryable")
