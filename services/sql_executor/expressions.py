@@ -14,7 +14,7 @@ from services.kit.tool_executor import ToolRefused
 from services.sql_executor import grammar
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.refusals import check_pattern, no_column, syntax_refused
-from services.sql_executor.scopes import Columns, Frame, Scope
+from services.sql_executor.scopes import Frame, Result, Scope
 from services.sql_executor.sizes import (
     BUILT,
     LONG_NUMBER,
@@ -42,8 +42,8 @@ from services.sql_executor.sizes import (
 )
 from services.sql_executor.syntax import POSITIONS
 
-# Reads a subquery in a scope: its columns, and the most rows it has.
-ReadQuery = Callable[[pb.SelectStmt, Scope | None, Frame | None], tuple[Columns, float]]
+# Reads a subquery in a scope.
+ReadQuery = Callable[[pb.SelectStmt, Scope | None, Frame | None], Result]
 
 _ALLOWED: Final = frozenset(
     getattr(pb, name).DESCRIPTOR.fields_by_name[field] for name, fields in grammar.FIELDS.items() for field in fields
@@ -59,6 +59,8 @@ class Expressions:
         self._read_query = read_query
         self._functions = grammar.FUNCTIONS | frozenset(catalog.policy.functions.allow)
         self.built = Size()
+        # Whether what has been checked since this was last set to False takes any value from a table.
+        self.reads = False
         self._worked = 0.0
         self._long_steps = 0
         self._depth = 0
@@ -84,6 +86,13 @@ class Expressions:
         size = self.message(getattr(node, kind), scope)
         self._depth -= 1
         return size
+
+    def value(self, node: pb.Node, scope: Scope) -> tuple[Size, bool]:
+        """Checks an expression; returns the size of its value, and whether that takes anything from a table."""
+        around, self.reads = self.reads, False
+        size = self.node(node, scope)
+        reads, self.reads = self.reads, self.reads or around
+        return size, reads
 
     def nodes(self, nodes: Iterable[pb.Node], scope: Scope) -> list[Size]:
         """Checks some expressions."""
@@ -166,31 +175,38 @@ class Expressions:
         if relation is None:
             shown = ".".join(names)[:100]
             raise ToolRefused("unknown_table", f"{shown} names {names[-2][:63]!r}, which is no table or alias here.")
-        if names[-1] not in relation.sizes:
-            raise no_column(names[-1], relation.sizes)
-        return relation.sizes[names[-1]]
+        if names[-1] not in relation.named:
+            raise no_column(names[-1], relation.named)
+        column = relation.named[names[-1]]
+        self.reads |= column.is_read
+        return column.size
 
     def _plain_column(self, name: str, scope: Scope, may_be_row: bool) -> Size:
-        size = scope.column(name)
-        if size is not None:
-            return size
+        column = scope.column(name)
+        if column is not None:
+            self.reads |= column.is_read
+            return column.size
         relation = scope.relation(name)
         if relation is None:
             raise no_column(name, scope.names())
         if not may_be_row:
             raise ToolRefused("whole_row", f"{name[:63]!r} is a whole row here; name the columns you need.")
-        return together(relation.sizes.values())
+        self.reads |= all(each.is_read for each in relation.columns)
+        return together(each.size for each in relation.named.values())
 
     def _call(self, call: pb.FuncCall, scope: Scope) -> Size:
         self.fields(call)
         name = self._called(call)
         sizes = [self.node(node, scope, may_be_row=name in grammar.OF_ROWS) for node in call.args]
-        sizes += self.nodes(call.agg_order, scope)
         self.node(call.agg_filter, scope)
+        reads = self.reads
+        sizes += self.nodes(call.agg_order, scope)
         if call.HasField("over"):
             self.message(call.over, scope)
         elif name in grammar.AGGREGATES:
             scope.is_aggregated = True
+        # What the rows are sorted by gives no value, but in WITHIN GROUP, where it is what the value is made from.
+        self.reads = (self.reads if call.agg_within_group else reads) or (name in grammar.COUNTING and scope.of_tables)
         nodes = list(call.args)
         if name in grammar.REGULAR_EXPRESSIONS:
             check_pattern(nodes[1] if len(nodes) > 1 else pb.Node())
@@ -302,8 +318,12 @@ class Expressions:
     def _subquery(self, link: pb.SubLink, scope: Scope) -> Size:
         self.fields(link)
         test = self.node(link.testexpr, scope)
-        columns, rows = self._read_query(link.subselect.select_stmt, scope, scope.frame)
-        first = columns[0][1] if columns else VALUE
+        columns, rows, of_tables = self._read_query(link.subselect.select_stmt, scope, scope.frame)
+        first = columns[0].size if columns else VALUE
+        if link.sub_link_type in (pb.EXPR_SUBLINK, pb.ARRAY_SUBLINK):
+            self.reads |= any(column.is_read for column in columns[:1])
+        else:
+            self.reads |= of_tables
         if link.oper_name:
             name = self._operator(link.oper_name)
             if name in grammar.MATCHES:

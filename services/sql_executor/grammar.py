@@ -112,6 +112,10 @@ AS_LONG_AS_ARGUMENTS: Final = frozenset(_AS_LONG_AS_ARGUMENTS.split())
 # Aggregates: a query with one and without GROUP BY has one row. The value of some grows with the number of rows.
 AGGREGATES: Final = frozenset(_AGGREGATES.split())
 COLLECTORS: Final = frozenset(_AGGREGATES.split()[:8])
+# What counts rows, or numbers them: its value comes from them, whatever it is called with.
+COUNTING: Final = frozenset(
+    {"count", "sum", "regr_count", "row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"}
+)
 FUNCTIONS: Final = NUMBERS | AS_LONG_AS_ARGUMENTS | AGGREGATES | frozenset(BUILT)
 SETS: Final = frozenset(_SETS.split())
 # Columns of functions in FROM, by their own names.

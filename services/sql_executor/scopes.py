@@ -7,42 +7,58 @@ here exactly, down to the names that Postgres makes up for expressions without a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from postgast import pg_query_pb2 as pb
 
 from services.sql_executor import grammar
 from services.sql_executor.sizes import Size, longest
 
-Columns = Sequence[tuple[str, Size]]
+
+class Column(NamedTuple):
+    """A column of a relation or of a result; `is_read` when its values come from a table, and not from the query."""
+
+    name: str
+    size: Size
+    is_read: bool = False
+
+
+Columns = Sequence[Column]
 # A relation and one of its columns, by the relation's id.
 Key = tuple[int, str]
 
 
 @dataclass(eq=False)
 class Relation:
-    """What stands in FROM under one name; `rows` is the most it has, `unique` columns have each value once."""
+    """What stands in FROM under one name.
+
+    `rows` is the most it has, and `of_tables` whether any of them comes from a table; `unique` columns have each value
+    once.
+    """
 
     name: str
     columns: Columns
     schema: str = ""  # of a table that has no alias
     rows: float = math.inf
     unique: frozenset[str] = frozenset()
-    sizes: Mapping[str, Size] = field(init=False)
+    of_tables: bool = False
+    named: Mapping[str, Column] = field(init=False)
 
     def __post_init__(self) -> None:
-        sizes: dict[str, Size] = {}
-        for name, size in self.columns:
-            sizes[name] = longest((sizes[name], size)) if name in sizes else size
-        self.sizes = sizes
+        named: dict[str, Column] = {}
+        for column in self.columns:
+            named[column.name] = merged(column.name, [named[column.name], column]) if column.name in named else column
+        self.named = named
 
     def called(self, alias: pb.Alias) -> Relation:
         """Returns the relation under an alias, which may rename its first columns."""
         names = [name.string.sval for name in alias.colnames]
-        renamed = [(name, size) for name, (_, size) in zip(names, self.columns, strict=False)]
-        unique = self.unique - {name for name, _ in self.columns[: len(names)]}
-        return Relation(alias.aliasname, [*renamed, *self.columns[len(names) :]], rows=self.rows, unique=unique)
+        renamed = [column._replace(name=name) for name, column in zip(names, self.columns, strict=False)]
+        unique = self.unique - {column.name for column in self.columns[: len(names)]}
+        columns = [*renamed, *self.columns[len(names) :]]
+        return Relation(alias.aliasname, columns, rows=self.rows, unique=unique, of_tables=self.of_tables)
 
 
 @dataclass
@@ -72,8 +88,8 @@ class Source:
             if one in self.keys or another in self.keys:
                 rows, keys = min(rows, max(self.rows, other.rows)), keys | other.keys
         every = [*self.columns, *other.columns]
-        merged = [(name, longest(size for same, size in every if same == name)) for name in using]
-        columns = [*merged, *(column for column in every if column[0] not in using)]
+        shared = [merged(name, [column for column in every if column.name == name]) for name in using]
+        columns = [*shared, *(column for column in every if column.name not in using)]
         return Source([*self.relations, *other.relations], columns, rows, keys)
 
 
@@ -118,15 +134,20 @@ class Scope:
     is_aggregated: bool = False
     is_set: bool = False
     # Names of output columns, where ORDER BY and GROUP BY may use them.
-    outputs: Mapping[str, Size] = field(default_factory=dict)
+    outputs: Collection[str] = ()
 
-    def column(self, name: str) -> Size | None:
-        """Returns the size of an unqualified column."""
+    @property
+    def of_tables(self) -> bool:
+        """Whether any of its own rows comes from a table."""
+        return any(relation.of_tables for relation in self.relations)
+
+    def column(self, name: str) -> Column | None:
+        """Returns an unqualified column."""
         scope: Scope | None = self
         while scope is not None:
-            found = [relation.sizes[name] for relation in scope.relations if name in relation.sizes]
+            found = [relation.named[name] for relation in scope.relations if name in relation.named]
             if found:
-                return longest(found)
+                return merged(name, found)
             scope = scope.outer
         return None
 
@@ -145,7 +166,7 @@ class Scope:
         scope: Scope | None = self
         while scope is not None:
             for relation in scope.relations:
-                yield from relation.sizes
+                yield from relation.named
             scope = scope.outer
 
     def most_rows(self) -> float:
@@ -154,6 +175,19 @@ class Scope:
         while scope is not None:
             rows, scope = max(rows, scope.rows), scope.outer
         return rows
+
+
+class Result(NamedTuple):
+    """What a query returns: its columns, the most rows it has, and whether any part of it reads a table."""
+
+    columns: Columns
+    rows: float
+    of_tables: bool
+
+
+def merged(name: str, columns: Sequence[Column]) -> Column:
+    """Returns what several columns of one name are together: read only when each is, as any may give the value."""
+    return Column(name, longest(column.size for column in columns), all(column.is_read for column in columns))
 
 
 def equal_columns(condition: pb.Node, left: Source, right: Source) -> Iterable[tuple[Key, Key]]:
@@ -175,15 +209,15 @@ def equal_columns(condition: pb.Node, left: Source, right: Source) -> Iterable[t
 def same_named(left: Source, right: Source, names: Iterable[str]) -> Iterable[tuple[Key, Key]]:
     """Yields the columns of given names in two sources, for USING."""
     for name in names:
-        ones = [relation for relation in left.relations if name in relation.sizes]
-        others = [relation for relation in right.relations if name in relation.sizes]
+        ones = [relation for relation in left.relations if name in relation.named]
+        others = [relation for relation in right.relations if name in relation.named]
         yield from (((id(one), name), (id(other), name)) for one in ones for other in others)
 
 
 def _key(reference: pb.ColumnRef, source: Source) -> Key | None:
     names = [part.string.sval for part in reference.fields]
     for relation in source.relations:
-        if names[-1] in relation.sizes and names[:-1] in ([], [relation.name]):
+        if names[-1] in relation.named and names[:-1] in ([], [relation.name]):
             return id(relation), names[-1]
     return None
 

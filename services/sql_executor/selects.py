@@ -15,13 +15,16 @@ from services.sql_executor.catalog import Catalog
 from services.sql_executor.expressions import Expressions
 from services.sql_executor.policy import TableName
 from services.sql_executor.scopes import (
+    Column,
     Columns,
     Cte,
     Frame,
     Relation,
+    Result,
     Scope,
     Source,
     equal_columns,
+    merged,
     output_name,
     same_named,
 )
@@ -65,25 +68,27 @@ class Selects:
         self.reads_tables = False
         self._passes = 0
 
-    def statement(self, select: pb.SelectStmt) -> None:
-        """Checks a whole statement. Raises ToolRefused."""
-        columns, _ = self.query(select, None, None)
-        if sum(size.stored for _, size in columns) > _MAX_STORED_COLUMNS:
+    def statement(self, select: pb.SelectStmt) -> Columns:
+        """Checks a whole statement; returns its columns. Raises ToolRefused."""
+        columns = self.query(select, None, None).columns
+        if sum(column.size.stored for column in columns) > _MAX_STORED_COLUMNS:
             raise ToolRefused("too_large", "The query has too many columns of text; name the columns you need.")
+        return columns
 
     def query(
         self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None, *, of: Cte | None = None
-    ) -> tuple[Columns, float]:
-        """Checks a query; returns its columns and the most rows it has. `of` is the recursive WITH query that it is."""
+    ) -> Result:
+        """Checks a query; returns what is known of its result. `of` is the recursive WITH query that it is."""
+        around, self._expressions.reads = self._expressions.reads, False
         self._expressions.fields(select)
         if select.HasField("with_clause"):
             frame = self._with(select.with_clause, outer, frame)
         if select.op != pb.SETOP_NONE:
             columns, rows = self._set_operation(select, outer, frame, of)
-            scope = Scope((), outer, frame, outputs=dict(columns))
+            scope = Scope((), outer, frame, outputs={column.name for column in columns})
         elif select.values_lists:
             columns, rows = self._values(select, outer, frame)
-            scope = Scope((), outer, frame, outputs=dict(columns))
+            scope = Scope((), outer, frame, outputs={column.name for column in columns})
         else:
             columns, scope = self._select(select, outer, frame)
             rows = scope.rows
@@ -91,16 +96,18 @@ class Selects:
         for limit in (select.limit_offset, select.limit_count):
             self._expressions.node(limit, Scope((), outer, frame))
         count = whole_number(select.limit_count)
-        return columns, rows if count is None or count < 0 else min(rows, count)
+        of_tables, self._expressions.reads = self._expressions.reads, around
+        return Result(columns, rows if count is None or count < 0 else min(rows, count), of_tables)
 
     def _select(self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None) -> tuple[Columns, Scope]:
         source = self._from(select, outer, frame)
         scope = Scope(source.relations, outer, frame, columns=source.columns, rows=source.rows)
         read = self._expressions
+        read.reads |= scope.of_tables
         read.node(select.where_clause, scope)
         scope.is_aggregated = False
         columns = [column for target in select.target_list for column in self._target(target.res_target, scope)]
-        scope.outputs = dict(columns)
+        scope.outputs = {column.name for column in columns}
         read.node(select.having_clause, scope)
         self._grouped(select.group_clause, scope)
         for each in select.distinct_clause:
@@ -116,8 +123,8 @@ class Selects:
             target.val.column_ref.fields[-1].WhichOneof("node") == "a_star"
         ):
             return self._star(target.val.column_ref, scope)
-        size = self._expressions.node(target.val, scope)
-        return [(target.name or output_name(target.val, self._first_name), size)]
+        size, is_read = self._expressions.value(target.val, scope)
+        return [Column(target.name or output_name(target.val, self._first_name), size, is_read)]
 
     def _first_name(self, select: pb.SelectStmt) -> str:
         while select.op != pb.SETOP_NONE:
@@ -167,48 +174,66 @@ class Selects:
 
     def _values(self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None) -> tuple[Columns, float]:
         scope = Scope((), outer, frame)
-        rows = [self._expressions.nodes(row.list.items, scope) for row in select.values_lists]
+        rows = [
+            [Column("", *self._expressions.value(item, scope)) for item in row.list.items]
+            for row in select.values_lists
+        ]
         widest = max(len(row) for row in rows)
         columns = [
-            (f"column{place + 1}", longest(row[place] for row in rows if place < len(row))) for place in range(widest)
+            merged(f"column{place + 1}", [row[place] for row in rows if place < len(row)]) for place in range(widest)
         ]
         return columns, len(rows)
 
     def _set_operation(
         self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None, of: Cte | None
     ) -> tuple[Columns, float]:
-        first, left_rows = self.query(select.larg, outer, frame)
+        first = self.query(select.larg, outer, frame)
+        self._expressions.reads |= first.of_tables
         if of is not None:
             return self._recursion(select, outer, frame, of, first), math.inf
-        second, right_rows = self.query(select.rarg, outer, frame)
-        sizes = [size for _, size in second]
-        columns = [(name, longest((size, *sizes[place : place + 1]))) for place, (name, size) in enumerate(first)]
-        return columns, left_rows + right_rows
+        second = self.query(select.rarg, outer, frame)
+        self._expressions.reads |= second.of_tables
+        columns = [
+            _either(column, second.columns[place : place + 1], select.op) for place, column in enumerate(first.columns)
+        ]
+        return columns, first.rows + second.rows
 
     def _recursion(
-        self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None, of: Cte, first: Columns
+        self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None, of: Cte, begun: Result
     ) -> Columns:
         """Checks the part of a recursive query that reads what was made before.
 
-        A column that begins as a number is taken to stay one, and is read again as a text when it does not.
+        A column that begins as a number is taken to stay one, and is read again as a text when it does not; so is one
+        that begins as read from a table.
         """
-        texts = {place for place, (_, size) in enumerate(first) if size != VALUE}
+        first = begun.columns
+        texts = {place for place, column in enumerate(first) if column.size != VALUE}
+        read = {place for place, column in enumerate(first) if column.is_read}
         while True:
             self._passes += 1
             if self._passes > _MAX_PASSES:
                 raise ToolRefused("too_deep", "The query has too many recursive CTEs in one another.")
             uses, built = len(self.uses), self._expressions.built
-            before = [(name, Size(recursive=1) if place in texts else VALUE) for place, (name, _) in enumerate(first)]
-            of.relation = _named(of.node, before, math.inf)
-            second, _ = self.query(select.rarg, outer, frame)
-            after = [size for _, size in second] + [VALUE] * len(first)
+            before = [
+                Column(column.name, Size(recursive=1) if place in texts else VALUE, place in read)
+                for place, column in enumerate(first)
+            ]
+            of.relation = _named(of.node, Result(before, math.inf, begun.of_tables))
+            second = self.query(select.rarg, outer, frame)
+            self._expressions.reads |= second.of_tables
+            after = [column.size for column in second.columns] + [VALUE] * len(first)
             grown = {place for place in range(len(first)) if place not in texts and not after[place].is_value}
-            if not grown:
+            stated = {place for place, column in enumerate(second.columns) if place in read and not column.is_read}
+            if not grown and not stated:
                 break
             texts |= grown
+            read -= stated
             del self.uses[uses:]
             self._expressions.built = built
-        return [(name, _grown(name, size, after[place])) for place, (name, size) in enumerate(first)]
+        return [
+            Column(column.name, _grown(column.name, column.size, after[place]), place in read)
+            for place, column in enumerate(first)
+        ]
 
     def _with(self, clause: pb.WithClause, outer: Scope | None, frame: Frame | None) -> Frame:
         self._expressions.fields(clause)
@@ -235,9 +260,9 @@ class Selects:
         cte.is_being_read = True
         recursive = cte if is_recursive and query.select_stmt.op == pb.SETOP_UNION else None
         around, self.reads_tables = self.reads_tables, False
-        columns, rows = self.query(query.select_stmt, cte.outer, cte.frame, of=recursive)
+        result = self.query(query.select_stmt, cte.outer, cte.frame, of=recursive)
         cte.reads_tables, self.reads_tables = self.reads_tables, around
-        cte.relation = _named(cte.node, [*columns, *self._search_columns(cte)], rows)
+        cte.relation = _named(cte.node, result._replace(columns=[*result.columns, *self._search_columns(cte)]))
         return cte.relation
 
     def _search_columns(self, cte: Cte) -> Columns:
@@ -249,7 +274,7 @@ class Selects:
             names.append(cte.node.search_clause.search_seq_column)
         if cte.node.HasField("cycle_clause"):
             names += [cte.node.cycle_clause.cycle_mark_column, cte.node.cycle_clause.cycle_path_column]
-        return [(name, Size(_GROWN)) for name in names]
+        return [Column(name, Size(_GROWN)) for name in names]
 
     def _from(self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None) -> Source:
         source = Source([], [], 1, frozenset())
@@ -270,8 +295,9 @@ class Selects:
         if kind == "range_subselect":
             self._expressions.fields(node.range_subselect)
             seen = lateral if node.range_subselect.lateral else outer
-            columns, rows = self.query(node.range_subselect.subquery.select_stmt, seen, frame)
-            return Source.of(Relation("", columns, rows=rows).called(self._alias(node.range_subselect.alias)))
+            columns, rows, of_tables = self.query(node.range_subselect.subquery.select_stmt, seen, frame)
+            relation = Relation("", columns, rows=rows, of_tables=of_tables)
+            return Source.of(relation.called(self._alias(node.range_subselect.alias)))
         if kind == "range_function":
             return Source.of(self._function(node.range_function, lateral))
         self._expressions.node(node, lateral)  # says what it is, and that it is not supported
@@ -292,15 +318,15 @@ class Selects:
         if cte is not None:
             found = self._cte(cte)
             self.reads_tables |= cte.reads_tables
-            relation = Relation(named.relname, found.columns, rows=found.rows)
+            relation = Relation(named.relname, found.columns, rows=found.rows, of_tables=found.of_tables)
         else:
             table = visible_table(named.schemaname, named.relname, self._catalog)
             self.uses.append(TableUse(table, node, place))
             self.reads_tables = True
-            columns = [(column.name, size_of_type(column.type)) for column in self._catalog.columns[table]]
+            columns = [Column(column.name, size_of_type(column.type), True) for column in self._catalog.columns[table]]
             unique = frozenset(column.name for column in self._catalog.columns[table] if column.is_unique)
             rows = self._catalog.rows.get(table, 1000.0)
-            relation = Relation(table.name, columns, schema=table.schema, rows=rows, unique=unique)
+            relation = Relation(table.name, columns, schema=table.schema, rows=rows, unique=unique, of_tables=True)
         return relation.called(self._alias(named.alias)) if named.HasField("alias") else relation
 
     def _function(self, ranged: pb.RangeFunction, scope: Scope) -> Relation:
@@ -309,14 +335,14 @@ class Selects:
         if len(ranged.functions) > 1 or call.WhichOneof("node") != "func_call":
             raise ToolRefused("unsupported_syntax", "This can't stand in FROM; use tables, subqueries and functions.")
         inner = Scope(scope.relations, scope.outer, scope.frame)
-        size = self._expressions.node(call, inner)
+        size, is_read = self._expressions.value(call, inner)
         name = call.func_call.funcname[-1].string.sval
         alias = self._alias(ranged.alias) if ranged.HasField("alias") else pb.Alias(aliasname=name)
-        columns = _function_columns(call.func_call, name, alias, size)
+        columns = [column._replace(is_read=is_read) for column in _function_columns(call.func_call, name, alias, size)]
         if ranged.ordinality:
-            columns = [*columns, ("ordinality", VALUE)]
+            columns.append(Column("ordinality", VALUE))
         rows = inner.rows if name in grammar.FUNCTIONS else math.inf
-        return Relation("", columns, rows=rows).called(alias)
+        return Relation("", columns, rows=rows, of_tables=is_read).called(alias)
 
     def _join(
         self, join: pb.JoinExpr, before: Source, outer: Scope | None, frame: Frame | None, place: Place
@@ -331,13 +357,15 @@ class Selects:
         self._expressions.node(join.quals, Scope([*left.relations, *right.relations], outer, frame))
         names = [name.string.sval for name in join.using_clause]
         if join.is_natural:
-            of_right = {name for name, _ in right.columns}
-            names = [name for name, _ in left.columns if name in of_right]
+            of_right = {column.name for column in right.columns}
+            names = [column.name for column in left.columns if column.name in of_right]
         equal = [*equal_columns(join.quals, left, right), *same_named(left, right, names)]
         joined = left.joined(right, equal, names)
         if not join.HasField("alias"):
             return joined
-        return Source.of(Relation("", joined.columns, rows=joined.rows).called(self._alias(join.alias)))
+        of_tables = any(relation.of_tables for relation in joined.relations)
+        relation = Relation("", joined.columns, rows=joined.rows, of_tables=of_tables)
+        return Source.of(relation.called(self._alias(join.alias)))
 
 
 def _function_columns(call: pb.FuncCall, name: str, alias: pb.Alias, size: Size) -> Columns:
@@ -345,10 +373,10 @@ def _function_columns(call: pb.FuncCall, name: str, alias: pb.Alias, size: Size)
     if name not in grammar.FUNCTIONS:  # nothing is known of it
         if not alias.colnames:
             raise ToolRefused("unsupported_syntax", f"Name the columns of {name} in FROM: {name}(…) AS t(a, b).")
-        return [(each.string.sval, Size(stored=1)) for each in alias.colnames]
+        return [Column(each.string.sval, Size(stored=1)) for each in alias.colnames]
     if name == "unnest" and len(call.args) > 1:
-        return [(name, size)] * len(call.args)
-    return [(column, size) for column in grammar.FUNCTION_COLUMNS.get(name, (alias.aliasname,))]
+        return [Column(name, size)] * len(call.args)
+    return [Column(column, size) for column in grammar.FUNCTION_COLUMNS.get(name, (alias.aliasname,))]
 
 
 def _places(join: pb.JoinExpr, place: Place) -> tuple[Place, Place]:
@@ -360,9 +388,18 @@ def _places(join: pb.JoinExpr, place: Place) -> tuple[Place, Place]:
     return left, Place(place.select, is_plain and join.jointype == pb.JOIN_INNER)
 
 
-def _named(node: pb.CommonTableExpr, columns: Columns, rows: float) -> Relation:
+def _named(node: pb.CommonTableExpr, result: Result) -> Relation:
     alias = pb.Alias(aliasname=node.ctename, colnames=node.aliascolnames)
-    return Relation("", columns, rows=rows).called(alias)
+    return Relation("", result.columns, rows=result.rows, of_tables=result.of_tables).called(alias)
+
+
+def _either(one: Column, other: Columns, operation: int) -> Column:
+    """Returns a column of a set operation: of UNION it has the values of both, of the others those that one has too."""
+    both = merged(one.name, [one, *other])
+    if operation == pb.SETOP_UNION:
+        return both
+    by_other = operation == pb.SETOP_INTERSECT and any(column.is_read for column in other)
+    return both._replace(is_read=one.is_read or by_other)
 
 
 def _grown(name: str, first: Size, then: Size) -> Size:

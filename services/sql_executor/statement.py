@@ -24,34 +24,41 @@ _REMEMBERED: Final = 256
 
 @dataclass(frozen=True)
 class CheckedStatement:
-    """A statement that passed: its tree, the tables in it, and whether what it returns is read from any of them."""
+    """A statement that passed: its tree, the tables in it, and what of its result is read from any of them."""
 
     tree: pb.SelectStmt
     uses: Sequence[TableUse]
     reads_tables: bool
+    stated_columns: Sequence[str]
 
 
 @dataclass(frozen=True)
 class CallersStatement:
-    """A statement as it runs for a caller; `reads_tables` is False when nothing in its result can be from a table."""
+    """A statement as it runs for a caller.
+
+    `reads_tables` is False when nothing in its result can be from a table; `stated_columns` are those of its columns
+    whose values are not.
+    """
 
     sql: str
     reads_tables: bool
+    stated_columns: Sequence[str]
 
 
 def check_statement(query: str, catalog: Catalog) -> CheckedStatement:
     """Checks a query, on the syntax thread. Raises ToolRefused, with a reason code and words that help to mend it."""
     tree = read(query, catalog.policy.limits)
     selects = Selects(catalog)
-    selects.statement(tree)
-    return CheckedStatement(tree, selects.uses, selects.reads_tables)
+    columns = selects.statement(tree)
+    stated = tuple(dict.fromkeys(column.name for column in columns if not column.is_read))
+    return CheckedStatement(tree, selects.uses, selects.reads_tables, stated)
 
 
 def statement_for(query: str, caller: SqlCaller, catalog: Catalog) -> CallersStatement:
     """Returns what runs of a query for a caller, on the syntax thread. Raises ToolRefused."""
     checked = check_statement(query, catalog)
     add_owner_filter(checked.uses, caller, catalog)
-    return CallersStatement(write(checked.tree), checked.reads_tables)
+    return CallersStatement(write(checked.tree), checked.reads_tables, checked.stated_columns)
 
 
 class Statements:

@@ -95,6 +95,7 @@ class QueryTool:
             table=result.to_proto(),
             truncated=bool(result.truncated_by),
             reads_tables=statement.reads_tables,
+            stated_columns=statement.stated_columns,
         )
 
 

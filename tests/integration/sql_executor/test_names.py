@@ -63,8 +63,8 @@ async def _both(fleet: Fleet, statements: list[str]) -> None:
         catalog: Catalog = await read_catalog(connection, fleet.policy)
         await connection.execute("SET search_path = public")
         for sql in statements:
-            columns, _ = Selects(catalog).query(read(sql, fleet.policy.limits), None, None)
-            known, real = [name for name, _ in columns], await _named(connection, sql.rstrip(";"))
+            columns = Selects(catalog).statement(read(sql, fleet.policy.limits))
+            known, real = [column.name for column in columns], await _named(connection, sql.rstrip(";"))
             assert known == real, sql
 
 

@@ -122,6 +122,8 @@ async def test_an_output_says_whether_it_was_read_from_a_table(executor: Executo
         invented = (await executor.call(EXECUTE_DB_QUERY, {"query": "SELECT 10 AS readings"})).output
         assert (invented.HasField("reads_tables"), invented.reads_tables) == (True, False)
         assert invented.table.rows[0].values[0].int_value == 10
+        mixed = {"query": "SELECT device_id, 98 AS used, count(*) FROM devices GROUP BY 1"}
+        assert list((await executor.call(EXECUTE_DB_QUERY, mixed)).output.stated_columns) == ["used"]
 
 
 async def test_an_unknown_role_is_no_admin_and_an_unknown_user_owns_nothing(executor: Executor) -> None:

@@ -175,6 +175,78 @@ def test_whether_a_result_is_read_from_a_table(sql: str, reads: bool) -> None:
     assert statement_for(sql, SqlCaller("27", is_admin=False), _catalog()).reads_tables is reads
 
 
+@pytest.mark.parametrize(
+    ("sql", "stated"),
+    [
+        # Whatever the query says of itself, in whatever words.
+        ("SELECT name, 98 AS used FROM ships WHERE name LIKE 'a%' LIMIT 1", "used"),
+        ("SELECT true AS full, -5 AS delta, 90 + 8 AS used, 1e3 AS n, NULL AS none FROM ships",
+         "full delta used n none"),
+        ("SELECT 'pool ' || 'exhausted' AS cause, upper('pool') AS up, E'po\\x6fl' AS escaped FROM ships",
+         "cause up escaped"),
+        ("SELECT 98, 'a', upper('b'), now(), CASE WHEN true THEN 1 END, ARRAY[1] FROM ships",
+         "?column? upper now case array"),
+        ("SELECT name, 'x' AS name FROM ships", "name"),
+        ("SELECT unnest(ARRAY['a', 'b']) AS part, generate_series(1, 9) AS n FROM ships", "part n"),
+        ("SELECT c.* FROM (SELECT name, 98 AS used FROM ships) c", "used"),
+        ("WITH c AS (SELECT 98 AS used) SELECT name, used FROM ships, c", "used"),
+        ("WITH c(a, b) AS (SELECT 98, name FROM ships) SELECT a AS x, b AS y FROM c", "x"),
+        ("SELECT name, v FROM ships, (VALUES (1), (2)) AS t(v)", "v"),
+        ("SELECT name, v FROM ships, LATERAL (SELECT 98 AS v) t", "v"),
+        ("SELECT name, g FROM ships, generate_series(1, 9) AS g", "g"),
+        ("SELECT name, ordinality FROM ships, unnest(ARRAY[name]) WITH ORDINALITY", "ordinality"),
+        ("SELECT name FROM ships UNION ALL SELECT 'x'", "name"),
+        ("SELECT name FROM (VALUES ('x')) t(name) LEFT JOIN ships USING (name)", "name"),
+        ("SELECT (SELECT 98 FROM ships LIMIT 1) AS used, ARRAY(SELECT 98 FROM ships) AS those", "used those"),
+        ("SELECT EXISTS (SELECT 1) AS yes, 1 IN (SELECT 1) AS one FROM ships", "yes one"),
+        ("SELECT (SELECT count(*) FROM generate_series(1, 98)) AS n, (SELECT count(*)) AS one FROM ships", "n one"),
+        ("SELECT max(98) AS most, min('a') AS least, string_agg(DISTINCT 'x', ',') AS those FROM ships",
+         "most least those"),
+        ("SELECT first_value('x') OVER (ORDER BY name) AS first, max(98) OVER w AS m FROM ships WINDOW w AS ()",
+         "first m"),
+        ("SELECT any_value('x' ORDER BY name) AS any FROM ships", "any"),
+        ("SELECT to_json(t) AS whole FROM (SELECT name, 98 AS used FROM ships) t", "whole"),
+        ("WITH RECURSIVE n(i, s) AS (SELECT 1, name FROM ships UNION ALL SELECT i + 1, s FROM n) SELECT * FROM n",
+         "i"),
+        # A column that starts as read is not, when another value comes into it later.
+        ("WITH RECURSIVE n(a, b, c) AS (SELECT name, name, 'x' FROM ships UNION ALL SELECT b, c, c FROM n) "
+         "SELECT * FROM n", "a b c"),
+        # What comes from a table, as it is or in what is made of it.
+        ("SELECT * FROM ships", ""),
+        ("SELECT s.*, d.name AS device FROM ships s JOIN devices d USING (ship_id)", ""),
+        ("SELECT name AS service FROM ships WHERE name = 'a'", ""),
+        ("SELECT upper(name), 'the ' || name, name::text, built_year + 1, built_year > 1990 FROM ships", ""),
+        ("SELECT CASE WHEN built_year > 1990 THEN 'new' ELSE 'old' END AS age, coalesce(name, '-') FROM ships", ""),
+        ("SELECT count(*), count(1), sum(1) FROM ships", ""),
+        ("SELECT count(*) FILTER (WHERE kind = 'a') AS n, bool_or(true) FILTER (WHERE kind = 'a') FROM ships", ""),
+        ("SELECT kind, max(built_year), string_agg(name, ', ' ORDER BY name) FROM ships GROUP BY kind", ""),
+        ("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY built_year) AS half FROM ships", ""),
+        ("SELECT row_number() OVER () AS n, rank() OVER (ORDER BY name) AS r, lag(name) OVER w FROM ships "
+         "WINDOW w AS (ORDER BY name)", ""),
+        ("SELECT (SELECT count(*) FROM ships) AS n", ""),
+        ("SELECT EXISTS (SELECT 1 FROM ships WHERE kind = 'a') AS yes, 'a' IN (SELECT kind FROM ships) AS one", ""),
+        ("SELECT EXISTS (SELECT 1 WHERE name = 'a') AS yes, ARRAY(SELECT name) AS names FROM ships", ""),
+        ("SELECT count(*) FROM (SELECT 1 FROM ships) t", ""),
+        ("WITH c AS (SELECT kind, count(*) AS n FROM ships GROUP BY kind) SELECT kind AS k, n * 2 AS twice FROM c", ""),
+        ("SELECT t.a FROM (SELECT name FROM ships) AS t(a)", ""),
+        ("SELECT name FROM ships UNION SELECT name FROM devices", ""),
+        ("SELECT name FROM ships EXCEPT SELECT 'x'", ""),
+        ("SELECT 'x' AS name INTERSECT SELECT name FROM ships", ""),
+        ("VALUES ((SELECT count(*) FROM ships))", ""),
+        ("SELECT part FROM ships, unnest(string_to_array(name, ' ')) AS part", ""),
+        ("SELECT to_json(ships) AS whole, count(s) AS n FROM ships, ships s GROUP BY 1", ""),
+        ("WITH RECURSIVE n(i, s) AS (SELECT ship_id, name FROM ships UNION ALL SELECT d.ship_id, n.s FROM n JOIN "
+         "devices d ON d.device_id = n.i) SELECT i, s FROM n", ""),
+    ],
+)  # fmt: skip
+def test_which_columns_a_query_states_itself(sql: str, stated: str) -> None:
+    assert list(check_statement(sql, _catalog()).stated_columns) == stated.split()
+
+
+def test_a_shared_column_that_is_in_neither_table_is_left_to_the_database() -> None:
+    assert "nowhere" in _shown("SELECT s.name FROM ships s JOIN users u USING (nowhere)", admin=True)
+
+
 def test_a_table_with_hidden_columns_shows_only_the_others() -> None:
     catalog = _catalog(partial=("users",))
     listed = "user_id, name, email, created_at"
