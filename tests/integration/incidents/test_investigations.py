@@ -48,6 +48,11 @@ SUPPORTED = Reply.tool_call("submit_validation", {"supported": True})
 REFUTED = Reply.tool_call("submit_validation", {"supported": False, "problems": ["bank-link was slow before it"]})
 
 
+def queried(query: str, claim: str = "so it is", **row: Any) -> dict[str, Any]:
+    """Evidence from a query of deployments."""
+    return {"claim": claim, "query": {"query": query.replace("…", "FROM deployments"), "row": row}}
+
+
 def answer(*evidence: Mapping[str, Any], confidence: float = 0.9, **more: Any) -> dict[str, Any]:
     """A final answer."""
     return {
@@ -102,6 +107,29 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         {"claim": "so it is", "query": {"query": "SELECT 'pool' AS cause FROM deployments", "row": {"cause": "pool"}}},
         "states every value",
     ),
+    # What a query says of itself proves nothing, however it is put, and whatever stands beside it.
+    "an invented column beside a real one": (
+        queried("SELECT service, 98 AS used … WHERE service LIKE 'paym%' LIMIT 1", service="payments", used=98),
+        "the query itself states 'used'",
+    ),
+    "an invented column that is not among the values": (
+        queried("SELECT service, 98 AS used … WHERE service LIKE 'paym%'", "98 of it is used", service="payments"),
+        "the claim says 98",
+    ),
+    "an invented truth": (queried("SELECT true AS full … LIMIT 1", full=True), "itself states 'full'"),
+    "an invented loss": (queried("SELECT -5 AS delta … LIMIT 1", delta=-5), "itself states 'delta'"),
+    "a sum": (queried("SELECT 90 + 8 AS used … LIMIT 1", used=98), "itself states 'used'"),
+    "words put together": (
+        queried("SELECT 'pool ' || 'exhausted' AS cause … LIMIT 1", cause="pool exhausted"), "itself states 'cause'",
+    ),
+    "words made large": (queried("SELECT upper('pool') AS cause … LIMIT 1", cause="POOL"), "itself states 'cause'"),
+    "words in disguise": (queried("SELECT E'po\\x6fl' AS cause … LIMIT 1", cause="pool"), "itself states 'cause'"),
+    "nothing at all": (queried("SELECT NULL AS cause … LIMIT 1", cause=None), "itself states 'cause'"),
+    "a number with an exponent": (queried("SELECT 1e3 AS errors … LIMIT 1", errors=1000), "itself states 'errors'"),
+    "an invented column from a CTE": (
+        queried("WITH c AS (SELECT 98 AS used) SELECT used, service … , c", used=98, service="booking"),
+        "itself states 'used'",
+    ),
     "a query of nothing": (
         {"claim": "so it is", "query": {"query": "SELECT upper('pool') AS cause", "row": {"cause": "POOL"}}},
         "reads no table",
@@ -132,6 +160,29 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         "a comment",
     ),
 }  # fmt: skip
+
+
+READ = {
+    "a filter": queried("SELECT service, version … WHERE service = 'payments' AND version LIKE '4.2.%'",
+                        service="payments", version="4.2.0"),
+    "a count": queried("SELECT count(*) > 0 AS any, 'x' AS label …", any=True),
+    "an aggregate": queried("SELECT service AS s, max(version) AS last … WHERE service = 'payments' GROUP BY 1",
+                            s="payments", last="4.2.0"),
+    "a CTE and a join": queried("WITH c AS (SELECT service, max(version) AS last … GROUP BY 1) SELECT d.version "
+                                "FROM c JOIN deployments d ON d.service = c.service AND d.version = c.last "
+                                "WHERE c.service = 'payments'", version="4.2.0"),
+    "a limit of the query": queried("SELECT version … WHERE service = 'payments' AND length(version) < 77",
+                                    "there are fewer than 77", version="4.2.0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READ)
+async def test_what_a_query_reads_from_a_table_holds(bench: Bench, name: str) -> None:
+    bench.script(LOOK, concludes(READ[name]))
+    ended = await bench.investigate()
+    assert [(each.holds, each.problem) for each in ended.output.evidence] == [(True, "")]
+    assert (ended.rules[-1], ended.output.confidence) == ("complete", 0.9)
+    assert "label" not in ended.output.evidence[0].found
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -66,6 +66,14 @@ def test_a_number_that_stands_nowhere_is_made_up(claim: str) -> None:
         check_numbers(claim, '{"used": 97.5}')
 
 
+def test_a_number_by_which_evidence_points_there_stands_there_unless_the_query_states_it() -> None:
+    pointer = '{"query": "SELECT service, 98 AS used FROM t WHERE latency > 500"}'
+    check_numbers("it took more than 500 at 97.5", '{"used": 97.5}', pointer=pointer)
+    check_numbers("it is 98", '{"n": 98}', pointer=pointer, stated='{"used": 98}')
+    with pytest.raises(EvidenceFails, match="98"):
+        check_numbers("it is 98", '{"service": "a"}', pointer=pointer, stated='{"used": 98}')
+
+
 def test_evidence_has_one_source() -> None:
     code = {"file": "a", "first_line": 1, "last_line": 1, "quote": "x = 1"}
     query = {"query": "SELECT 1", "row": {"a": 1}}

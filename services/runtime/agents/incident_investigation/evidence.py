@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from google.protobuf import json_format
 from signalbox.v1 import table_pb2
@@ -45,6 +45,17 @@ class EvidenceFails(Exception):
     """What evidence points at is not there, or says something else; the message says what is."""
 
 
+class _Found(NamedTuple):
+    """What stands where evidence points: `text` in words, `shows` the part that may support a claim.
+
+    What stands in `stated` only repeats what the evidence itself says.
+    """
+
+    text: str
+    shows: str
+    stated: str = ""
+
+
 class EvidenceLookup:
     """Looks evidence up with the executors that it is from."""
 
@@ -65,13 +76,14 @@ class EvidenceLookup:
             given = each.model_dump(mode="json", exclude_none=True)
             try:
                 found = await self._found(context, source, each, f"evidence-{number}")
-                check_numbers(each.claim, f"{found} {told} {json.dumps({**given, 'claim': ''})}")
-                checked.append(CheckedEvidence(evidence=given, found=_shortened(found), problem=""))
+                pointer = json.dumps({**given, "claim": ""})
+                check_numbers(each.claim, f"{found.shows} {told}", pointer=pointer, stated=found.stated)
+                checked.append(CheckedEvidence(evidence=given, found=_shortened(found.text), problem=""))
             except EvidenceFails as failed:
                 checked.append(CheckedEvidence(evidence=given, found="", problem=_shortened(str(failed))))
         return checked
 
-    async def _found(self, context: NodeContext, source: Source | None, evidence: Evidence, call_id: str) -> str:
+    async def _found(self, context: NodeContext, source: Source | None, evidence: Evidence, call_id: str) -> _Found:
         if evidence.query:
             return await self._row(context, evidence.query, call_id)
         if evidence.graph_path:
@@ -79,7 +91,7 @@ class EvidenceLookup:
         assert evidence.code is not None, "evidence has one source"  # noqa: S101 - its validator says so
         return await self._lines(context, source, evidence.code, call_id)
 
-    async def _row(self, context: NodeContext, named: QueryResult, call_id: str) -> str:
+    async def _row(self, context: NodeContext, named: QueryResult, call_id: str) -> _Found:
         if says_itself(named):
             raise EvidenceFails("the query itself states every value that is claimed of its result")
         answer = await self._sql.call(context, EXECUTE_DB_QUERY, {"query": named.query}, call_id)
@@ -92,14 +104,18 @@ class EvidenceLookup:
         columns = {column.name for column in output.table.columns}
         if unknown := sorted(named.row.keys() - columns):
             raise EvidenceFails(f"the result has no column {unknown[0]!r}; it has: {', '.join(sorted(columns))}")
+        stated = set(output.stated_columns)
+        if claimed := sorted(named.row.keys() & stated):
+            raise EvidenceFails(f"the query itself states {claimed[0]!r}; claim what it reads from a table")
         for row in rows:
             if all(same_value(row[name], value) for name, value in named.row.items()):
-                return json.dumps(row, ensure_ascii=False)
+                read = _as_json({name: value for name, value in row.items() if name not in stated})
+                return _Found(read, read, _as_json({name: value for name, value in row.items() if name in stated}))
         cut = ", and was cut" if output.table.truncated else ""
-        first = f"; its first row: {json.dumps(rows[0], ensure_ascii=False)}" if rows else ""
+        first = f"; its first row: {_as_json(rows[0])}" if rows else ""
         raise EvidenceFails(f"the result has {len(rows)} rows{cut}, none with these values{first}")
 
-    async def _path(self, context: NodeContext, path: GraphPath, call_id: str) -> str:
+    async def _path(self, context: NodeContext, path: GraphPath, call_id: str) -> _Found:
         start, *others = path.nodes
         follow = [
             {
@@ -116,9 +132,9 @@ class EvidenceLookup:
             raise EvidenceFails(f"the path can't be walked ({answer.error.reason}): {answer.error.message}")
         if not json_format.MessageToDict(answer.output.data).get("results"):
             raise EvidenceFails("there is no such path in the graph")
-        return answer.output.text
+        return _Found(answer.output.text, answer.output.text)
 
-    async def _lines(self, context: NodeContext, source: Source | None, lines: CodeLines, call_id: str) -> str:
+    async def _lines(self, context: NodeContext, source: Source | None, lines: CodeLines, call_id: str) -> _Found:
         if source is None:
             raise EvidenceFails("the incident came without a repository")
         quote = squeezed(lines.quote)
@@ -140,7 +156,7 @@ class EvidenceLookup:
             raise EvidenceFails(f"the lines do not hold what is quoted; they are: {text}")
         if quote not in squeezed("\n".join(line for line in text.split("\n") if not _COMMENT.match(line))):
             raise EvidenceFails("what is quoted is a comment, which says what somebody thought, and does nothing")
-        return text
+        return _Found(text, text)
 
 
 def same_value(found: Value, claimed: Value) -> bool:
@@ -164,12 +180,23 @@ def says_itself(named: QueryResult) -> bool:
     return all(any(same_value(text, value) for text in texts) for value in named.row.values())
 
 
-def check_numbers(claim: str, found: str) -> None:
-    """Raises EvidenceFails for a number that a claim states and that is nowhere in what was found."""
-    there = {_decimal(number) for number in _NUMBER.findall(found)}
+def check_numbers(claim: str, found: str, *, pointer: str = "", stated: str = "") -> None:
+    """Raises EvidenceFails for a number that a claim states and that is nowhere in what was found.
+
+    It may also be one by which the evidence points there, such as a limit in a query's WHERE, but none that it states.
+    """
+    there = _numbers(found) | (_numbers(pointer) - _numbers(stated))
     for number in _STATED.findall(claim):
         if _decimal(number) not in there:
             raise EvidenceFails(f"the claim says {number}, which does not stand where it points")
+
+
+def _numbers(text: str) -> set[Decimal | None]:
+    return {_decimal(number) for number in _NUMBER.findall(text)}
+
+
+def _as_json(row: Mapping[str, Value]) -> str:
+    return json.dumps(row, ensure_ascii=False)
 
 
 def _rows(table: table_pb2.Table) -> Iterable[dict[str, Value]]:
