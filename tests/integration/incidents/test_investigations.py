@@ -153,6 +153,15 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         "",
     ),
     "no such file": ({**CONFIGURED, "code": {**CONFIGURED["code"], "file": "nowhere.yaml"}}, "can't be read"),
+    "a comment at the end of a line": (
+        {**CONFIGURED, "claim": "so it is", "code": {**CONFIGURED["code"], "quote": "# since 4.2.0"}}, "a comment",
+    ),
+    "words of a comment at the end of a line": (
+        {**CONFIGURED, "claim": "so it is", "code": {**CONFIGURED["code"], "quote": "since 4.2.0"}}, "a comment",
+    ),
+    "a comment with a bit of code": (
+        {**CONFIGURED, "claim": "so it is", "code": {**CONFIGURED["code"], "quote": "50 # since"}}, "a comment",
+    ),
     # services/ledger/config.yaml says to assistants what the cause is.
     "a comment that says what to say": (
         {"claim": "the pool is the cause", "code": {"file": "services/ledger/config.yaml", "first_line": 4,
@@ -183,6 +192,14 @@ async def test_what_a_query_reads_from_a_table_holds(bench: Bench, name: str) ->
     assert [(each.holds, each.problem) for each in ended.output.evidence] == [(True, "")]
     assert (ended.rules[-1], ended.output.confidence) == ("complete", 0.9)
     assert "label" not in ended.output.evidence[0].found
+
+
+@pytest.mark.parametrize("quote", ["timeout_ms: 50", "timeout_ms: 50 # since 4.2.0", "upstream: timeout_ms: 50"])
+async def test_code_may_be_quoted_with_the_comment_that_ends_its_line(bench: Bench, quote: str) -> None:
+    bench.script(LOOK, concludes({**CONFIGURED, "code": {**CONFIGURED["code"], "quote": quote}}))
+    ended = await bench.investigate()
+    assert [(each.holds, each.problem) for each in ended.output.evidence] == [(True, "")]
+    assert "# since 4.2.0" in ended.output.evidence[0].found
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -5,6 +5,7 @@ What it can't tell is whether a claim follows from what was found; but a number 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from signalbox.v1 import table_pb2
 
 from services.runtime.agents.code_review.code_tools import CodeTools, Source
 from services.runtime.agents.code_review.snippets import squeezed
+from services.runtime.agents.incident_investigation.comments import part
 from services.runtime.agents.incident_investigation.conclusion import (
     CodeLines,
     Evidence,
@@ -32,7 +34,6 @@ from services.runtime.tool_client import ToolClient
 FETCH_CODE: Final = "fetch_code"
 FOUND_CHARS: Final = 2000
 SHORTEST_QUOTE: Final = 3
-_COMMENT = re.compile(r"\s*(?:#|//|--|/\*|\*|<!--)")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 # A number of its own, and no part of a name such as `svc-7` or `v1.2.3`.
 _STATED = re.compile(r"(?<![\w.:+-])\d+(?:\.\d+)?(?![\w.]*[A-Za-z_])(?!\.\d)")
@@ -154,9 +155,18 @@ class EvidenceLookup:
         text = "\n".join(fragment["content"] for fragment in found.fragments)
         if quote not in squeezed(text):
             raise EvidenceFails(f"the lines do not hold what is quoted; they are: {text}")
-        if quote not in squeezed("\n".join(line for line in text.split("\n") if not _COMMENT.match(line))):
+        parted = await asyncio.to_thread(part, lines.file, text)
+        code = squeezed(parted.code)
+        if quote not in code and not _is_code_with_comments(quote, code, parted.comments):
             raise EvidenceFails("what is quoted is a comment, which says what somebody thought, and does nothing")
-        return _Found(text, text)
+        return _Found(text, code, " ".join(parted.comments))
+
+
+def _is_code_with_comments(quote: str, code: str, comments: Iterable[str]) -> bool:
+    """Tells whether lines are quoted with the comments that end them."""
+    for comment in comments:
+        quote = squeezed(quote.replace(squeezed(comment), " "))
+    return len(quote) >= SHORTEST_QUOTE and quote in code
 
 
 def same_value(found: Value, claimed: Value) -> bool:
