@@ -54,13 +54,18 @@ def test_a_query_that_states_its_own_result_shows_nothing(query: str, row: dict[
         ("at 09:10, by version 4.2.0 of svc-7", "2026-01-27T09:10:00Z"),
         ("from 2026-01-27 on", "2026-01-27T09:10:00Z"),
         ("nothing to count", ""),
+        ("there were 1,234 errors", '{"errors": 1234}'),
+        ("1,234,567.5 in all, of 12,000.", '{"sum": "1234567.50", "n": 12000}'),
+        ("there were 1,234 errors, or 1234", "1,234 errors"),
+        ("5,6 and 7", "[5, 6, 7]"),
+        ("at most 1,000ms", ""),
     ],
 )
 def test_numbers_that_stand_where_a_claim_points(claim: str, found: str) -> None:
     check_numbers(claim, found)
 
 
-@pytest.mark.parametrize("claim", ["it rose to 98", "12 of them", "from 5 to 97.5"])
+@pytest.mark.parametrize("claim", ["it rose to 98", "12 of them", "from 5 to 97.5", "97,500 of them"])
 def test_a_number_that_stands_nowhere_is_made_up(claim: str) -> None:
     with pytest.raises(EvidenceFails):
         check_numbers(claim, '{"used": 97.5}')

@@ -35,8 +35,10 @@ FETCH_CODE: Final = "fetch_code"
 FOUND_CHARS: Final = 2000
 SHORTEST_QUOTE: Final = 3
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
+# With separators of thousands: 1,234,567.8.
+_GROUPED = re.compile(r"(?<!\d)\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)?")
 # A number of its own, and no part of a name such as `svc-7` or `v1.2.3`.
-_STATED = re.compile(r"(?<![\w.:+-])\d+(?:\.\d+)?(?![\w.]*[A-Za-z_])(?!\.\d)")
+_STATED = re.compile(r"(?<![\w.:+-])(?>\d{1,3}(?:,\d{3})+(?!,?\d)|\d+)(?:\.\d+)?(?![\w.]*[A-Za-z_])(?!\.\d)")
 _TEXT_LITERAL = re.compile(r"'((?:[^']|'')*)'|\$(\w*)\$(.*?)\$\2\$", re.DOTALL)
 _BOUND = re.compile(r"\b(?:limit|offset)\s+\d+", re.IGNORECASE)
 _NUMBER_LITERAL = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
@@ -197,12 +199,13 @@ def check_numbers(claim: str, found: str, *, pointer: str = "", stated: str = ""
     """
     there = _numbers(found) | (_numbers(pointer) - _numbers(stated))
     for number in _STATED.findall(claim):
-        if _decimal(number) not in there:
+        if _decimal(number.replace(",", "")) not in there:
             raise EvidenceFails(f"the claim says {number}, which does not stand where it points")
 
 
 def _numbers(text: str) -> set[Decimal | None]:
-    return {_decimal(number) for number in _NUMBER.findall(text)}
+    grouped = (number.replace(",", "") for number in _GROUPED.findall(text))
+    return {_decimal(number) for number in (*_NUMBER.findall(text), *grouped)}
 
 
 def _as_json(row: Mapping[str, Value]) -> str:
