@@ -92,3 +92,13 @@ async def test_rows_keep_their_order_and_their_names(fleet: Fleet) -> None:
         ships = await (await connection.execute("SELECT name FROM ships ORDER BY ship_id DESC")).fetchall()
     assert table.rows == [(name, name, None, "x") for (name,) in ships]
     assert [name for name, _ in table.columns] == ["name", "name", "?column?", "?column?"]
+
+
+@pytest.mark.parametrize("name", ["result", "size", "asked", "sent", "measured"])
+async def test_a_column_may_be_called_as_anything_around_the_statement(fleet: Fleet, name: str) -> None:
+    """A name that stood for the row as well would be what is measured in its place."""
+    table, _ = await run(fleet, f"SELECT NULL::text AS {name}, 7 AS n")
+    assert (table.rows, table.truncated_by) == ([(None, "7")], "")
+    table, received_bytes = await run(fleet, f"SELECT 1 AS {name}, {MEGABYTES_40} AS wide")
+    assert (table.rows, table.truncated_by) == ([], "byte_cap")
+    assert received_bytes < fleet.policy.limits.byte_cap
