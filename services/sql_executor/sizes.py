@@ -130,6 +130,9 @@ def series_rows(nodes: Sequence[pb.Node]) -> float:
     return math.inf
 
 
+# What `format` is told of a value: its place, whether it goes to the left, and how wide it has to be, as a number or by
+# another value.
+_WIDTHS = re.compile(r"%(?:\d+\$)?-*(\*|\d+)?")
 Rule = Callable[[Sequence[Size], Sequence[pb.Node]], Size]
 
 
@@ -159,7 +162,7 @@ def _by_expression(sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> Size:
 
 def _formatted(sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> Size:
     pattern = literal(nodes[0]) if nodes else None
-    if pattern is None or re.search(r"%[-0-9*]*\d(?!\d*\$)|%[^$]*\*", pattern.replace("%%", "")):
+    if pattern is None or any(width for width in _WIDTHS.findall(pattern.replace("%%", ""))):
         return Size(math.inf)
     uses = pattern.count("%")
     return together([sizes[0], longest(sizes[1:]).times(2 * uses)]) if len(sizes) > 1 else sizes[0]
