@@ -69,7 +69,7 @@ class LedgerQueries:
         fired = {(row["router"], row["rule"], row["destination"]) for row in counted.rows}
         counts = [*map(_count, counted.rows), *self._never(request.agent, fired)]
         return runs_pb2.CountDecisionsResponse(
-            counts=counts, decision_count=counted.looked_at, is_partial=counted.is_partial
+            counts=counts, decision_count=counted.count, is_partial=counted.is_partial
         )
 
     def _never(self, agent: str, fired: set[tuple[str, str, str]]) -> Iterator[runs_pb2.DecisionCount]:

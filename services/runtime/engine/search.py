@@ -58,6 +58,11 @@ class DecisionFilter:
             return "newest_decisions_of_caller"
         return "newest_decisions_of_routers" if self.router or self.agent else "newest_decisions"
 
+    @property
+    def older(self) -> LiteralString:
+        """The query that finds whether decisions of an agent may fit that are older than what is looked at."""
+        return "older_decisions_of_agent" if self.subject is None else "older_decisions_of_caller"
+
     def parameters(self, after: Place, most: int) -> dict[str, Any]:
         """Returns what the queries are given."""
         place = (
@@ -91,11 +96,15 @@ class FoundDecisions:
 
 @dataclass(frozen=True)
 class CountedDecisions:
-    """Counts by router, rule, destination and interval; `looked_at` decisions, and whether there were more."""
+    """Counts by router, rule, destination and interval, and whether older decisions may fit that were not looked at."""
 
     rows: list[dict[str, Any]]
-    looked_at: int
     is_partial: bool
+
+    @property
+    def count(self) -> int:
+        """How many decisions were counted."""
+        return sum(row["count"] for row in self.rows)
 
 
 class DecisionSearch:
@@ -110,7 +119,7 @@ class DecisionSearch:
         """Returns up to `limit` decisions behind a place; fewer, where what one page looks at has no more."""
         most = max(self._looked_at, limit + 1)
         parameters = {**wanted.parameters(after, most), "limit": limit + 1}
-        rows = await self._rows("matching_decisions", wanted.source, parameters)
+        rows = await self._rows(statement("matching_decisions", wanted.source), parameters)
         found = [row for row in rows if row["decision_id"] is not None]
         if len(found) > limit:
             last = found[limit - 1]
@@ -121,22 +130,26 @@ class DecisionSearch:
 
     async def count(self, wanted: DecisionFilter, interval: timedelta) -> CountedDecisions:
         """Counts the newest decisions of an agent, in whole intervals of time; all at once for an interval of zero."""
-        parameters = {**wanted.parameters(Place(), self._counted), "interval_s": int(interval.total_seconds())}
-        rows = await self._rows("count_decisions", wanted.source, parameters)
-        looked_at = rows[0]["looked_at"] if rows else 0
-        return CountedDecisions(rows, looked_at, is_partial=looked_at >= self._counted)
+        parameters = {
+            **wanted.parameters(Place(), self._counted + 1),
+            "counted": self._counted,
+            "interval_s": int(interval.total_seconds()),
+        }
+        rows = await self._rows(statement("count_decisions", wanted.source, older=wanted.older), parameters)
+        return CountedDecisions([row for row in rows if row["count"]], rows[0]["is_partial"])
 
-    async def _rows(self, name: LiteralString, source: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def _rows(self, wanted: sql.Composed, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         async with self._pool.connection() as connection:
             cursor = connection.cursor(row_factory=dict_row)
-            await cursor.execute(statement(name, source), parameters)
+            await cursor.execute(wanted, parameters)
             rows: list[dict[str, Any]] = await cursor.fetchall()
         return rows
 
 
-def statement(name: str, source: str) -> sql.Composed:
-    """Returns a query over what another one reads."""
-    return sql.SQL(query(name)).format(source=sql.SQL(query(source)))
+def statement(name: str, source: str, **others: str) -> sql.Composed:
+    """Returns a query over what another one reads; `others` are queries by the names that it has for them."""
+    parts = {"source": source, **others}
+    return sql.SQL(query(name)).format(**{part: sql.SQL(query(each)) for part, each in parts.items()})
 
 
 def _first_run_id(moment: datetime, before: timedelta = timedelta()) -> UUID:

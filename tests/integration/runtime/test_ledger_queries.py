@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -223,7 +223,8 @@ async def test_rules_are_counted_and_those_that_never_fire_are_named(
     request.interval_hours = 24
     own = await stub.CountDecisions(request, metadata=gateway_word("caller 1"))
     fired = [each for each in own.counts if each.count]
-    assert sum(each.count for each in fired) == len([row for row in of_agent if row["subject"] == "caller 1"])
+    expected_of_caller = len([row for row in of_agent if row["subject"] == "caller 1"])
+    assert (sum(each.count for each in fired), own.decision_count) == (expected_of_caller, expected_of_caller)
     begins = [each.begin_time.ToDatetime(tzinfo=UTC) for each in fired]
     assert begins == sorted(begins, reverse=True)
     assert {begin.hour for begin in begins} == {0}
@@ -236,12 +237,101 @@ async def test_counts_look_at_the_newest_and_say_so(platform_pool: PlatformPool,
     wanted = DecisionFilter(agent="counting")
     counted = await DecisionSearch(platform_pool, counted=100).count(wanted, timedelta())
     newest = [row for row in ledger if row["agent"] == "counting"][:100]
-    assert (counted.looked_at, counted.is_partial) == (100, True)
+    assert (counted.count, counted.is_partial) == (100, True)
     assert {(row["router"], row["rule"]): row["count"] for row in counted.rows} == dict(
         Counter((row["router"], row["rule"]) for row in newest)
     )
     none = await DecisionSearch(platform_pool).count(replace(wanted, subject="nobody"), timedelta())
-    assert (none.rows, none.looked_at, none.is_partial) == ([], 0, False)
+    assert (none.rows, none.count, none.is_partial) == ([], 0, False)
+
+
+@pytest.mark.parametrize("who", [("operator", "operator"), ("caller 1",)], ids=" as ".join)
+async def test_what_is_counted_of_a_time_is_of_that_time(
+    stub: runs_pb2_grpc.RunServiceAsyncStub, ledger: list[dict[str, Any]], who: Sequence[str]
+) -> None:
+    wanted = DecisionFilter(agent="counting", since=NOW - timedelta(hours=24), subject=None if len(who) > 1 else who[0])
+    request = runs_pb2.CountDecisionsRequest(agent="counting", since_time=wanted.since)
+    answer = await stub.CountDecisions(request, metadata=gateway_word(*who))
+    expected = len([row for row in ledger if fits(row, wanted)])
+    assert 0 < expected < len(ledger) // 10
+    assert (sum(each.count for each in answer.counts), answer.decision_count) == (expected, expected)
+    assert not answer.is_partial
+
+
+@pytest.mark.parametrize("subject", [None, "caller 1"])
+async def test_a_time_that_was_counted_whole_is_not_partial(
+    platform_pool: PlatformPool, ledger: list[dict[str, Any]], subject: str | None
+) -> None:
+    wanted = DecisionFilter(agent="counting", since=NOW - timedelta(hours=20), subject=subject)
+    expected = len([row for row in ledger if fits(row, wanted)])
+    everything = len([row for row in ledger if fits(row, replace(wanted, since=None))])
+    assert 0 < expected < 150 < everything
+    search = DecisionSearch(platform_pool, counted=150)
+    counted = await search.count(wanted, timedelta())
+    assert (counted.count, counted.is_partial) == (expected, False)
+    every = await DecisionSearch(platform_pool, counted=len(ledger)).count(replace(wanted, since=None), timedelta())
+    assert (every.count, every.is_partial) == (everything, False)
+
+
+@pytest.mark.parametrize("subject", [None, "caller 1"])
+@pytest.mark.parametrize("age_h", [201, 396], ids=["of the week before", "of before that"])
+@pytest.mark.parametrize("has_ended", [True, False])
+async def test_a_late_decision_of_an_old_run_makes_a_time_partial(
+    platform_pool: PlatformPool, ledger: list[dict[str, Any]], subject: str | None, age_h: int, *, has_ended: bool
+) -> None:
+    assert ledger
+    wanted = DecisionFilter(agent="counting", since=NOW - timedelta(hours=20), subject=subject)
+    late = NOW - timedelta(hours=3)
+    async with platform_pool.connection() as connection:
+        old = """SELECT run_id FROM platform.runs JOIN platform.decisions USING (run_id)
+            WHERE subject = 'caller 1' AND created_at = %s LIMIT 1"""
+        [old_id] = await (await connection.execute(old, [NOW - timedelta(hours=age_h)])).fetchone() or [None]
+        # It is the run's last decision: those behind it are gone.
+        await connection.execute("DELETE FROM platform.decisions WHERE run_id = %s AND sequence > 2", [old_id])
+        of_run = "UPDATE platform.decisions SET decided_at = %s WHERE run_id = %s AND sequence = 2"
+        await connection.execute(of_run, [late, old_id])
+        ended = "UPDATE platform.runs SET ended_at = %s WHERE run_id = %s"
+        await connection.execute(ended, [late if has_ended else None, old_id])
+    partial = await DecisionSearch(platform_pool, counted=150).count(wanted, timedelta())
+    whole = await DecisionSearch(platform_pool).count(wanted, timedelta())
+    assert (partial.count, partial.is_partial) == (whole.count - 1, True)
+    assert not whole.is_partial
+
+
+@pytest.mark.parametrize("since", [None, NOW - timedelta(hours=399)], ids=["of all time", "of a time"])
+async def test_where_nothing_fits_among_the_newest_older_ones_may(
+    platform_pool: PlatformPool, ledger: list[dict[str, Any]], since: datetime | None
+) -> None:
+    wanted = DecisionFilter(agent="counting", subject="caller 1", since=since)
+    async with platform_pool.connection() as connection:
+        newest = """UPDATE platform.decisions SET agent = 'other' WHERE run_id IN (
+            SELECT run_id FROM platform.runs WHERE subject = 'caller 1' AND created_at > %s)"""
+        await connection.execute(newest, [NOW - timedelta(hours=200)])
+    none = await DecisionSearch(platform_pool, counted=100).count(wanted, timedelta())
+    assert (none.rows, none.count, none.is_partial) == ([], 0, True)
+    older = await DecisionSearch(platform_pool, counted=len(ledger)).count(wanted, timedelta())
+    assert older.count > 100
+    assert not older.is_partial
+
+
+@pytest.mark.parametrize("subject", [None, "caller 1"])
+async def test_a_count_reads_no_more_than_it_looks_at(
+    platform_pool: PlatformPool, ledger: list[dict[str, Any]], subject: str | None
+) -> None:
+    most = 40
+    wanted = DecisionFilter(agent="counting", since=NOW - timedelta(hours=5), subject=subject)
+    parameters = {**wanted.parameters(Place(), most + 1), "counted": most, "interval_s": 0}
+    async with platform_pool.connection() as connection, connection.transaction():
+        await connection.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
+        query = statement("count_decisions", wanted.source, older=wanted.older).as_string(connection)
+        cursor = await connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}".encode(), parameters)
+        [(plan,)] = await cursor.fetchall()
+    read = Counter[str]()
+    for name, rows in scans(plan[0]["Plan"]):
+        assert "Seq Scan" not in name or rows == 0, json.dumps(plan)
+        read[name] += int(rows)
+    assert sum(read.values()) <= 8 * most, read
+    assert len(ledger) > 50 * most
 
 
 @pytest.mark.parametrize(
