@@ -119,7 +119,8 @@ async def count_decisions(
         return ExitCode.OK
     terminal.out.print(render.decision_counts(counted))
     if counted.is_partial:
-        terminal.err.print(Text(f"of the newest {counted.decision_count:,} decisions; there are older ones"))
+        told = f"{counted.decision_count:,} decisions counted, among the newest; older ones were not looked at"
+        terminal.err.print(Text(f"{told}, so that what never fired among these may have fired before"))
     return ExitCode.OK
 
 

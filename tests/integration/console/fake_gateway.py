@@ -62,6 +62,7 @@ class FakeGateway(
         # Pages of decisions of many runs: the token leads to the second one.
         self.pages: list[list[runs_pb2.Decision]] = [list(shown.decisions)]
         self.counts: list[runs_pb2.DecisionCount] = []
+        self.is_partial = False
         self.question = questions_pb2.Question(run_id=shown.run.run_id, state=questions_pb2.QUESTION_STATE_OPEN)
         self.policy = policy_pb2.Policy(version="in-force")
         self.events: list[runs_pb2.RunEvent] = []
@@ -105,7 +106,8 @@ class FakeGateway(
         self, _request: runs_pb2.CountDecisionsRequest, context: Context
     ) -> runs_pb2.CountDecisionsResponse:
         await self._called("CountDecisions", context)
-        return runs_pb2.CountDecisionsResponse(counts=self.counts)
+        count = sum(each.count for each in self.counts)
+        return runs_pb2.CountDecisionsResponse(counts=self.counts, decision_count=count, is_partial=self.is_partial)
 
     async def ExplainRun(self, _request: runs_pb2.ExplainRunRequest, context: Context) -> runs_pb2.ExplainRunResponse:
         await self._called("ExplainRun", context, self.explain_failure)

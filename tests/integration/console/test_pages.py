@@ -253,6 +253,17 @@ async def test_rules_over_time(inside: httpx.AsyncClient, gateway: FakeGateway) 
     assert '<td class="n">never</td>' in page[never:]
 
 
+@pytest.mark.parametrize("path", ["/rules", "/routes"])
+async def test_what_was_not_looked_at_is_said(inside: httpx.AsyncClient, gateway: FakeGateway, path: str) -> None:
+    router = "data_chat.route_after_agent"
+    gateway.counts = [runs_pb2.DecisionCount(router=router, rule="iteration_limit", destination="report", node="agent")]
+    said = "0 decisions%s, among the newest; older ones in this time were not looked at"
+    of_time = " in the last day" if path == "/rules" else ""
+    assert "older ones" not in (await inside.get(path, params={"period": "day"})).text
+    gateway.is_partial = True
+    assert said % of_time in (await inside.get(path, params={"period": "day"})).text
+
+
 async def test_news_of_a_run(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
     gateway.events = [
         runs_pb2.RunEvent(sequence=1, state_changed=runs_pb2.StateChanged(state=runs_pb2.RUN_STATE_RUNNING)),
