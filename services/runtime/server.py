@@ -127,7 +127,7 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
         settings.drain_s,
     )
     admission = Admission(pools, most_calls=settings.max_waiting_calls, most_runs=settings.max_pending_runs)
-    engine = Engine(shared, upkeep, engine_limits, admission=admission, clock=clock)
+    engine = Engine(shared, upkeep, engine_limits, admission=admission, clock=clock, settled=lambda: liveness.settled)
     stack.enter_context(measuring_loop_lag(lambda: engine.busy))
     await stack.enter_async_context(watches.keeping())
     await stack.enter_async_context(engine.working())

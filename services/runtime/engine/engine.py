@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import math
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from uuid import uuid4
@@ -61,12 +61,15 @@ class Engine:
         *,
         admission: Admission,
         clock: ClockWatch | None = None,
+        settled: Callable[[], bool] = lambda: True,
     ) -> None:
         self._shared = shared
         self._upkeep = upkeep
         self._limits = limits
         self._admission = admission
         self._clock = clock or ClockWatch(0)
+        # Whether other replicas have had the time to show that they live, since the database was last away.
+        self._settled = settled
         self._executions: dict[str, tuple[Execution, asyncio.Task[None]]] = {}
         # Claims whose answer is not dealt with yet, and the places that are kept for what they bring.
         self._claims: dict[str, int] = {}
@@ -176,9 +179,13 @@ class Engine:
     def _room(self) -> int:
         if self._draining or self._clock.off or self._suspect:
             return 0
-        if asyncio.get_running_loop().time() - self._renewed_at > self._limits.lease_s:
+        if self._lease_age_s > self._limits.lease_s:
             return 0
         return self._limits.max_concurrent_runs - len(self._executions) - sum(self._claims.values())
+
+    @property
+    def _lease_age_s(self) -> float:
+        return asyncio.get_running_loop().time() - self._renewed_at
 
     def _held(self) -> list[RunRecord]:
         runs = [execution.run for execution, _ in self._executions.values()]
@@ -244,18 +251,18 @@ class Engine:
     async def _sweep(self) -> None:
         if self._clock.off:
             self._hand_all_over()
+        if self._lease_age_s > self._limits.lease_s * 2 / 3:
+            # The database was away. That it is back is noticed here first, and others go by the lease soon.
+            await self._renew_leases()
         due = await self._upkeep.due()
         self._quiet = not any(due)
         if due.pending:
             self._wake.set()
             self._shared.carrier.look_soon()
-        orphans = await self._upkeep.take_over() if due.running else Orphans(0, [])
+        orphans = await self._upkeep.take_over() if due.running and self._settled() else Orphans(0, [])
         if orphans.freed:
             RUNS_TAKEN_OVER.inc(len(orphans.freed))
             log.warning("runs of gone replicas are pending again", runs=[run.run_id for run in orphans.freed])
-            if any(run.run_id in self._executions for run in orphans.freed):
-                # This replica counts as gone itself, and whatever it claimed would be taken from it.
-                await self._renew_leases()
             self._wake.set()
         strays = await self._look_after_own() if due.running else []
         RUNS_ORPHANED.set(orphans.found + len(strays))

@@ -6,6 +6,7 @@ On that connection, which is past any pooler, the replica also listens for news 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -21,6 +22,9 @@ from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.database import APPLICATION_NAME
 
 CHECK_INTERVAL_S = 1.0
+# After a connection was lost, Postgres itself may have been away, and with it the locks of all: in so long, whoever
+# lives has its lock again.
+SETTLE_S = 5.0
 # Postgres cuts names of channels after 63 characters; the end of an owner's name is what tells it from others.
 CHANNEL_PREFIX, CHANNEL_SUFFIX_LENGTH = "signalbox:", 48
 # Not with the connection's start, where a pooler may refuse what it does not know.
@@ -45,11 +49,18 @@ class LivenessLock:
         self._owner = owner
         self._clock = clock or ClockWatch(0)
         self._connection: AsyncConnection[Any] | None = None
+        self._connected_at = math.inf
+
+    @property
+    def settled(self) -> bool:
+        """Whether a lock that nobody holds says that its replica is gone."""
+        return asyncio.get_running_loop().time() - self._connected_at >= SETTLE_S
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
         """Holds the lock inside the context, and takes it again when the connection breaks."""
         await self._take()
+        self._connected_at = -math.inf  # nothing was lost
         keeping = asyncio.create_task(self._keep())
         try:
             yield
@@ -59,9 +70,11 @@ class LivenessLock:
                 await self._connection.close()
 
     async def _take(self) -> None:
+        self._connected_at = math.inf
         connection = await _Listening.connect(
             self._dsn, autocommit=True, application_name=f"{APPLICATION_NAME}-liveness", **NOTICE_LOSS
         )
+        self._connected_at = asyncio.get_running_loop().time()
         try:
             await connection.execute(_SET, [Jsonb(NOTICE_LOSS_THERE)])
             # A session of before that Postgres still takes for alive has the lock; this may be cut off while it waits.
@@ -95,5 +108,6 @@ class LivenessLock:
         try:
             await self._clock.compare(self._connection)
         except (psycopg.Error, asyncio.CancelledError):
+            self._connected_at = math.inf
             await self._connection.close()
             raise

@@ -106,10 +106,10 @@ class Upkeep:
             return Due(*(await cursor.fetchone() or ()))
 
     async def take_over(self) -> Orphans:
-        """Makes the runs of replicas that are gone pending again, or ends those that are to be cancelled."""
+        """Makes the runs of other replicas that are gone pending again, or ends those that are to be cancelled."""
         async with self._pool.connection() as connection:
             cursor = connection.cursor(row_factory=dict_row)
-            await cursor.execute(query("take_over"), {"suspect_after": self._suspect_after})
+            await cursor.execute(query("take_over"), {"owner": self._owner, "suspect_after": self._suspect_after})
             rows = await cursor.fetchall()
         return Orphans(rows[0]["orphans"], [noted(RunRecord.of(row)) for row in rows if row["run_id"]])
 

@@ -98,12 +98,14 @@ class Model:
                 busy.add(run.thread)
         return found
 
-    def orphans(self) -> set[str]:
-        """The runs that whoever looks must find without an owner."""
+    def orphans(self, *lookers: str) -> set[str]:
+        """The runs that at least one of those who look must find without an owner; none takes its own for one."""
         return {
             run.run_id
             for run in self.runs.values()
-            if run.state == RUNNING and (run.expired or run.owner not in self.alive)
+            if run.state == RUNNING
+            and (run.expired or run.owner not in self.alive)
+            and any(run.owner != looker for looker in lookers)
         }
 
     def strays(self, owner: str) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, LiteralString
@@ -133,6 +134,26 @@ async def test_the_server_too_is_to_notice_that_the_replica_is_gone(
     monkeypatch.setattr(ClockWatch, "compare", look)
     async with LivenessLock(platform_dsn, "a replica").held():
         assert {name: seen[name] for name in NOTICE_LOSS_THERE} == NOTICE_LOSS_THERE
+
+
+async def test_a_replica_that_lost_its_connection_gives_the_others_time(
+    platform_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(liveness, "SETTLE_S", math.inf)
+    lock = LivenessLock(platform_dsn, "a replica")
+    async with (
+        lock.held(),
+        await psycopg.AsyncConnection.connect(platform_dsn, autocommit=True) as observer,
+        asyncio.timeout(TIMEOUT_S),
+    ):
+        assert lock.settled, "it has just started, and has lost nothing"
+        [lost] = await _pids(observer, _HOLDER)
+        await observer.execute("SELECT pg_terminate_backend(%s)", [lost])
+        while await _pids(observer, _HOLDER) in ([], [lost]):  # noqa: ASYNC110 - it happens in the database
+            await asyncio.sleep(0.01)
+        assert not lock.settled
+        monkeypatch.setattr(liveness, "SETTLE_S", 0.0)
+        assert lock.settled
 
 
 async def _pids(connection: psycopg.AsyncConnection[Any], statement: LiteralString) -> list[int]:

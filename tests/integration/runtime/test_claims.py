@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from psycopg_pool import AsyncConnectionPool
 
+from services.runtime.engine.engine import Engine
+from services.runtime.engine.liveness import LivenessLock
 from services.runtime.engine.records import Ending, NewRun, RunRecord, RunState
 from services.runtime.engine.upkeep import CLAIM_LIMIT
 from services.runtime.errors import ClaimLost
@@ -38,6 +41,22 @@ async def _sweeps(replica: Replica, count: int) -> None:
         for _ in range(count):
             await swept.acquire()
     replica.upkeep.take_over = take_over  # type: ignore[method-assign]
+
+
+async def _rounds(replica: Replica, count: int) -> None:
+    """Waits until the replica has begun so many rounds from now on, whether there was anything to sweep or not."""
+    begun = asyncio.Semaphore(0)
+    due = replica.upkeep.due
+
+    async def noted() -> Any:
+        begun.release()
+        return await due()
+
+    replica.upkeep.due = noted  # type: ignore[method-assign]
+    async with asyncio.timeout(TIMEOUT_S):
+        for _ in range(count):
+            await begun.acquire()
+    replica.upkeep.due = due  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("how", ["created", "claimed"])
@@ -140,17 +159,61 @@ async def test_a_replica_that_is_alive_keeps_its_runs_and_one_whose_lock_is_free
     assert (await ended(alive, kept)).epoch == 1
 
 
-async def test_only_deaths_without_a_step_make_a_run_suspect(first: OwnerStore) -> None:
+async def test_a_sweep_leaves_alone_what_its_own_replica_holds(
+    platform_pool: AsyncConnectionPool[Any], first: OwnerStore, second: OwnerStore
+) -> None:
+    run, _ = await first.create(new_run(), claim=True)
+    # Nobody holds its lock, as after a restart of Postgres, and its lease is over, as after a long one.
+    await first.upkeep.renew_leases([])
+    await _rows(platform_pool, "UPDATE platform.replicas SET lease_expires_at = now() - interval '1 s'")
+    orphans = await first.upkeep.take_over()
+    assert (orphans.found, orphans.freed) == (0, [])
+    assert [freed.run_id for freed in (await second.upkeep.take_over()).freed] == [run.run_id]
+
+
+async def test_nobody_counts_as_gone_before_the_database_has_been_back_for_a_while(
+    start_replica: StartReplica, first: OwnerStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled = False
+    monkeypatch.setattr(LivenessLock, "settled", property(lambda _: settled))
+    replica = await start_replica()
+    # Its owner's lock was lost with the database, and is not taken again yet.
+    run, _ = await first.create(new_run(until=1), claim=True)
+    async with asyncio.timeout(TIMEOUT_S):
+        await _rounds(replica, 5)
+        assert (await first.get(run.run_id, run.caller)).epoch == 1
+        settled = True
+        assert (await ended(replica, run)).epoch == 2
+
+
+async def test_a_sweep_renews_a_lease_that_the_database_missed(
+    start_replica: StartReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(_self: Engine) -> None:
+        """A renewal whose turn is not yet."""
+
+    monkeypatch.setattr(Engine, "_lease_loop", never)
+    replica = await start_replica()
+    await _rows(replica.pool, "UPDATE platform.replicas SET lease_expires_at = now() - interval '1 s'")
+    await _rounds(replica, 2)
+    lapsed = "SELECT 1 FROM platform.replicas WHERE lease_expires_at < now()"
+    assert await _rows(replica.pool, lapsed), "it is renewed in its time"
+    monkeypatch.setattr(replica.engine, "_renewed_at", -math.inf)
+    await _rounds(replica, 2)
+    assert not await _rows(replica.pool, lapsed)
+
+
+async def test_only_deaths_without_a_step_make_a_run_suspect(first: OwnerStore, second: OwnerStore) -> None:
     await first.create(new_run(), claim=False)
     for _ in range(3):
         assert await first.upkeep.claim_suspect(AGENTS, "01a20103-ace7-7608-b83d-5de6f3809c8b") is None
         [run] = await first.upkeep.claim_pending(1, AGENTS)
-        await first.upkeep.take_over()  # its owner holds no liveness lock
+        await second.upkeep.take_over()  # its owner holds no liveness lock
     assert await first.upkeep.claim_pending(1, AGENTS) == []
     suspect = await first.upkeep.claim_suspect(AGENTS, "01a20103-ace7-7608-b83d-5de6f3809c8b")
     assert suspect
     assert suspect.run_id == run.run_id
-    await first.upkeep.take_over()  # it died before it began
+    await second.upkeep.take_over()  # it died before it began
     assert await first.upkeep.give_up() == []
     suspect = await first.upkeep.claim_suspect(AGENTS, "01a20103-ace7-7608-b83d-5de6f3809c8b")
     assert suspect
@@ -160,7 +223,7 @@ async def test_only_deaths_without_a_step_make_a_run_suspect(first: OwnerStore) 
     suspect = await first.upkeep.claim_suspect(AGENTS, "01a20103-ace7-7608-b83d-5de6f3809c8b")
     assert suspect
     assert await first.upkeep.begin_alone(suspect)
-    await first.upkeep.take_over()
+    await second.upkeep.take_over()
     [given_up] = await first.upkeep.give_up()
     assert (given_up.state, given_up.stop_reason) == (RunState.FAILED, CLAIM_LIMIT)
     assert "without taking a step" in given_up.error

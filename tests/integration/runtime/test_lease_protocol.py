@@ -135,7 +135,7 @@ class LeaseProtocol(Owners):
 
     @rule(owner=owners)
     def take_over(self, owner: str) -> None:
-        expected = self.model.orphans()
+        expected = self.model.orphans(self.names[owner])
         orphans = self.wait(self.upkeep(owner).take_over())
         assert {run.run_id for run in orphans.freed} == expected
         assert orphans.found == len(expected)
@@ -154,7 +154,7 @@ class LeaseProtocol(Owners):
 
     @rule()
     def race_take_overs(self) -> None:
-        expected = self.model.orphans()
+        expected = self.model.orphans(*self.names.values())
 
         async def race() -> list[Any]:
             return await asyncio.gather(*(self.upkeep(owner).take_over() for owner in OWNERS))
@@ -187,7 +187,7 @@ class LeaseProtocol(Owners):
         for name, alias in self.names.items():
             if run.owner == alias:
                 self.let_lapse(name)
-        expected = self.model.orphans()
+        expected = self.model.orphans(self.names[owner])
 
         async def race() -> tuple[bool, Any]:
             return await asyncio.gather(self.write(held), self.upkeep(owner).take_over())

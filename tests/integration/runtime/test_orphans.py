@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 
 from services.runtime.engine.questions import Answer
 from services.runtime.engine.records import RunRecord, RunState
-from services.runtime.engine.upkeep import CLAIM_LIMIT
+from services.runtime.engine.upkeep import CLAIM_LIMIT, Upkeep
 from tests.fixtures.replica import Counting, Replica, answer_of, open_replica
 from tests.integration.runtime.conftest import new_run
 
@@ -115,6 +115,8 @@ async def test_a_run_that_its_own_replica_lost_and_found(replica: Replica, count
     counting.reached.clear()
     async with replica.pool.connection() as connection:
         await connection.execute("UPDATE platform.replicas SET lease_expires_at = now() - interval '1 s'")
+    another = Upkeep(replica.pools, replica.pins, owner="another", lease_s=15)
+    assert [freed.run_id for freed in (await another.take_over()).freed] == [run.run_id]
     await asyncio.wait_for(counting.reached.wait(), TIMEOUT_S)  # the second execution is there
     gate.set()
     done = await ended(replica, run)
@@ -201,10 +203,12 @@ async def _states(replica: Replica) -> set[str]:
 async def test_a_run_that_never_takes_a_step_is_given_up(replica: Replica, counting: Counting) -> None:
     counting.hold(1)
     run, _ = await replica.engine.create(new_run(until=3))
+    another = Upkeep(replica.pools, replica.pins, owner="another", lease_s=15)
     async with asyncio.timeout(TIMEOUT_S):
         while not (found := await replica.store.get(run.run_id, run.caller)).state.ended:
             async with replica.pool.connection() as connection:
                 await connection.execute("UPDATE platform.replicas SET lease_expires_at = now() - interval '1 s'")
+            await another.take_over()
             await asyncio.sleep(0.02)
     assert (found.state, found.stop_reason) == (RunState.FAILED, CLAIM_LIMIT)
     assert "without taking a step" in found.error

@@ -13,13 +13,14 @@ REPEATS = 12
 async def use(pool: PlatformPool) -> int:
     """Has a run go round and round; returns how many statements its session has prepared by then."""
     store = OwnerStore(pool, "somebody", suspect_after=2 * REPEATS)
+    other = OwnerStore(pool, "somebody else", suspect_after=2 * REPEATS)
     run, _ = await store.create(new_run(), claim=True)
     for _ in range(REPEATS):
         await store.upkeep.renew_leases([run.run_id])
         await store.release(run)
         [run] = await store.upkeep.claim_pending(1, AGENTS)
         await store.get(run.run_id, run.caller)
-        await store.upkeep.take_over()
+        await other.upkeep.take_over()
         [run] = await store.upkeep.claim_pending(1, AGENTS)  # its owner holds no liveness lock
     async with pool.connection() as connection:
         cursor = await connection.execute("SELECT count(*) FROM pg_prepared_statements")

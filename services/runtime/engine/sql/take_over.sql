@@ -1,5 +1,6 @@
 -- Frees the runs of replicas that are gone: their liveness lock is free, or they let their lease run out. The release
--- before this one has no leases but those of its runs.
+-- before this one has no leases but those of its runs. Whoever sweeps is not gone, whatever became of its own lock and
+-- lease: it knows what it executes, and lets go of the rest itself.
 WITH alive AS (
     SELECT (classid::bigint << 32) | objid::bigint AS key
     FROM pg_locks
@@ -8,7 +9,8 @@ WITH alive AS (
 ), orphans AS (
     SELECT r.run_id, r.epoch, r.lease_expires_at
     FROM platform.runs AS r LEFT JOIN platform.replicas AS p ON p.owner = r.owner
-    WHERE r.state = 'RUNNING' AND (coalesce(p.lease_expires_at, r.lease_expires_at) < now()
+    WHERE r.state = 'RUNNING' AND r.owner IS DISTINCT FROM %(owner)s
+        AND (coalesce(p.lease_expires_at, r.lease_expires_at) < now()
         OR hashtextextended(r.owner, 0) NOT IN (SELECT key FROM alive))
 ), free AS (
     -- Unless it has been claimed anew, or its lease renewed, since it was looked at.
