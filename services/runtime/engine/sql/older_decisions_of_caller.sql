@@ -1,6 +1,6 @@
 -- A decision of a caller's runs at or behind the edge that is of the time asked for. Of the week before the edge the runs are
 -- looked at: the last decision of one is of that time, where any is. Of runs before that the decisions of that time are, which
--- are few: those runs took long, and lie in partitions that have none of a later week. No more are looked at of either than
+-- are few: those runs took long, and lie in partitions that have none of a later week. As many of either are looked at as
 -- decisions were; where there are more, one may be the caller's.
 SELECT FROM (
     SELECT platform.first_run_id(to_timestamp(
