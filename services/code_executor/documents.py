@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from services.code_executor.errors import ContentRefused
 from services.code_executor.languages import Language, language_of
+from services.code_executor.line_ends import INNER_LINE_END, INNER_RETURN
 from services.code_executor.manifest import Entry
 from services.code_executor.paths import show_path
 from services.code_executor.snapshots import Snapshot
@@ -22,9 +23,6 @@ _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _LIKE_ASCII = frozenset({"utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-15", "cp1251", "cp1252", "koi8-r"})
 _PYTHON = (".py", ".pyw", ".pyi", ".pyx", ".pxd", ".pxi")
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
-# Within a line, not at its own end; a script's lines, also one's within other text, end at the separators too.
-_INNER_RETURN = re.compile("\r(?!\r*(?:\n|\\Z))")
-_INNER_LINE_END = re.compile(f"{_INNER_RETURN.pattern}|[\u2028\u2029]")
 _NO_SCRIPTS = frozenset({"python", "c", "cpp", "java", "go"})
 _LFS = "version https://git-lfs.github.com/spec/"
 _BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -55,7 +53,7 @@ def open_document(snapshot: Snapshot, entry: Entry) -> Document:
     if not _BIDIRECTIONAL.isdisjoint(text):
         notes.append("the file holds characters that reverse the direction of text; they are shown as <U+…>")
     language = language_of(entry.path)
-    hiding = _INNER_RETURN if language and language.name in _NO_SCRIPTS else _INNER_LINE_END
+    hiding = INNER_RETURN if language and language.name in _NO_SCRIPTS else INNER_LINE_END
     if hiding.search(text):
         notes.append(
             "the file holds carriage returns or line separators within lines, shown as <U+…>: most languages end a "

@@ -21,6 +21,7 @@ from services.code_executor.languages import (
     Language,
     grammar_of,
 )
+from services.code_executor.line_ends import INNER_RETURN
 
 _PARSE_S = 3.0
 _CHUNK_BYTES = 64 * 1024
@@ -52,8 +53,6 @@ _NAMES = frozenset({"qualified_identifier", "member_expression"})
 _FUNCTION_VALUES = frozenset({"arrow_function", "function_expression", "generator_function"})
 _SEPARATORS = re.compile(r"::|\.|#|->")
 _TEMPLATE_ARGUMENTS = re.compile(r"<[^<>]*>")
-# Within a line, not at its own end: some compilers end a line there.
-_INNER_RETURN = re.compile("\r(?!\r*(?:\n|\\Z))")
 _IDENTIFIER = re.compile(r"[~#@]?[\w$]+[?!]?")
 
 
@@ -125,8 +124,8 @@ def split_symbol(symbol: str) -> tuple[str, ...]:
 
 def extract(text: str, language: Language, timeout_s: float = _PARSE_S) -> FileSymbols:
     """Parses a file; blocks, for some seconds at most: what takes longer has no symbols."""
-    if _INNER_RETURN.search(text):
-        return _renumbered(extract(_INNER_RETURN.sub("\n", text), language, timeout_s), text)
+    if INNER_RETURN.search(text):
+        return _renumbered(extract(INNER_RETURN.sub("\n", text), language, timeout_s), text)
     source = text.encode()
     give_up_at = time.monotonic() + timeout_s
     try:
@@ -141,7 +140,7 @@ def extract(text: str, language: Language, timeout_s: float = _PARSE_S) -> FileS
 
 def _renumbered(found: FileSymbols, text: str) -> FileSymbols:
     """Returns symbols by the lines of a text, when they were read with its inner carriage returns as line feeds."""
-    inner = [len(_INNER_RETURN.findall(line)) for line in text.split("\n")]
+    inner = [len(INNER_RETURN.findall(line)) for line in text.split("\n")]
     numbers = [number for number, count in enumerate(inner, start=1) for _ in range(1 + count)]
     last = len(numbers)
     definitions = (
