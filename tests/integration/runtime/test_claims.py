@@ -27,36 +27,29 @@ async def _rows(pool: AsyncConnectionPool[Any], statement: str, *parameters: Any
         return await cursor.fetchall() if cursor.description else []
 
 
-async def _sweeps(replica: Replica, count: int) -> None:
-    """Waits until the replica has swept so often from now on."""
-    swept = asyncio.Semaphore(0)
-    take_over = replica.upkeep.take_over
+async def _calls(replica: Replica, upkeep: str, count: int) -> None:
+    """Waits until the replica has called a method of its upkeep so often from now on."""
+    called, method = asyncio.Semaphore(0), getattr(replica.upkeep, upkeep)
 
     async def noted() -> Any:
-        swept.release()
-        return await take_over()
+        called.release()
+        return await method()
 
-    replica.upkeep.take_over = noted  # type: ignore[method-assign]
+    setattr(replica.upkeep, upkeep, noted)
     async with asyncio.timeout(TIMEOUT_S):
         for _ in range(count):
-            await swept.acquire()
-    replica.upkeep.take_over = take_over  # type: ignore[method-assign]
+            await called.acquire()
+    setattr(replica.upkeep, upkeep, method)
+
+
+async def _sweeps(replica: Replica, count: int) -> None:
+    """Waits until the replica has swept so often from now on."""
+    await _calls(replica, "take_over", count)
 
 
 async def _rounds(replica: Replica, count: int) -> None:
     """Waits until the replica has begun so many rounds from now on, whether there was anything to sweep or not."""
-    begun = asyncio.Semaphore(0)
-    due = replica.upkeep.due
-
-    async def noted() -> Any:
-        begun.release()
-        return await due()
-
-    replica.upkeep.due = noted  # type: ignore[method-assign]
-    async with asyncio.timeout(TIMEOUT_S):
-        for _ in range(count):
-            await begun.acquire()
-    replica.upkeep.due = due  # type: ignore[method-assign]
+    await _calls(replica, "due", count)
 
 
 @pytest.mark.parametrize("how", ["created", "claimed"])

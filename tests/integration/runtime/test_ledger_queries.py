@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 import pytest
+from psycopg import sql
 from psycopg.rows import dict_row
 from signalbox.v1 import runs_pb2, runs_pb2_grpc
 
@@ -127,22 +128,28 @@ def scans(plan: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         yield from scans(below)
 
 
+async def rows_read(pool: PlatformPool, query: sql.Composed, parameters: Mapping[str, Any]) -> Counter[str]:
+    """How many rows of each table a query reads, by the kind of scan."""
+    async with pool.connection() as connection, connection.transaction():
+        # So small a ledger is read whole; where that is forbidden, it is done only where there is no other way.
+        await connection.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
+        text = query.as_string(connection)
+        cursor = await connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}".encode(), parameters)
+        [(plan,)] = await cursor.fetchall()
+    read = Counter[str]()
+    for name, rows in scans(plan[0]["Plan"]):
+        assert "Seq Scan" not in name or rows == 0, json.dumps(plan)
+        read[name] += int(rows)
+    return read
+
+
 @pytest.mark.parametrize("wanted", FILTERS, ids=str)
 async def test_a_page_reads_no_more_than_it_looks_at(
     platform_pool: PlatformPool, ledger: list[dict[str, Any]], wanted: DecisionFilter
 ) -> None:
     most = 20
     parameters = {**wanted.parameters(Place(), most), "limit": 10}
-    async with platform_pool.connection() as connection, connection.transaction():
-        # So small a ledger is read whole; where that is forbidden, it is done only where there is no other way.
-        await connection.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
-        query = statement("matching_decisions", wanted.source).as_string(connection)
-        cursor = await connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}".encode(), parameters)
-        [(plan,)] = await cursor.fetchall()
-    read = Counter[str]()
-    for name, rows in scans(plan[0]["Plan"]):
-        assert "Seq Scan" not in name or rows == 0, json.dumps(plan)
-        read[name] += int(rows)
+    read = await rows_read(platform_pool, statement("matching_decisions", wanted.source), parameters)
     # Some rows of each of three routers, of each partition, and the walk over the routers' names.
     assert sum(read.values()) <= 8 * most, read
     assert len(ledger) > 100 * most
@@ -321,15 +328,7 @@ async def test_a_count_reads_no_more_than_it_looks_at(
     most = 40
     wanted = DecisionFilter(agent="counting", since=NOW - timedelta(hours=5), subject=subject)
     parameters = {**wanted.parameters(Place(), most + 1), "counted": most, "interval_s": 0}
-    async with platform_pool.connection() as connection, connection.transaction():
-        await connection.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
-        query = statement("count_decisions", wanted.source, older=wanted.older).as_string(connection)
-        cursor = await connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}".encode(), parameters)
-        [(plan,)] = await cursor.fetchall()
-    read = Counter[str]()
-    for name, rows in scans(plan[0]["Plan"]):
-        assert "Seq Scan" not in name or rows == 0, json.dumps(plan)
-        read[name] += int(rows)
+    read = await rows_read(platform_pool, statement("count_decisions", wanted.source, older=wanted.older), parameters)
     assert sum(read.values()) <= 8 * most, read
     assert len(ledger) > 50 * most
 

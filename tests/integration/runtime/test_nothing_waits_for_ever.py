@@ -158,29 +158,36 @@ async def test_a_replica_whose_connections_fall_silent_goes_on_with_new_ones(
     assert (done.state, direct.counting.counted) == (RunState.SUCCEEDED, [])
 
 
-async def test_pauses_between_attempts_to_connect_do_not_grow_without_end(
+@pytest.fixture
+async def hasty_pool(
     platform_dsn: str, proxy: SilentProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+) -> AsyncIterator[PlatformPool]:
+    """A pool behind the proxy whose pauses are as short as a test can wait for."""
     monkeypatch.setattr(AttemptWithBackoff, "INITIAL_DELAY", 0.02)
     monkeypatch.setattr(database, "RECONNECT_S", 0.06)
-    async with open_pool(through(proxy, platform_dsn), size=3) as pool, asyncio.timeout(TIMEOUT_S):
-        there = await away(pool, proxy)
-        asked = asyncio.create_task(statement(pool))
-        await attempts(pool, MANY_ATTEMPTS)
+    async with open_pool(through(proxy, platform_dsn), size=3) as pool:
+        yield pool
+
+
+async def test_pauses_between_attempts_to_connect_do_not_grow_without_end(
+    hasty_pool: PlatformPool, proxy: SilentProxy
+) -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        there = await away(hasty_pool, proxy)
+        asked = asyncio.create_task(statement(hasty_pool))
+        await attempts(hasty_pool, MANY_ATTEMPTS)
         proxy.upstream = there
         await asked  # it has waited all the time, and nobody has asked since
 
 
 async def test_a_pool_that_nobody_asks_has_its_least_number_again_after_an_outage(
-    platform_dsn: str, proxy: SilentProxy, monkeypatch: pytest.MonkeyPatch
+    hasty_pool: PlatformPool, proxy: SilentProxy
 ) -> None:
-    monkeypatch.setattr(AttemptWithBackoff, "INITIAL_DELAY", 0.02)
-    monkeypatch.setattr(database, "RECONNECT_S", 0.06)
-    async with open_pool(through(proxy, platform_dsn), size=3) as pool, asyncio.timeout(TIMEOUT_S):
-        there = await away(pool, proxy)
-        await attempts(pool, MANY_ATTEMPTS)
+    async with asyncio.timeout(TIMEOUT_S):
+        there = await away(hasty_pool, proxy)
+        await attempts(hasty_pool, MANY_ATTEMPTS)
         proxy.upstream = there
-        while pool.get_stats()["pool_available"] < pool.min_size:  # noqa: ASYNC110 - the pool is what is tested
+        while hasty_pool.get_stats()["pool_available"] < hasty_pool.min_size:  # noqa: ASYNC110 - the pool is what is tested
             await asyncio.sleep(0.01)
 
 
