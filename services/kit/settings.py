@@ -57,7 +57,7 @@ class ServiceSettings(BaseSettings):
         4 * 1024 * 1024, ge=65536, le=256 * 1024 * 1024, description="Largest gRPC message accepted, in bytes."
     )
     max_connection_age_s: float = Field(
-        3,
+        4,
         ge=0.1,
         le=86400,
         description="Seconds after which a client is asked to connect anew, so that new replicas get their share.",
