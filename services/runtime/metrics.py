@@ -189,6 +189,7 @@ from_zero(
         "leave",
         "hand_over",
         "renew_connections",
+        "forget_gone",
         "listen",
         "make_partitions",
     ],

@@ -246,6 +246,7 @@ class Engine:
             await self._attempt("sweep", self._sweep())
             if number % SELDOM == 0:
                 await self._attempt("count", self._backlog.count())
+                await self._attempt("forget_gone", self._upkeep.forget_gone())
             await asyncio.sleep(self._limits.sweep_interval_s * (QUIET if self._quiet else 1))
 
     async def _sweep(self) -> None:

@@ -89,7 +89,12 @@ class Upkeep:
         parameters = {"owner": self._owner, "lease_s": self._lease_s, "executing": list(executing)}
         async with self._pool.connection() as connection:
             await connection.execute(query("renew_lease"), parameters)
-            await connection.execute(query("renew_run_leases"), parameters)
+            if executing:
+                await connection.execute(query("renew_run_leases"), parameters)
+
+    async def forget_gone(self) -> None:
+        """Takes replicas off the books that left without a word, and their watches."""
+        async with self._pool.connection() as connection:
             await connection.execute(query("forget_replicas"), {"leaving": None})
             await connection.execute(query("forget_watches"), {"leaving": None})
 

@@ -187,5 +187,5 @@ async def test_the_watches_of_a_replica_that_is_gone_are_forgotten(start_replica
     replica = await start_replica()
     async with replica.pools.upkeep.connection() as connection:
         await connection.execute("INSERT INTO platform.watches VALUES (gen_random_uuid(), 'gone')")
-    await replica.upkeep.renew_leases(())
+    await replica.upkeep.forget_gone()
     assert await _registered(replica) == set()
