@@ -55,6 +55,7 @@ from services.runtime.policies import UnknownLimitTypeError
 from services.runtime.prices import Prices
 from services.runtime.recording import Recording, answer_of_person, answer_of_thread, recording_into
 from services.runtime.routing.asking import expired
+from services.runtime.routing.recorder import LeadingDecision
 from services.runtime.routing.state import COMPLETED, FAILED, IN_PROGRESS
 from services.runtime.routing.storable import presentable, presentable_parts
 from services.runtime.routing.waiting import RunWaits, Wait
@@ -172,7 +173,7 @@ class Execution:
         tokens = self._tokens(agent)
         run_context = RunContext(
             run.run_id, run.correlation_id, run.caller, run.epoch, tokens.reading, list(run.attempts), tokens.acting,
-            led_by_of(begun.metadata) if begun else [],
+            await self._led_by(begun) if begun else [],
         )  # fmt: skip
         try:
             with recording_into(recording):
@@ -192,6 +193,10 @@ class Execution:
             return None
         snapshot = await graph.aget_state(config)
         return snapshot if snapshot.config["configurable"].get("checkpoint_id") else None
+
+    async def _led_by(self, begun: StateSnapshot) -> list[LeadingDecision]:
+        """Returns the decision that led to where the run is; an older release kept it in the ledger alone."""
+        return led_by_of(begun.metadata) or await self.shared.store.leading_decision(self.run, begun.next)
 
     def _resumption(self, begun: StateSnapshot, recording: Recording | None) -> Command[Any] | None:
         """Returns what the graph goes on with: the answer it waits for, or nothing."""

@@ -5,7 +5,7 @@ Every write for a claimed run names its epoch and its claim. What replicas do fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -13,7 +13,7 @@ from uuid import uuid4
 import orjson
 from opentelemetry import context, propagate, trace
 from psycopg import AsyncConnection
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, kwargs_row
 
 from services.kit.identity import Caller
 from services.kit.logs import get_logger
@@ -44,6 +44,7 @@ from services.runtime.errors import (
     ThreadBusy,
 )
 from services.runtime.metrics import RUN_DURATION, RUNS_ENDED, show_budget_used
+from services.runtime.routing.recorder import LeadingDecision
 from services.runtime.routing.waiting import Wait
 from services.runtime.run_key import RunKey
 
@@ -276,6 +277,14 @@ class RunStore:
         async with self._pools.steps.connection() as connection:
             cursor = await connection.execute(query("thread_turns"), parameters)
             return [ThreadTurn(*row) for row in reversed(await cursor.fetchall())]
+
+    async def leading_decision(self, run: RunRecord, nodes: Sequence[str]) -> list[LeadingDecision]:
+        """Returns the decision that led to the nodes that a run goes on with; none where an edge did."""
+        parameters = {"run_id": run.run_id, "nodes": list(nodes)}
+        async with self._pools.steps.connection() as connection:
+            cursor = connection.cursor(row_factory=kwargs_row(LeadingDecision))
+            await cursor.execute(query("leading_decision"), parameters)
+            return await cursor.fetchall()
 
     async def _claimed(self, name: str, parameters: Parameters) -> RunRecord:
         async with self._pools.steps.connection() as connection:

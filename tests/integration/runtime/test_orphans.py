@@ -129,7 +129,8 @@ async def test_a_run_that_its_own_replica_lost_and_found(replica: Replica, count
     assert len({second[2], third[2], ""}) == 3
 
 
-async def test_a_node_that_asked_knows_what_led_to_it(replica: Replica, counting: Counting) -> None:
+@pytest.mark.parametrize("kept", [True, False], ids=["kept beside the checkpoint", "only in the ledger"])
+async def test_a_node_that_asked_knows_what_led_to_it(replica: Replica, counting: Counting, *, kept: bool) -> None:
     counting.asks = {2}
     run, _ = await replica.engine.create(new_run(until=2))
     async with asyncio.timeout(TIMEOUT_S):
@@ -137,6 +138,9 @@ async def test_a_node_that_asked_knows_what_led_to_it(replica: Replica, counting
             """It ends with the question."""
     asking = (await replica.store.get(run.run_id, run.caller)).input_request
     assert asking
+    if not kept:  # as by the release before this one
+        async with replica.pools.steps.connection() as connection:
+            await connection.execute("UPDATE platform.checkpoints SET metadata = metadata - 'led_by'")
     await replica.engine.answer(run.caller, Answer(run.run_id, asking.input_request_id, "yes"))
     await ended(replica, run)
     _, before, after = counting.led_by
