@@ -5,26 +5,23 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import psycopg
 import pytest
 import pytest_asyncio
 
-from services.local.database import WORLD_POLICY
-from services.local.processes import Program, ServiceProcess, run_to_end
-from services.local.settings import inherited_environment
+from services.local.processes import ServiceProcess
 from tests.chaos.book import check
-from tests.chaos.deployment import Deployment, deployment, replaced, until
+from tests.chaos.deployment import Deployment, deployment, until
 from tests.chaos.load import Load
 from tests.chaos.test_replica_frozen import TAKEN_OVER
+from tests.chaos.upgrading import in_its_world, migrate, upgraded
 from tests.fixtures.ports import place_kept
-from tests.fixtures.release import ROOT, Release, last_release
+from tests.fixtures.release import Release, last_release
 
 CONCURRENCY = 10
-MIGRATION_TIMEOUT_S = 240.0
 # Each replica has a few connections, and prepares what comes back to one of them for the fifth time.
 TO_PREPARE = 40
 # Far beyond what any run comes to: what differs is the policy's version, and who may go on with a run.
@@ -48,30 +45,9 @@ def release(tmp_path: Path) -> Release:
 @pytest_asyncio.fixture(loop_scope="session")
 async def deployed(release: Release, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Deployment]:
     """A deployment in which every service is the last release's, over the world that it knew."""
-    policy = release.folder / WORLD_POLICY.relative_to(ROOT)
-    for module in ("database", "stack"):
-        monkeypatch.setattr(f"services.local.{module}.WORLD_POLICY", policy)
+    in_its_world(release, monkeypatch)
     async with deployment(replicas=2, base_env=release.env) as made:
         yield made
-
-
-@asynccontextmanager
-async def upgraded(deployed: Deployment, service: ServiceProcess, **more_env: str) -> AsyncIterator[ServiceProcess]:
-    """Puts this release's program in the place of the last one's, for a while."""
-    env = {name: value for name, value in service.program.env.items() if name != "PYTHONPATH"} | more_env
-    program = replace(service.program, name=f"{service.name}-new", env=env)
-    async with replaced(service, program, deployed.stack.directory) as other:
-        yield other
-
-
-async def migrate(deployed: Deployment) -> None:
-    """Applies this release's migrations, as its Job does."""
-    program = Program(
-        "migrate-new",
-        ["-P", "-m", "services.runtime.migrate"],
-        {**inherited_environment(), "SIGNALBOX_DATABASE_DSN": deployed.dsn},
-    )
-    await run_to_end(program, deployed.stack.directory, timeout_s=MIGRATION_TIMEOUT_S)
 
 
 async def freed(deployed: Deployment, victim: ServiceProcess, *, by: ServiceProcess) -> None:
@@ -131,17 +107,18 @@ def test_the_last_release_runs_its_own_code(release: Release) -> None:
 @pytest.mark.timeout(1200)
 async def test_forwards_and_back(deployed: Deployment) -> None:
     first, second = deployed.stack.runtimes
+    directory = deployed.stack.directory
     guard, gateway = deployed.stack.service("guard"), deployed.stack.service("gateway")
     load = Load(deployed, concurrency=CONCURRENCY, callers_reconnect=True)
     async with load.running():
         await load.more(TO_PREPARE)
-        await migrate(deployed)
+        await migrate(deployed.dsn, directory)
         await load.more(TO_PREPARE)
-        async with upgraded(deployed, first) as newer:
+        async with upgraded(first, directory) as newer:
             await load.more(TO_PREPARE)
             await taken_over(deployed, load, newer, by=second)
             await taken_over(deployed, load, second, by=newer)
-            async with upgraded(deployed, second), upgraded(deployed, guard), upgraded(deployed, gateway):
+            async with upgraded(second, directory), upgraded(guard, directory), upgraded(gateway, directory):
                 await load.more(TO_PREPARE)  # the last release is gone
             # It comes back beside this one, over what this one has written.
             await load.more(TO_PREPARE)
@@ -153,13 +130,14 @@ async def test_forwards_and_back(deployed: Deployment) -> None:
 async def test_limits_that_are_set_hold_from_claim_to_end(deployed: Deployment) -> None:
     """The last release goes on with what it would decide in the same way; the rest waits for a replica of this one."""
     first, second = deployed.stack.runtimes
+    directory = deployed.stack.directory
     load = Load(deployed, concurrency=CONCURRENCY, callers_reconnect=True)
     # It stays until every run has ended: without it, nobody would go on with those whose limits were set.
     async with AsyncExitStack() as this_release:
         async with load.running():
             await load.more(CONCURRENCY)
-            await migrate(deployed)
-            newer = await this_release.enter_async_context(upgraded(deployed, first, SIGNALBOX_POLICIES=POLICIES))
+            await migrate(deployed.dsn, directory)
+            newer = await this_release.enter_async_context(upgraded(first, directory, SIGNALBOX_POLICIES=POLICIES))
             await load.more(CONCURRENCY)
             await freed(deployed, newer, by=second)
             await load.more(2 * CONCURRENCY)

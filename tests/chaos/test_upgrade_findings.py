@@ -1,0 +1,172 @@
+"""Findings are judged alike while the last release and this one change places, forwards and back."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+import grpc
+import pytest
+from signalbox.v1 import maintenance_pb2, maintenance_pb2_grpc, runs_pb2, sast_pb2
+
+from examples.harbour import repository as portal
+from services.cli.investigate import investigation_input
+from services.cli.triage import triage_input
+from services.findings.investigation.repository import open_source
+from services.findings.sarif.documents import read_document
+from services.findings.sarif.findings import read_results
+from services.findings.sarif.paths import RepositoryPaths
+from services.kit.bearer import bearer_metadata
+from services.local.processes import ServiceProcess
+from services.local.settings import inherited_environment
+from services.local.stack import LocalStack
+from services.local.topology import StackOptions
+from tests.chaos.load import CUT, WatchedRun, hear_out
+from tests.chaos.upgrading import in_its_world, migrate, upgraded
+from tests.fixtures.client import RunClient
+from tests.fixtures.patience import START_TIMEOUT_S
+from tests.fixtures.ports import place_kept
+from tests.fixtures.release import last_release
+
+SUBJECT = "27"
+AT_ONCE = 6
+ONE_OF = 3
+TIMEOUT_S = 240.0
+INPUTS = (triage_input, investigation_input)
+Asked = tuple[str, str]
+
+
+@dataclass
+class Reviewing:
+    """Callers who ask about the same findings again and again, and what they were told of each."""
+
+    requests: dict[Asked, runs_pb2.RunInput]
+    told: dict[Asked, list[WatchedRun]] = field(default_factory=lambda: defaultdict(list))
+    _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    @asynccontextmanager
+    async def running(self, stack: LocalStack) -> AsyncIterator[None]:
+        """Asks inside the context; at its end lets every run come to its own end. Raises what any caller met."""
+        stopping = asyncio.Event()
+        turns = itertools.takewhile(lambda _: not stopping.is_set(), itertools.cycle(self.requests.items()))
+        async with grpc.aio.insecure_channel(stack.gateway_address) as channel, asyncio.TaskGroup() as callers:
+            client = RunClient(channel, stack.token(SUBJECT))
+            for _ in range(AT_ONCE):
+                callers.create_task(self._ask_on(client, turns))
+            try:
+                yield
+            finally:
+                stopping.set()
+
+    async def once_more(self) -> None:
+        """Waits until each has been asked about, from now on, once more at least."""
+        under_way = 1  # as many are asked about by turns as are asked about at once, or more
+        before = {asked: len(told) + under_way for asked, told in self.told.items()}
+        async with asyncio.timeout(TIMEOUT_S), self._changed:
+            await self._changed.wait_for(
+                lambda: all(len(self.told[asked]) > before.get(asked, 0) for asked in self.requests)
+            )
+
+    async def _ask_on(self, client: RunClient, turns: Iterable[tuple[Asked, runs_pb2.RunInput]]) -> None:
+        for asked, given in turns:
+            told = WatchedRun(name=" ".join(asked))
+            create = runs_pb2.CreateRunRequest(input=given, request_id=str(uuid4()))
+            await hear_out(client, create, told, mending=CUT)
+            async with self._changed:
+                self.told[asked].append(told)
+                self._changed.notify_all()
+
+
+def verdict(run: runs_pb2.Run) -> tuple[str, str]:
+    """How a run ended, and what it found."""
+    output = getattr(run.output, run.agent)
+    return runs_pb2.RunState.Name(run.state), sast_pb2.Verdict.Name(output.verdict)
+
+
+async def requests_of(folder: Path) -> dict[Asked, runs_pb2.RunInput]:
+    """What is asked: each agent about some of what Bandit says of the portal."""
+    made, log = portal.create(folder / "service"), folder / "bandit.sarif"
+    source = await open_source(made.path, made.commit)
+    arguments = ["-q", "-c", f"{made.path}/pyproject.toml", "-r", made.path, "-f", "sarif", "-o", str(log)]
+    scan = [sys.executable, "-m", "bandit", *arguments, "--exit-zero"]
+    await asyncio.to_thread(subprocess.run, scan, check=True, timeout=120)
+    results = read_results(read_document(log), RepositoryPaths(root=made.path, files=source.files))
+    code = sast_pb2.CodeSource(repository=made.path, commit=made.commit)
+    return {
+        (make.__name__, result.fingerprint): make(result.finding, code)
+        for result in [each for each in results if not each.skipped][::ONE_OF]
+        for make in INPUTS
+    }
+
+
+async def killed(service: ServiceProcess, reviewing: Reviewing) -> None:
+    """Kills a replica, lets the other go on alone, and starts it again."""
+    await service.kill()
+    with place_kept(service):
+        await reviewing.once_more()
+        await service.start()
+
+
+async def verify_ledger(stack: LocalStack) -> None:
+    """Checks that this release finds again, by their facts and limits, the decisions of both."""
+    async with grpc.aio.insecure_channel(stack.gateway_address) as channel:
+        service = maintenance_pb2_grpc.MaintenanceServiceStub(channel)
+        operator = (bearer_metadata(stack.token("ops", ["operator"])),)
+        request = maintenance_pb2.VerifyDecisionsRequest()
+        verified = await service.VerifyDecisions(request, metadata=operator, timeout=START_TIMEOUT_S)
+        assert verified.decision_count
+        assert not verified.disagreement_count, verified.disagreements
+
+
+@pytest.mark.timeout(1200)
+async def test_forwards_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = last_release(tmp_path / "release")
+    in_its_world(release, monkeypatch)
+    reviewing = Reviewing(await requests_of(tmp_path))
+    assert len(reviewing.requests) >= AT_ONCE
+    options = StackOptions(
+        code_agents=True,
+        code_roots=(tmp_path,),
+        runtime_replicas=2,
+        base_env={**inherited_environment(), **release.env},
+        ready_timeout_s=START_TIMEOUT_S,
+    )
+    async with LocalStack(options) as stack:
+        first, second = stack.runtimes
+        async with reviewing.running(stack):
+            await reviewing.once_more()
+            await migrate(stack.databases.platform_dsn, stack.directory)
+            await reviewing.once_more()
+            async with upgraded(first, stack.directory) as newer:
+                await killed(newer, reviewing)
+                await killed(second, reviewing)
+        async with AsyncExitStack() as upgrade:
+            # Nobody asks while these change places: the last release does not wait for one that is away.
+            for name in ("guard", "evaluator", "code_executor"):
+                await upgrade.enter_async_context(upgraded(stack.service(name), stack.directory))
+            async with reviewing.running(stack):
+                await reviewing.once_more()
+                async with AsyncExitStack() as rest:
+                    for service in (first, second, stack.service("gateway")):
+                        await rest.enter_async_context(upgraded(service, stack.directory))
+                    await reviewing.once_more()  # the last release is gone
+                    await verify_ledger(stack)
+                await reviewing.once_more()
+        async with reviewing.running(stack):
+            await reviewing.once_more()
+    runs = [each.run for told in reviewing.told.values() for each in told]
+    failed = [run for run in runs if run.state == runs_pb2.RUN_STATE_FAILED]
+    assert not failed, [
+        (run.agent, run.graph_version, run.epoch, run.create_time.ToJsonString(), run.error) for run in failed
+    ]
+    assert any(run.epoch > 1 for run in runs), "no run was ever taken over: the kills hit nothing"
+    for asked, told in reviewing.told.items():
+        assert len({verdict(each.run) for each in told}) == 1, (asked, [verdict(each.run) for each in told])
