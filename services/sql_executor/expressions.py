@@ -13,6 +13,7 @@ from postgast import pg_query_pb2 as pb
 from services.kit.tool_executor import ToolRefused
 from services.sql_executor import grammar
 from services.sql_executor.catalog import Catalog
+from services.sql_executor.origins import Origin, origin_of
 from services.sql_executor.refusals import check_pattern, no_column, syntax_refused
 from services.sql_executor.scopes import Frame, Result, Scope
 from services.sql_executor.sizes import (
@@ -61,6 +62,8 @@ class Expressions:
         self.built = Size()
         # Whether what has been checked since this was last set to False takes any value from a table.
         self.reads = False
+        # Where the values are from of the expressions that the one being checked has been found to be made of.
+        self._parts: list[Origin] = []
         self._worked = 0.0
         self._long_steps = 0
         self._depth = 0
@@ -83,16 +86,21 @@ class Expressions:
         self._depth += 1
         if self._depth > self._catalog.policy.limits.depth:
             raise ToolRefused("too_deep", "The query nests too deep; use CTEs, or IN (…) for long chains of OR.")
+        around, self._parts = self._parts, []
         size = self.message(getattr(node, kind), scope)
+        origin = self._parts[-1] if kind == "sub_link" else origin_of(node, self._parts, of_tables=scope.of_tables)
+        around.append(origin)
+        self._parts = around
         self._depth -= 1
         return size
 
     def value(self, node: pb.Node, scope: Scope) -> tuple[Size, bool]:
-        """Checks an expression; returns the size of its value, and whether that takes anything from a table."""
-        around, self.reads = self.reads, False
+        """Checks an expression; returns the size of its value, and whether that is read from a table."""
+        around, self._parts = self._parts, []
         size = self.node(node, scope)
-        reads, self.reads = self.reads, self.reads or around
-        return size, reads
+        is_read = self._parts == [Origin.READ]
+        self._parts = around
+        return size, is_read
 
     def nodes(self, nodes: Iterable[pb.Node], scope: Scope) -> list[Size]:
         """Checks some expressions."""
@@ -178,20 +186,25 @@ class Expressions:
         if names[-1] not in relation.named:
             raise no_column(names[-1], relation.named)
         column = relation.named[names[-1]]
-        self.reads |= column.is_read
+        self._takes(column.is_read)
         return column.size
+
+    def _takes(self, is_read: bool) -> None:
+        """Notes a value that comes from elsewhere in the statement, and whether that is read from a table."""
+        self.reads |= is_read
+        self._parts.append(Origin.READ if is_read else Origin.STATED)
 
     def _plain_column(self, name: str, scope: Scope, may_be_row: bool) -> Size:
         column = scope.column(name)
         if column is not None:
-            self.reads |= column.is_read
+            self._takes(column.is_read)
             return column.size
         relation = scope.relation(name)
         if relation is None:
             raise no_column(name, scope.names())
         if not may_be_row:
             raise ToolRefused("whole_row", f"{name[:63]!r} is a whole row here; name the columns you need.")
-        self.reads |= all(each.is_read for each in relation.columns)
+        self._takes(all(each.is_read for each in relation.columns))
         return together(each.size for each in relation.named.values())
 
     def _call(self, call: pb.FuncCall, scope: Scope) -> Size:
@@ -318,12 +331,12 @@ class Expressions:
     def _subquery(self, link: pb.SubLink, scope: Scope) -> Size:
         self.fields(link)
         test = self.node(link.testexpr, scope)
+        tested = list(self._parts)
         columns, rows, of_tables = self._read_query(link.subselect.select_stmt, scope, scope.frame)
         first = columns[0].size if columns else VALUE
-        if link.sub_link_type in (pb.EXPR_SUBLINK, pb.ARRAY_SUBLINK):
-            self.reads |= any(column.is_read for column in columns[:1])
-        else:
-            self.reads |= of_tables
+        is_value = link.sub_link_type in (pb.EXPR_SUBLINK, pb.ARRAY_SUBLINK)
+        is_found = Origin.READ in tested or of_tables
+        self._takes(any(column.is_read for column in columns[:1]) if is_value else is_found)
         if link.oper_name:
             name = self._operator(link.oper_name)
             if name in grammar.MATCHES:
