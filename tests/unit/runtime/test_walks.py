@@ -92,6 +92,13 @@ OVER_COST: list[tuple[list[tuple[str, list[runs_pb2.NodeCall]]], str]] = [
 ]
 
 
+def test_only_the_first_visit_of_a_question_looks_for_examples() -> None:
+    ends = [runs_pb2.Decision(node="agent", calls=calls) for calls in ([TOOL, MODEL], [MODEL], [TOOL, MODEL])]
+    graph = model_of("data_chat").graph
+    assert beyond_cost(graph, ends[:2]) == []
+    assert beyond_cost(graph, ends) == ["agent made 1 tool calls, and declares 0"]
+
+
 @pytest.mark.parametrize(("visits", "beyond"), OVER_COST, ids=range(len(OVER_COST)))
 def test_calls_that_no_cost_declares_are_found(visits: list[tuple[str, list[runs_pb2.NodeCall]]], beyond: str) -> None:
     ends = [runs_pb2.Decision(node=node, calls=calls) for node, calls in visits]

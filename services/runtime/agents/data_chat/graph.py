@@ -29,9 +29,13 @@ def make_graph(nodes: DataChatNodes | type[DataChatNodes], policy: DataChatPolic
                 outcomes=outcomes.SCREEN_QUESTION,
                 cost=Cost(model_calls=1),
             ),
-            # Before its first call it looks for examples.
+            # On its first visit it looks for examples.
             RoutedNode(
-                "agent", nodes.agent, after_agent, outcomes=outcomes.AGENT, cost=Cost(model_calls=1, tool_calls=1)
+                "agent",
+                nodes.agent,
+                after_agent,
+                outcomes=outcomes.AGENT,
+                cost=Cost(model_calls=1, first_tool_calls=1),
             ),
             RoutedNode("tools", nodes.tools, after_tools, outcomes=outcomes.TOOLS, cost=Cost(tool_calls=None)),
             RoutedNode(
