@@ -20,7 +20,7 @@ from services.kit.names import GEN_AI_EXECUTE_TOOL, GEN_AI_OPERATION, GEN_AI_TOO
 from services.kit.telemetry import tracer
 from services.runtime.breaker import Breaker
 from services.runtime.dependency import STALE_EPOCH, failure_of
-from services.runtime.errors import ClaimLost
+from services.runtime.errors import ClaimLost, ServiceFailed
 from services.runtime.metrics import TOOL_DURATION
 from services.runtime.recording import LIST_TOOLS, heard_before
 from services.runtime.routing.calls import noting
@@ -116,6 +116,9 @@ class ToolClient:
                 answer = await self._stub.CallTool(
                     request, timeout=self._timeout_s, metadata=[bearer_metadata(run.token(self._audience))]
                 )
+                if not answer.HasField("outcome"):
+                    call["outcome"] = ServiceFailed.reason
+                    raise self._said_nothing(f"run {tool}")
                 if answer.HasField("error"):
                     call["outcome"] = answer.error.reason
                     span.set_status(Status(StatusCode.ERROR, answer.error.reason))
@@ -148,7 +151,17 @@ class ToolClient:
                 if call["outcome"] == CALL_UNKNOWN:
                     return None
                 raise self._failed(error, "look up a call") from error
+            if not answer.result.HasField("outcome"):
+                raise self._said_nothing("look up a call")
         return answer.result
+
+    def _said_nothing(self, what: str) -> ServiceFailed:
+        """Returns what an answer without an outcome means, as a service of another release or a broken one may give."""
+        failed = ServiceFailed(
+            f"the {self.service} did not say how it went to {what}", metadata={"service": self.service}
+        )
+        failed.outcome_known = False
+        return failed
 
     def _failed(self, error: grpc.aio.AioRpcError, what: str) -> SignalboxError:
         detail = error_detail(error)

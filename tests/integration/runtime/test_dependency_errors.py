@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -28,7 +28,7 @@ Fail = Callable[[grpc.aio.ServicerContext[Any, Any]], Any]
 
 
 class Executor(tools_pb2_grpc.ToolExecutorServiceServicer):
-    """Fails every call in one way."""
+    """Fails every call in one way, or says nothing."""
 
     def __init__(self, fail: Fail) -> None:
         self._fail = fail
@@ -45,14 +45,14 @@ class Executor(tools_pb2_grpc.ToolExecutorServiceServicer):
     ) -> tools_pb2.CallToolResponse:
         del request
         await self._fail(context)
-        raise AssertionError("it fails")
+        return tools_pb2.CallToolResponse()
 
     async def LookUpCall(  # noqa: N802 - the proto's name
         self, request: tools_pb2.LookUpCallRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> tools_pb2.LookUpCallResponse:
         del request
         await self._fail(context)
-        raise AssertionError("it fails")
+        return tools_pb2.LookUpCallResponse()
 
 
 @asynccontextmanager
@@ -76,6 +76,10 @@ def told(error: SignalboxError) -> Fail:
 
 def hang(_context: Any) -> Any:
     return asyncio.Event().wait()
+
+
+async def say_nothing(_context: Any) -> None:
+    """Leaves it at that."""
 
 
 def unforeseen(context: Any) -> Any:
@@ -125,6 +129,17 @@ async def test_what_it_can_not(fail: Fail, cause: str) -> None:
             await tools.call(CONTEXT, "ask", {}, "1")
     assert caught.value.metadata == {"service": "sql_executor", "cause": cause}
     assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda tools: tools.call(CONTEXT, "ask", {}, "1"), lambda tools: tools.look_up(CONTEXT, "1")]
+)
+async def test_an_answer_that_does_not_say_how_it_went(ask: Callable[[ToolClient], Awaitable[object]]) -> None:
+    """It may have taken effect or not; it is not taken for one that did."""
+    async with client(say_nothing) as tools:
+        with pytest.raises(ServiceFailed, match="did not say how it went") as caught:
+            await ask(tools)
+    assert not caught.value.outcome_known
 
 
 async def test_a_stale_epoch_is_a_lost_claim() -> None:
