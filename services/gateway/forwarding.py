@@ -36,6 +36,8 @@ class Position:
 
     def is_new(self, event: runs_pb2.RunEvent) -> bool:
         """Whether an event has not been delivered yet."""
+        if self._last is None:
+            return True  # where a watch begins, the runtime says: who names an event that is still to come is sent it
         return event.sequence > self.sequence
 
     def advance(self, event: runs_pb2.RunEvent) -> None:

@@ -78,6 +78,7 @@ class RunStore:
     async def follow(self, run_id: str, sequence: int) -> AsyncIterator[runs_pb2.RunEvent]:
         """Yields events after a sequence number until the run has ended, or has nothing to say but a question."""
         events = self._events[run_id]
+        sequence = min(sequence, len(events))  # nobody has seen more than there was
         while True:
             if sequence < len(events):
                 sequence += 1

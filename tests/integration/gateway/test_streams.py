@@ -154,6 +154,17 @@ async def test_events_that_the_runtime_sends_again_are_delivered_once(platform: 
     assert await metric(platform, "signalbox_gateway_events_repeated_total") - repeated == 2
 
 
+async def test_a_watch_from_beyond_the_last_event_is_sent_what_is_to_come(platform: Platform) -> None:
+    run_id = (await execute(platform).next()).run_id
+    far, next_but_one = watch(platform, run_id, after=1_000), watch(platform, run_id, after=3)
+    await until(lambda: sum(replica.open_streams for replica in platform.replicas) == 3)
+    await platform.store.step(run_id, "agent")
+    await platform.store.end(run_id)
+    for reader in (far, next_but_one):
+        assert await reader.rest() == [2, 3]
+        assert reader.seen[-1].WhichOneof("event") == ENDED
+
+
 async def test_the_end_that_falls_into_an_outage_of_every_replica_is_delivered_after_it(platform: Platform) -> None:
     reader = execute(platform)
     run_id = (await reader.next()).run_id
