@@ -12,7 +12,11 @@ def main() -> None:
         print("error: an argument is not UTF-8 text", file=sys.stderr)
         raise SystemExit(_USAGE)
     try:
-        from services.cli.app import app  # takes a moment, in which Ctrl-C is one too
+        # Takes a moment, in which Ctrl-C is one too.
+        from services.cli.streams import prepare_streams
+
+        prepare_streams()
+        from services.cli.app import app
     except KeyboardInterrupt:
         raise SystemExit(_INTERRUPTED) from None
     app()

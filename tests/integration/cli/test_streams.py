@@ -1,0 +1,63 @@
+"""Standard streams: the command prints in any encoding, and goes on where one of them is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+
+from signalbox.v1 import data_chat_pb2, runs_pb2
+
+from services.cli.exit_codes import ExitCode
+from services.local.settings import inherited_environment
+from tests.integration.cli.fake_gateway import FakeGateway, serving
+
+RUN_ID = "00000000-0000-7000-8000-000000000001"
+ANSWER = "Zürich → 3 \U0001f600"
+RUN = runs_pb2.Run(
+    run_id=RUN_ID,
+    agent="data_chat",
+    state=runs_pb2.RUN_STATE_SUCCEEDED,
+    output=runs_pb2.RunOutput(data_chat=data_chat_pb2.DataChatOutput(answer=ANSWER)),
+)
+
+
+async def called(arguments: Sequence[str], *, encoding: str = "utf-8", closed: str = "") -> tuple[int, bytes, bytes]:
+    """The command as a process, called by a shell that closes a stream; its status, and what it printed."""
+    gateway = FakeGateway({"GetRun": runs_pb2.GetRunResponse(run=RUN)})
+    command = [sys.executable, "-m", "services.cli", *arguments]
+    async with serving(gateway) as address, asyncio.timeout(120):
+        env = {
+            **inherited_environment(), "SIGNALBOX_GATEWAY": address, "SIGNALBOX_TOKEN": "token",
+            "PYTHONIOENCODING": encoding,
+        }  # fmt: skip
+        process = await asyncio.create_subprocess_exec(
+            "sh", "-c", f'exec "$@" {closed}', "sh", *command, env=env,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out, err
+
+
+async def test_what_an_encoding_lacks_is_escaped_and_json_stays_json() -> None:
+    encoding = "ascii"
+    status, out, err = await called(("show", RUN_ID, "--json"), encoding=encoding)
+    assert (status, err) == (ExitCode.OK, b"")
+    assert json.loads(out.decode(encoding))["output"]["data_chat"]["answer"] == ANSWER
+    status, out, err = await called(("show", RUN_ID), encoding=encoding)
+    assert (status, err) == (ExitCode.OK, b"")
+    assert r"\u2192 3 \ud83d\ude00" in out.decode(encoding)
+    status, out, err = await called(("--help",), encoding=encoding)
+    assert (status, err) == (ExitCode.OK, b"")
+
+
+async def test_a_closed_stream_takes_what_is_printed_and_holds_nothing() -> None:
+    assert await called(("show", RUN_ID, "--json"), closed=">&-") == (ExitCode.OK, b"", b"")
+    status, out, _ = await called(("show", RUN_ID, "--json"), closed="2>&-")
+    assert status == ExitCode.OK
+    assert json.loads(out)["run_id"] == RUN_ID
+    status, _, err = await called(("run", "data_chat", "--input", "-"), closed="<&-")
+    assert status == ExitCode.USAGE
+    assert b"standard input is no input of data_chat" in err
