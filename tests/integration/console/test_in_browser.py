@@ -129,6 +129,7 @@ async def test_every_page_fits_is_named_and_asks_nobody_else(
 ) -> None:
     gateway.question = waiting()
     gateway.question.input_request.question = "word" * 200
+    gateway.question.subject = gateway.question.assignee = "s" * 128
     gateway.runs[RUN_ID].correlation_id = "c" * 128
     backgrounds = set()
     for options in ({"viewport": NARROW, "color_scheme": "light"}, {"color_scheme": "dark"}):
