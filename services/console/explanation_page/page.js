@@ -150,13 +150,21 @@ function whatIf() {
       row.classList.toggle("moved", limits[limit.name] !== limit.value);
     }
     input.addEventListener("input", () => {
-      // What is as near as a slider shows is the limit itself.
+      // What is as near as a slider shows is the limit itself; whole numbers are steps, each its own.
       const at = Number(input.value);
-      limits[limit.name] = Math.abs(at - limit.value) < (input.max - input.min) / 1000 ? limit.value : at;
+      const isNear = !limit.whole && Math.abs(at - limit.value) < (input.max - input.min) / 1000;
+      limits[limit.name] = isNear ? limit.value : at;
       show();
       told();
     });
-    reset.addEventListener("click", () => { limits[limit.name] = limit.value; input.value = limit.value; show(); told(); });
+    reset.addEventListener("click", () => {
+      // The button goes with what it takes back, and must not leave the keyboard's user nowhere.
+      if (row.classList.contains("moved") && document.activeElement === reset) input.focus({ preventScroll: true });
+      limits[limit.name] = limit.value;
+      input.value = limit.value;
+      show();
+      told();
+    });
     label.append(name, output);
     row.append(label, input);
     sliders.append(row);

@@ -192,6 +192,29 @@ def test_other_limits_are_tried_in_the_page(open_page: Open) -> None:
     assert verdict.inner_text().startswith("Move a limit")
 
 
+def test_a_large_whole_limit_is_tried_one_step_off(open_page: Open) -> None:
+    shown = explained()
+    [limit] = [each for each in shown.story.agent.limits if each.name == "max_iterations"]
+    limit.value.number_value = 2000
+    limit.ClearField("most")
+    for decision in shown.decisions[3:4]:
+        decision.facts["iteration_count"] = 1999
+    page = open_page(shown).page
+    slider = page.locator("#limit-max_iterations")
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    assert (slider.input_value(), page.locator(".limit output").first.inner_text()) == ("1999", "1999")
+    assert page.locator("#verdict").get_attribute("class") == "elsewhere"
+
+
+def test_taking_back_leaves_the_keyboard_at_what_was_moved(open_page: Open) -> None:
+    page = open_page(explained()).page
+    page.locator("#limit-max_error_attempts").fill("2")
+    page.locator("#reset").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "limit-max_error_attempts"
+
+
 def test_a_decision_that_the_tables_would_not_make_again_is_not_guessed_at(open_page: Open) -> None:
     shown = explained()
     shown.decisions[3].rule = "a_rule_of_before"
