@@ -87,7 +87,7 @@ def shown(explained: Explained) -> dict[str, Any]:
         "asked": _flat(getattr(run.input, run.input.WhichOneof("agent") or "data_chat")),
         "drawing": drawn(explained),
         "timeline": timeline(run, story),
-        "decisions": [_decision(explained, each) for each in explained.decisions],
+        "decisions": _decisions(explained),
         "by_rule": _by_rule(story),
         "limits": [(limit.name, limit_text(limit.value), origin_name(limit.origin)) for limit in run.policy.limits],
         "data": page_data(story, explained.decisions),
@@ -137,10 +137,28 @@ def _flat(message: Message) -> list[tuple[str, str]]:
     return walk("", MessageToDict(message, preserving_proto_field_name=True))
 
 
-def _decision(explained: Explained, decision: runs_pb2.Decision) -> dict[str, Any]:
-    told = explained.told.get(decision.sequence, runs_pb2.DecisionExplanation())
-    charge = next((each for each in explained.story.charges if each.sequence == decision.sequence), runs_pb2.Charge())
-    caused = [step for step in explained.story.route if step.led_by == decision.sequence]
+def _decisions(explained: Explained) -> list[dict[str, Any]]:
+    charges = {each.sequence: each for each in explained.story.charges}
+    caused: dict[int, list[runs_pb2.RouteStep]] = defaultdict(list)
+    for step in explained.story.route:
+        caused[step.led_by].append(step)
+    return [
+        _decision(
+            decision,
+            explained.told.get(decision.sequence, runs_pb2.DecisionExplanation()),
+            charges.get(decision.sequence, runs_pb2.Charge()),
+            caused.get(decision.sequence, []),
+        )
+        for decision in explained.decisions
+    ]
+
+
+def _decision(
+    decision: runs_pb2.Decision,
+    told: runs_pb2.DecisionExplanation,
+    charge: runs_pb2.Charge,
+    caused: Sequence[runs_pb2.RouteStep],
+) -> dict[str, Any]:
     return {
         "decision": decision,
         "rules": _rules(decision, told),

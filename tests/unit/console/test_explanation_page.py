@@ -5,16 +5,18 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
+from signalbox.v1 import runs_pb2
 
 from services.cli.render import to_text
 from services.cli.story import story
 from services.console.explanation_page.graph_layout import NODE_HEIGHT, NODE_WIDTH, Drawing, draw
-from services.console.explanation_page.page import render_page
+from services.console.explanation_page.page import Explained, render_page, shown
 from services.console.explanation_page.route_drawing import END, edges_of
 from services.console.explanation_page.timeline import WIDTH, timeline
 from services.runtime.agents.registry import definitions
 from services.runtime.outline_wire import outline_proto
-from tests.fixtures.walked_run import RUN_ID, explained
+from tests.fixtures.cost import growth
+from tests.fixtures.walked_run import RUN_ID, TWO_QUERIES, explained
 
 
 def check_readable(drawing: Drawing) -> None:
@@ -75,3 +77,27 @@ def test_the_page_is_one_file_with_all_that_it_needs() -> None:
     assert "src=" not in page.replace("script-src", "").replace("style-src", "").replace("img-src", "")
     assert "http://" not in page
     assert "https://" not in page
+
+
+def long_run(decisions: int) -> Explained:
+    """A run that went round and round: decisions, charges and steps of a short one, as often as it takes."""
+    short = explained()
+    story = runs_pb2.RunExplanation(read_time=short.story.read_time, agent=short.story.agent)
+    made = []
+    for sequence in range(1, decisions + 1):
+        at = sequence % len(TWO_QUERIES)
+        made.append(runs_pb2.Decision())
+        made[-1].CopyFrom(short.decisions[at])
+        story.charges.add().CopyFrom(short.story.charges[at])
+        story.route.add().CopyFrom(short.story.route[at])
+        made[-1].sequence = story.charges[-1].sequence = story.route[-1].led_by = sequence
+    return Explained(short.run, made, {}, story)
+
+
+def test_a_long_run_costs_as_much_as_many_short_ones() -> None:
+    parts, size = 8, 1600
+    runs = {each: long_run(each) for each in (size, size // parts)}
+    page = shown(runs[size])
+    assert [each["charge"].sequence for each in page["decisions"]] == list(range(1, size + 1))
+    assert [step.led_by for each in page["decisions"] for step in each["caused"]] == list(range(1, size + 1))
+    assert growth(lambda decisions: shown(runs[decisions]), size, parts) < 3
