@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from services.offline_model.code_review.bindings import functions_named
 from services.offline_model.code_review.shown import Function, Shown, ShownFile, bare_name, dotted
 
 MAX_TARGETS = 3
@@ -56,8 +57,7 @@ def given(call: ast.Call, parameter: str, function: Function) -> Given:
 
 def callers(shown: Shown, file: ShownFile, function: Function) -> Iterator[tuple[ShownFile, ast.Call | None]]:
     """Yields the calls that reach a function; None for one that may, as on an object whose class was not shown."""
-    owner = file.class_of(function)
-    is_method = owner is not None or parameters(function)[:1] in (["self"], ["cls"])
+    owner, is_method = file.class_of(function), _is_method(file, function)
     name = function.name
     if name == "__init__":
         yield from shown.calls.get(owner.name, ()) if owner else ()
@@ -78,14 +78,45 @@ def targets(shown: Shown, call: ast.Call, file: ShownFile) -> list[tuple[ShownFi
     name = bare_name(call.func)
     if isinstance(call.func, ast.Name) and name in _BUILTINS:
         return []
+    bound = [(where, one) for where, one in functions_named(shown, file, call.func) if not _is_method(where, one)]
+    if isinstance(call.func, ast.Name) or bound:
+        return bound[:MAX_TARGETS]
     found = []
     for where, function in shown.functions.get(name, ()):
         owner = where.class_of(function)
-        is_method = owner is not None or parameters(function)[:1] in (["self"], ["cls"])
-        if _reaches(call, file, where, name, owner.name if owner else "", is_method=is_method):
+        owner_name = owner.name if owner else ""
+        if not _is_method(where, function) or not _may_be_of(shown, call, file, owner_name):
+            continue
+        if _reaches(call, file, where, name, owner_name, is_method=True):
             found.append((where, function))
     near = [one for one in found if one[0] is file]
     return (near or found)[:MAX_TARGETS]
+
+
+def _may_be_of(shown: Shown, call: ast.Call, file: ShownFile, owner: str) -> bool:
+    """Tells whether the object whose method is called may be of a class; what is imported is of another one."""
+    receiver = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    root = dotted(receiver).partition(".")[0]
+    if root in file.imports:
+        return bare_name(receiver) == owner
+    around = file.function_at(call.lineno) if root in {*_SELVES, "super"} and dotted(receiver) == root else None
+    own = file.class_of(around) if around else None
+    return own is None or not owner or owner in _lineage(shown, own)
+
+
+def _lineage(shown: Shown, own: ast.ClassDef) -> set[str]:
+    """Returns the names of a class and of all that it inherits from, as far as they were shown."""
+    classes = {node.name: node for file in shown.python for node in file.nodes if isinstance(node, ast.ClassDef)}
+    names, more = {own.name}, [own]
+    while more:
+        bases = {bare_name(base) for base in more.pop().bases} - names
+        names |= bases
+        more += [classes[base] for base in bases if base in classes]
+    return names
+
+
+def _is_method(file: ShownFile, function: Function) -> bool:
+    return file.class_of(function) is not None or parameters(function)[:1] in (["self"], ["cls"])
 
 
 def _reaches(call: ast.Call, where: ShownFile, file: ShownFile, name: str, owner: str, *, is_method: bool) -> bool:

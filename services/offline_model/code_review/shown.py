@@ -158,6 +158,11 @@ class Shown:
         return [file for path, file in sorted(self.files.items()) if path.endswith((".py", ".pyw", ".pyi"))]
 
     @cached_property
+    def patched(self) -> frozenset[str]:
+        """The names that anything gives another value from outside of their module, or may."""
+        return frozenset(name for file in self.python for node in file.nodes for name in _patched(node))
+
+    @cached_property
     def functions(self) -> Mapping[str, list[tuple[ShownFile, Function]]]:
         """The functions by name."""
         found: dict[str, list[tuple[ShownFile, Function]]] = {}
@@ -218,6 +223,19 @@ def dotted(node: ast.AST) -> str:
 def bare_name(node: ast.AST) -> str:
     """Returns the last name of a chain."""
     return dotted(node).rpartition(".")[2]
+
+
+def _patched(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        if dotted(node.value) not in {"self", "cls"}:
+            yield node.attr
+    elif isinstance(node, ast.Call) and bare_name(node.func) in {"setattr", "delattr", "patch"}:
+        texts = (one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str))
+        yield from (text.rpartition(".")[2] for text in texts)
+    elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        if isinstance(key, str) and bare_name(node.value) in {"globals", "locals", "vars", "__dict__"}:
+            yield key
 
 
 def _parse(text: str, first: int) -> list[ast.stmt] | None:
