@@ -104,7 +104,16 @@ class CallResults:
         outside = [one for one in called.sources if one.kind == OUTSIDE]
         gives = unknown(node, self._file, f"{name or 'a call'}() gives it", missing)
         passed = Value(frozenset(outside)).doubted
-        return Value(gives.sources | passed.sources, made_by=called.name)
+        bound = self._bound_elsewhere(node, env) if missing else frozenset()
+        return Value(gives.sources | bound | passed.sources, made_by=called.name)
+
+    def _bound_elsewhere(self, node: ast.Call, env: Env) -> frozenset[Origin]:
+        """Returns the doubt about a name that is imported, or made, in lines of its file that were not shown."""
+        root = dotted(node.func).partition(".")[0]
+        if not root or root in env or root in self._file.imports or not self._file.unread:
+            return frozenset()
+        need = Need("file", self._file.path)
+        return unknown(node, self._file, f"what `{root}` is, lines that were not shown say", need).sources
 
     def _changes(self, called: Called, env: Env) -> bool:
         """Changes the object that a call is made on, if it is one of those that change their object."""

@@ -6,7 +6,9 @@ import textwrap
 
 import pytest
 
-from services.offline_model.code_review.opinion import FALSE_POSITIVE
+from services.offline_model.code_review.opinion import FALSE_POSITIVE, NEEDS_REVIEW, Need
+from services.offline_model.code_review.review import Finding, review
+from services.offline_model.code_review.shown import Shown
 from tests.unit.offline_model.reviews import COMMAND, verdict
 
 HARMLESS = "def clean(x):\n    return 'fixed'\n"
@@ -111,3 +113,12 @@ METHOD = {"app/tidying.py": "class A:\n    def tidy(self, x):\n        return 'f
 )
 def test_nor_a_namesake_of_what_an_object_has(before: str, view: str) -> None:
     assert judged(before, view, extra={**OTHER, **METHOD}) != FALSE_POSITIVE
+
+
+def test_the_lines_that_say_what_a_name_is_are_asked_for() -> None:
+    shown = Shown()
+    shown.add("app/views.py", dict(enumerate(VIEW.splitlines(), start=5)), total_lines=7)
+    shown.add("app/other.py", dict(enumerate(HARMLESS.splitlines(), start=1)), total_lines=2)
+    opinion = review(Finding(COMMAND, "CWE-78", "app/views.py", 7, 7), shown)
+    assert opinion.verdict == NEEDS_REVIEW
+    assert Need("file", "app/views.py") in opinion.needs
