@@ -34,9 +34,11 @@ from services.sql_executor.sizes import (
     collected,
     literal,
     longest,
+    parsed,
     reading,
     series_rows,
     shortened,
+    spelled_out,
     together,
     whole_number,
     work,
@@ -303,18 +305,23 @@ class Expressions:
         size = self.node(cast.arg, scope)
         name, limit = self._type(cast.type_name)
         self._read("A cast", [size], READING_JSON if name in ("json", "jsonb") else READING)
-        if cast.type_name.array_bounds or name in ("text", "json", "jsonb"):
+        is_text = literal(cast.arg) is not None or _of_json(cast.arg)
+        if name in ("json", "jsonb") or (name == "numeric" and cast.type_name.array_bounds):
+            return size if is_text else self.build(parsed(size))
+        if cast.type_name.array_bounds or name == "text":
             return size
         if name == "bpchar" and limit:
             return self.build(Size(limit))  # filled up with spaces
         if name in ("varchar", "bpchar"):
             return Size(limit) if limit else size
-        if name != "numeric" or limit:
+        if name != "numeric":
             return VALUE
+        if limit:  # as many digits, and as many places
+            return longest([VALUE, Size(max(abs(whole_number(node) or 0) for node in cast.type_name.typmods) + 3)])
         text = literal(cast.arg)
         if text is not None:
             return Size(LONG_NUMBER if "e" in text.lower() else max(len(text), _VALUES_AT_LEAST))
-        return VALUE if size.is_value else Size(LONG_NUMBER)
+        return VALUE if size == VALUE else Size(LONG_NUMBER)
 
     def _type(self, kind: pb.TypeName) -> tuple[str, int]:
         """Returns a type's name and the length that it declares, if any."""
@@ -351,7 +358,7 @@ class Expressions:
         self.fields(constant)
         kind = constant.WhichOneof("val")
         if kind == "sval":
-            return Size(len(constant.sval.sval))
+            return spelled_out(constant.sval.sval)
         if kind == "fval":
             return Size(LONG_NUMBER if "e" in constant.fval.fval.lower() else len(constant.fval.fval))
         return VALUE
@@ -425,6 +432,12 @@ _BETWEENS: Final = frozenset({pb.AEXPR_BETWEEN, pb.AEXPR_NOT_BETWEEN, pb.AEXPR_B
 _MULTIPLYING: Final = frozenset({"*", "/", "%", "^", "|/", "||/"})
 _OF_JSON: Final = frozenset({"->", "->>", "#>", "#>>", "?", "?|", "?&", "#-", "@>", "<@"})
 _TRUTHS: Final = grammar.COMPARISONS | grammar.LIKES | grammar.MATCHES | grammar.CONTAINMENTS | {"?", "?|", "?&", "^@"}
+
+
+def _of_json(node: pb.Node) -> bool:
+    """Tells whether an expression is JSON already, with all digits of its numbers."""
+    name = node.func_call.funcname[-1].string.sval if node.WhichOneof("node") == "func_call" else ""
+    return "json" in name and not name.endswith("_text")
 
 
 def set_rows(name: str, sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> float:

@@ -37,6 +37,8 @@ _LENGTH_OF_TYPE: Final = re.compile(r"(?:character varying|character|numeric|bit
 _FIXED_TYPES: Final = re.compile(
     r"(smallint|integer|bigint|real|double precision|numeric|boolean|date|time|interval|uuid|oid|money|inet|cidr)"
 )
+# A number with an exponent of three digits or more, and no part of a word, as of a UUID.
+_EXPONENT: Final = re.compile(r"(?<![0-9A-Za-z])\d+(?:\.\d*)?[eE]\+?[0_]*\d[\d_]{2,9}(?![0-9A-Za-z-])")
 _STEP: Final = re.compile(r"\s*\d*\s*(hour|day|week|month|year)s?\s*", re.IGNORECASE)
 _YEAR: Final = re.compile(r"\s*(\d{4})-")
 
@@ -92,6 +94,20 @@ def size_of_type(kind: str) -> Size:
     if declared := _LENGTH_OF_TYPE.match(kind):
         return Size(int(declared[1]) + 2)
     return VALUE if _FIXED_TYPES.match(kind) else Size(stored=1)
+
+
+def spelled_out(text: str) -> Size:
+    """Returns the size of a literal text, its numbers with all the digits that they have as a number or as JSON."""
+    return Size(len(text) + LONG_NUMBER * len(_EXPONENT.findall(text)))
+
+
+def parsed(size: Size) -> Size:
+    """Returns the size of JSON, or of numbers, made from a text that the statement has put together.
+
+    Each eight characters may be a number such as 1e131000. What is only stored is no longer by being asked for.
+    """
+    built = size.fixed + (max(size.stored - 1, 0) + size.recursive) * STORED_MEAN
+    return size._replace(fixed=size.fixed + built // 8 * LONG_NUMBER)
 
 
 def whole_number(node: pb.Node) -> int | None:
@@ -179,7 +195,9 @@ def _escaped(sizes: Sequence[Size], _nodes: Sequence[pb.Node]) -> Size:
 
 
 def _separated(sizes: Sequence[Size], _nodes: Sequence[pb.Node]) -> Size:
-    return together([sizes[0], sizes[0].times(sizes[1].fixed)]) if len(sizes) > 1 else sizes[0]
+    # It has no more members than characters; the others come between them, and in the place of NULL.
+    added = together(sizes[1:])
+    return together([sizes[0], sizes[0].times(added.fixed + (added.stored + added.recursive) * STORED_MEAN)])
 
 
 def _sum(sizes: Sequence[Size], _nodes: Sequence[pb.Node]) -> Size:
@@ -216,12 +234,20 @@ def _cut(sizes: Sequence[Size], nodes: Sequence[pb.Node], place: int) -> Size:
     return longest(sizes[:1]) if count is None or count < 0 else Size(count)
 
 
+def _rounded(sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> Size:
+    places = whole_number(nodes[1])
+    digits = LONG_NUMBER if places is None else min(_VALUE_LENGTH + abs(places), LONG_NUMBER)
+    return longest([sizes[0], Size(digits)])
+
+
 def shortened(name: str, sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> Size:
-    """Returns the size of a result that is no longer than its arguments."""
+    """Returns the size of a result that is no longer than its arguments, or has as many places as they say."""
     if name in ("left", "right"):
         return _cut(sizes, nodes, 1)
     if name in ("substring", "substr"):
         return _cut(sizes, nodes, 2)
+    if name in ("round", "trunc") and len(nodes) > 1:
+        return _rounded(sizes, nodes)
     return longest(sizes)
 
 
