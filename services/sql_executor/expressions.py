@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -13,35 +12,26 @@ from postgast import pg_query_pb2 as pb
 from services.kit.tool_executor import ToolRefused
 from services.sql_executor import grammar
 from services.sql_executor.catalog import Catalog
+from services.sql_executor.effort import Effort
 from services.sql_executor.origins import Origin, origin_of
 from services.sql_executor.refusals import check_pattern, no_column, syntax_refused
+from services.sql_executor.result_sizes import set_rows, size_of_cast, size_of_constant, size_of_operation
 from services.sql_executor.scopes import Frame, Result, Scope
 from services.sql_executor.sizes import (
     BUILT,
-    LONG_NUMBER,
     MATCHING,
-    MAX_BUILT,
-    MAX_COPIES,
-    MAX_LONG_STEPS,
-    MAX_WORK,
     MULTIPLY,
     READING,
     READING_JSON,
-    STORED_MEAN,
     VALUE,
     WORK,
     Size,
     collected,
-    literal,
     longest,
-    parsed,
     reading,
-    series_rows,
     shortened,
-    spelled_out,
     together,
     whole_number,
-    work,
 )
 from services.sql_executor.syntax import POSITIONS
 
@@ -55,19 +45,17 @@ _BOOLEANS: Final = frozenset({"BoolExpr", "NullTest", "BooleanTest"})
 
 
 class Expressions:
-    """Checks expressions of one statement, and adds up what they build."""
+    """Checks expressions of one statement, and counts their effort."""
 
     def __init__(self, catalog: Catalog, read_query: ReadQuery) -> None:
         self._catalog = catalog
         self._read_query = read_query
         self._functions = grammar.FUNCTIONS | frozenset(catalog.policy.functions.allow)
-        self.built = Size()
+        self.effort = Effort()
         # Whether what has been checked since this was last set to False takes any value from a table.
         self.reads = False
         # Where the values are from of the expressions that the one being checked has been found to be made of.
         self._parts: list[Origin] = []
-        self._worked = 0.0
-        self._long_steps = 0
         self._depth = 0
         self._own: dict[str, Callable[..., Size]] = {
             "ColumnRef": self._column, "FuncCall": self._call, "A_Expr": self._operation, "TypeCast": self._cast,
@@ -135,43 +123,6 @@ class Expressions:
         if message.DESCRIPTOR.name not in grammar.FIELDS:
             raise syntax_refused(message.DESCRIPTOR.name)
 
-    def build(self, size: Size) -> Size:
-        """Counts a value that the statement builds. Raises ToolRefused when it is too much."""
-        self.built = together([self.built, size])
-        if self.built.fixed > MAX_BUILT or self.built.stored + self.built.recursive > MAX_COPIES:
-            raise ToolRefused(
-                "too_large",
-                "The query builds values that may get too long; cut texts with left(…, 100), and collect (string_agg, "
-                "array_agg, json_agg) from fewer rows, for example from a subquery with LIMIT.",
-            )
-        return size
-
-    def _toil(self, shown: str, sizes: Sequence[Size], weight: int) -> None:
-        """Counts work that nothing can interrupt: between two calls in a row, the database does not look up either."""
-        self._work(work(sizes, weight), shown)
-
-    def _read(self, shown: str, sizes: Iterable[Size], weight: int) -> None:
-        """Counts what reads values through, from one end to the other."""
-        self._work(sum(size.read for size in sizes) * weight, shown)
-
-    def _multiply(self, shown: str, sizes: Iterable[Size]) -> None:
-        """Counts what multiplies digits by digits."""
-        self._long_steps += any(size.fixed > _VALUES_AT_LEAST for size in sizes)
-        if self._long_steps > MAX_LONG_STEPS:
-            raise ToolRefused(
-                "too_large",
-                f"{shown} works on numbers that may have very many digits, too often; cast them to double precision.",
-            )
-
-    def _work(self, steps: float, shown: str) -> None:
-        self._worked += steps
-        if self._worked > MAX_WORK:
-            raise ToolRefused(
-                "too_large",
-                f"{shown} would work on long values, which can't be interrupted; use a literal for one of them, or cut "
-                "them with left(…, 1000).",
-            )
-
     def _column(self, reference: pb.ColumnRef, scope: Scope, *, may_be_row: bool = False) -> Size:
         self.fields(reference)
         names = [part.string.sval for part in reference.fields if part.WhichOneof("node") == "string"]
@@ -226,19 +177,19 @@ class Expressions:
         if name in grammar.REGULAR_EXPRESSIONS:
             check_pattern(nodes[1] if len(nodes) > 1 else pb.Node())
         if name in WORK:
-            self._toil(name, sizes, WORK[name])
-        self._read(name, sizes, reading(name))
+            self.effort.toil(name, sizes, WORK[name])
+        self.effort.read(name, sizes, reading(name))
         if name in MULTIPLY:
-            self._multiply(name, sizes)
+            self.effort.multiply(name, sizes)
         if name in grammar.SETS:
             scope.rows *= set_rows(name, sizes, nodes)
         return self._result(name, sizes, nodes, scope)
 
     def _result(self, name: str, sizes: Sequence[Size], nodes: Sequence[pb.Node], scope: Scope) -> Size:
         if name in grammar.COLLECTORS:
-            return self.build(collected(name, sizes, scope.most_rows()))
+            return self.effort.build(collected(name, sizes, scope.most_rows()))
         if name in BUILT:
-            return self.build(BUILT[name](sizes, nodes))
+            return self.effort.build(BUILT[name](sizes, nodes))
         return VALUE if name in grammar.NUMBERS else shortened(name, sizes, nodes)
 
     def _called(self, call: pb.FuncCall) -> str:
@@ -256,38 +207,25 @@ class Expressions:
         sizes = [self.node(side, scope) for side in (operation.lexpr, operation.rexpr)]
         # Each member of a list, and each end of a range, is compared by itself.
         times = max(1, len(operation.rexpr.list.items))
-        self._read("A comparison", [sizes[0].times(times), sizes[1]], READING)
+        self.effort.read("A comparison", [sizes[0].times(times), sizes[1]], READING)
         if operation.kind in _BETWEENS:
             return VALUE
         name = self._operator(operation.name)
         if name in _OF_JSON or name in grammar.MATCHES:
-            self._read(name, sizes, MATCHING if name in grammar.MATCHES else READING_JSON)
+            self.effort.read(name, sizes, MATCHING if name in grammar.MATCHES else READING_JSON)
         if name in _MULTIPLYING:
-            self._multiply(name, sizes)
+            self.effort.multiply(name, sizes)
         if operation.kind == pb.AEXPR_SIMILAR or name in grammar.MATCHES:
             pattern = operation.rexpr
             if operation.kind == pb.AEXPR_SIMILAR:  # its pattern stands in a call of its own
                 pattern = pattern.func_call.args[0] if pattern.func_call.args else pb.Node()
             check_pattern(pattern)
         elif name in grammar.LIKES:
-            self._toil("LIKE", sizes, 1)
+            self.effort.toil("LIKE", sizes, 1)
         elif name in grammar.CONTAINMENTS:
-            self._toil(name, sizes, 8)
-        return self._operated(operation, name, sizes)
-
-    def _operated(self, operation: pb.A_Expr, name: str, sizes: Sequence[Size]) -> Size:
-        if operation.kind == pb.AEXPR_NULLIF:
-            return longest(sizes)
-        if operation.kind != pb.AEXPR_OP or name in _TRUTHS:
-            return VALUE
-        if name == "||":
-            return self.build(together([*sizes, Size(8)]))
-        if name == "^":
-            return Size(LONG_NUMBER)
-        size = longest(sizes)
-        if name in ("+", "*", "/", "%"):  # no text: as many digits as both have
-            return Size(min(max(_VALUES_AT_LEAST, size.fixed * 2 if size.fixed > _VALUES_AT_LEAST else 0), LONG_NUMBER))
-        return Size(size.fixed, size.stored) if name == "-" else size
+            self.effort.toil(name, sizes, 8)
+        size = size_of_operation(operation.kind, name, sizes)
+        return self.effort.build(size) if name == "||" else size
 
     def _operator(self, parts: Iterable[pb.Node]) -> str:
         names = [part.string.sval for part in parts]
@@ -304,24 +242,10 @@ class Expressions:
         self.fields(cast)
         size = self.node(cast.arg, scope)
         name, limit = self._type(cast.type_name)
-        self._read("A cast", [size], READING_JSON if name in ("json", "jsonb") else READING)
-        is_text = literal(cast.arg) is not None or _of_json(cast.arg)
-        if name in ("json", "jsonb") or (name == "numeric" and cast.type_name.array_bounds):
-            return size if is_text else self.build(parsed(size))
-        if cast.type_name.array_bounds or name == "text":
-            return size
-        if name == "bpchar" and limit:
-            return self.build(Size(limit))  # filled up with spaces
-        if name in ("varchar", "bpchar"):
-            return Size(limit) if limit else size
-        if name != "numeric":
-            return VALUE
-        if limit:  # as many digits, and as many places
-            return longest([VALUE, Size(max(abs(whole_number(node) or 0) for node in cast.type_name.typmods) + 3)])
-        text = literal(cast.arg)
-        if text is not None:
-            return Size(LONG_NUMBER if "e" in text.lower() else max(len(text), _VALUES_AT_LEAST))
-        return VALUE if size == VALUE else Size(LONG_NUMBER)
+        self.effort.read("A cast", [size], READING_JSON if name in ("json", "jsonb") else READING)
+        made = size_of_cast(cast, name, limit, size)
+        is_padded = name == "bpchar" and limit and not cast.type_name.array_bounds
+        return self.effort.build(made) if is_padded or made.fixed > size.fixed else made
 
     def _type(self, kind: pb.TypeName) -> tuple[str, int]:
         """Returns a type's name and the length that it declares, if any."""
@@ -349,19 +273,14 @@ class Expressions:
             if name in grammar.MATCHES:
                 check_pattern(pb.Node())
             if name in grammar.LIKES | grammar.CONTAINMENTS:
-                self._toil(name, [test, first], 8)
+                self.effort.toil(name, [test, first], 8)
         if link.sub_link_type == pb.ARRAY_SUBLINK:
-            return self.build(collected("array_agg", [first], rows))
+            return self.effort.build(collected("array_agg", [first], rows))
         return first if link.sub_link_type == pb.EXPR_SUBLINK else VALUE
 
     def _constant(self, constant: pb.A_Const, _scope: Scope) -> Size:
         self.fields(constant)
-        kind = constant.WhichOneof("val")
-        if kind == "sval":
-            return spelled_out(constant.sval.sval)
-        if kind == "fval":
-            return Size(LONG_NUMBER if "e" in constant.fval.fval.lower() else len(constant.fval.fval))
-        return VALUE
+        return size_of_constant(constant)
 
     def _value_function(self, function: pb.SQLValueFunction, _scope: Scope) -> Size:
         self.fields(function)
@@ -391,12 +310,12 @@ class Expressions:
     def _together(self, listed: pb.RowExpr | pb.A_ArrayExpr, scope: Scope) -> Size:
         self.fields(listed)
         elements = listed.args if isinstance(listed, pb.RowExpr) else listed.elements
-        return self.build(together(self.nodes(elements, scope)))
+        return self.effort.build(together(self.nodes(elements, scope)))
 
     def _case(self, case: pb.CaseExpr, scope: Scope) -> Size:
         self.fields(case)
         subject = self.node(case.arg, scope)
-        self._read("CASE", [subject.times(len(case.args))], READING)
+        self.effort.read("CASE", [subject.times(len(case.args))], READING)
         results = [self._when(branch.case_when, scope) for branch in case.args]
         return longest([*results, self.node(case.defresult, scope)])
 
@@ -408,7 +327,7 @@ class Expressions:
     def _greatest(self, greatest: pb.MinMaxExpr, scope: Scope) -> Size:
         self.fields(greatest)
         sizes = self.nodes(greatest.args, scope)
-        self._read("GREATEST", sizes, READING)
+        self.effort.read("GREATEST", sizes, READING)
         return longest(sizes)
 
     def _element(self, element: pb.A_Indirection, scope: Scope) -> Size:
@@ -418,7 +337,7 @@ class Expressions:
                 raise ToolRefused("unsupported_syntax", "(…).name is not supported here; write table.column.")
             self.message(step.a_indices, scope)
         size = self.node(element.arg, scope)
-        self._read("An element", [size], READING)
+        self.effort.read("An element", [size], READING)
         return size
 
     def _refuse_query(self, _select: pb.SelectStmt, _scope: Scope) -> Size:
@@ -427,22 +346,6 @@ class Expressions:
 
 _PLAIN_NAME: Final = re.compile(r"[a-z_]+")
 _NOWHERE: Final = Scope((), None, None)
-_VALUES_AT_LEAST: Final = VALUE.fixed
 _BETWEENS: Final = frozenset({pb.AEXPR_BETWEEN, pb.AEXPR_NOT_BETWEEN, pb.AEXPR_BETWEEN_SYM, pb.AEXPR_NOT_BETWEEN_SYM})
 _MULTIPLYING: Final = frozenset({"*", "/", "%", "^", "|/", "||/"})
 _OF_JSON: Final = frozenset({"->", "->>", "#>", "#>>", "?", "?|", "?&", "#-", "@>", "<@"})
-_TRUTHS: Final = grammar.COMPARISONS | grammar.LIKES | grammar.MATCHES | grammar.CONTAINMENTS | {"?", "?|", "?&", "^@"}
-
-
-def _of_json(node: pb.Node) -> bool:
-    """Tells whether an expression is JSON already, with all digits of its numbers."""
-    name = node.func_call.funcname[-1].string.sval if node.WhichOneof("node") == "func_call" else ""
-    return "json" in name and not name.endswith("_text")
-
-
-def set_rows(name: str, sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> float:
-    """Returns the most rows that a set-returning function has."""
-    if name == "generate_series":
-        return series_rows(nodes)
-    size = longest(sizes)
-    return math.inf if size.recursive else max(1, size.fixed + size.stored * STORED_MEAN)

@@ -213,7 +213,7 @@ class Selects:
             self._passes += 1
             if self._passes > _MAX_PASSES:
                 raise ToolRefused("too_deep", "The query has too many recursive CTEs in one another.")
-            uses, built = len(self.uses), self._expressions.built
+            uses, built = len(self.uses), self._expressions.effort.built
             before = [
                 Column(column.name, Size(recursive=1) if place in texts else VALUE, place in read)
                 for place, column in enumerate(first)
@@ -229,7 +229,7 @@ class Selects:
             texts |= grown
             read -= stated
             del self.uses[uses:]
-            self._expressions.built = built
+            self._expressions.effort.built = built
         return [
             Column(column.name, _grown(column.name, column.size, after[place]), place in read)
             for place, column in enumerate(first)

@@ -16,19 +16,11 @@ from postgast import pg_query_pb2 as pb
 
 from services.kit.tool_executor import ToolRefused
 
-# All the values that one row of a statement may build, together.
-MAX_BUILT: Final = 32_000_000
-# How often a statement may repeat values from columns without a declared length.
-MAX_COPIES: Final = 200
-# What such a value is taken to have, where two lengths are multiplied; and on average, where many rows are collected.
+# What a stored value is taken to have, where two lengths are multiplied; and on average, where many rows are collected.
 STORED_LENGTH: Final = 1_000_000
 STORED_MEAN: Final = 100
-# The most that a row of a statement may do without looking up, in all: 10⁹ compared characters take about a second.
-MAX_WORK: Final = 1_000_000_000
 # What a stored value is taken to have where it is only read through: nobody makes it longer by asking.
 READ_LENGTH: Final = 10_000
-# How often a row may multiply, divide or raise numbers that may be long; once takes up to a tenth of a second.
-MAX_LONG_STEPS: Final = 50
 MAX_SERIES: Final = 1_000_000
 # The longest text of a number with all its digits, and what numbers have that are not made to be long.
 LONG_NUMBER: Final = 150_000
@@ -44,11 +36,15 @@ _YEAR: Final = re.compile(r"\s*(\d{4})-")
 
 
 class Size(NamedTuple):
-    """The most that a value has: characters, copies of stored values, and copies of what a recursion made before."""
+    """The most that a value has: characters, copies of stored values, and copies of what a recursion made before.
+
+    `texts` is not 0 where a text is, or was, part of it: as a number it may have more digits than it has characters.
+    """
 
     fixed: float = 0
     stored: float = 0
     recursive: float = 0
+    texts: float = 0
 
     def times(self, factor: float) -> Size:
         """Returns the size of so many of them."""
@@ -68,6 +64,11 @@ class Size(NamedTuple):
     def is_value(self) -> bool:
         """Whether it is a number, a date or as short as one."""
         return self.fixed <= _VALUE_LENGTH and not self.stored and not self.recursive
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it has all of its digits already, if it is a number at all."""
+        return not self.texts and not self.stored and not self.recursive
 
 
 VALUE: Final = Size(_VALUE_LENGTH)
@@ -92,13 +93,13 @@ def size_of_type(kind: str) -> Size:
     if kind.endswith("]"):
         return Size(stored=1)
     if declared := _LENGTH_OF_TYPE.match(kind):
-        return Size(int(declared[1]) + 2)
+        return Size(int(declared[1]) + 2, texts=0 if kind.startswith("numeric") else 1)
     return VALUE if _FIXED_TYPES.match(kind) else Size(stored=1)
 
 
 def spelled_out(text: str) -> Size:
     """Returns the size of a literal text, its numbers with all the digits that they have as a number or as JSON."""
-    return Size(len(text) + LONG_NUMBER * len(_EXPONENT.findall(text)))
+    return Size(len(text) + LONG_NUMBER * len(_EXPONENT.findall(text)), texts=1)
 
 
 def parsed(size: Size) -> Size:
@@ -159,7 +160,7 @@ def _times_literal(sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> Size:
 
 def _padded(_sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> Size:
     count = whole_number(nodes[1]) if len(nodes) > 1 else None
-    return Size(max(count, 0)) if count is not None else Size(math.inf)
+    return Size(max(count, 0), texts=1) if count is not None else Size(math.inf)
 
 
 def _replaced(sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> Size:
@@ -187,7 +188,7 @@ def _formatted(sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> Size:
 def _as_json(sizes: Sequence[Size], _nodes: Sequence[pb.Node]) -> Size:
     whole = together(sizes)
     # Control characters take six characters each; of stored values, few are.
-    return Size(whole.fixed * 6 + 8 * len(sizes), whole.stored * 2, whole.recursive * 2)
+    return Size(whole.fixed * 6 + 8 * len(sizes), whole.stored * 2, whole.recursive * 2, texts=1)
 
 
 def _escaped(sizes: Sequence[Size], _nodes: Sequence[pb.Node]) -> Size:
@@ -231,7 +232,7 @@ BUILT: Final[dict[str, Rule]] = {
 
 def _cut(sizes: Sequence[Size], nodes: Sequence[pb.Node], place: int) -> Size:
     count = whole_number(nodes[place]) if len(nodes) > place else None
-    return longest(sizes[:1]) if count is None or count < 0 else Size(count)
+    return longest(sizes[:1]) if count is None or count < 0 else Size(count, texts=1)
 
 
 def _rounded(sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> Size:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import pytest
 
 from services.kit.tool_executor import ToolRefused
@@ -101,6 +103,19 @@ TOO_LARGE = [
     ),
     "SELECT " + ", ".join(["v * v > 1"] * 60) + " FROM (SELECT 9.9::numeric ^ 60000 AS v OFFSET 0) q",
     "SELECT " + ", ".join(["sqrt(v) > 1"] * 60) + " FROM (SELECT 9.9::numeric ^ 60000 AS v OFFSET 0) q",
+    # long numbers, multiplied again and again: written as a text, or doubled on the way
+    *(
+        f"{start} SELECT {', '.join(['n * n > 1'] * 60)} FROM {rows}"
+        for start, rows in (
+            ("", "(SELECT left('9e131000', 40)::numeric AS n) q"),
+            ("", "(SELECT lpad('9e131000', 40)::numeric AS n) q"),
+            ("", "(SELECT '9e131000'::varchar(40)::numeric AS n) q"),
+            ("", "(SELECT substring(concat(name, '9e131000'), 1, 40)::numeric AS n FROM devices) q"),
+            ("", reduce(lambda inner, _: f"(SELECT n * n AS n FROM {inner}) q", range(13), "(SELECT 9.9 AS n) q")),
+            ("WITH RECURSIVE r(n, i) AS (SELECT 2.0, 1 UNION ALL SELECT n * n, i + 1 FROM r WHERE i < 18)", "r"),
+            ("WITH RECURSIVE r(n, i) AS (SELECT 2.0, 1 UNION ALL SELECT n / 0.1, i + 1 FROM r WHERE i < 18)", "r"),
+        )
+    ),
     # quadratic work, deaf to time limits and to cancelling
     "SELECT strpos(a.name, b.name) FROM devices a, devices b",
     "SELECT position(b.name IN a.name) FROM devices a, devices b",
@@ -159,6 +174,13 @@ FITS = [
     "FROM (SELECT avg(temperature)::numeric AS avg_t FROM device_readings GROUP BY device_id) q",
     "SELECT array_to_string(array_agg(name), ', ', '-') FROM devices GROUP BY status",
     "SELECT round(power(temperature, 2), 1)::text || ' K' FROM device_readings",
+    # many products, of numbers that nothing makes long
+    f"SELECT {', '.join(['t * t / 3 * 100'] * 60)} FROM (SELECT round(avg(temperature)::numeric, 2)::numeric AS t "
+    "FROM device_readings) q",
+    f"SELECT {', '.join(['sum(temperature * (1 - humidity) * 1.2)'] * 60)} FROM device_readings",
+    "SELECT json_agg((temperature * humidity / 100)::numeric) FROM device_readings GROUP BY device_id",
+    "WITH RECURSIVE r(n, f) AS (SELECT 1, 1.0 UNION ALL SELECT n + 1, f * (n + 1) / 2 FROM r WHERE n < 20) "
+    "SELECT n, f, round(f / n, 2), f::text FROM r",
 ]
 
 
