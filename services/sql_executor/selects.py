@@ -409,5 +409,5 @@ def _grown(name: str, first: Size, then: Size) -> Size:
             "too_large", f"The recursive column {name[:63]!r} doubles with each step; cut it with left(…, 1000)."
         )
     if not then.recursive or (not then.fixed and not then.stored):
-        return longest((first, Size(then.fixed, then.stored)))
-    return together((longest((first, Size(_GROWN))), Size(stored=then.stored)))
+        return longest((first, then._replace(recursive=0)))
+    return together((longest((first, Size(_GROWN))), Size(stored=then.stored, texts=then.texts)))

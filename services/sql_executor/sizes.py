@@ -61,14 +61,14 @@ class Size(NamedTuple):
         return self.fixed + (self.stored + self.recursive) * READ_LENGTH
 
     @property
-    def is_value(self) -> bool:
-        """Whether it is a number, a date or as short as one."""
-        return self.fixed <= _VALUE_LENGTH and not self.stored and not self.recursive
-
-    @property
     def is_number(self) -> bool:
         """Whether it has all of its digits already, if it is a number at all."""
         return not self.texts and not self.stored and not self.recursive
+
+    @property
+    def is_value(self) -> bool:
+        """Whether it is a number, a date or as short as one."""
+        return self.is_number and self.fixed <= _VALUE_LENGTH
 
 
 VALUE: Final = Size(_VALUE_LENGTH)

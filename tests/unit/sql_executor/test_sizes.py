@@ -114,6 +114,10 @@ TOO_LARGE = [
             ("", reduce(lambda inner, _: f"(SELECT n * n AS n FROM {inner}) q", range(13), "(SELECT 9.9 AS n) q")),
             ("WITH RECURSIVE r(n, i) AS (SELECT 2.0, 1 UNION ALL SELECT n * n, i + 1 FROM r WHERE i < 18)", "r"),
             ("WITH RECURSIVE r(n, i) AS (SELECT 2.0, 1 UNION ALL SELECT n / 0.1, i + 1 FROM r WHERE i < 18)", "r"),
+            (
+                "WITH RECURSIVE r(x) AS (SELECT NULL UNION ALL SELECT left('9e131000', 40) FROM r WHERE x IS NULL)",
+                "(SELECT x::numeric AS n FROM r) q",
+            ),
         )
     ),
     # quadratic work, deaf to time limits and to cancelling
