@@ -7,6 +7,8 @@ from typing import Final
 
 from signalbox.v1 import runs_pb2
 
+from services.cli import streams
+
 
 class ExitCode(IntEnum):
     """What a status says."""
@@ -24,6 +26,7 @@ class ExitCode(IntEnum):
     FOUND = 10
     GUARD_UNAVAILABLE = 11
     INTERRUPTED = 130
+    UNREAD = streams.UNREAD
 
 
 MEANINGS: Final = {
@@ -40,6 +43,7 @@ MEANINGS: Final = {
     ExitCode.FOUND: "a finding has a verdict that --fail-on names",
     ExitCode.GUARD_UNAVAILABLE: "the guard could not screen the question, so nothing was looked at; ask again later",
     ExitCode.INTERRUPTED: "Ctrl-C; the run goes on, but `investigate` and `triage` cancel what they started",
+    ExitCode.UNREAD: "whoever reads the output had enough, as `head` has; as programs end that SIGPIPE ends",
 }
 
 _OF_STOP_REASON: Final = {"blocked": ExitCode.BLOCKED, "guard_unavailable": ExitCode.GUARD_UNAVAILABLE}

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TextIO, TypeVar, cast
 
 import typer
 from google.protobuf.json_format import MessageToJson
@@ -27,16 +27,39 @@ from services.local.postgres import EmbeddedPostgresError
 from services.local.processes import ProcessError
 
 ResultT = TypeVar("ResultT")
+_PADDING = re.compile(" +\n")
 RULE_WIDTH = 80
 _INVISIBLE = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
 def _console(*, stderr: bool) -> Console:
-    """A console; what is no terminal is as wide as any line, so that nothing is wrapped or cut for its reader."""
+    """A console; what is no terminal is as wide as any line: nothing is wrapped, cut or filled up with blanks."""
     console = Console(stderr=stderr, highlight=False)
     if not console.is_terminal:
         console.width = UNBOUNDED
+        console.file = cast(TextIO, _Unpadded("stderr" if stderr else "stdout"))
     return console
+
+
+class _Unpadded:
+    """A standard stream that lines reach without the blanks at their ends, with which tables fill their columns."""
+
+    def __init__(self, name: Literal["stdout", "stderr"]) -> None:
+        self._name = name
+
+    def write(self, text: str) -> int:
+        return self._stream.write(_PADDING.sub("\n", text))
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    @property
+    def encoding(self) -> str:
+        return self._stream.encoding
+
+    @property
+    def _stream(self) -> TextIO:
+        return sys.stdout if self._name == "stdout" else sys.stderr
 
 
 @dataclass(frozen=True)
@@ -106,8 +129,6 @@ def _ending(terminal: Terminal) -> Iterator[None]:
     except (ProcessError, EmbeddedPostgresError) as error:
         terminal.error(CliError(str(error), hint="mend what the log above says", code=ExitCode.RUN_FAILED))
         raise typer.Exit(ExitCode.RUN_FAILED) from error
-    except BrokenPipeError:
-        raise  # whoever reads has enough; nothing is wrong, and nobody is there to be told
     except OSError as error:
         terminal.error(CliError(f"can't go on: {error}", hint="mend that and try again", code=ExitCode.USAGE))
         raise typer.Exit(ExitCode.USAGE) from error

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Sequence
 
+import pytest
 from signalbox.v1 import data_chat_pb2, runs_pb2
 
 from services.cli.exit_codes import ExitCode
@@ -41,6 +43,23 @@ async def called(arguments: Sequence[str], *, encoding: str = "utf-8", closed: s
     return process.returncode, out, err
 
 
+async def piped(*arguments: str) -> tuple[int, bytes]:
+    """The command as a process whose output nobody reads any more; its status, and what it says."""
+    read, write = os.pipe()
+    os.close(read)
+    gateway = FakeGateway({"GetRun": runs_pb2.GetRunResponse(run=RUN)})
+    async with serving(gateway) as address, asyncio.timeout(120):
+        env = {**inherited_environment(), "SIGNALBOX_GATEWAY": address, "SIGNALBOX_TOKEN": "token"}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "services.cli", *arguments, env=env,
+            stdin=asyncio.subprocess.DEVNULL, stdout=write, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        os.close(write)
+        _, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, err
+
+
 async def test_what_an_encoding_lacks_is_escaped_and_json_stays_json() -> None:
     encoding = "ascii"
     status, out, err = await called(("show", RUN_ID, "--json"), encoding=encoding)
@@ -61,3 +80,27 @@ async def test_a_closed_stream_takes_what_is_printed_and_holds_nothing() -> None
     status, _, err = await called(("run", "data_chat", "--input", "-"), closed="<&-")
     assert status == ExitCode.USAGE
     assert b"standard input is no input of data_chat" in err
+
+
+@pytest.mark.parametrize("arguments", [("show", RUN_ID), ("show", RUN_ID, "--json"), ("--help",)], ids=" ".join)
+async def test_a_reader_that_has_enough_ends_the_command_quietly(arguments: Sequence[str]) -> None:
+    assert await piped(*arguments) == (ExitCode.UNREAD, b"")
+
+
+async def test_remarks_that_nobody_takes_are_lost_and_nothing_else_is() -> None:
+    status, out, _ = await called(("show", RUN_ID), closed="2>/dev/full")
+    assert status == ExitCode.OK
+    assert ANSWER.encode() in out
+    assert (await called(("show",), closed="2>/dev/full"))[0] == ExitCode.USAGE
+
+
+async def test_a_result_that_nothing_takes_is_an_error() -> None:
+    status, _, err = await called(("show", RUN_ID, "--json"), closed=">/dev/full")
+    assert status == ExitCode.USAGE
+    assert b"No space left on device" in err
+    assert b"Traceback" not in err
+
+
+async def test_lines_end_where_their_words_end() -> None:
+    _, out, _ = await called(("show", RUN_ID))
+    assert [line for line in out.decode().splitlines() if line != line.rstrip()] == []
