@@ -116,9 +116,9 @@ class ToolClient:
                 answer = await self._stub.CallTool(
                     request, timeout=self._timeout_s, metadata=[bearer_metadata(run.token(self._audience))]
                 )
-                if not answer.HasField("outcome"):
+                if not _is_readable(answer):
                     call["outcome"] = ServiceFailed.reason
-                    raise self._said_nothing(f"run {tool}")
+                    raise self._unreadable(f"run {tool}")
                 if answer.HasField("error"):
                     call["outcome"] = answer.error.reason
                     span.set_status(Status(StatusCode.ERROR, answer.error.reason))
@@ -151,14 +151,14 @@ class ToolClient:
                 if call["outcome"] == CALL_UNKNOWN:
                     return None
                 raise self._failed(error, "look up a call") from error
-            if not answer.result.HasField("outcome"):
-                raise self._said_nothing("look up a call")
+            if not _is_readable(answer.result):
+                raise self._unreadable("look up a call")
         return answer.result
 
-    def _said_nothing(self, what: str) -> ServiceFailed:
-        """Returns what an answer without an outcome means, as a service of another release or a broken one may give."""
+    def _unreadable(self, what: str) -> ServiceFailed:
+        """Returns what an answer means that nobody can read: a service of another release, or a broken one."""
         failed = ServiceFailed(
-            f"the {self.service} did not say how it went to {what}", metadata={"service": self.service}
+            f"the {self.service} was asked to {what}, and its answer can't be read", metadata={"service": self.service}
         )
         failed.outcome_known = False
         return failed
@@ -186,3 +186,9 @@ def _description(tool: tools_pb2.Tool) -> ToolDescription:
     description, _, notes = tool.description.partition("\n\n")
     schema = json_format.MessageToDict(tool.input_schema)
     return ToolDescription(tool.name, description, notes, schema, tool.for_platform)
+
+
+def _is_readable(answer: tools_pb2.CallToolResponse) -> bool:
+    """Tells whether an answer says how it went, and has a value for each column in each row of its table."""
+    table = answer.output.table
+    return answer.HasField("outcome") and all(len(row.values) == len(table.columns) for row in table.rows)

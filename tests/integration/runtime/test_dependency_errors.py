@@ -10,10 +10,12 @@ from typing import Any
 import grpc
 import pytest
 from grpc_status import rpc_status
-from signalbox.v1 import tools_pb2, tools_pb2_grpc
+from signalbox.v1 import table_pb2, tools_pb2, tools_pb2_grpc
 
 from services.kit.errors import InvalidRequest, SignalboxError, internal_status, to_status
 from services.kit.identity import Caller, StaleEpoch
+from services.runtime.agents.graph_editor.planning import preview
+from services.runtime.agents.graph_editor.state import Operation
 from services.runtime.engine.records import RunState
 from services.runtime.errors import ClaimLost, DependencyAway, ServiceFailed
 from services.runtime.run_context import NodeContext, RunContext
@@ -28,10 +30,11 @@ Fail = Callable[[grpc.aio.ServicerContext[Any, Any]], Any]
 
 
 class Executor(tools_pb2_grpc.ToolExecutorServiceServicer):
-    """Fails every call in one way, or says nothing."""
+    """Fails every call in one way, or answers with one output, or with nothing."""
 
-    def __init__(self, fail: Fail) -> None:
+    def __init__(self, fail: Fail, output: tools_pb2.ToolOutput | None) -> None:
         self._fail = fail
+        self._output = output
 
     async def ListTools(  # noqa: N802 - the proto's name
         self, request: tools_pb2.ListToolsRequest, context: grpc.aio.ServicerContext[Any, Any]
@@ -45,20 +48,22 @@ class Executor(tools_pb2_grpc.ToolExecutorServiceServicer):
     ) -> tools_pb2.CallToolResponse:
         del request
         await self._fail(context)
-        return tools_pb2.CallToolResponse()
+        return tools_pb2.CallToolResponse(output=self._output)
 
     async def LookUpCall(  # noqa: N802 - the proto's name
         self, request: tools_pb2.LookUpCallRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> tools_pb2.LookUpCallResponse:
         del request
         await self._fail(context)
-        return tools_pb2.LookUpCallResponse()
+        return tools_pb2.LookUpCallResponse(result=tools_pb2.CallToolResponse(output=self._output))
 
 
 @asynccontextmanager
-async def client(fail: Fail, *, timeout_s: float = TIMEOUT_S) -> AsyncIterator[ToolClient]:
+async def client(
+    fail: Fail, *, timeout_s: float = TIMEOUT_S, output: tools_pb2.ToolOutput | None = None
+) -> AsyncIterator[ToolClient]:
     server = grpc.aio.server()
-    tools_pb2_grpc.add_ToolExecutorServiceServicer_to_server(Executor(fail), server)
+    tools_pb2_grpc.add_ToolExecutorServiceServicer_to_server(Executor(fail, output), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -131,15 +136,35 @@ async def test_what_it_can_not(fail: Fail, cause: str) -> None:
     assert not caught.value.retryable
 
 
+COLUMNS = [table_pb2.Column(name="a"), table_pb2.Column(name="b")]
+UNREADABLE = [
+    None,
+    tools_pb2.ToolOutput(table=table_pb2.Table(columns=COLUMNS, rows=[table_pb2.Row(values=[table_pb2.Cell()])])),
+    tools_pb2.ToolOutput(table=table_pb2.Table(rows=[table_pb2.Row(values=[table_pb2.Cell()])])),
+]
+
+
+@pytest.mark.parametrize("output", UNREADABLE, ids=["no outcome", "a short row", "no columns"])
 @pytest.mark.parametrize(
     "ask", [lambda tools: tools.call(CONTEXT, "ask", {}, "1"), lambda tools: tools.look_up(CONTEXT, "1")]
 )
-async def test_an_answer_that_does_not_say_how_it_went(ask: Callable[[ToolClient], Awaitable[object]]) -> None:
+async def test_an_answer_that_can_not_be_read(
+    ask: Callable[[ToolClient], Awaitable[object]], output: tools_pb2.ToolOutput | None
+) -> None:
     """It may have taken effect or not; it is not taken for one that did."""
-    async with client(say_nothing) as tools:
-        with pytest.raises(ServiceFailed, match="did not say how it went") as caught:
+    async with client(say_nothing, output=output) as tools:
+        with pytest.raises(ServiceFailed, match="its answer can't be read") as caught:
             await ask(tools)
     assert not caught.value.outcome_known
+
+
+@pytest.mark.parametrize("data", [{}, {"operations": "none"}, {"operations": []}, {"operations": ["create"]}])
+async def test_a_preview_of_something_else_than_was_asked(data: dict[str, Any]) -> None:
+    output = tools_pb2.ToolOutput()
+    output.data.update(data)
+    async with client(say_nothing, output=output) as tools:
+        with pytest.raises(ServiceFailed, match="did not say what each of 1 operations would do"):
+            await preview(tools, CONTEXT, [Operation(operation_id="1", tool="create_node", arguments={})])
 
 
 async def test_a_stale_epoch_is_a_lost_claim() -> None:

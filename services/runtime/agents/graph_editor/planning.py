@@ -16,6 +16,7 @@ from services.kit.tool_names import (
 )
 from services.runtime.agents.graph_editor.goal import ToolSignature
 from services.runtime.agents.graph_editor.state import Operation, Plan, Problem, Step
+from services.runtime.errors import ServiceFailed
 from services.runtime.routing.waiting import WAIT
 from services.runtime.run_context import NodeContext
 from services.runtime.tool_client import ToolClient
@@ -121,7 +122,12 @@ async def _foresee(
     answer = await graph.call(context, PREVIEW_CHANGES, {"operations": given}, PREVIEW_CHANGES)
     if answer.HasField("error"):
         return [{"reason": answer.error.reason, "message": answer.error.message}] * len(operations)
-    foreseen: list[dict[str, Any]] = plain(answer.output.data)["operations"]
+    foreseen = plain(answer.output.data).get("operations")
+    if not isinstance(foreseen, list) or [type(each) for each in foreseen] != [dict] * len(operations):
+        raise ServiceFailed(
+            f"the {graph.service} did not say what each of {len(operations)} operations would do",
+            metadata={"service": graph.service},
+        )
     return foreseen
 
 
