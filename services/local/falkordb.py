@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import fcntl
 import importlib.util
 import os
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +24,8 @@ from services.local.processes import TETHER, ProcessError, StartFailed
 MOST_OVER_MEMORY: Final = 8
 _LIBRARY: Final = "libgomp.dylib" if sys.platform == "darwin" else "libgomp.so.1"
 POLL_S: Final = 0.02
+# A server that was killed is gone by then, with what it forked.
+GONE_S: Final = 10.0
 # A server that asks for a password says so instead.
 _ANSWERS: Final = (b"+PONG\r\n", b"-NOAUTH ")
 # The path of a Unix socket may have 107 bytes.
@@ -42,7 +46,9 @@ def missing_for_falkordb() -> str:
 class FalkorServer:
     """One server over a directory, which holds its data; what it answered is on the disk (`appendfsync always`).
 
-    `options` are the server's own, and go before those that it is given here.
+    The server holds a lock on the directory, for as long as it or a process of its own lives: of two servers on the
+    same files each would undo what the other has written. `options` are the server's own, and go before those that it
+    is given here.
     """
 
     def __init__(
@@ -71,31 +77,34 @@ class FalkorServer:
         return self._directory / "falkordb.log"
 
     async def start(self) -> None:
-        """Starts it, and returns once it answers. Raises StartFailed, which says what is missing."""
+        """Starts it, and returns once it answers. Raises StartFailed, which says what is missing or in the way."""
         if missing := missing_for_falkordb():
             raise StartFailed(missing)
         if len(os.fsencode(self._socket)) > _LONGEST_SOCKET:
             raise StartFailed(f"the path {self._socket} is too long for a Unix socket; use a shorter directory")
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._socket.unlink(missing_ok=True)
-        with self.log_file.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), "--", *self._command(),
-                stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
+        async with self._claimed() as claim:
+            self._socket.unlink(missing_ok=True)
+            with self.log_file.open("ab") as log:
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), "--", *self._command(),
+                    stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                    pass_fds=(claim,),
+                )  # fmt: skip
         if sys.platform == "linux":
             # One expression of a query may take whatever there is; then let it be this process that ends.
             most = self._memory_bytes * MOST_OVER_MEMORY
             resource.prlimit(self._process.pid, resource.RLIMIT_AS, (most, most))
         try:
             async with asyncio.timeout(self._ready_timeout_s):
-                while not await self._answers():
-                    if self._process.returncode is not None:
-                        raise StartFailed(self._why())
+                while self._process.returncode is None:
+                    if await self._answers():
+                        return
                     await asyncio.sleep(POLL_S)
         except TimeoutError as error:
             await self.kill()
             raise StartFailed(f"the graph database did not answer in {self._ready_timeout_s:g} s") from error
+        raise StartFailed(self._why())
 
     async def stop(self) -> None:
         """Ends it in order, and returns once it is gone."""
@@ -104,6 +113,26 @@ class FalkorServer:
     async def kill(self) -> None:
         """Ends it at once, as a power cut would, and returns once it is gone."""
         await self._end("kill")
+
+    @asynccontextmanager
+    async def _claimed(self) -> AsyncIterator[int]:
+        """A descriptor that holds the lock: for the server to inherit, who has it alone after the context.
+
+        Raises StartFailed while another server has it.
+        """
+        descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            try:
+                async with asyncio.timeout(GONE_S):
+                    while not _locked(descriptor):  # noqa: ASYNC110 - its release has no event here
+                        await asyncio.sleep(POLL_S)
+            except TimeoutError as error:
+                raise StartFailed(
+                    f"{self._directory} is in use by another graph database: stop that one, or choose another directory"
+                ) from error
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     async def _end(self, how: str) -> None:
         if self._process is None:
@@ -140,3 +169,11 @@ class FalkorServer:
     def _why(self) -> str:
         said = self.log_file.read_text(encoding="utf-8", errors="replace").splitlines()[-20:]
         return "the graph database did not start:\n" + "\n".join(said)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

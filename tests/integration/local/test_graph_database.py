@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +42,32 @@ async def test_what_was_written_is_there_after_a_kill_and_after_a_stop(directory
         await server.start()
         assert await nodes(server) == number
         await end(server)
+
+
+async def test_a_directory_is_one_servers_at_a_time(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(falkordb, "GONE_S", 0.1, raising=False)
+    first = FalkorServer(directory)
+    await first.start()
+    try:
+        assert await nodes(first) == 1
+        second = FalkorServer(directory)
+        with pytest.raises(StartFailed, match=r"is in use by another graph database"):
+            await second.start()
+        assert await nodes(first) == 2, "the first is not reached any more"
+    finally:
+        await first.stop()
+
+
+async def test_a_server_that_just_ends_is_waited_for(directory: Path) -> None:
+    first, second = FalkorServer(directory), FalkorServer(directory)
+    await first.start()
+    assert await nodes(first) == 1
+    starting = asyncio.create_task(second.start())
+    await asyncio.sleep(0)
+    await first.kill()
+    await starting
+    assert await nodes(second) == 2
+    await second.stop()
 
 
 async def test_a_path_that_no_socket_can_have_is_told(tmp_path: Path) -> None:
