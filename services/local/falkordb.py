@@ -104,6 +104,9 @@ class FalkorServer:
         except TimeoutError as error:
             await self.kill()
             raise StartFailed(f"the graph database did not answer in {self._ready_timeout_s:g} s") from error
+        except BaseException:  # whoever waited for it was cancelled, and has nothing to stop it with
+            await self.kill()
+            raise
         raise StartFailed(self._why())
 
     async def stop(self) -> None:

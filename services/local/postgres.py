@@ -195,7 +195,13 @@ class EmbeddedPostgres:
         self.stop()
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self.start)
+        starting = asyncio.ensure_future(asyncio.to_thread(self.start))
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await asyncio.wait([starting])  # a thread can't be cancelled
+            await asyncio.to_thread(self.stop)
+            raise
         return self
 
     async def __aexit__(

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from services.graph_executor.falkor import Falkor
@@ -68,6 +69,28 @@ async def test_a_server_that_just_ends_is_waited_for(directory: Path) -> None:
     await starting
     assert await nodes(second) == 2
     await second.stop()
+
+
+async def test_a_start_that_is_cancelled_leaves_no_server(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = asyncio.Event()
+
+    async def answers(_: FalkorServer) -> bool:
+        asked.set()
+        return False
+
+    monkeypatch.setattr(FalkorServer, "_answers", answers)
+    starting = asyncio.create_task(FalkorServer(directory).start())
+    await asked.wait()
+    [server] = servers_on(directory)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert not server.is_running()
+
+
+def servers_on(directory: Path) -> list[psutil.Process]:
+    """The children of ours that are told of a directory."""
+    return [each for each in psutil.Process().children() if any(str(directory) in word for word in each.cmdline())]
 
 
 async def test_a_path_that_no_socket_can_have_is_told(tmp_path: Path) -> None:

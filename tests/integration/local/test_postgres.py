@@ -78,6 +78,18 @@ async def test_is_an_async_context_manager(scratch: Path) -> None:
     assert not any(scratch.iterdir())  # noqa: ASYNC240 - a test may block
 
 
+async def test_a_start_that_is_cancelled_leaves_nothing(scratch: Path) -> None:
+    before = children()
+    starting = asyncio.create_task(EmbeddedPostgres(durable=False).__aenter__())
+    while not any(scratch.iterdir()):  # noqa: ASYNC110, ASYNC240 - the keeper makes its directory there
+        await asyncio.sleep(0.01)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert children() == before
+    assert not any(scratch.iterdir())  # noqa: ASYNC240 - a test may block
+
+
 @pytest.mark.parametrize(("durable", "fsync"), [(True, "on"), (False, "off")])
 def test_durability_is_chosen(durable: bool, fsync: str) -> None:
     with EmbeddedPostgres(durable=durable) as server, psycopg.connect(server.dsn()) as connection:
