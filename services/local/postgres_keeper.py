@@ -240,7 +240,7 @@ def stay(cluster: Cluster, port: int, wakeup: socket.socket, *, restart: bool) -
             return
         if time.monotonic() - since > STEADY_S:
             pauses = _pauses()
-        if _told_to_stop(wakeup, next(pauses)):
+        if _told_to_stop_within(wakeup, next(pauses)):
             return
         ended = cluster.status
         try:
@@ -251,6 +251,15 @@ def stay(cluster: Cluster, port: int, wakeup: socket.socket, *, restart: bool) -
 
 def _pauses() -> Iterator[float]:
     return chain(RESTART_PAUSES_S, repeat(RESTART_PAUSES_S[-1]))
+
+
+def _told_to_stop_within(wakeup: socket.socket, pause_s: float) -> bool:
+    """Pauses, also where the end of the last attempt is still to be signalled; says whether we are told to stop."""
+    deadline = time.monotonic() + pause_s
+    while not _told_to_stop(wakeup, max(deadline - time.monotonic(), 0)):
+        if time.monotonic() >= deadline:
+            return False
+    return True
 
 
 def _told_to_stop(wakeup: socket.socket, within_s: float | None) -> bool:

@@ -12,6 +12,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import psycopg
@@ -208,6 +209,39 @@ async def test_a_server_that_dies_is_started_again_on_its_files_and_port(scratch
             with psycopg.connect(server.dsn()) as connection:
                 assert connection.execute("SELECT n FROM kept").fetchone() == (7,)
     assert not any(scratch.iterdir())  # noqa: ASYNC240 - a test may block
+
+
+class Unstartable:
+    """A cluster whose server has ended and can't be started again, of which each attempt's end is signalled."""
+
+    running = False
+    status = 1
+
+    def __init__(self, notify: socket.socket, launcher: int, *, attempts: int) -> None:
+        self._notify, self._launcher, self._attempts = notify, launcher, attempts
+        self.tried_at: list[float] = []
+
+    def restart(self, _: int) -> int:
+        self.tried_at.append(time.monotonic())
+        self._notify.send(bytes([signal.SIGCHLD]))
+        if len(self.tried_at) == self._attempts:
+            os.close(self._launcher)
+        raise postgres_files.StartError("it ended at once")
+
+
+def test_a_server_that_can_not_be_started_is_left_alone_for_ever_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[dict[str, object]] = []
+    monkeypatch.setattr(postgres_keeper, "RESTART_PAUSES_S", (0.0, 0.1, 0.2))
+    monkeypatch.setattr(postgres_keeper, "answer", told.append)
+    ours, launchers = os.pipe()
+    wakeup, notify = socket.socketpair()
+    with os.fdopen(ours, "rb") as stdin, wakeup, notify:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        cluster = Unstartable(notify, launchers, attempts=4)
+        postgres_keeper.stay(cluster, 1, wakeup, restart=True)  # type: ignore[arg-type]
+    pauses = [later - earlier for earlier, later in pairwise(cluster.tried_at)]
+    assert [pause >= least for pause, least in zip(pauses, (0.1, 0.2, 0.2), strict=True)] == [True] * 3, pauses
+    assert [each["error"] for each in told] == ["it ended at once"] * 4
 
 
 def test_a_taken_port_is_tried_again_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
