@@ -2,6 +2,7 @@
 
 SignalboxError
 ├── Unauthenticated: TokenMissing, TokenInvalid (KeyUnknown), TokenExpired
+├── ClocksApart
 ├── StaleEpoch
 ├── ToolNotAllowed
 └── WritesNotAllowed
@@ -44,6 +45,14 @@ class TokenExpired(Unauthenticated):
     """The token was good once."""
 
     reason = "TOKEN_EXPIRED"
+
+
+class ClocksApart(SignalboxError):
+    """A service of the platform made the token at a time that is none here: the clock of one of the two is off."""
+
+    reason = "CLOCKS_APART"
+    code = grpc.StatusCode.UNAVAILABLE
+    retryable = True
 
 
 class StaleEpoch(SignalboxError):

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from services.kit.claims import caller_of, is_strings
 from services.kit.identity import RunClaims, StaleEpoch, TokenExpired, TokenInvalid
-from services.kit.keys import EDDSA, public_keys
+from services.kit.keys import public_keys
 from services.kit.names import AUDIENCE_ANY_SERVICE, ISSUER_RUNTIME
-from services.kit.signed_tokens import TokenSigner, VerifiedTokens, signed_claims
+from services.kit.signed_tokens import TokenSigner, VerifiedTokens, claims_of_platform
 
 # However long a run token says it lives, an older one is not known; its holder has had a new one for minutes.
 LONGEST_RUN_TOKEN_LIFE_S: Final = 600
@@ -46,7 +46,7 @@ class RunTokenVerifier:
         self._epochs: OrderedDict[str, int] = OrderedDict()
 
     def verify(self, token: str) -> RunClaims:
-        """Returns what a token says. Raises TokenInvalid, TokenExpired, StaleEpoch."""
+        """Returns what a token says. Raises ClocksApart, TokenInvalid, TokenExpired, StaleEpoch."""
         claims = self._verified.claims(token, lambda: self._verify(token))
         if time.time() - claims["iat"] > LONGEST_RUN_TOKEN_LIFE_S:
             raise TokenExpired("the run token is too old; its run has a newer one")
@@ -63,8 +63,8 @@ class RunTokenVerifier:
         return said
 
     def _verify(self, token: str) -> dict[str, Any]:
-        claims = signed_claims(
-            token, self._keys, EDDSA, issuer=ISSUER_RUNTIME, audience=[self._audience, AUDIENCE_ANY_SERVICE]
+        claims = claims_of_platform(
+            token, self._keys, issuer=ISSUER_RUNTIME, audience=[self._audience, AUDIENCE_ANY_SERVICE]
         )
         # A runtime of the last release names nothing but the audience that all services had; see ADR 0016.
         if claims["aud"] not in (AUDIENCE_ANY_SERVICE, [AUDIENCE_ANY_SERVICE]) and self._audience not in claims["aud"]:

@@ -1,4 +1,4 @@
-"""Replicas whose clocks are off: by an hour, when others serve its callers, and by less than is tolerated."""
+"""Clocks that are off: a replica's by an hour, or by less than is tolerated, and that of a service which runs call."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ _IN_THREE_HANDS = "SELECT FROM platform.runs WHERE created_at > %s AND epoch >= 
 # Each is tolerated, so that what one writes seems later than what the other writes after it.
 APART_S = 4.0
 ROUNDS = 12
+# More than a token may be early.
+BEHIND_S = 60.0
+_TOLD_OF_CLOCKS = "SELECT FROM platform.run_events WHERE payload ->> 'cause' = 'CLOCKS_APART'"
 # So that a run goes through several hands on its way.
 SLOWEST_MODEL_S = 0.6
 
@@ -98,6 +101,20 @@ async def test_clocks_apart_within_the_tolerance(deployed: Deployment) -> None:
         script(deployed.model)
     await check(deployed, load.told)
     assert max(one.run.epoch for one in load.told) >= 3, "no run went through three hands"
+
+
+async def test_runs_wait_for_a_service_whose_clock_is_behind(deployed: Deployment) -> None:
+    load = Load(deployed, concurrency=6)
+
+    async def told_of_clocks() -> bool:
+        return bool(await deployed.rows(_TOLD_OF_CLOCKS))
+
+    async with load.running():
+        await load.more(6)
+        async with shifted(deployed, deployed.executor, -BEHIND_S):
+            await until(told_of_clocks, "a run to wait for the clock")
+        await load.more(12)
+    await check(deployed, load.told)
 
 
 async def from_hand_to_hand(deployed: Deployment, first: ServiceProcess, second: ServiceProcess) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from services.kit.bearer import bearer_metadata, bearer_token
 from services.kit.caller_tokens import CallerTokenMinter, CallerTokenVerifier, IssuerTokenVerifier
 from services.kit.identity import (
     Caller,
+    ClocksApart,
     KeyUnknown,
     RunClaims,
     StaleEpoch,
@@ -133,6 +135,40 @@ def test_the_clocks_of_two_machines_may_differ_a_little(monkeypatch: pytest.Monk
         verifier().verify(over)
     monkeypatch.setattr(signed_tokens, "CLOCK_SKEW_S", 3600)  # more than this machine may stand still meanwhile
     assert verifier().verify(over).subject == "27"
+
+
+@contextmanager
+def clock(monkeypatch: pytest.MonkeyPatch, shift_s: float) -> Iterator[None]:
+    """A while in which whoever signs is on a machine whose clock is off."""
+    now = time.time()
+    with monkeypatch.context() as patch:
+        patch.setattr("services.kit.signed_tokens.time.time", lambda: now + shift_s)
+        yield
+
+
+def test_a_token_that_the_platform_made_later_than_now_says_that_clocks_are_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with clock(monkeypatch, 3600):
+        run = RunTokenMinter(KEYS.private_pem).mint(CLAIMS, AUDIENCE_GUARD)
+        word = CallerTokenMinter(KEYS.private_pem).mint(CLAIMS.caller)
+        strangers = CallerTokenMinter(OTHER.private_pem).mint(CLAIMS.caller)
+    for verify in (
+        lambda: RunTokenVerifier(KEYS.public_pem, AUDIENCE_GUARD).verify(run),
+        lambda: CallerTokenVerifier(KEYS.public_pem).verify(word),
+    ):
+        with pytest.raises(ClocksApart) as caught:
+            verify()
+        assert (caught.value.code, caught.value.retryable) == (grpc.StatusCode.UNAVAILABLE, True)
+    with pytest.raises(TokenInvalid):
+        CallerTokenVerifier(KEYS.public_pem).verify(strangers)
+
+
+def test_a_gateways_word_from_long_ago_is_no_fault_of_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    with clock(monkeypatch, -3600):
+        word = CallerTokenMinter(KEYS.private_pem).mint(CLAIMS.caller)
+    with pytest.raises(ClocksApart):
+        CallerTokenVerifier(KEYS.public_pem).verify(word)
 
 
 def test_a_verified_token_is_believed_until_it_expires_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -380,7 +416,7 @@ def test_while_keys_are_rotated_tokens_of_either_are_good() -> None:
         CallerTokenVerifier(after.public_pem).verify(CallerTokenMinter(before.private_pem).mint(Caller("27")))
     # What the second key signed and is over is over: it is not taken for signed by another.
     over = CallerTokenMinter(after.private_pem, ttl_s=-60).mint(Caller("27"))
-    with pytest.raises(TokenExpired):
+    with pytest.raises(ClocksApart, match="expired"):
         CallerTokenVerifier(both).verify(over)
 
 
