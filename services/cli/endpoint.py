@@ -6,18 +6,23 @@ import fcntl
 import json
 import os
 import shutil
+import socket
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
+from services.kit.settings import Address
 
 ENDPOINT_FILE = "endpoint.json"
 LOCK_FILE = "lock"
 STACK_DIRECTORY = "up"
+_LISTEN = "name another one, such as --listen 127.0.0.1:8443; without the option it is one that is free"
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,25 @@ def only_one(directory: Path) -> Iterator[Path]:
             _clean(directory, files)
     finally:
         os.close(descriptor)
+
+
+def check_listen(address: str) -> None:
+    """Raises CliError unless a server could listen there now; it may still come too late."""
+    try:
+        host, _, port = TypeAdapter(Address).validate_python(address).rpartition(":")
+    except ValidationError as error:
+        said = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise CliError(f"--listen {address}: {said}", hint=_LISTEN, code=ExitCode.USAGE) from error
+    try:
+        [family, kind, _, _, place], *_ = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+        with socket.socket(family, kind) as probe:
+            # As servers do: what was said by the last one there need not be over.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place)
+            probe.listen()
+    except (OSError, UnicodeError) as error:  # the second for a host that no name may be
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise CliError(f"can't listen at {address}: {why}", hint=_LISTEN, code=ExitCode.USAGE) from error
 
 
 def check_private(directory: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.text import Text
 
 from services.cli.configured import stack_options
-from services.cli.endpoint import Endpoint, only_one, write_endpoint
+from services.cli.endpoint import Endpoint, check_listen, only_one, write_endpoint
 from services.cli.exit_codes import ExitCode
 from services.cli.progress import progress_on
 from services.cli.service_settings import check_service_settings, parse_service_settings
@@ -33,6 +33,7 @@ async def up(
     service_settings: Sequence[str] = (),
 ) -> ExitCode:
     """Starts everything, says where it is, and keeps it running until Ctrl-C: what dies is started again."""
+    check_listen(listen)
     service_env = parse_service_settings(service_settings)
     await check_service_settings(service_env)
     with only_one(settings.runtime_dir) as files:

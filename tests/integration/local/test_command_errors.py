@@ -1,5 +1,6 @@
 """What the command says of mistakes that only its own processes show."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,29 @@ def test_up_refuses_a_setting_that_no_service_has(runtime_dir: Path, setting: st
     assert status == ExitCode.USAGE
     assert words in output
     assert not runtime_dir.exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("8443", "must be host:port"), ("127.0.0.1:99999", "must be host:port"),
+        ("192.0.2.1:8443", "can't listen at 192.0.2.1:8443"), ("..:8443", "can't listen at ..:8443"),
+    ],
+)  # fmt: skip
+def test_up_refuses_an_address_that_it_can_not_listen_at(runtime_dir: Path, address: str, words: str) -> None:
+    done = run_cli(runtime_dir, "up", "--listen", address)
+    assert done.returncode == ExitCode.USAGE
+    assert words in done.stderr.decode()
+    assert "starting" not in done.stderr.decode()
+
+
+def test_up_says_at_once_that_its_port_is_taken(runtime_dir: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        done = run_cli(runtime_dir, "up", "--listen", address)
+    assert done.returncode == ExitCode.USAGE
+    assert f"can't listen at {address}: Address already in use" in done.stderr.decode()
+    assert "starting" not in done.stderr.decode()
 
 
 def test_what_is_wrong_with_a_policy_file_does_not_go_where_sql_goes(runtime_dir: Path, tmp_path: Path) -> None:
