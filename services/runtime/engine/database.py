@@ -12,7 +12,7 @@ import psycopg
 from psycopg import AsyncConnection, AsyncCursor
 from psycopg.abc import RV, Params, PQGen
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import FeatureNotSupported, ReadOnlySqlTransaction, _WaitTimeout
+from psycopg.errors import DiskFull, FeatureNotSupported, ReadOnlySqlTransaction, _WaitTimeout
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -140,6 +140,8 @@ class PlatformPool(AsyncConnectionPool[PlatformConnection]):
                     connection.answer_s = ANSWER_S
                     if connection.stale:
                         await connection.close()
+        except DiskFull as error:
+            raise DatabaseAway("the platform database has no room left; try again once it has") from error
         except (psycopg.OperationalError, psycopg.InterfaceError, ReadOnlySqlTransaction) as error:
             raise DatabaseAway("the platform database can't be reached; try again") from error
 
