@@ -19,7 +19,7 @@ from services.offline_model.code_review.opinion import (
     undecided,
 )
 from services.offline_model.code_review.program import Program
-from services.offline_model.code_review.shown import Shown, ShownFile
+from services.offline_model.code_review.shown import Shown, ShownFile, head_of
 from services.offline_model.code_review.values import CHECKED, NUMBER, OUTSIDE, UNKNOWN, Origin, Value, join
 
 _NOT_DEPLOYED = re.compile(r"(^|/)(tests?|testing|examples?|docs)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
@@ -44,7 +44,7 @@ class Flagged:
     @cached_property
     def nodes(self) -> list[ast.AST]:
         """What the finding can be about: the statements, or the heads of those that hold others."""
-        return [node for statement in self.statements for part in _head(statement) for node in ast.walk(part)]
+        return [node for statement in self.statements for part in head_of(statement) for node in ast.walk(part)]
 
     @cached_property
     def calls(self) -> list[ast.Call]:
@@ -104,7 +104,7 @@ class Flagged:
         """A claim about the flagged lines, or about the flagged statement around a node."""
         around = [one for one in self.statements if node is not None and any(node is part for part in ast.walk(one))]
         statement = around[0] if around else self.statements[0]
-        heads = [part for top in _head(statement) for part in ast.walk(top)]
+        heads = [part for top in head_of(statement) for part in ast.walk(top)]
         first = min([statement.lineno, *(getattr(part, "lineno", statement.lineno) for part in heads)])
         last = max((getattr(part, "end_lineno", first) or first for part in heads), default=first)
         return Evidence(claim, self.file.path, first, max(first, min(last, first + 20)))
@@ -202,17 +202,6 @@ def _may_be_another(flagged: Flagged, called: Called) -> bool:
         return False
     risky = [one for part in called.given for one in part.sources if one.kind not in _HARMLESS_KINDS]
     return bool(risky) and library_value(called, flagged.weakness, flagged.file) is None
-
-
-def _head(statement: ast.stmt) -> list[ast.AST]:
-    """Returns the parts of a statement that stand before the statements it holds."""
-    return [
-        part
-        for name, field in ast.iter_fields(statement)
-        if name not in {"body", "orelse", "finalbody", "handlers", "cases"} or isinstance(statement, ast.Expr)
-        for part in (field if isinstance(field, list) else [field])
-        if isinstance(part, ast.AST)
-    ]
 
 
 def _shown_at(origins: Sequence[Origin], flagged: Flagged, node: ast.AST) -> list[Evidence]:

@@ -52,6 +52,8 @@ def review(finding: Finding, shown: Shown) -> Opinion:
         opinion = kind.judge(flagged)
     except (TooManyWays, RecursionError):
         return undecided("There are too many ways to the flagged lines to follow.")
+    if opinion.verdict == FALSE_POSITIVE and not all(one.is_understood for one in shown.python):
+        return undecided("Lines were shown that do not parse; what they do I can't tell.")
     if opinion.verdict == FALSE_POSITIVE and _has_hidden_writes(file.function_at(finding.first_line)):
         return undecided("A name may be given another value here in a way that I don't follow.")
     return opinion

@@ -14,6 +14,7 @@ MAX_ATTEMPTS = 300
 _INNER_LINE_END = re.compile(r"<U\+000D>|\r(?!\r*\Z)")
 _OPENS_BLOCK = re.compile(r"\s*(async\s+)?(def|class|if|elif|else|for|while|try|except|finally|with)\b.*:\s*$")
 MAX_ENDS = 25
+_BODIES = frozenset({"body", "orelse", "finalbody"})
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -99,7 +100,21 @@ class ShownFile:
             for node in self.nodes
             if isinstance(node, ast.stmt) and first_line_of(node) <= last and first <= (node.end_lineno or node.lineno)
         ]
-        return tuple(one for one in around if not any(_holds(one, other, first) for other in around))
+        return tuple(one for one in around if not any(_holds(one, other, first, last) for other in around))
+
+    @cached_property
+    def is_understood(self) -> bool:
+        """Whether all lines that were shown parse, but for a statement that a piece of the file begins within."""
+        starts = {first for first, _ in self._regions() if first > 1} if self.lines else set()
+        return all(
+            self.is_parsed(first, last) or (first in starts and self._ends_parsed(first, last))
+            for first, last in (self._regions() if self.lines else ())
+        )
+
+    def _ends_parsed(self, first: int, last: int) -> bool:
+        """Tells whether lines parse from the first statement on that does."""
+        begins = [first_line_of(one) for one in self.statements if first <= first_line_of(one) <= last]
+        return bool(begins) and self.is_parsed(min(begins), last)
 
     def is_parsed(self, first: int, last: int) -> bool:
         """Tells whether lines were understood, all of them that hold anything."""
@@ -188,13 +203,32 @@ def first_line_of(node: ast.stmt) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
-def _holds(outer: ast.stmt, inner: ast.stmt, first: int) -> bool:
-    """Tells whether a statement is only around another, and no part of its own head is on the lines from `first` on."""
+def head_of(statement: ast.stmt) -> list[ast.AST]:
+    """Returns the parts of a statement that are not statements which it holds: heads of its clauses included."""
+    found: list[ast.AST] = []
+    for name, field_ in ast.iter_fields(statement):
+        for part in field_ if isinstance(field_, list) else [field_]:
+            if isinstance(part, ast.ExceptHandler):
+                found += [part.type] if part.type is not None else []
+            elif isinstance(part, ast.match_case):
+                found += [part.pattern, *([part.guard] if part.guard is not None else [])]
+            elif isinstance(part, ast.AST) and (name not in _BODIES or isinstance(statement, ast.Expr)):
+                found.append(part)
+    return found
+
+
+def _holds(outer: ast.stmt, inner: ast.stmt, first: int, last: int) -> bool:
+    """Tells whether a statement is only around another, and nothing in a head of its own is on the lines."""
     body = getattr(outer, "body", None)
     if inner is outer or not isinstance(body, list) or not body:
         return False
     inside = any(inner is part for part in ast.walk(outer))
-    return inside and first_line_of(body[0]) <= first
+    return inside and first_line_of(body[0]) <= first and not _has_head_on(outer, first, last)
+
+
+def _has_head_on(statement: ast.stmt, first: int, last: int) -> bool:
+    parts = [part for top in head_of(statement) for part in ast.walk(top) if isinstance(part, ast.expr)]
+    return any(part.lineno <= last and first <= (part.end_lineno or part.lineno) for part in parts)
 
 
 def first_line(function: Function) -> int:
@@ -239,12 +273,16 @@ def _patched(node: ast.AST) -> Iterator[str]:
 
 
 def _parse(text: str, first: int) -> list[ast.stmt] | None:
-    try:
-        tree = ast.parse(_with_bodies(textwrap.dedent(text)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    ast.increment_lineno(tree, first - 1)
-    return tree.body
+    whole = textwrap.dedent(text)
+    # What parses as it stands is not touched: a line may look like the head of a block, and be none.
+    for attempt in (whole, _with_bodies(whole)):
+        try:
+            tree = ast.parse(attempt)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        ast.increment_lineno(tree, first - 1)
+        return tree.body
+    return None
 
 
 def _parse_some(file: ShownFile, first: int, last: int) -> list[ast.stmt]:
