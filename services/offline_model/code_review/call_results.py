@@ -17,10 +17,14 @@ from services.offline_model.code_review.values import OUTSIDE, UNKNOWN, Origin, 
 
 
 class CallResults:
-    """Evaluates the calls in one function, or in a module; `ended` is set by one that never comes back."""
+    """Evaluates the calls in one function, or in a module.
+
+    ended: the last call that never comes back. last_name: the full name of what was called last.
+    """
 
     def __init__(self, around: Surroundings, file: ShownFile, function: Function | None, evaluate: Evaluate) -> None:
-        self.ended = False
+        self.ended: ast.Call | None = None
+        self.last_name = ""
         self._around = around
         self._file = file
         self._function = function
@@ -48,7 +52,9 @@ class CallResults:
                 keywords[keyword.arg] = value
         called = Called(node, self._called_name(node, receiver, env), receiver, tuple(args), keywords, spread)
         self._around.seen_call(called)
-        return self._given_back(called, env)
+        found = self._given_back(called, env)
+        self.last_name = called.name
+        return found
 
     def _called_name(self, node: ast.Call, receiver: Value | None, env: Env) -> str:
         """Returns the full name of what is called; `.name` for a method of an object, `?` for who knows."""
@@ -84,7 +90,7 @@ class CallResults:
             return library_value(called, self._around.weakness, self._file) or Value(called.sources)
         if self._around.is_shown(node, self._file):
             value, ends = self._around.returned(called, self._file)
-            self.ended = self.ended or ends
+            self.ended = node if ends else self.ended
             self._may_fill(called, env)
             if value is not None:
                 return value

@@ -32,8 +32,8 @@ _WORDS = frozenset({"isalnum", "isalpha", "isidentifier"})
 _IDLE_CALLS = frozenset({"len", "bool", "isinstance", "callable", "hasattr"})
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Gt: lambda a, b: a > b, ast.GtE: lambda a, b: a >= b, ast.Lt: lambda a, b: a < b, ast.LtE: lambda a, b: a <= b,
-    ast.Eq: lambda a, b: a == b, ast.NotEq: lambda a, b: a != b, ast.Is: lambda a, b: a is b or a == b,
-    ast.IsNot: lambda a, b: not (a is b or a == b), ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
+    ast.Eq: lambda a, b: a == b, ast.NotEq: lambda a, b: a != b, ast.Is: lambda a, b: _is(a, b),
+    ast.IsNot: lambda a, b: not _is(a, b), ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
 }  # fmt: skip
 
 
@@ -211,6 +211,13 @@ def joined(envs: list[Env]) -> Env | None:
     # A name that one way lacks has no value there to use; an attribute that it lacks may have any.
     names = {name for env in envs for name in env if "." not in name or all(name in other for other in envs)}
     return {name: join([env[name] for env in envs if name in env]) for name in names}
+
+
+def _is(one: object, other: object) -> bool:
+    """Tells whether two constants are one object. Raises TypeError when that is up to who runs the program."""
+    if type(one) is type(other) and one == other and one not in (None, True, False, ...):
+        raise TypeError("two equal texts or numbers need not be the same object")
+    return type(one) is type(other) and one == other
 
 
 def _with_doubt(value: Value, about: set[Origin]) -> Value:

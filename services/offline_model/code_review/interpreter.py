@@ -7,6 +7,7 @@ taken. What these rules do not know makes a value unknown, never harmless.
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ from services.offline_model.code_review.conditions import Env, joined
 from services.offline_model.code_review.expressions import Expressions
 from services.offline_model.code_review.objects import change_object
 from services.offline_model.code_review.origins import unknown
-from services.offline_model.code_review.shown import Function, ShownFile, bare_name
+from services.offline_model.code_review.shown import Function, ShownFile
 from services.offline_model.code_review.surroundings import Surroundings
 from services.offline_model.code_review.values import UNKNOWN, Origin, Value, constant, join, of
 
@@ -22,6 +23,13 @@ MAX_ROUNDS = 6
 _STOPS = frozenset({"sys.exit", "exit", "quit", "os._exit", "os.abort"})
 # Web frameworks, whose `abort` raises.
 _ABORTS = frozenset({"flask.abort", "werkzeug.exceptions.abort", "bottle.abort", "quart.abort"})
+
+# Managers that stop no exception; of any other nobody knows.
+_LETS_THROUGH = frozenset(
+    {"open", "io.open", "os.fdopen", "gzip.open", "tarfile.open", "zipfile.ZipFile", "contextlib.closing",
+     "contextlib.nullcontext", "tempfile.NamedTemporaryFile", "tempfile.TemporaryDirectory", "subprocess.Popen",
+     "urllib.request.urlopen", "requests.Session", "sqlite3.connect", "threading.Lock"}
+)  # fmt: skip
 
 _Entered = Callable[[Env], tuple[Env | None, Env | None]]
 
@@ -51,7 +59,11 @@ class Interpreter:
                 return None
             for states in self._before_failure:
                 states.append(current)
-            current = self._statement(statement, dict(current))
+            meant = dict(current)
+            current = self._statement(statement, meant)
+            # What leaves may have given names values on its way out.
+            for states in self._before_failure:
+                states.append(meant)
             if current is not None:
                 self._note(current)
         for states in self._before_failure:
@@ -75,13 +87,12 @@ class Interpreter:
         return env
 
     def _expr(self, node: ast.Expr, env: Env) -> Env | None:
-        self.expressions.calls.ended = False
+        calls = self.expressions.calls
         self.expressions.value(node.value, env)
-        ended, self.expressions.calls.ended = self.expressions.calls.ended, False
+        # What a call is given may hold others that never come back, and are never made.
         if not isinstance(node.value, ast.Call):
             return env
-        name = self._file.full_name(node.value.func)
-        return None if ended or name in _STOPS | _ABORTS else env
+        return None if calls.ended is node.value or calls.last_name in _STOPS | _ABORTS else env
 
     def _assign(self, node: ast.Assign, env: Env) -> Env:
         value = self.expressions.value(node.value, env)
@@ -153,7 +164,7 @@ class Interpreter:
 
     def _looped(self, node: ast.While | ast.For | ast.AsyncFor, env: Env, entered: _Entered) -> Env | None:
         current, left, loop = env, None, _Loop()
-        for round_ in range(MAX_ROUNDS + 1):
+        for round_ in itertools.count():
             loop = _Loop()
             self._loops.append(loop)
             inner, left = entered(dict(current))
@@ -162,7 +173,8 @@ class Interpreter:
             again = joined([one for one in (current, after, *loop.continues) if one is not None])
             if again is None or again == current:
                 break
-            current = self._given_up(again, current) if round_ == MAX_ROUNDS - 1 else again
+            # Every step after that makes another name unknown, until none is left that changes.
+            current = self._given_up(again, current) if round_ >= MAX_ROUNDS - 1 else again
         ended = self.run(node.orelse, left) if left is not None else None
         return joined([one for one in (ended, *loop.breaks) if one is not None])
 
@@ -180,8 +192,9 @@ class Interpreter:
             value = self.expressions.value(item.context_expr, env)
             if item.optional_vars is not None:
                 self.expressions.bind(item.optional_vars, value, env)
-            made = bare_name(item.context_expr)
-            swallows = swallows or made in {"suppress", "raises"}
+            swallows = swallows or not (
+                isinstance(item.context_expr, ast.Call) and self.expressions.calls.last_name in _LETS_THROUGH
+            )
         if not swallows:
             return self.run(node.body, env)
         states = list[Env]()
@@ -194,6 +207,8 @@ class Interpreter:
 
     def _try(self, node: ast.Try, env: Env) -> Env | None:
         states = list[Env]()
+        jumps = [(places, len(places)) for loop in self._loops for places in (loop.breaks, loop.continues)]
+        returned = len(self.returned)
         self._before_failure.append(states)
         after = self.run(node.body, env)
         self._before_failure.pop()
@@ -209,6 +224,13 @@ class Interpreter:
         left = joined([one for one in ended if one is not None])
         if not node.finalbody:
             return left
+        # A loop is left through it too, and what was returned may be changed by it.
+        for places, before in jumps:
+            places[before:] = [one for jump in places[before:] if (one := self.run(node.finalbody, jump)) is not None]
+        later = unknown(node, self._file, "what is done to it when it was returned")
+        self.returned[returned:] = [
+            Value(one.sources | later.sources) if one.cells else one for one in self.returned[returned:]
+        ]
         # It runs on every way out, also where something failed or was returned.
         final = self.run(node.finalbody, joined([failed, *([left] if left is not None else [])]) or failed)
         return self.run(node.finalbody, left) if left is not None and final is not None else None
@@ -285,14 +307,12 @@ def _fits(pattern: ast.pattern, subject: Value) -> bool | None:
         return True if True in each else False if all(one is False for one in each) else None
     if subject.constants is None:
         return None
-    wanted: object
     if isinstance(pattern, ast.MatchValue) and isinstance(pattern.value, ast.Constant):
-        wanted = pattern.value.value
+        found = [one.value == pattern.value.value for one in subject.constants]
     elif isinstance(pattern, ast.MatchSingleton):
-        wanted = pattern.value
+        found = [one.value is pattern.value for one in subject.constants]
     else:
         return None
-    found = [one.value == wanted for one in subject.constants]
     return True if found and all(found) else None if any(found) else False
 
 

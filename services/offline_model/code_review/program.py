@@ -227,8 +227,10 @@ class Program:
             self._running.pop()
             is_generator = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function))
             made = function.name == "__init__"
-            ends.append(after is None and not frame.returned and not is_generator)
             lasting = is_generator or made or bool(function.decorator_list)
+            # What is not awaited does not run, and a decorator may swallow what it raises.
+            stops = not (is_generator or function.decorator_list or isinstance(function, ast.AsyncFunctionDef))
+            ends.append(after is None and not frame.returned and stops)
             values += [Value(of(Origin(UNKNOWN, f"what {function.name}() returns", where.path, function.lineno)).sources
                              | called.sources).doubted] if lasting else frame.returned  # fmt: skip
         return (join(values) if values else Value()), all(ends)

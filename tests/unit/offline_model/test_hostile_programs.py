@@ -5,10 +5,17 @@ from __future__ import annotations
 import pytest
 
 from services.offline_model.code_review.opinion import FALSE_POSITIVE
-from tests.unit.offline_model.hostile import not_read
+from tests.unit.offline_model.hostile import not_read, ways
 from tests.unit.offline_model.reviews import REQUEST, verdict
 
-PROGRAMS = [case for table in (not_read,) for case in table.PROGRAMS]
+PROGRAMS = [
+    case
+    for table in (
+        not_read,
+        ways,
+    )
+    for case in table.PROGRAMS
+]
 
 
 @pytest.mark.parametrize(("cwe", "code", "extra"), [case[1:] for case in PROGRAMS], ids=[case[0] for case in PROGRAMS])
