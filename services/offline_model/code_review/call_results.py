@@ -85,7 +85,8 @@ class CallResults:
         if is_typed(node):
             return unknown(node, self._file, "it is up to whoever starts the program")
         if called.name == "getattr" and len(called.args) > 1 and called.args[1].only and called.args[0].refers:
-            return Value(refers=f"{called.args[0].refers}.{called.args[1].only.value}")
+            full = f"{called.args[0].refers}.{called.args[1].only.value}"
+            return Value(unknown(node, self._file, f"`{full}` is defined elsewhere").sources, refers=full)
         if self._changes(called, env):
             return library_value(called, self._around.weakness, self._file) or Value(called.sources)
         if self._around.is_shown(node, self._file):

@@ -47,11 +47,14 @@ class Branches:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Reads conditions; `file` is where they stand, `full_name` tells what a name of a function means."""
+    """Reads conditions; `file` is where they stand, `is_defined` tells whether a class has a method of its own so named.
+
+    Of `==` it tells whether there are texts or numbers that compare as they like.
+    """
 
     file: str
     evaluate: Evaluate
-    full_name: Callable[[ast.expr], str]
+    is_defined: Callable[[str], bool]
 
     def split(self, test: ast.expr, env: Env) -> Branches:
         """Parts what is known by a condition."""
@@ -118,6 +121,8 @@ class Conditions:
         name = _name_of(test.left)
         if not name or name not in env or isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE):
             return Branches(env, env) if _is_idle(test.left) else None
+        if self.is_defined("==") and any(one.kind == UNKNOWN for one in env[name].sources):
+            return None
         told: Value | None = None
         if isinstance(operator, ast.Eq | ast.NotEq | ast.Is | ast.IsNot) and right.constants is not None:
             told = right
@@ -151,6 +156,8 @@ class Conditions:
 
     def _by_call(self, test: ast.Call, env: Env) -> Branches | None:
         tested = bare_name(test.func)
+        if self.is_defined(tested):
+            return None
         receiver = test.func.value if isinstance(test.func, ast.Attribute) else None
         if tested in _IDLE_CALLS and receiver is None:
             return Branches(env, env)
@@ -172,7 +179,7 @@ class Conditions:
         return None
 
     def _by_pattern(self, test: ast.Call, env: Env) -> Branches | None:
-        function = self.full_name(test.func)
+        function = self.evaluate(test.func, env).refers
         pattern, given = (
             (test.args[0], test.args[1:]) if function == "re.fullmatch" and test.args else (None, test.args)
         )

@@ -37,7 +37,7 @@ class Expressions:
         self.around = around
         self.file = file
         self.function = function
-        self.conditions = Conditions(file.path, self.value, file.full_name)
+        self.conditions = Conditions(file.path, self.value, around.is_defined)
         self.calls = CallResults(around, file, function, self.value)
         self._by_kind: Mapping[type, Callable[[Any, Env], Value]] = {
             ast.Constant: lambda node, _: constant(node.value),
@@ -173,7 +173,7 @@ class Expressions:
                 unknown(node, self.file, f"`{ast.unparse(node)[:60]}` is defined elsewhere").sources, refers=full
             )
         if holder.sources or node.attr in _ATTRIBUTES:
-            return Value(holder.sources)
+            return holder.part
         return unknown(node, self.file, f"`{ast.unparse(node)[:60]}` was not shown")
 
     def _subscript(self, node: ast.Subscript, env: Env) -> Value:

@@ -6,7 +6,7 @@ import ast
 import re
 import string
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from services.offline_model.code_review.sanitizers import is_sanitizer
 from services.offline_model.code_review.shown import ShownFile
@@ -24,10 +24,11 @@ from services.offline_model.code_review.values import (
     constant,
     join,
     listed,
+    mapped,
     of,
 )
 
-NUMBERS = frozenset({"int", "float", "bool", "len", "ord", "hash", "round", "abs", "id"})
+NUMBERS = frozenset({"int", "float", "bool", "len", "ord", "hash", "id"})
 PLAIN = frozenset({"uuid.UUID", "decimal.Decimal", "datetime.date.fromisoformat", "datetime.datetime.fromisoformat"})
 # Methods that give back the letters they were given, or some of them.
 _SAME_LETTERS = frozenset(
@@ -61,6 +62,8 @@ HARMLESS = frozenset(
     {"print", "isinstance", "hasattr", "callable", "type", "range", "any", "all", "sum", "enumerate", "zip", "map",
      "filter", "repr", "vars", "dict", "super", "time.time", "logging.getLogger", "jsonify", "flask.jsonify"}
 )  # fmt: skip
+# What gives the object itself, or what it is, under another form.
+_KINDS = frozenset({"vars", "super", "type"})
 LOGS = frozenset({"debug", "info", "warning", "error", "critical", "exception", "log"})
 _LOGGERS = re.compile(r"(^|\.)_?log(ger|ging)?\.", re.IGNORECASE)
 MAX_FOLDED = 10_000
@@ -115,9 +118,22 @@ def library_value(called: Called, weakness: str, file: ShownFile) -> Value | Non
     for known, result in _BY_NAME:
         if name in known:
             return result(called)
+    if name in _KINDS:
+        return of(Origin(UNKNOWN, f"what {name}() gives", file.path, node.lineno))
+    if name == "map":
+        return _mapped(called, weakness, file)
     if called.receiver is None or "." not in name:
         return Value() if name in HARMLESS or is_log(called) else None
     return _method(called, called.receiver, file)
+
+
+def _mapped(called: Called, weakness: str, file: ShownFile) -> Value:
+    """Returns what a function gives for each item of a list, when it is one that everybody knows."""
+    applied = called.args[0].refers if called.args else ""
+    each = replace(called, name=applied, receiver=None, args=called.args[1:]) if "." in applied or applied else None
+    known = library_value(each, weakness, file) if each is not None and not called.spread else None
+    gives = of(Origin(UNKNOWN, "what a function gives for each", file.path, called.node.lineno))
+    return Value(known.sources) if known is not None else Value(called.sources | gives.sources)
 
 
 def _method(called: Called, receiver: Value, file: ShownFile) -> Value | None:
@@ -251,6 +267,13 @@ def _text(called: Called) -> Value:
     return Value(called.sources).decoded if called.name in ("bytes", "bytearray") else Value(called.sources)
 
 
+def _map(called: Called) -> Value:
+    if called.spread or len(called.args) > 1 or (called.args and called.args[0].entries is None):
+        return Value(called.sources)
+    first = called.args[0].entries or () if called.args else ()
+    return mapped([*first, *((Constant(str, name), value) for name, value in called.keywords.items())])
+
+
 def _union(called: Called) -> Value:
     return Value(called.sources)
 
@@ -271,7 +294,9 @@ _BY_NAME: tuple[tuple[frozenset[str], Callable[[Called], Value]], ...] = (
     (frozenset({"os.path.realpath"}), lambda called: Value(called.sources, made_by="os.path.realpath")),
     (_DECODERS, lambda called: Value(called.sources).decoded),
     (frozenset({"re.sub", "repr", "ascii"}), lambda called: Value(called.sources).changed.doubted),
-    (frozenset({"re.compile"}), lambda called: Value(items=called.args[:1], made_by="re.compile")),
+    (frozenset({"re.compile"}), lambda called: Value(called.sources, items=called.args[:1], made_by="re.compile")),
+    (frozenset({"enumerate", "zip", "filter", "sum", "abs", "round"}), lambda called: Value(called.sources)),
+    (frozenset({"dict"}), lambda called: _map(called)),
     (frozenset({"re.match", "re.search", "re.findall", "re.fullmatch", "re.split"}),
      lambda called: Value(called.sources).changed.doubted),
     (_ENCODERS, _escaped_otherwise),

@@ -60,6 +60,10 @@ class Program:
             env = {**self._enclosing(file, around), **env}
         Interpreter(self, file, function).run(function.body, env)
 
+    def is_defined(self, method: str) -> bool:
+        """Tells whether a class has a method of its own so named, which need not do what those of texts do."""
+        return method in self.shown.methods or (method == "==" and self.shown.has_own_texts)
+
     def step(self, count: int = 1) -> None:
         """Counts steps. Raises TooManyWays."""
         self._steps += count
@@ -166,7 +170,8 @@ class Program:
         """Returns what a function's parameter may hold, from the calls that were shown."""
         path, line = file.path, function.lineno
         if name in {"self", "cls"}:
-            return Value(frozenset(), made_by="self")
+            # An object may be a text, a map or a list as well, whose parts nobody has shown.
+            return Value(of(Origin(UNKNOWN, f"what `{name}` is", path, line)).sources, made_by="self")
         found: list[Value] = []
         if is_route(function):
             found.append(route_part(name, function, file))
@@ -240,7 +245,8 @@ class Program:
         positional = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
         is_bound = positional[:1] and positional[0] in {"self", "cls"}
         if is_bound:
-            env[positional.pop(0)] = Value(made_by="self")
+            itself = of(Origin(UNKNOWN, "what an object is", file.path, function.lineno))
+            env[positional.pop(0)] = Value(itself.sources, made_by="self")
         more = Value(called.sources | of(Origin(UNKNOWN, "a call passes more than it shows", file.path, 0)).sources)
         for name in self._parameters(function):
             if name in env:

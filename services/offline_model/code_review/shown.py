@@ -14,6 +14,9 @@ MAX_ATTEMPTS = 300
 _INNER_LINE_END = re.compile(r"<U\+000D>|\r(?!\r*\Z)")
 _OPENS_BLOCK = re.compile(r"\s*(async\s+)?(def|class|if|elif|else|for|while|try|except|finally|with)\b.*:\s*$")
 MAX_ENDS = 25
+_COMPARES = frozenset({"__eq__", "__ne__", "__contains__"})
+_LETTERS = frozenset({"str", "bytes", "int", "float", "list", "tuple", "dict", "set", "UserString", "UserDict",
+                      "UserList", "collections.UserString"})  # fmt: skip
 _BODIES = frozenset({"body", "orelse", "finalbody"})
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -178,6 +181,26 @@ class Shown:
         return frozenset(name for file in self.python for node in file.nodes for name in _patched(node))
 
     @cached_property
+    def classes(self) -> list[ast.ClassDef]:
+        """Every class."""
+        return [node for file in self.python for node in file.nodes if isinstance(node, ast.ClassDef)]
+
+    @cached_property
+    def methods(self) -> frozenset[str]:
+        """The names that any class gives something in its body."""
+        return frozenset(name for one in self.classes for part in one.body for name in _named_in(part))
+
+    @cached_property
+    def has_own_texts(self) -> bool:
+        """Whether a class makes its own of a text or a number, or says itself what it equals."""
+        return any(
+            _names_of(one) & _COMPARES
+            or ({dotted(base) for base in one.bases} & _LETTERS and _names_of(one) - {"__init__", "__new__"})
+            for one in self.classes
+            if not any("Enum" in dotted(base) for base in one.bases)
+        )
+
+    @cached_property
     def functions(self) -> Mapping[str, list[tuple[ShownFile, Function]]]:
         """The functions by name."""
         found: dict[str, list[tuple[ShownFile, Function]]] = {}
@@ -195,6 +218,19 @@ class Shown:
                 if isinstance(node, ast.Call):
                     found.setdefault(bare_name(node.func), []).append((file, node))
         return found
+
+
+def _named_in(statement: ast.stmt) -> Iterator[str]:
+    if isinstance(statement, Function):
+        yield statement.name
+    else:
+        yield from (
+            one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+        )
+
+
+def _names_of(owner: ast.ClassDef) -> set[str]:
+    return {name for part in owner.body for name in _named_in(part)}
 
 
 def first_line_of(node: ast.stmt) -> int:

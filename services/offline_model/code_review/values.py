@@ -113,6 +113,12 @@ class Value:
         return Value(frozenset(_undone(one) if one.kind in (ESCAPED, INSIDE) else one for one in self.sources))
 
     @property
+    def part(self) -> Value:
+        """What belongs to the value and is another: no check of the whole holds for it."""
+        told = (ESCAPED, INSIDE, WORD, NUMBER)
+        return Value(frozenset(_undone(one) if one.kind in told else one for one in self.sources))
+
+    @property
     def decoded(self) -> Value:
         """The value read from another notation: no check of the letters before holds."""
         return Value(frozenset(one if one.kind in (OUTSIDE, UNKNOWN) else _undone(one) for one in self.sources))
