@@ -80,7 +80,7 @@ def targets(shown: Shown, call: ast.Call, file: ShownFile) -> list[tuple[ShownFi
         return []
     bound = [(where, one) for where, one in functions_named(shown, file, call.func) if not _is_method(where, one)]
     if isinstance(call.func, ast.Name) or bound:
-        return bound[:MAX_TARGETS]
+        return bound if len(bound) <= MAX_TARGETS else []
     found = []
     for where, function in shown.functions.get(name, ()):
         owner = where.class_of(function)
@@ -89,8 +89,7 @@ def targets(shown: Shown, call: ast.Call, file: ShownFile) -> list[tuple[ShownFi
             continue
         if _reaches(call, file, where, name, owner_name, is_method=True):
             found.append((where, function))
-    near = [one for one in found if one[0] is file]
-    return (near or found)[:MAX_TARGETS]
+    return found if len(found) <= MAX_TARGETS else []
 
 
 def _may_be_of(shown: Shown, call: ast.Call, file: ShownFile, owner: str) -> bool:
@@ -100,8 +99,46 @@ def _may_be_of(shown: Shown, call: ast.Call, file: ShownFile, owner: str) -> boo
     if root in file.imports:
         return bare_name(receiver) == owner
     around = file.function_at(call.lineno) if root in {*_SELVES, "super"} and dotted(receiver) == root else None
+    if around is None and not isinstance(receiver, ast.Call) and root not in {owner, *_SELVES, "super"}:
+        return _is_made(shown, file, receiver, owner)
     own = file.class_of(around) if around else None
-    return own is None or not owner or owner in _lineage(shown, own)
+    below = [one for one in shown.classes if one.name == owner]
+    return (
+        own is None
+        or not owner
+        or owner in _lineage(shown, own)
+        or any(own.name in _lineage(shown, one) for one in below)
+    )
+
+
+def _is_made(shown: Shown, file: ShownFile, receiver: ast.expr, owner: str) -> bool:
+    """Tells whether everything that a name or an attribute is given is made by a class."""
+    places: list[ShownFile] = shown.python
+    nodes: list[tuple[ShownFile, ast.AST]]
+    if isinstance(receiver, ast.Name):
+        around = file.function_at(receiver.lineno)
+        if around is not None and receiver.id in parameters(around):
+            return False
+        inside = list(ast.walk(around)) if around is not None else []
+        is_local = any(isinstance(one, ast.Name) and one.id == receiver.id and not isinstance(one.ctx, ast.Load)
+                       for one in inside)  # fmt: skip
+        nodes = [(file, one) for one in (inside if is_local else file.nodes)]
+    else:
+        nodes = [(where, one) for where in places for one in where.nodes]
+    name = bare_name(receiver)
+    given_ = [
+        where.parents.get(id(one))
+        for where, one in nodes
+        if not isinstance(getattr(one, "ctx", ast.Load()), ast.Load)
+        and bare_name(one) == name
+        and isinstance(one, ast.Attribute | ast.Name)
+    ]
+    return bool(given_) and all(
+        isinstance(one, ast.Assign | ast.AnnAssign)
+        and isinstance(one.value, ast.Call)
+        and bare_name(one.value) == owner
+        for one in given_
+    )
 
 
 def _lineage(shown: Shown, own: ast.ClassDef) -> set[str]:

@@ -47,7 +47,7 @@ class Branches:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Reads conditions; `file` is where they stand, `is_defined` tells whether a class has a method of its own so named.
+    """Reads conditions; `file` is where they stand, `is_defined` tells of a name whether a class has such a method.
 
     Of `==` it tells whether there are texts or numbers that compare as they like.
     """

@@ -79,8 +79,13 @@ class Expressions:
                 self.bind(part, value.items[index] if fits and plain and value.items else value.element, env)
         elif isinstance(target, ast.Attribute):
             self.value(target.value, env)
+            for other in [other for other in env if other.endswith(f".{target.attr}")]:
+                # It may be the same object under another name.
+                env[other] = join([env[other], value])
             if name := dotted(target):
                 env[name] = value
+            if not self.around.is_plain(target.attr):
+                env.pop(name, None)
         elif isinstance(target, ast.Subscript):
             self._store(target, value, env)
 

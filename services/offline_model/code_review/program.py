@@ -15,6 +15,7 @@ from services.offline_model.code_review.interpreter import Interpreter
 from services.offline_model.code_review.library import Called
 from services.offline_model.code_review.opinion import Need
 from services.offline_model.code_review.origins import is_route, route_part
+from services.offline_model.code_review.reading import is_read
 from services.offline_model.code_review.shown import Function, Shown, ShownFile
 from services.offline_model.code_review.values import OUTSIDE, UNKNOWN, Origin, Value, join, listed, of
 from services.offline_model.code_review.writes import changed_at, fills
@@ -26,6 +27,16 @@ NODES_PER_STEP = 20
 
 class TooManyWays(Exception):
     """Following every way through the code takes longer than a verdict is worth."""
+
+
+def _is_lost(node: ast.Attribute, file: ShownFile, *, is_object: bool) -> bool:
+    """Tells whether an attribute is set by what is no assignment, or its object gets another name."""
+    if isinstance(node.ctx, ast.Load):
+        return is_object and not is_read(node, file)
+    around = file.parents.get(id(node))
+    while isinstance(around, ast.Tuple | ast.List | ast.Starred):
+        around = file.parents.get(id(around))
+    return not isinstance(around, ast.Assign | ast.AnnAssign | ast.AugAssign)
 
 
 @dataclass
@@ -63,6 +74,10 @@ class Program:
     def is_defined(self, method: str) -> bool:
         """Tells whether a class has a method of its own so named, which need not do what those of texts do."""
         return method in self.shown.methods or (method == "==" and self.shown.has_own_texts)
+
+    def is_plain(self, attribute: str) -> bool:
+        """Tells whether an attribute holds what it is given."""
+        return self.shown.is_plain(attribute)
 
     def step(self, count: int = 1) -> None:
         """Counts steps. Raises TooManyWays."""
@@ -118,6 +133,19 @@ class Program:
                 elif isinstance(part, ast.Call) and fills(part, attribute):
                     found.append(of(Origin(UNKNOWN, f"`{attribute}` is changed elsewhere", where.path, part.lineno)))
         self._running.pop()
+        # What a class gives it, what another name of its object may do to it, and what sets it in passing.
+        if found and not self.shown.is_plain(attribute):
+            found.append(of(Origin(UNKNOWN, f"`{attribute}` has another meaning elsewhere", file.path, node.lineno)))
+        is_object = any(one.cells or one.items is not None or one.entries is not None for one in found)
+        for where in self.shown.python:
+            found += [
+                of(Origin(UNKNOWN, f"`{attribute}` goes elsewhere", where.path, part.lineno))
+                for part in where.nodes
+                if isinstance(part, ast.Attribute)
+                and part.attr == attribute
+                and found
+                and _is_lost(part, where, is_object=is_object)
+            ]
         need = Need("definition", attribute)
         if not found:
             return of(Origin(UNKNOWN, f"`self.{attribute}` is set elsewhere", file.path, node.lineno, need))

@@ -14,6 +14,8 @@ MAX_ATTEMPTS = 300
 _INNER_LINE_END = re.compile(r"<U\+000D>|\r(?!\r*\Z)")
 _OPENS_BLOCK = re.compile(r"\s*(async\s+)?(def|class|if|elif|else|for|while|try|except|finally|with)\b.*:\s*$")
 MAX_ENDS = 25
+# What gives attributes another meaning, or reaches them as the entries of a map.
+_MEANINGS = frozenset({"__dict__", "__setattr__", "__getattribute__", "__getattr__", "__delattr__", "__get__"})
 _COMPARES = frozenset({"__eq__", "__ne__", "__contains__"})
 _LETTERS = frozenset({"str", "bytes", "int", "float", "list", "tuple", "dict", "set", "UserString", "UserDict",
                       "UserList", "collections.UserString"})  # fmt: skip
@@ -51,6 +53,11 @@ class ShownFile:
     def nodes(self) -> list[ast.AST]:
         """Every node of every tree."""
         return [node for statement in self.statements for node in ast.walk(statement)]
+
+    @cached_property
+    def parents(self) -> Mapping[int, ast.AST]:
+        """What every node stands in, by the node's identity."""
+        return {id(part): node for node in self.nodes for part in ast.iter_child_nodes(node)}
 
     @cached_property
     def functions(self) -> list[Function]:
@@ -189,6 +196,19 @@ class Shown:
     def methods(self) -> frozenset[str]:
         """The names that any class gives something in its body."""
         return frozenset(name for one in self.classes for part in one.body for name in _named_in(part))
+
+    def is_plain(self, attribute: str) -> bool:
+        """Tells whether an attribute holds what it is given, and no class means something else by it."""
+        return attribute not in self.methods and not self._sets_at_will
+
+    @cached_property
+    def _sets_at_will(self) -> bool:
+        found = (node for file in self.python for node in file.nodes)
+        return any(
+            (isinstance(node, ast.Attribute) and node.attr in _MEANINGS)
+            or (isinstance(node, ast.Name) and node.id == "vars")
+            for node in found
+        ) or bool(self.methods & _MEANINGS)
 
     @cached_property
     def has_own_texts(self) -> bool:

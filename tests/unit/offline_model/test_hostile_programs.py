@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from services.offline_model.code_review.opinion import FALSE_POSITIVE
-from tests.unit.offline_model.hostile import kinds, not_read, ways
+from tests.unit.offline_model.hostile import attributes, kinds, not_read, ways
 from tests.unit.offline_model.reviews import REQUEST, verdict
 
 PROGRAMS = [
     case
     for table in (
+        attributes,
         kinds,
         not_read,
         ways,
