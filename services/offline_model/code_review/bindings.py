@@ -57,7 +57,7 @@ def _of_module(shown: Shown, file: ShownFile, name: str, hops: int = 0) -> list[
         return [] if stars else _named(shown, file, bindings, rest, hops)
     if len(stars) != 1 or root.startswith("_"):
         return []
-    source = _module(shown, file, stars[0].module)
+    source = module_of(shown, file, stars[0].module)
     return _of_module(shown, source, name, hops + 1) if source else []
 
 
@@ -74,11 +74,11 @@ def _named(
         return []
     [(module, name)] = imports
     *packages, last = [part for part in (name, *rest.split(".")) if part] or [""]
-    owner = _module(shown, file, ".".join([module.removesuffix("."), *packages]) if packages else module)
+    owner = module_of(shown, file, ".".join([module.removesuffix("."), *packages]) if packages else module)
     return _of_module(shown, owner, last, hops + 1) if owner and last else []
 
 
-def _module(shown: Shown, file: ShownFile, module: str) -> ShownFile | None:
+def module_of(shown: Shown, file: ShownFile, module: str) -> ShownFile | None:
     """Returns the file of a module, as an import in another names it; both lie below the same folder of sources."""
     here = PurePosixPath(file.path).parent.parts
     level = len(module) - len(module.lstrip("."))

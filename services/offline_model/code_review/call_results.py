@@ -60,7 +60,8 @@ class CallResults:
         """Returns the full name of what is called; `.name` for a method of an object, `?` for who knows."""
         if isinstance(node.func, ast.Attribute):
             if receiver is not None and receiver.refers:
-                return f"{receiver.refers}.{node.func.attr}"
+                full = f"{receiver.refers}.{node.func.attr}"
+                return f"?.{full}" if self._around.is_replaced(full) else full
             root = dotted(node.func).partition(".")[0]
             unshown = (
                 root and root not in env and root not in self._file.imports and isinstance(node.func.value, ast.Name)
@@ -74,8 +75,10 @@ class CallResults:
             found = self._file.imports.get(node.func.id)
             if found is None and not self._around.is_shown(node, self._file):
                 bound = self._around.global_value(node.func.id, self._file)
-                return node.func.id if bound is None else bound.refers or "?"
-            return found or node.func.id
+                is_other = self._file.star_line or self._around.is_replaced(node.func.id)
+                known = f"?.{node.func.id}" if is_other else node.func.id
+                return known if bound is None else bound.refers or "?"
+            return f"?.{found}" if found and self._around.is_replaced(found) else found or node.func.id
         return self._evaluate(node.func, env).refers or "?"
 
     def _given_back(self, called: Called, env: Env) -> Value:

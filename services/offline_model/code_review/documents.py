@@ -19,6 +19,8 @@ _LOADERS = frozenset(
 _BY_NAME = frozenset({"torch.load", "joblib.load", "numpy.load", "pandas.read_pickle", "shelve.open", "np.load"})
 _SAFE_LOADERS = frozenset({"yaml.SafeLoader", "yaml.CSafeLoader", "yaml.BaseLoader", "yaml.loader.SafeLoader"})
 _UNSAFE_LOADERS = frozenset({"yaml.Loader", "yaml.UnsafeLoader", "yaml.CLoader", "yaml.loader.Loader"})
+_TEACHES = frozenset({"add_constructor", "add_multi_constructor", "yaml_constructors", "yaml_multi_constructors",
+                      "YAMLObject", "add_path_resolver"})  # fmt: skip
 _PARSES = frozenset({"parse", "fromstring", "XML", "iterparse", "parseString", "fromstringlist", "feed"})
 # Parsers of the standard library resolve no external entities unless they are told to.
 _EXPAT = ("xml.etree.", "xml.dom.minidom.", "xml.dom.pulldom.", "xml.sax.")
@@ -66,10 +68,12 @@ def _by_loader(flagged: Flagged, called: Called, loader: Value) -> Opinion:
         return _plain_values(flagged, called, name)
     if name in _UNSAFE_LOADERS:
         return judge_values(flagged, called.node, list(called.args[:1]), "Bytes are loaded that can run code")
-    for file in flagged.shown.python:
+    own = (flagged.file,) if isinstance(node, ast.Name) and node.id not in flagged.file.imports else ()
+    for file in own:
         for found in file.nodes:
             if isinstance(found, ast.ClassDef) and found.name == bare_name(node):
-                plain = all(_says_nothing(one) for one in found.body)
+                plain = all(_says_nothing(one) for one in (*found.body, *found.keywords, *found.decorator_list))
+                plain = plain and sum(one.name == found.name for one in flagged.shown.classes) == 1
                 safe = len(found.bases) == 1 and file.full_name(found.bases[0]) in _SAFE_LOADERS
                 if not (plain and safe):
                     return undecided(f"What {found.name} builds, I can't judge.")
@@ -81,15 +85,25 @@ def _by_loader(flagged: Flagged, called: Called, loader: Value) -> Opinion:
     return undecided(f"Which values {missing or 'the loader'} builds was not shown.", *needs)
 
 
-def _says_nothing(node: ast.stmt) -> bool:
+def _says_nothing(node: ast.AST) -> bool:
     return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
 def _plain_values(flagged: Flagged, called: Called, loader: str) -> Opinion:
     for file in flagged.shown.python:
         for node in file.nodes:
-            added = isinstance(node, ast.Call) and bare_name(node.func) in ("add_constructor", "add_multi_constructor")
-            if added:
+            said = (
+                node.attr
+                if isinstance(node, ast.Attribute)
+                else node.name
+                if isinstance(node, ast.alias)
+                else node.id
+                if isinstance(node, ast.Name)
+                else str(node.value)
+                if isinstance(node, ast.Constant)
+                else ""
+            )
+            if said in _TEACHES:
                 return undecided(f"The program teaches a loader more than plain values, perhaps {loader}.")
     said = "The loader builds plain values only."
     return Opinion(FALSE_POSITIVE, said, (flagged.evidence(said, called.node),))

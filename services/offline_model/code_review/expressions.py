@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -95,18 +96,28 @@ class Expressions:
 
     def _name(self, node: ast.Name, env: Env) -> Value:
         if node.id in env:
-            return env[node.id]
+            elsewhere = self.around.written_elsewhere(node.id, env[node.id], self.file, self.function)
+            return env[node.id] if elsewhere is None else Value(env[node.id].sources | {elsewhere})
         full = self.file.imports.get(node.id)
         if full is not None:
-            return self.around.module_attribute(full) or Value(
-                unknown(node, self.file, f"`{node.id}` is defined elsewhere", definition_of(full)).sources, refers=full
+            return self.around.module_attribute(full, self.file) or Value(
+                unknown(node, self.file, f"`{node.id}` is defined elsewhere", definition_of(full)).sources,
+                refers=self._meant(full),
             )
         found = self.around.global_value(node.id, self.file)
         if found is not None:
             return found
         if is_standard(node.id):
-            return Value(refers=node.id)
+            meant = self._meant(f"?.{node.id}" if self.file.star_line else node.id)
+            is_sure = meant == node.id and hasattr(builtins, node.id)
+            return Value(
+                frozenset() if is_sure else unknown(node, self.file, f"what `{node.id}` is").sources, refers=meant
+            )
         return unknown(node, self.file, f"`{node.id}` is defined elsewhere", Need("definition", node.id))
+
+    def _meant(self, full: str) -> str:
+        """Returns a full name; with a `?` before it where the program gives it another meaning."""
+        return f"?.{full}" if self.around.is_replaced(full) else full
 
     def _f_string(self, node: ast.JoinedStr, env: Env) -> Value:
         return concatenated([self.value(part, env) for part in node.values])
@@ -174,8 +185,9 @@ class Expressions:
         holder = self.value(node.value, env)
         if holder.refers and "?" not in holder.refers:
             full = f"{holder.refers}.{node.attr}"
-            return self.around.module_attribute(full) or Value(
-                unknown(node, self.file, f"`{ast.unparse(node)[:60]}` is defined elsewhere").sources, refers=full
+            return self.around.module_attribute(full, self.file) or Value(
+                unknown(node, self.file, f"`{ast.unparse(node)[:60]}` is defined elsewhere").sources,
+                refers=self._meant(full),
             )
         if holder.sources or node.attr in _ATTRIBUTES:
             return holder.part

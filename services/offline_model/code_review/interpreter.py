@@ -261,17 +261,28 @@ class Interpreter:
     def _functiondef(self, node: Function, env: Env) -> Env:
         for part in [*node.decorator_list, *node.args.defaults, *(one for one in node.args.kw_defaults if one)]:
             self.expressions.value(part, env)
-        env.pop(node.name, None)
+        env[node.name] = self._made(node)
         return env
+
+    def _made(self, node: Function | ast.ClassDef) -> Value:
+        """What a name holds that a function or a class has: no library's, whatever it is called."""
+        return Value(unknown(node, self._file, f"what `{node.name}` is").sources, refers=f"?.{node.name}")
 
     _asyncfunctiondef = _functiondef
 
     def _classdef(self, node: ast.ClassDef, env: Env) -> Env:
+        bound = dict(self.bound)
         self.run(node.body, env)
-        env.pop(node.name, None)
+        self.bound = bound
+        env[node.name] = self._made(node)
         return env
 
-    def _import(self, _node: ast.Import, env: Env) -> Env:
+    def _import(self, node: ast.Import | ast.ImportFrom, env: Env) -> Env:
+        for alias in node.names:
+            if alias.name == "*":
+                for name, value in env.items():
+                    env[name] = Value(value.sources | unknown(node, self._file, f"whose `{name}` it is").sources)
+            env.pop(alias.asname or alias.name.partition(".")[0], None)
         return env
 
     _importfrom = _import

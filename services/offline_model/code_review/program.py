@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from services.offline_model.code_review.bindings import module_of
 from services.offline_model.code_review.calls import callers, given, parameters, targets
 from services.offline_model.code_review.conditions import Env
 from services.offline_model.code_review.interpreter import Interpreter
@@ -18,7 +19,7 @@ from services.offline_model.code_review.origins import is_route, route_part
 from services.offline_model.code_review.reading import is_read
 from services.offline_model.code_review.shown import Function, Shown, ShownFile
 from services.offline_model.code_review.values import OUTSIDE, UNKNOWN, Origin, Value, join, listed, of
-from services.offline_model.code_review.writes import changed_at, fills
+from services.offline_model.code_review.writes import changed_at, fills, puts_into
 
 MAX_STEPS = 8_000
 MAX_DEPTH = 6
@@ -27,6 +28,17 @@ NODES_PER_STEP = 20
 
 class TooManyWays(Exception):
     """Following every way through the code takes longer than a verdict is worth."""
+
+
+def _is_held(name: str, nodes: list[ast.AST], file: ShownFile) -> bool:
+    """Tells whether a function within another may change an object that a name of the outer one holds."""
+    for inner in nodes:
+        if isinstance(inner, Function | ast.Lambda):
+            for node in ast.walk(inner):
+                uses = isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+                if (uses and not is_read(node, file)) or puts_into(node, name):  # type: ignore[arg-type]
+                    return True
+    return False
 
 
 def _is_lost(node: ast.Attribute, file: ShownFile, *, is_object: bool) -> bool:
@@ -49,6 +61,8 @@ class Program:
     calls: dict[int, list[Called]] = field(default_factory=dict)
     _steps: int = 0
     _modules: dict[str, dict[str, Value]] = field(default_factory=dict)
+    _bound: dict[str, dict[str, Value]] = field(default_factory=dict)
+    _changes: dict[tuple[str, str], Origin | None] = field(default_factory=dict)
     _running: list[object] = field(default_factory=list)
     # Calls that are being followed into: what is seen there belongs to the call, and not to who asked.
     _inside: int = 0
@@ -66,9 +80,7 @@ class Program:
             self._module(file, again=True)
             return
         env = {name: self.parameter(name, function, file) for name in self._parameters(function)}
-        around = file.function_around(function)
-        if around is not None:
-            env = {**self._enclosing(file, around), **env}
+        env = {**self._enclosing(file, function), **env}
         Interpreter(self, file, function).run(function.body, env)
 
     def is_defined(self, method: str) -> bool:
@@ -97,26 +109,69 @@ class Program:
 
     def global_value(self, name: str, file: ShownFile) -> Value | None:
         """Returns what a name of a module may hold when a function runs; None when the module gives it nothing."""
-        found = self._module(file).get(name)
+        self._module(file)
+        # A function may run before the module has given its names their last values.
+        found = self._bound.get(file.path, {}).get(name)
         if found is None or found.refers:
             return found
-        changed = changed_at(name, file, self.shown)
-        if changed:
-            note = Origin(UNKNOWN, f"`{name}` is set elsewhere too", changed[0], changed[1])
-            return Value(found.sources | {note})
+        if changed := self._changed(name, file):
+            return Value(found.sources | {changed})
+        is_object = found.cells or found.items is not None or found.entries is not None
+        if is_object and (kept := self._kept_at(name)):
+            return Value(found.sources | {kept})
         if file.unread:
             need = Need("file", file.path)
             note = Origin(UNKNOWN, f"`{name}` may be set in lines of {file.path} that", file.path, 1, need)
             return Value(found.sources | {note})
         return found
 
-    def module_attribute(self, full_name: str) -> Value | None:
-        """Returns what a name of another module that was shown holds; None when it was not shown."""
-        module, _, name = full_name.strip(".").rpartition(".")
-        for file in self.shown.python if module else ():
-            if file.module_name.endswith(module) and (value := self.global_value(name, file)) is not None:
-                return value
+    def _changed(self, name: str, file: ShownFile) -> Origin | None:
+        """Returns where a name of a module is set by others, if it is."""
+        key = (file.path, name)
+        if key not in self._changes:
+            at = changed_at(name, file, self.shown)
+            self._changes[key] = Origin(UNKNOWN, f"`{name}` is set elsewhere too", *at) if at else None
+        return self._changes[key]
+
+    def _kept_at(self, name: str) -> Origin | None:
+        """Returns where the object that a name of a module holds gets another name, if it does."""
+        for where in self.shown.python:
+            for node in where.nodes:
+                is_it = isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+                other = isinstance(node, ast.alias) and node.name == name and node.asname
+                if (is_it and not is_read(node, where)) or other:  # type: ignore[arg-type]
+                    return Origin(
+                        UNKNOWN, f"what `{name}` holds goes elsewhere", where.path, getattr(node, "lineno", 1)
+                    )
         return None
+
+    def written_elsewhere(self, name: str, value: Value, file: ShownFile, function: Function | None) -> Origin | None:
+        """Returns where a name that code has given a value may get another one, without that code's doing."""
+        if value.refers:
+            return None
+        around: Function | None = function
+        while around is not None:
+            inner = [node for node in ast.walk(around) if node is not around]
+            if any(isinstance(node, ast.Nonlocal) and name in node.names for node in inner):
+                return Origin(UNKNOWN, f"a function within {around.name} sets `{name}`", file.path, around.lineno)
+            if any(isinstance(node, ast.Global) and name in node.names for node in inner):
+                return self._changed(name, file)
+            if (value.cells or value.items is not None or value.entries is not None) and _is_held(name, inner, file):
+                return Origin(UNKNOWN, f"a function within {around.name} may change `{name}`", file.path, around.lineno)
+            around = file.function_around(around)
+        return self._changed(name, file) if function is None else None
+
+    def is_replaced(self, full_name: str) -> bool:
+        """Tells whether anything gives a name of a library another meaning."""
+        return full_name.rpartition(".")[2] in self.shown.patched
+
+    def module_attribute(self, full_name: str, file: ShownFile) -> Value | None:
+        """Returns what a name of another module that was shown holds; None when it was not shown."""
+        rest = full_name.lstrip(".")
+        dots = full_name[: len(full_name) - len(rest)]
+        module, _, name = rest.rpartition(".")
+        owner = module_of(self.shown, file, dots + module) if dots + module else None
+        return self.global_value(name, owner) if owner is not None else None
 
     def attribute_value(self, attribute: str, file: ShownFile, node: ast.expr) -> Value:
         """Returns what `self.attribute` may hold, from everything that the shown code gives it."""
@@ -255,7 +310,8 @@ class Program:
             self._running.append(key)
             frame = Interpreter(self, where, function)
             self._inside += 1
-            after = frame.run(function.body, self._arguments(called, function, where))
+            env = {**self._enclosing(where, function), **self._arguments(called, function, where)}
+            after = frame.run(function.body, env)
             self._inside -= 1
             self._running.pop()
             is_generator = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function))
@@ -298,7 +354,7 @@ class Program:
         found = given(ast.Call(ast.Name(function.name), [], []), name, function)
         if found.value is None:
             return of(Origin(UNKNOWN, f"`{name}` is given elsewhere", file.path, function.lineno))
-        value = Interpreter(self, file, None).expressions.value(found.value, {})
+        value = Interpreter(self, file, None).expressions.value(found.value, self._enclosing(file, function))
         if value.cells:
             # It is made once, and whoever changes it changes it for all calls to come.
             return of(Origin(UNKNOWN, f"the default of `{name}` lives on between calls", file.path, function.lineno))
@@ -311,9 +367,25 @@ class Program:
 
     def _enclosing(self, file: ShownFile, function: Function) -> dict[str, Value]:
         """Returns everything that the names around a nested function may hold while it can run."""
-        frame = Interpreter(self, file, function)
-        env = {name: self.parameter(name, function, file) for name in self._parameters(function)}
-        frame.run(function.body, env)
+        around = file.function_around(function)
+        if around is None:
+            return {}
+        key = (id(around), "around")
+        if key in self._running:
+            names = {node.id for node in ast.walk(around) if isinstance(node, ast.Name)} - set(file.imports)
+            later = of(Origin(UNKNOWN, f"what {around.name} gives it", file.path, around.lineno))
+            kept = {
+                node.id
+                for node in ast.walk(around)
+                if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+            }
+            return dict.fromkeys((names & kept) | set(self._parameters(around)), later)
+        self._running.append(key)
+        frame = Interpreter(self, file, around)
+        env = {name: self.parameter(name, around, file) for name in self._parameters(around)}
+        env = {**self._enclosing(file, around), **env}
+        frame.run(around.body, env)
+        self._running.pop()
         return {**env, **frame.bound}
 
     def is_shown(self, node: ast.Call, file: ShownFile) -> bool:
@@ -329,4 +401,5 @@ class Program:
         frame = Interpreter(self, file, None)
         after = frame.run(file.statements, {})
         self._modules[file.path] = after if after is not None else frame.bound
+        self._bound[file.path] = frame.bound
         return self._modules[file.path]

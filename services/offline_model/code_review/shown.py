@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -67,15 +68,33 @@ class ShownFile:
     @cached_property
     def imports(self) -> Mapping[str, str]:
         """The full name of every name that is imported."""
-        found: dict[str, str] = {}
+        found: dict[str, set[str]] = {}
+        hidden: set[str] = set()
         for node in self.nodes:
-            if isinstance(node, ast.Import):
-                whole = {alias.asname: alias.name for alias in node.names if alias.asname}
-                found |= whole | {alias.name.partition(".")[0]: alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                place = "." * node.level + (f"{node.module}." if node.module else "")
-                found |= {alias.asname or alias.name: f"{place}{alias.name}" for alias in node.names}
-        return found
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                for name, full in _imported_names(node):
+                    found.setdefault(name, set()).add(full)
+                    may_be_hidden = node.lineno < self.star_line or node not in self.statements
+                    if self.star_line and may_be_hidden and isinstance(node, ast.ImportFrom):
+                        hidden.add(name)
+        # A name that something else binds too, or two imports, may be either.
+        hidden |= set(_bound_beside(self.statements))
+        return {
+            name: next(iter(names)) if len(names) == 1 and name not in hidden else f"?.{name}"
+            for name, names in found.items()
+        }
+
+    @cached_property
+    def star_line(self) -> int:
+        """The last line that imports all names of a module that is not Python's own; 0 for none."""
+        stars = (
+            node.lineno
+            for node in self.nodes
+            if isinstance(node, ast.ImportFrom)
+            and any(alias.name == "*" for alias in node.names)
+            and (node.level or (node.module or "").partition(".")[0] not in sys.stdlib_module_names)
+        )
+        return max(stars, default=0)
 
     def full_name(self, node: ast.AST) -> str:
         """Returns the dotted name of an expression, its first part replaced by what was imported under it."""
@@ -240,6 +259,28 @@ class Shown:
         return found
 
 
+def _imported_names(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    """Yields the names that an import binds, each with its full name."""
+    for alias in node.names:
+        if isinstance(node, ast.ImportFrom):
+            place = "." * node.level + (f"{node.module}." if node.module else "")
+            yield alias.asname or alias.name, f"{place}{alias.name}"
+        else:
+            first = alias.name.partition(".")[0]
+            yield alias.asname or first, alias.name if alias.asname else first
+
+
+def _bound_beside(statements: Iterable[ast.AST]) -> Iterator[str]:
+    """Yields the names that a module binds at its top by anything but imports."""
+    for node in statements:
+        if isinstance(node, Function | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif not isinstance(node, ast.Lambda):
+            yield from _bound_beside(ast.iter_child_nodes(node))
+
+
 def _named_in(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, Function):
         yield statement.name
@@ -316,6 +357,8 @@ def bare_name(node: ast.AST) -> str:
 
 
 def _patched(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Global):
+        yield from node.names
     if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
         if dotted(node.value) not in {"self", "cls"}:
             yield node.attr

@@ -6,8 +6,8 @@ import ast
 from typing import Protocol
 
 from services.offline_model.code_review.library import Called
-from services.offline_model.code_review.shown import ShownFile
-from services.offline_model.code_review.values import Value
+from services.offline_model.code_review.shown import Function, ShownFile
+from services.offline_model.code_review.values import Origin, Value
 
 
 class Surroundings(Protocol):
@@ -25,7 +25,13 @@ class Surroundings(Protocol):
 
     def attribute_value(self, attribute: str, file: ShownFile, node: ast.expr) -> Value: ...
 
-    def module_attribute(self, full_name: str) -> Value | None: ...
+    def module_attribute(self, full_name: str, file: ShownFile) -> Value | None: ...
+
+    def is_replaced(self, full_name: str) -> bool: ...
+
+    def written_elsewhere(
+        self, name: str, value: Value, file: ShownFile, function: Function | None
+    ) -> Origin | None: ...
 
     def returned(self, called: Called, file: ShownFile) -> tuple[Value | None, bool]: ...
 

@@ -23,7 +23,7 @@ def changed_at(name: str, file: ShownFile, shown: Shown) -> tuple[str, int] | No
         for node in ast.walk(function):
             if declared and isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
                 return file.path, node.lineno
-            if (declared or name not in local) and _puts_into(node, name):
+            if (declared or name not in local) and puts_into(node, name):
                 return file.path, getattr(node, "lineno", 1)
     for where in shown.python:
         for node in where.nodes:
@@ -43,7 +43,7 @@ def fills(node: ast.Call, attribute: str) -> bool:
     )
 
 
-def _puts_into(node: ast.AST, name: str) -> bool:
+def puts_into(node: ast.AST, name: str) -> bool:
     """Tells whether a node changes the object that a name holds, or may hand it to who does."""
     if isinstance(node, ast.Assign | ast.AugAssign | ast.Delete):
         told = node.targets if isinstance(node, ast.Assign | ast.Delete) else [node.target]
@@ -65,6 +65,9 @@ def _sets_from_outside(node: ast.AST, name: str) -> bool:
 
 
 def _names(node: ast.Call, name: str) -> bool:
+    if bare_name(node.func) in {"exec", "eval"}:
+        told = node.args[0] if node.args else None
+        return not isinstance(told, ast.Constant) or name in str(told.value)
     texts: Sequence[object] = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
     # Without a text to compare with, it may be about any name.
     return name in texts or bare_name(node.func) in {"globals", "vars", "locals"} or not texts
