@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from services.offline_model.code_review.conditions import Env, Evaluate
 from services.offline_model.code_review.definitions import is_standard
@@ -14,6 +15,19 @@ from services.offline_model.code_review.sanitizers import looks_like_one
 from services.offline_model.code_review.shown import Function, ShownFile, bare_name, dotted
 from services.offline_model.code_review.surroundings import Surroundings
 from services.offline_model.code_review.values import OUTSIDE, UNKNOWN, Origin, Value
+
+# What makes a list, a set or a map that can be changed later.
+_MAKERS = frozenset({"list", "set", "dict", "sorted", "copy.copy", "copy.deepcopy", "collections.deque",
+                     "collections.defaultdict", "collections.OrderedDict", "bytearray"})  # fmt: skip
+_MAKING = frozenset({"split", "rsplit", "splitlines", "copy", "fromkeys"})
+# Methods that change nothing of a list or a map, and none of the features that an XML parser has.
+_READING = frozenset({"get", "items", "keys", "values", "index", "count", "copy", "join", "split", "union",
+                      "intersection", "difference", "issubset", "issuperset", "isdisjoint", "add_section",
+                      "setContentHandler", "setErrorHandler", "setDTDHandler", "getFeature"})  # fmt: skip
+
+
+def _makes_object(called: Called) -> bool:
+    return called.name in _MAKERS or (called.receiver is not None and called.method in _MAKING)
 
 
 class CallResults:
@@ -53,6 +67,8 @@ class CallResults:
         called = Called(node, self._called_name(node, receiver, env), receiver, tuple(args), keywords, spread)
         self._around.seen_call(called)
         found = self._given_back(called, env)
+        if _makes_object(called) and not found.cells and found.constants is None:
+            found = replace(found, cells=frozenset({cell_of(node)}))
         self.last_name = called.name
         return found
 
@@ -140,7 +156,9 @@ class CallResults:
         """What is not known may put anything into the objects that it is given, and set any attribute."""
         note = Origin(UNKNOWN, f"{called.method}() may have filled it", self._file.path, called.node.lineno)
         sources = called.sources | {note}
-        for one in called.given:
+        held = called.receiver
+        itself = (held,) if held is not None and held.cells and called.method not in _READING else ()
+        for one in (*called.given, *itself):
             if one.cells:
                 change_object(called.node, one, lambda old: Value(old.sources | sources), env)
         for name in [name for name in env if "." in name]:

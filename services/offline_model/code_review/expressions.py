@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from services.offline_model.code_review.call_results import CallResults
@@ -24,6 +25,7 @@ from services.offline_model.code_review.values import (
     concatenated,
     constant,
     join,
+    key_of,
     listed,
     mapped,
 )
@@ -48,7 +50,7 @@ class Expressions:
             ast.Subscript: self._subscript, ast.List: self._list, ast.Tuple: self._list, ast.Set: self._list,
             ast.Dict: self._dict, ast.ListComp: self._comprehension, ast.SetComp: self._comprehension,
             ast.GeneratorExp: self._comprehension, ast.DictComp: self._comprehension,
-            ast.Starred: lambda node, env: self.value(node.value, env).element,
+            ast.Starred: lambda node, env: self.value(node.value, env).iterated,
             ast.Await: lambda node, env: self.value(node.value, env),
             ast.NamedExpr: self._named, ast.Lambda: self._lambda,
         }  # fmt: skip
@@ -77,7 +79,7 @@ class Expressions:
             fits = value.items is not None and len(value.items) == len(target.elts)
             plain = not any(isinstance(part, ast.Starred) for part in target.elts)
             for index, part in enumerate(target.elts):
-                self.bind(part, value.items[index] if fits and plain and value.items else value.element, env)
+                self.bind(part, value.items[index] if fits and plain and value.items else value.iterated, env)
         elif isinstance(target, ast.Attribute):
             self.value(target.value, env)
             for other in [other for other in env if other.endswith(f".{target.attr}")]:
@@ -183,6 +185,10 @@ class Expressions:
         if isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}:
             return self.around.attribute_value(node.attr, self.file, node)
         holder = self.value(node.value, env)
+        if holder.cells and not isinstance(node.ctx, ast.Store):
+            # A method that is not called here may be called by anybody, with anything.
+            later = unknown(node, self.file, f"`{ast.unparse(node)[:60]}` may be called later")
+            change_object(node.value, holder, lambda old: Value(old.sources | later.sources), env)
         if holder.refers and "?" not in holder.refers:
             full = f"{holder.refers}.{node.attr}"
             return self.around.module_attribute(full, self.file) or Value(
@@ -204,13 +210,14 @@ class Expressions:
             return indexed(holder, index)
         if index.only is None:
             return looked_up(holder.element, index, node, self.file)
-        found = dict(holder.entries).get(index.only)
+        found = dict(holder.entries).get(key_of(index.only))
         return found if found is not None else unknown(node, self.file, f"`{ast.unparse(node)[:60]}` is not set")
 
     def _sliced(self, part: ast.Slice, holder: Value, env: Env) -> Value:
         ends = [self.value(end, env).only if end is not None else Constant(type(None), None)
                 for end in (part.lower, part.upper, part.step)]  # fmt: skip
-        return sliced(holder, ends)
+        found = sliced(holder, ends)
+        return found if found.constants is not None else replace(found, cells=frozenset({cell_of(part)}))
 
     def _list(self, node: ast.List | ast.Tuple | ast.Set, env: Env) -> Value:
         items, exact = list[Value](), True
@@ -221,6 +228,9 @@ class Expressions:
                 exact = exact and inner.items is not None
             else:
                 items.append(self.value(part, env))
+        if isinstance(node, ast.Set):
+            # Nobody knows in which order they come out.
+            items = [join(items)] * len(items)
         found = listed(items, cell_of(node))
         return found if exact else Value(found.sources, cells=found.cells)
 
@@ -242,14 +252,18 @@ class Expressions:
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, env: Env) -> Value:
         inner = dict(env)
         for generator in node.generators:
-            self.bind(generator.target, self.value(generator.iter, inner).element, inner)
+            self.bind(generator.target, self.value(generator.iter, inner).iterated, inner)
             for test in generator.ifs:
                 self.value(test, inner)
                 holds = self.conditions.split(test, inner).holds
                 inner = dict(holds) if holds is not None else inner
         parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         values = [self.value(part, inner) for part in parts]
-        return Value(frozenset[Origin]().union(*(value.sources for value in values)))
+        # What it changes on its way it has changed for good; it may also run no time at all.
+        bound = {name for one in node.generators for name in _stored(one.target)}
+        _spread(env, {**inner, **{name: env[name] for name in bound if name in env}})
+        found = frozenset[Origin]().union(*(value.sources for value in values))
+        return Value(found, cells=frozenset({cell_of(node)}))
 
     def _named(self, node: ast.NamedExpr, env: Env) -> Value:
         value = self.value(node.value, env)
@@ -266,6 +280,10 @@ class Expressions:
 
 def _parameters(node: ast.Lambda) -> frozenset[str]:
     return frozenset(one.arg for one in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
+
+
+def _stored(target: ast.expr) -> list[str]:
+    return [part.id for part in ast.walk(target) if isinstance(part, ast.Name)]
 
 
 def _spread(env: Env, inner: Env) -> None:

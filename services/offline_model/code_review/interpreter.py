@@ -155,7 +155,7 @@ class Interpreter:
         def entered(current: Env) -> tuple[Env | None, Env | None]:
             held = self.expressions.value(node.iter, current)
             inner = dict(current)
-            self.expressions.bind(node.target, held.element, inner)
+            self.expressions.bind(node.target, held.iterated, inner)
             return (None if held.items == () else inner), current
 
         return self._looped(node, env, entered)

@@ -23,6 +23,7 @@ from services.offline_model.code_review.values import (
     concatenated,
     constant,
     join,
+    key_of,
     listed,
     mapped,
     of,
@@ -162,7 +163,7 @@ def _of_holder(called: Called, receiver: Value, file: ShownFile) -> Value | None
         default = called.args[1] if len(called.args) > 1 else constant(None)
         found = dict(receiver.entries)
         if first.only is not None:
-            return found.get(first.only, default)
+            return found.get(key_of(first.only), default)
         return looked_up(join([*found.values(), default]), first, called.node, file)
     if receiver.items is not None and method == "pop":
         index = first.only.value if first is not None and first.only else (-1 if first is None else None)
@@ -256,6 +257,9 @@ _TEXT_METHODS: Mapping[str, Callable[[Called, Value], Value]] = {
 def _copied(called: Called) -> Value:
     first = called.args[0] if called.args else listed([])
     keeps = called.name in ("list", "tuple", "copy.copy", "copy.deepcopy", "iter")
+    # What is made of a map holds its keys.
+    if first.entries is not None and not called.name.startswith("copy."):
+        return Value(first.sources)
     return Value(first.sources, items=first.items if keeps else None, entries=first.entries if keeps else None)
 
 

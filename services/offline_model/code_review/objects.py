@@ -94,12 +94,14 @@ def change_object(node: ast.expr, holder: Value, how: Change, env: Env) -> None:
             value = _with_cells(mapped([(key, changed(item)) for key, item in value.entries]), value)
         if not value.cells & holder.cells:
             return value
-        new = _with_cells(how(value), value)
-        return new if value.cells == holder.cells and len(value.cells) == 1 else join([value, new])
+        # The place that makes an object may have made several: only the one at hand is changed for sure.
+        return join([value, _with_cells(how(value), value)])
 
-    names = list(env)
-    for name in names:
-        env[name] = changed(env[name])
+    own = node.id if isinstance(node, ast.Name) else ""
+    for name in list(env):
+        value = env[name]
+        is_sure = name == own and value.cells == holder.cells and len(value.cells) == 1
+        env[name] = _with_cells(how(value), value) if is_sure else changed(value)
 
 
 def _with_cells(new: Value, old: Value) -> Value:

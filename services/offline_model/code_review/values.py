@@ -103,6 +103,13 @@ class Value:
         return Value(self.sources)
 
     @property
+    def iterated(self) -> Value:
+        """What a loop over it gives: the keys of a map, and the items of anything else."""
+        if self.entries is not None:
+            return Value(self.sources, constants=frozenset(key for key, _ in self.entries)) if self.entries else Value()
+        return self.element
+
+    @property
     def doubted(self) -> Value:
         """The value with a doubt about what comes from outside; without what is known of its letters."""
         return Value(doubt(self.sources))
@@ -190,9 +197,16 @@ def listed(items: Sequence[Value], cell: int = 0) -> Value:
     return Value(sources, items=kept, cells=frozenset({cell}) if cell else frozenset())
 
 
+def key_of(known: Constant) -> Constant:
+    """The key that a map takes a constant for: 1, 1.0 and True are one."""
+    return Constant(int, known.value) if known.kind in (bool, float) else known
+
+
 def mapped(entries: Sequence[tuple[Constant, Value]], cell: int = 0, *, more: frozenset[Origin] = frozenset()) -> Value:
     """A map with these entries."""
-    found = dict(entries)
+    found: dict[Constant, Value] = {}
+    for key, value in entries:
+        found[key_of(key)] = value
     sources = more.union(*(value.sources for value in found.values()))
     kept = tuple(found.items()) if len(found) <= MAX_ITEMS and not more else None
     return Value(sources, entries=kept, cells=frozenset({cell}) if cell else frozenset())

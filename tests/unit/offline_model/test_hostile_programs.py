@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.offline_model.code_review.opinion import FALSE_POSITIVE
-from tests.unit.offline_model.hostile import attributes, kinds, names, not_read, ways
+from tests.unit.offline_model.hostile import attributes, kinds, names, not_read, objects, ways
 from tests.unit.offline_model.reviews import REQUEST, verdict
 
 PROGRAMS = [
@@ -15,6 +15,7 @@ PROGRAMS = [
         kinds,
         names,
         not_read,
+        objects,
         ways,
     )
     for case in table.PROGRAMS
