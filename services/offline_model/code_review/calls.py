@@ -61,6 +61,7 @@ def callers(shown: Shown, file: ShownFile, function: Function) -> Iterator[tuple
     name = function.name
     if name == "__init__":
         yield from shown.calls.get(owner.name, ()) if owner else ()
+        yield from ((where, None) for where in shown.python if owner and _is_made_otherwise(shown, where, owner))
         return
     for where, call in shown.calls.get(name, ()):
         if _reaches(call, where, file, name, owner.name if owner else "", is_method=is_method):
@@ -68,9 +69,8 @@ def callers(shown: Shown, file: ShownFile, function: Function) -> Iterator[tuple
         elif is_method and isinstance(call.func, ast.Attribute):
             yield where, None
     for where in shown.python:
-        for node in where.nodes:
-            if isinstance(node, ast.Call) and any(_refers(part, name, is_method) for part in _arguments(node)):
-                yield where, None
+        if any(_names_it(node, where, name, is_method=is_method) for node in where.nodes):
+            yield where, None
 
 
 def targets(shown: Shown, call: ast.Call, file: ShownFile) -> list[tuple[ShownFile, Function]]:
@@ -180,14 +180,46 @@ def _names_self(call: ast.Call) -> bool:
     return bool(call.args) and isinstance(call.args[0], ast.Name) and call.args[0].id in _SELVES
 
 
-def _arguments(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(keyword.value for keyword in call.keywords)]
+def _names_it(node: ast.AST, file: ShownFile, name: str, *, is_method: bool) -> bool:
+    """Tells whether a place names a function without calling it there: whoever has it may call it, with anything."""
+    if isinstance(node, ast.alias):
+        return node.name.rpartition(".")[2] == name and node.asname not in (None, name)
+    around = file.parents.get(id(node))
+    if isinstance(node, ast.Constant):
+        # It is looked up by its name, as among the globals or the attributes.
+        looks = isinstance(around, ast.Call) and bare_name(around.func) in {"getattr", "methodcaller", "get"}
+        return node.value == name and (looks or isinstance(around, ast.Subscript))
+    named = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    if named != name or not isinstance(getattr(node, "ctx", None), ast.Load):
+        return False
+    return is_method <= isinstance(node, ast.Attribute) and not (isinstance(around, ast.Call) and around.func is node)
 
 
-def _refers(node: ast.expr, name: str, is_method: bool) -> bool:
-    if is_method:
-        return isinstance(node, ast.Attribute) and dotted(node) in {f"self.{name}", f"cls.{name}"}
-    return isinstance(node, ast.Name) and node.id == name
+def _is_made_otherwise(shown: Shown, file: ShownFile, owner: ast.ClassDef) -> bool:
+    """Tells whether objects of a class may be made by other calls than those of its name."""
+    for node in file.nodes:
+        if isinstance(node, ast.ClassDef) and node is not owner and owner.name in _lineage(shown, node):
+            return True
+        if isinstance(node, ast.alias) and node.name == owner.name and node.asname not in (None, owner.name):
+            return True
+        if isinstance(node, ast.Call):
+            is_own = bare_name(node.func) in {"cls", "__class__", "type"} and any(
+                node is one for one in ast.walk(owner)
+            )
+            if is_own or (bare_name(node.func) == "__init__" and bare_name(_receiver(node)) == owner.name):
+                return True
+        if isinstance(node, ast.Name) and node.id == owner.name and isinstance(node.ctx, ast.Load):
+            around = file.parents.get(id(node))
+            is_passed = isinstance(around, ast.Call) and bare_name(around.func) not in {"isinstance", "issubclass"}
+            if isinstance(around, ast.Assign | ast.Dict | ast.List | ast.Return | ast.keyword) or (
+                isinstance(around, ast.Call) and is_passed and around.func is not node
+            ):
+                return True
+    return False
+
+
+def _receiver(call: ast.Call) -> ast.expr:
+    return call.func.value if isinstance(call.func, ast.Attribute) else call.func
 
 
 def _default(function: Function, parameter: str) -> ast.expr | None:

@@ -17,6 +17,8 @@ REQUEST_PARTS = frozenset(
     )
 )  # fmt: skip
 REQUEST_NAMES = frozenset({"request", "req", "websocket"})
+_PLAIN_DECORATORS = frozenset({"staticmethod", "classmethod", "cache", "lru_cache", "wraps", "abstractmethod",
+                               "override", "contextmanager", "asynccontextmanager", "overload", "final"})  # fmt: skip
 _ROUTE_DECORATORS = frozenset({"route", "get", "post", "put", "delete", "patch", "websocket", "api_route", "view"})
 
 
@@ -50,13 +52,19 @@ def is_route(function: Function) -> bool:
     return any(bare_name(decorator) in _ROUTE_DECORATORS for decorator in function.decorator_list)
 
 
+def is_called_as_written(function: Function) -> bool:
+    """Tells whether a function gets what its callers pass: decorators that nobody knows may pass something else."""
+    known = _ROUTE_DECORATORS | _PLAIN_DECORATORS
+    return all(bare_name(decorator) in known for decorator in function.decorator_list)
+
+
 def route_part(name: str, function: Function, file: ShownFile) -> Value:
     """Returns what a part of the request's path may hold: anything, or what its converter lets through."""
-    kind = OUTSIDE
-    for decorator in function.decorator_list:
-        patterns = [part.value for part in ast.walk(decorator) if isinstance(part, ast.Constant)]
-        if any(f"<int:{name}>" in str(part) or f"<float:{name}>" in str(part) for part in patterns):
-            kind = NUMBER
+    routes = [one for one in function.decorator_list if bare_name(one) in _ROUTE_DECORATORS]
+    texts = [str(part.value) for one in routes for part in ast.walk(one) if isinstance(part, ast.Constant)]
+    about = [text for text in texts if f"{name}>" in text or f"{{{name}" in text]
+    is_number = bool(about) and all(f"<int:{name}>" in text or f"<float:{name}>" in text for text in about)
+    kind = NUMBER if is_number else OUTSIDE
     return of(Origin(kind, f"`{name}` is part of the request's path", file.path, function.lineno))
 
 

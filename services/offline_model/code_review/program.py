@@ -15,7 +15,7 @@ from services.offline_model.code_review.conditions import Env
 from services.offline_model.code_review.interpreter import Interpreter
 from services.offline_model.code_review.library import Called
 from services.offline_model.code_review.opinion import Need
-from services.offline_model.code_review.origins import is_route, route_part
+from services.offline_model.code_review.origins import is_called_as_written, is_route, route_part
 from services.offline_model.code_review.reading import is_read
 from services.offline_model.code_review.shown import Function, Shown, ShownFile
 from services.offline_model.code_review.values import OUTSIDE, UNKNOWN, Origin, Value, join, listed, of
@@ -258,6 +258,8 @@ class Program:
         found: list[Value] = []
         if is_route(function):
             found.append(route_part(name, function, file))
+        elif not is_called_as_written(function):
+            found.append(of(Origin(UNKNOWN, f"what a decorator of {function.name} passes it", path, line)))
         need = Need("callers", function.name)
         unknown = of(Origin(UNKNOWN, f"`{name}` is whatever the callers of {function.name} pass", path, line, need))
         if name not in parameters(function):

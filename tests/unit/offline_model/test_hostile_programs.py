@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from services.offline_model.code_review.opinion import FALSE_POSITIVE
-from tests.unit.offline_model.hostile import attributes, kinds, names, not_read, objects, ways
+from tests.unit.offline_model.hostile import attributes, hidden_callers, kinds, names, not_read, objects, ways
 from tests.unit.offline_model.reviews import REQUEST, verdict
 
 PROGRAMS = [
     case
     for table in (
         attributes,
+        hidden_callers,
         kinds,
         names,
         not_read,
