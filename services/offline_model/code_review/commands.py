@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from services.offline_model.code_review.flagged import Flagged, judge_each, judge_values
 from services.offline_model.code_review.library import Called
 from services.offline_model.code_review.opinion import FALSE_POSITIVE, Opinion, undecided
-from services.offline_model.code_review.texts import in_command
+from services.offline_model.code_review.texts import PLAIN_PROGRAMS, in_command
 from services.offline_model.code_review.values import CHECKED, NUMBER, WORD, Value, constant, texts_of
 
 _SHELLS = frozenset(
@@ -23,13 +23,9 @@ _RUNS = frozenset(
 )  # fmt: skip
 # What decides what a command does, beside its arguments.
 _SURROUNDINGS = ("env", "cwd", "preexec_fn")
+# What a program is told beside its arguments, which some take for orders.
+_FED = ("input", "stdin")
 _REPLACES = re.compile(r"os\.(exec|spawn|posix_spawn)")
-# Programs that read their arguments and nothing more of the machine than these name.
-_PLAIN_PROGRAMS = frozenset(
-    {"ping", "ping6", "ls", "cat", "echo", "printf", "df", "du", "wc", "head", "tail", "stat", "file", "md5sum",
-     "sha1sum", "sha256sum", "grep", "kill", "touch", "mkdir", "basename", "dirname", "id", "date", "nslookup", "host",
-     "dig", "traceroute", "whois"}
-)  # fmt: skip
 _READING_GIT = frozenset({"log", "show", "diff", "blame", "status"})
 
 
@@ -69,12 +65,21 @@ def _told(called: Called) -> Value | None:
     return called.keywords.get("args", called.keywords.get("cmd", called.keywords.get("command")))
 
 
+def _is_told_more(called: Called) -> bool:
+    """Tells whether a program is given more than its arguments: by position, or on its standard input."""
+    if called.name not in _RUNS or called.name == "asyncio.create_subprocess_exec":
+        return False
+    fed = [called.keywords[name] for name in _FED if name in called.keywords]
+    return len(called.args) > 1 or any(one.truth is not False and (one.only is None or one.sources) for one in fed)
+
+
 def _run(flagged: Flagged, called: Called) -> Opinion | None:
     if not _starts_program(called):
         return None
     told = _told(called)
     around = [called.keywords[name] for name in _SURROUNDINGS if name in called.keywords]
-    if any(origin.kind not in ("", CHECKED, NUMBER) for value in around for origin in value.sources):
+    is_foreign = any(origin.kind not in ("", CHECKED, NUMBER) for value in around for origin in value.sources)
+    if is_foreign or _is_told_more(called):
         return undecided("What surrounds the command is not the program's own, and may make it do something else.")
     if called.spread or told is None:
         return (
@@ -121,7 +126,7 @@ def _listed(flagged: Flagged, called: Called, parts: Sequence[Value]) -> Opinion
 
 def _reads_only(names: set[str], parts: Sequence[Value]) -> bool:
     """Tells whether the program is one that does no more than it is called for, and can't be given options."""
-    plain = bool(names) and all(name in _PLAIN_PROGRAMS for name in names)
+    plain = bool(names) and all(name in PLAIN_PROGRAMS for name in names)
     second = parts[1].only if len(parts) > 1 else None
     is_git = names == {"git"} and second is not None and second.value in _READING_GIT
     ended = False

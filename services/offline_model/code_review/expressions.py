@@ -127,7 +127,8 @@ class Expressions:
     def _formatted(self, node: ast.FormattedValue, env: Env) -> Value:
         value = self.value(node.value, env)
         if node.format_spec is not None or node.conversion in (ord("r"), ord("a")):
-            return value if not value.sources else value.decoded
+            said = self.value(node.format_spec, env).sources if node.format_spec is not None else frozenset[Origin]()
+            return value if not value.sources | said else Value(value.sources | said).decoded
         return concatenated([value])
 
     def _binary(self, node: ast.BinOp, env: Env) -> Value:

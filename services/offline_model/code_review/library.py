@@ -240,15 +240,15 @@ def _joined(called: Called, receiver: Value) -> Value:
 
 
 def _transcoded(called: Called, receiver: Value) -> Value:
-    codecs = [one.only.value for one in called.given if one.only]
-    return receiver if all(codec in _CODECS for codec in codecs) else receiver.decoded
+    codecs = [one.only.value if one.only else None for one in called.given]
+    return receiver if not called.spread and all(codec in _CODECS for codec in codecs) else receiver.decoded
 
 
 _TEXT_METHODS: Mapping[str, Callable[[Called, Value], Value]] = {
     "encode": _transcoded, "decode": _transcoded, "format": _formatted, "join": _joined,
     "format_map": lambda called, _: Value(called.sources).changed,
-    "replace": lambda called, _: Value(called.sources).changed.doubted,
-    "translate": lambda called, _: Value(called.sources).changed.doubted,
+    "replace": lambda called, _: Value(called.sources).decoded.doubted,
+    "translate": lambda called, _: Value(called.sources).decoded.doubted,
     "resolve": lambda _, receiver: Value(receiver.sources, made_by=".resolve"),
     **{name: (lambda called, _: Value(called.sources)) for name in sorted(_PATH_METHODS)},
 }  # fmt: skip
@@ -265,10 +265,10 @@ def _copied(called: Called) -> Value:
 
 def _text(called: Called) -> Value:
     first = called.args[0] if called.args else constant("")
-    if called.name == "str" and len(called.args) == 1:
+    if called.name == "str" and len(called.args) <= 1 and not called.keywords and not called.spread:
         return concatenated([first])
-    # A number becomes a character there, and no check of it holds any longer.
-    return Value(called.sources).decoded if called.name in ("bytes", "bytearray") else Value(called.sources)
+    # A number becomes a character there, and a codec any letter: no check of it holds any longer.
+    return Value(called.sources).decoded
 
 
 def _map(called: Called) -> Value:
@@ -297,7 +297,7 @@ _BY_NAME: tuple[tuple[frozenset[str], Callable[[Called], Value]], ...] = (
     (_PATHS, _union),
     (frozenset({"os.path.realpath"}), lambda called: Value(called.sources, made_by="os.path.realpath")),
     (_DECODERS, lambda called: Value(called.sources).decoded),
-    (frozenset({"re.sub", "repr", "ascii"}), lambda called: Value(called.sources).changed.doubted),
+    (frozenset({"re.sub", "repr", "ascii"}), lambda called: Value(called.sources).decoded.doubted),
     (frozenset({"re.compile"}), lambda called: Value(called.sources, items=called.args[:1], made_by="re.compile")),
     (frozenset({"enumerate", "zip", "filter", "sum", "abs", "round"}), lambda called: Value(called.sources)),
     (frozenset({"dict"}), lambda called: _map(called)),

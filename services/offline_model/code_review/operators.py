@@ -30,7 +30,9 @@ def binary(node: ast.BinOp, left: Value, right: Value) -> Value:
         return folded
     if isinstance(node.op, ast.Add) and left.items is None is right.items:
         return concatenated([left, right])
-    return Value(left.sources | right.sources)
+    found = Value(left.sources | right.sources)
+    # A text that is not known may make a character of a number.
+    return found.decoded if isinstance(node.op, ast.Mod) and not left.sources else found
 
 
 def unary(node: ast.UnaryOp, value: Value) -> Value:

@@ -15,11 +15,12 @@ _SANITIZERS: dict[str, frozenset[str]] = {
     "command": frozenset({"shlex.quote", "pipes.quote"}),
     "xss": frozenset(
         {"html.escape", "markupsafe.escape", "flask.escape", "jinja2.escape", "django.utils.html.escape",
-         "bleach.clean", "nh3.clean", "tornado.escape.xhtml_escape"}
+         "tornado.escape.xhtml_escape"}
     ),
     "path": frozenset({"werkzeug.utils.secure_filename", "werkzeug.secure_filename", "werkzeug.utils.safe_join",
                        "flask.safe_join", "werkzeug.security.safe_join"}),
-    "sql": frozenset({"psycopg.sql.Identifier", "psycopg2.sql.Identifier", "psycopg2.extensions.quote_ident"}),
+    # An `Identifier` is none: within a text it is what `repr()` makes of it.
+    "sql": frozenset({"psycopg2.extensions.quote_ident"}),
 }  # fmt: skip
 _NAMES = {kind: frozenset(name.rpartition(".")[2] for name in names) for kind, names in _SANITIZERS.items()}
 

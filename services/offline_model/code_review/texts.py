@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from services.offline_model.code_review.values import ESCAPED, INSIDE, WORD, Hole, Origin, Value, texts_of
 
@@ -12,6 +13,14 @@ _RUNS_TEXT = re.compile(
     r"docker|kubectl|cmd|powershell|pwsh|watch|nohup|time|git|tar|rsync|mysql|psql|curl|wget)\b|\$\(|`|<<",
     re.IGNORECASE,
 )
+# Programs that read their arguments and nothing more of the machine than these name.
+PLAIN_PROGRAMS = frozenset(
+    {"ping", "ping6", "ls", "cat", "echo", "printf", "df", "du", "wc", "head", "tail", "stat", "file", "md5sum",
+     "sha1sum", "sha256sum", "grep", "kill", "touch", "mkdir", "basename", "dirname", "id", "date", "nslookup", "host",
+     "dig", "traceroute", "whois"}
+)  # fmt: skip
+_COMMAND_ENDS = re.compile(r"[;&|\n(){}]")
+_REDIRECTS = re.compile(r"[<>]\s*\S*$")
 _QUOTED_ATTRIBUTE = re.compile(r"""([\w:-]+)\s*=\s*(?:"[^"]*|'[^']*)$""")
 _ACTIVE_ATTRIBUTE = re.compile(r"on\w*|href|src|style|action|formaction|srcdoc|data|xlink:href", re.IGNORECASE)
 _RAW_TAG = re.compile(r"<(script|style|iframe|template)\b", re.IGNORECASE)
@@ -37,16 +46,14 @@ def in_command(origin: Origin, value: Value) -> bool:
         return False
     if origin.kind not in (ESCAPED, WORD):
         return False
-    return all(
-        prefix.strip() and not _RUNS_TEXT.search(prefix) and not _is_open(prefix) for prefix in before(value, origin)
-    )
+    return all(_is_argument(prefix) for prefix in before(value, origin))
 
 
 def in_sql(origin: Origin, value: Value) -> bool:
     """Tells whether a value can't leave its place in a statement: an identifier that is one, a word within quotes."""
     if origin.kind == ESCAPED:
         return origin.how == "sql"
-    return origin.kind == WORD and all(prefix.count("'") % 2 for prefix in before(value, origin))
+    return origin.kind == WORD and all(_quote_at_end(prefix, escapes=False) == "'" for prefix in before(value, origin))
 
 
 def in_page(origin: Origin, value: Value) -> bool:
@@ -67,13 +74,28 @@ def has_fixed_host(value: Value) -> bool:
     return all(text and isinstance(text[0], str) and _FIXED_HOST.match(text[0]) for text in texts)
 
 
-def _is_open(prefix: str) -> bool:
-    """Tells whether a text ends within quotes."""
-    quote = ""
-    for at, char in enumerate(prefix):
-        if char in "'\"" and (at == 0 or prefix[at - 1] != "\\"):
+def _quote_at_end(text: str, *, escapes: bool) -> str:
+    """Returns the quote that a text ends within, if it does; a backslash escapes in a shell, but not within `'`."""
+    quote, at = "", 0
+    while at < len(text):
+        char = text[at]
+        if escapes and char == "\\" and quote != "'":
+            at += 1
+            if at == len(text):
+                return "\\"
+        elif char in "'\"":
             quote = "" if quote == char else quote or char
-    return bool(quote)
+        at += 1
+    return quote
+
+
+def _is_argument(prefix: str) -> bool:
+    """Tells whether what follows is an argument of a program that does no more with it than read it."""
+    if _quote_at_end(prefix, escapes=True) or _RUNS_TEXT.search(prefix):
+        return False
+    last = _COMMAND_ENDS.split(prefix)[-1]
+    program, blank, _ = last.lstrip().partition(" ")
+    return bool(blank) and PurePosixPath(program).name in PLAIN_PROGRAMS and not _REDIRECTS.search(last)
 
 
 def _is_text_of_page(prefix: str) -> bool:

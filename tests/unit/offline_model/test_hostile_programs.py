@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.offline_model.code_review.opinion import FALSE_POSITIVE
-from tests.unit.offline_model.hostile import attributes, hidden_callers, kinds, names, not_read, objects, ways
+from tests.unit.offline_model.hostile import attributes, hidden_callers, kinds, letters, names, not_read, objects, ways
 from tests.unit.offline_model.reviews import REQUEST, verdict
 
 PROGRAMS = [
@@ -14,6 +14,7 @@ PROGRAMS = [
         attributes,
         hidden_callers,
         kinds,
+        letters,
         names,
         not_read,
         objects,
