@@ -127,6 +127,8 @@ def _parse(flagged: Flagged, called: Called, *, external: bool) -> Opinion | Non
     )
     if called.method not in _PARSES or not called.given or (called.name.startswith(".") and parser is None):
         return None
+    if called.name.startswith("defusedxml.") and (called.keywords or called.spread or len(called.args) > 1):
+        return undecided("What defusedxml's parser is told to let through was not followed.")
     if called.name.startswith("defusedxml."):
         said = "The parser is defusedxml's."
         return Opinion(FALSE_POSITIVE, said, (flagged.evidence(said, called.node),))
@@ -148,7 +150,8 @@ def _parse(flagged: Flagged, called: Called, *, external: bool) -> Opinion | Non
 
 def _by_features(flagged: Flagged, called: Called, parser: Value, document: Opinion) -> Opinion:
     """A parser whose features are told to it one by one."""
-    if parser.entries is None:
+    is_set = any(isinstance(one, ast.Attribute) and one.attr.startswith("_external") for one in flagged.file.nodes)
+    if parser.entries is None or is_set:
         return undecided("Which features the parser has was not shown.")
     on = [value for key, value in parser.entries if "external" in str(key.value)]
     if all(value.truth is False for value in on):

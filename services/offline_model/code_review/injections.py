@@ -11,7 +11,7 @@ from services.offline_model.code_review.opinion import FALSE_POSITIVE, TRUE_POSI
 from services.offline_model.code_review.origins import is_route
 from services.offline_model.code_review.shown import bare_name
 from services.offline_model.code_review.texts import has_fixed_host, in_page, in_path, in_sql
-from services.offline_model.code_review.values import Value
+from services.offline_model.code_review.values import NUMBER, Part, Value, texts_of
 
 _SQL_CALLS = frozenset(
     {"execute", "executemany", "executescript", "raw", "text", "read_sql", "read_sql_query", "query", "fetch",
@@ -21,6 +21,7 @@ _SQL_KEYWORDS = ("sql", "query", "statement", "operation")
 _STATEMENT = re.compile(
     r"\b(select|insert|update|delete|with|create|drop|alter|replace|merge|call|exec)\b", re.IGNORECASE
 )
+_RUNS_STATEMENT = re.compile(r"\b(exec|execute|sp_executesql|query_to_xml|dblink|load_extension)\b", re.IGNORECASE)
 # Functions by name, and how many of their arguments are paths.
 _PATH_FUNCTIONS = {
     "open": 1, "io.open": 1, "os.open": 1, "codecs.open": 1, "os.remove": 1, "os.unlink": 1, "os.rmdir": 1,
@@ -29,9 +30,14 @@ _PATH_FUNCTIONS = {
     "flask.send_file": 1, "send_file": 1, "FileResponse": 1, "starlette.responses.FileResponse": 1,
     "fastapi.responses.FileResponse": 1, "django.http.FileResponse": 1,
 }  # fmt: skip
+# Keywords that say how a file is opened, and not which.
+_NO_PATHS = frozenset({"mode", "encoding", "errors", "newline", "buffering", "closefd", "exist_ok", "flags", "mimetype",
+                       "as_attachment", "media_type", "follow_symlinks", "ignore_errors"})  # fmt: skip
 _PATH_METHODS = frozenset({"open", "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "rmdir", "mkdir",
                            "iterdir", "touch", "save"})  # fmt: skip
 _PATH_MAKERS = frozenset({"os.path.join", "pathlib.Path", "Path", "pathlib.PurePath", "posixpath.join"})
+# Calls that give back the letters that they are given.
+_PUT_TOGETHER = frozenset({"join", "format", "format_map", "str", "replace", "strip", "decode", "encode"})
 _MARKS = frozenset({"mark_safe", "Markup", "SafeString", "HTMLResponse", "Response", "HttpResponse", "make_response"})
 _REQUESTS = frozenset({"urlopen", "get", "post", "put", "request", "urlretrieve", "Request", "head", "patch", "delete",
                        "stream"})  # fmt: skip
@@ -52,6 +58,9 @@ def sql(flagged: Flagged) -> Opinion:
             given = list(called.given)
         if called.spread and not given:
             return undecided("What the statement is was not shown.")
+        if called.method in flagged.shown.functions or _runs_parameters(given):
+            # It may put together a statement from what else it is given.
+            given = list(called.given)
         return judge_values(flagged, called.node, given, what, in_sql) if given else None
 
     def built(flagged: Flagged, node: ast.expr, value: Value) -> Opinion | None:
@@ -64,6 +73,12 @@ def sql(flagged: Flagged) -> Opinion:
         return judge_values(flagged, node, [value], what, in_sql)
 
     return judge_each(flagged, judge, "I see no SQL statement in the flagged lines.", judge_nodes=built)
+
+
+def _runs_parameters(given: list[Value]) -> bool:
+    """Tells whether a statement runs another, which it is given as a parameter."""
+    return any(isinstance(part, str) and _RUNS_STATEMENT.search(part)
+               for value in given for text in texts_of(value) for part in text)  # fmt: skip
 
 
 def _is_statement(node: ast.expr) -> bool:
@@ -88,7 +103,7 @@ def path(flagged: Flagged) -> Opinion:
             return judge_values(flagged, called.node, given, what, in_path)
         if count is None:
             return None
-        given = list(called.args[:count]) or list(called.given)
+        given = [*called.args[:count], *(one for name, one in called.keywords.items() if name not in _NO_PATHS)]
         if called.spread:
             given = [Value(called.sources)]
         return judge_values(flagged, called.node, given, what, in_path) if given else None
@@ -132,7 +147,7 @@ def xss(flagged: Flagged) -> Opinion:
     def sent(flagged: Flagged, node: ast.expr, value: Value) -> Opinion | None:
         returns = [one for one in flagged.statements if isinstance(one, ast.Return) and one.value is node]
         function = flagged.file.function_at(node.lineno)
-        if not returns or isinstance(node, ast.Call):
+        if not returns or (isinstance(node, ast.Call) and bare_name(node.func) not in _PUT_TOGETHER):
             return None
         found = judge_values(flagged, node, [value], "The text goes to the page", in_page)
         routed = function is not None and is_route(function)
@@ -173,9 +188,15 @@ def _fetched(flagged: Flagged, called: Called) -> Opinion | None:
         said = "Scheme and host are the program's; only what follows them varies."
         return Opinion(FALSE_POSITIVE, said, (flagged.evidence(said, called.node),))
     found = judge_values(flagged, called.node, [url], what)
+    if found.verdict == FALSE_POSITIVE and any(one.kind == NUMBER for one in url.sources):
+        return undecided("A number may be a host's address, or a port of it.")
     is_client = called.name.startswith(_CLIENTS)
     # On an object that nothing is known of, a `get` may be anybody's.
     return found if is_client or found.verdict != TRUE_POSITIVE else undecided(found.justification)
+
+
+def _calls(part: Part) -> bool:
+    return isinstance(part, str) and "(" in part and re.search(r"\w\s*\(", part) is not None
 
 
 def evaluated(flagged: Flagged) -> Opinion:
@@ -194,6 +215,11 @@ def evaluated(flagged: Flagged) -> Opinion:
         if called.name not in _RUNS and called.method not in _TEMPLATES | {"eval", "exec"}:
             return None
         given = [Value(called.sources)] if called.spread or not called.args else list(called.args[:1])
-        return judge_values(flagged, called.node, given, "The text is run as code")
+        found = judge_values(flagged, called.node, given, "The text is run as code")
+        if found.verdict == FALSE_POSITIVE and any(
+            _calls(part) for one in given for text in texts_of(one) for part in text
+        ):
+            return undecided("The program's own text is run; what it calls, and with what, I don't follow.")
+        return found
 
     return judge_each(flagged, judge, "I see nothing that is evaluated in the flagged lines.")

@@ -10,7 +10,6 @@ from services.offline_model.code_review.misuse import IN_A_TEST
 from services.offline_model.code_review.opinion import FALSE_POSITIVE, TRUE_POSITIVE, Opinion, undecided
 from services.offline_model.code_review.shown import bare_name
 
-SENTENCE_WORDS = 5
 _SECRET = re.compile(r"pass|pwd|secret|token|credential|api_?key|private_?key", re.IGNORECASE)
 # What a name ends in that is about a secret and not one itself.
 _ABOUT = re.compile(
@@ -19,7 +18,9 @@ _ABOUT = re.compile(
     re.IGNORECASE,
 )
 # What can't be meant, and what is meant to be replaced; a default that nobody replaced opens doors.
-_TEMPLATE = re.compile(r"none|null|<[^<>]*>|\$?\{[^{}]*\}|%\(?\w*\)?s", re.IGNORECASE)
+_TEMPLATE = re.compile(r"<[a-z _.-]*>|\$?\{[a-z_.]*\d?\}|%(\([a-z_]*\))?s", re.IGNORECASE)
+# What a grammar has for a token is no longer than that.
+MAX_PUNCTUATION = 3
 _PLACEHOLDER = re.compile(
     r"(change[-_ ]?me|dummy|placeholder|example|x{3,}|\*{3,}|todo|your[-_ ]?[a-z_ -]*|insert[-_ ][a-z_ -]*)",
     re.IGNORECASE,
@@ -34,7 +35,8 @@ def hardcoded_secret(flagged: Flagged) -> Opinion:
     found = _named_literals(flagged)
     if not found:
         return undecided("I see no literal in the flagged lines that a secret is given or compared with.")
-    return merged([_judge(flagged, name, text) for name, text in found])
+    others = [undecided("A secret is put together here of what I don't read.")] if _is_put_together(flagged) else []
+    return merged([*(_judge(flagged, name, text) for name, text in found), *others])
 
 
 def _judge(flagged: Flagged, name: str, text: str) -> Opinion:
@@ -44,15 +46,12 @@ def _judge(flagged: Flagged, name: str, text: str) -> Opinion:
     if _PLACEHOLDER.fullmatch(text):
         return undecided("The literal reads like a placeholder; whether anything takes it for a secret was not shown.")
     if not any(char.isalnum() for char in text):
+        if len(text) > MAX_PUNCTUATION:
+            return undecided("The literal is long for punctuation; whether it opens anything was not shown.")
         said = "The literal is punctuation, not a secret."
         return Opinion(FALSE_POSITIVE, said, (flagged.evidence(said),))
     if _WORDS.fullmatch(text):
-        if _is_used_as_secret(flagged, name):
-            return undecided("The literal reads like a name, but something is given it as a secret.")
-        if _ABOUT.search(name) or len(text.split()) >= SENTENCE_WORDS:
-            said = "The literal reads like a name or a message, not like a secret."
-            return Opinion(FALSE_POSITIVE, said, (flagged.evidence(said),))
-        return undecided("The literal is made of words; whether it opens anything was not shown.")
+        return _judge_words(flagged, name)
     if not _LOOKS_RANDOM.search(text) or _ABOUT.search(name) or " " in text:
         return undecided("Whether the literal is a secret can't be told from how it looks.")
     if _is_replaced(flagged, name):
@@ -61,6 +60,15 @@ def _judge(flagged: Flagged, name: str, text: str) -> Opinion:
         return undecided(f"The literal looks like a secret. {IN_A_TEST}")
     said = "The literal looks like a secret, and the program uses it as it stands."
     return Opinion(TRUE_POSITIVE, said, (flagged.evidence(said),))
+
+
+def _judge_words(flagged: Flagged, name: str) -> Opinion:
+    if _is_used_as_secret(flagged, name):
+        return undecided("The literal reads like a name, but something is given it as a secret.")
+    if _ABOUT.search(name):
+        said = "The literal reads like a name or a message, not like a secret."
+        return Opinion(FALSE_POSITIVE, said, (flagged.evidence(said),))
+    return undecided("The literal is made of words; whether it opens anything was not shown.")
 
 
 def _named_literals(flagged: Flagged) -> list[tuple[str, str]]:
@@ -94,8 +102,8 @@ def _is_used_as_secret(flagged: Flagged, name: str) -> bool:
             if isinstance(node, ast.keyword):
                 pairs = [(node.arg or "", node.value)]
             elif isinstance(node, ast.Compare):
-                sides = [node.left, *node.comparators]
-                pairs = [(_name(one), other) for one in sides for other in sides if one is not other]
+                # What is compared with it need not be called a secret to open something.
+                pairs = [("secret", one) for one in (node.left, *node.comparators)]
             elif isinstance(node, ast.Assign):
                 pairs = [(_name(target), node.value) for target in node.targets]
             elif isinstance(node, ast.Call) and _OPENS.search(bare_name(node.func)):
@@ -105,6 +113,17 @@ def _is_used_as_secret(flagged: Flagged, name: str) -> bool:
             if any(_SECRET.search(to) and not _ABOUT.search(to) and _mentions(value, name) for to, value in pairs):
                 return True
     return False
+
+
+def _is_put_together(flagged: Flagged) -> bool:
+    """Tells whether something called a secret is given literals that are not one text."""
+    return any(
+        isinstance(node, ast.keyword)
+        and _SECRET.search(node.arg or "")
+        and isinstance(node.value, ast.BinOp | ast.JoinedStr | ast.Constant)
+        and not (isinstance(node.value, ast.Constant) and not isinstance(node.value.value, bytes))
+        for node in flagged.nodes
+    )
 
 
 def _mentions(value: ast.AST, name: str) -> bool:

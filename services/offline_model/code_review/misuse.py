@@ -13,6 +13,7 @@ from services.offline_model.code_review.shown import bare_name
 _SECURITY_WORDS = frozenset(
     (
         "password", "passwords", "passwd", "pwd", "secret", "secrets", "token", "tokens", "signature", "otp", "session",
+        "sign", "signs", "signed", "hmac", "mac", "nonce", "cookie", "login", "auth", "authenticate", "verify",
         "credential", "credentials", "salt", "csrf", "remember", "rememberme", "reset", "apikey",
     )
 )  # fmt: skip
@@ -23,6 +24,8 @@ _STRONG_RANDOM = ("secrets.", "random.SystemRandom", "os.urandom", "uuid.uuid4")
 _DELAYS = frozenset({"time.sleep", "asyncio.sleep"})
 IN_A_TEST = "The file's path says that it is not deployed."
 MAX_USES = 200
+# A token of fewer bytes can be tried out.
+MIN_BYTES = 8
 
 
 def weak_crypto(flagged: Flagged) -> Opinion:
@@ -35,6 +38,10 @@ def weak_crypto(flagged: Flagged) -> Opinion:
 def _weak(flagged: Flagged, called: Called) -> Opinion | None:
     if called.name.startswith(_STRONG_RANDOM) or (called.receiver is not None and called.receiver.made_by.startswith(
         _STRONG_RANDOM)):  # fmt: skip
+        if called.method.startswith("token_") and any(
+            one.only is None or (one.only.kind is int and one.only.value < MIN_BYTES) for one in called.given
+        ):
+            return undecided("The random number may be short enough to be guessed.")
         said = "The random numbers are the operating system's, which nobody foretells."
         return Opinion(FALSE_POSITIVE, said, (flagged.evidence(said, called.node),))
     if called.name.startswith("hashlib."):
@@ -64,6 +71,8 @@ def _by_use(flagged: Flagged, called: Called) -> Opinion:
     if denied is not None and denied.truth is False:
         if sensitive:
             return undecided(f"The hash says that it is not for security, and is used for {sensitive!r}.")
+        if _leaves(flagged, called.node):
+            return undecided("The hash says that it is not for security; what its callers use it for was not shown.")
         said = "The hash says that it is not used for security, and nothing around it is a secret."
         return Opinion(FALSE_POSITIVE, said, (flagged.evidence(said, called.node),))
     if sensitive:
@@ -79,9 +88,32 @@ def _by_use(flagged: Flagged, called: Called) -> Opinion:
     return undecided("What the result is used for can't be told from the names that it meets here.", *needs)
 
 
+def password_hash(flagged: Flagged) -> Opinion:
+    """Passwords that are hashed: a hash that is not weak may still be too fast for them, or have no salt."""
+    found = weak_crypto(flagged)
+    if found.verdict != FALSE_POSITIVE:
+        return found
+    return undecided("The hash itself is not weak; whether it is slow enough, and salted, was not shown.")
+
+
+def _leaves(flagged: Flagged, call: ast.Call) -> bool:
+    """Tells whether functions that were shown call the one around a hash for what is called a secret."""
+    function = flagged.file.function_at(call.lineno)
+    places = flagged.shown.calls.get(function.name, ()) if function is not None else ()
+    around = [where.function_at(one.lineno) for where, one in places]
+    return any(words_of(_words_in(one)) & _SECURITY_WORDS for one in around if one is not None)
+
+
+def _words_in(function: ast.AST) -> Iterator[str]:
+    yield getattr(function, "name", "")
+    for part in ast.walk(function):
+        yield from _words(part)
+
+
 def _waits(flagged: Flagged, node: ast.Call, inner: ast.Call) -> bool:
     """Tells whether a call waits for as long as another says."""
-    return flagged.file.full_name(node.func) in _DELAYS and any(part is inner for part in ast.walk(node))
+    kept = any(isinstance(part, ast.NamedExpr) for part in ast.walk(node))
+    return flagged.file.full_name(node.func) in _DELAYS and not kept and any(part is inner for part in ast.walk(node))
 
 
 def _uses(flagged: Flagged, call: ast.Call) -> Iterator[str]:

@@ -11,7 +11,13 @@ from services.offline_model.code_review.documents import deserialization, extern
 from services.offline_model.code_review.flagged import Flagged
 from services.offline_model.code_review.injections import evaluated, path, sql, ssrf, xss
 from services.offline_model.code_review.literal_secrets import hardcoded_secret
-from services.offline_model.code_review.misuse import certificates, temporary_files, timeouts, weak_crypto
+from services.offline_model.code_review.misuse import (
+    certificates,
+    password_hash,
+    temporary_files,
+    timeouts,
+    weak_crypto,
+)
 from services.offline_model.code_review.opinion import Opinion
 
 
@@ -39,7 +45,8 @@ CERTIFICATES: Final = Kind("certificates", certificates)
 BY_CWE: dict[str, Kind] = {
     **dict.fromkeys(("CWE-89", "CWE-564", "CWE-943"), SQL),
     **dict.fromkeys(("CWE-78", "CWE-77", "CWE-88"), COMMAND),
-    **dict.fromkeys(("CWE-326", "CWE-327", "CWE-328", "CWE-330", "CWE-338", "CWE-759", "CWE-916"), CRYPTO),
+    **dict.fromkeys(("CWE-326", "CWE-327", "CWE-328", "CWE-330", "CWE-338"), CRYPTO),
+    **dict.fromkeys(("CWE-759", "CWE-916"), Kind("crypto", password_hash)),
     "CWE-502": LOADING,
     **dict.fromkeys(("CWE-259", "CWE-321", "CWE-798"), SECRET),
     **dict.fromkeys(("CWE-22", "CWE-23", "CWE-36", "CWE-73"), PATH),

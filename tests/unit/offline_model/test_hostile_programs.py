@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from services.offline_model.code_review.opinion import FALSE_POSITIVE
-from tests.unit.offline_model.hostile import attributes, hidden_callers, kinds, letters, names, not_read, objects, ways
+from tests.unit.offline_model.hostile import (
+    attributes,
+    hidden_callers,
+    kinds,
+    letters,
+    names,
+    not_read,
+    objects,
+    uses,
+    ways,
+)
 from tests.unit.offline_model.reviews import REQUEST, verdict
 
 PROGRAMS = [
@@ -18,6 +28,7 @@ PROGRAMS = [
         names,
         not_read,
         objects,
+        uses,
         ways,
     )
     for case in table.PROGRAMS
