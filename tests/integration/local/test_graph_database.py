@@ -81,16 +81,21 @@ async def test_a_start_that_is_cancelled_leaves_no_server(directory: Path, monke
     monkeypatch.setattr(FalkorServer, "_answers", answers)
     starting = asyncio.create_task(FalkorServer(directory).start())
     await asked.wait()
-    [server] = servers_on(directory)
+    server = await server_on(directory)
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
     assert not server.is_running()
 
 
-def servers_on(directory: Path) -> list[psutil.Process]:
-    """The children of ours that are told of a directory."""
-    return [each for each in psutil.Process().children() if any(str(directory) in word for word in each.cmdline())]
+async def server_on(directory: Path) -> psutil.Process:
+    """The child of ours that is told of a directory; while it becomes another program, it is told of nothing."""
+    async with asyncio.timeout(60):
+        while True:
+            for each in psutil.Process().children():
+                if any(str(directory) in word for word in each.cmdline()):
+                    return each
+            await asyncio.sleep(0.01)
 
 
 async def test_a_path_that_no_socket_can_have_is_told(tmp_path: Path) -> None:
