@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 from google.protobuf import json_format, struct_pb2
 from google.protobuf.message import DecodeError
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
 from opentelemetry.trace import Status, StatusCode
 from signalbox.v1 import tools_pb2, tools_pb2_grpc
 
@@ -30,6 +33,8 @@ from services.runtime.run_context import NodeContext
 CATALOG_LIFETIME_S = 60.0
 LOOK_UP = "look_up_call"
 CALL_UNKNOWN = "CALL_UNKNOWN"
+# What reading comes to where something is missing, of another kind, or no number that there is.
+_NOT_OF_ITS_FORM = (ArithmeticError, AttributeError, LookupError, SchemaError, TypeError, ValueError)
 _NOT_CARRIED = tools_pb2.ToolError(
     reason="invalid_arguments", message="The arguments hold a number or a depth of nesting that no tool takes."
 )
@@ -79,8 +84,9 @@ class ToolClient:
                     )
                 except grpc.aio.AioRpcError as error:
                     raise self._failed(error, "list its tools") from error
+            with self.reading("list its tools"):
+                self._catalog = {tool.name: _description(tool) for tool in answer.tools}
             self._listed = answer
-            self._catalog = {tool.name: _description(tool) for tool in answer.tools}
             self._catalog_until = time.monotonic() + CATALOG_LIFETIME_S
         else:
             heard_before(self.service, LIST_TOOLS, self._listed)
@@ -155,6 +161,14 @@ class ToolClient:
                 raise self._unreadable("look up a call")
         return answer.result
 
+    @contextmanager
+    def reading(self, what: str) -> Iterator[None]:
+        """Reads an answer to `what`; of one that is not of its form nothing is believed. Raises ServiceFailed."""
+        try:
+            yield
+        except _NOT_OF_ITS_FORM as error:
+            raise self._unreadable(what) from error
+
     def _unreadable(self, what: str) -> ServiceFailed:
         """Returns what an answer means that nobody can read: a service of another release, or a broken one."""
         failed = ServiceFailed(
@@ -185,6 +199,7 @@ def _as_struct(arguments: Mapping[str, Any]) -> struct_pb2.Struct | None:
 def _description(tool: tools_pb2.Tool) -> ToolDescription:
     description, _, notes = tool.description.partition("\n\n")
     schema = json_format.MessageToDict(tool.input_schema)
+    Draft202012Validator.check_schema(schema)
     return ToolDescription(tool.name, description, notes, schema, tool.for_platform)
 
 

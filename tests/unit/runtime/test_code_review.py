@@ -79,11 +79,29 @@ def test_fragments_of_a_tools_result() -> None:
     }
     inside = {**lines, "first_line": 5.0, "enclosing": method}
     whole = {**lines, "first_line": 4.0, "enclosing": method, "lines": ["a", "b", "c"]}
-    found = fragments_of({"fragments": [inside, whole, {**lines, "first_line": 1.0, "lines": []}]})
+    found = fragments_of({"fragments": [inside, whole, {**lines, "first_line": 1.0, "lines": []}]}, COMMIT)
     assert [(one["first_line"], one["symbol"]) for one in found] == [(5, ""), (4, "Db.find")]
     assert found[0]["content"] == "a\nb"
     assert files_of(found) == ["app/db.py"]
-    assert fragments_of({}) == []
+    assert fragments_of({}, COMMIT) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"first_line": 6.0, "last_line": 5.0}, {"first_line": 0.0, "last_line": 1.0}, {"total_lines": 5.0},
+        {"first_line": -6.0, "last_line": -5.0}, {"last_line": 1e9, "total_lines": 1e9}, {"lines": ["a"]},
+        {"first_line": "x"}, {"lines": [1.0, 2.0]}, {"commit": "b" * 40}, {"path": None}, {"enclosing": "f"},
+    ],
+)  # fmt: skip
+def test_lines_that_there_can_not_be_are_no_fragment(wrong: dict[str, Any]) -> None:
+    right = {
+        "path": "app/db.py", "commit": COMMIT, "first_line": 5.0, "last_line": 6.0, "total_lines": 90.0,
+        "lines": ["a", "b"],
+    }  # fmt: skip
+    assert fragments_of({"fragments": [right]}, COMMIT)
+    with pytest.raises((TypeError, ValueError, AttributeError)):
+        fragments_of({"fragments": [{**right, **wrong}]}, COMMIT)
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\n"), max_size=40), min_size=1, max_size=8))

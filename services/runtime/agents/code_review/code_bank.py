@@ -34,9 +34,26 @@ class BankLimits:
     chars: int = 1_000_000
 
 
-def fragments_of(data: Mapping[str, Any]) -> list[Fragment]:
-    """Returns the fragments of a code tool's result."""
-    return [_fragment(item) for item in data.get("fragments") or () if item.get("lines")]
+def fragments_of(data: Mapping[str, Any], commit: str) -> list[Fragment]:
+    """Returns the fragments of a code tool's result. Raises ValueError and the like for one that is none."""
+    fragments = [_fragment(item) for item in data.get("fragments") or () if item.get("lines")]
+    for each in fragments:
+        if each["commit"] != commit:
+            raise ValueError(f"a fragment of the commit {each['commit']}")
+        span = each["last_line"] - each["first_line"] + 1
+        if not 1 <= each["first_line"] <= each["last_line"] <= each["total_lines"] or span != _lines_in(each):
+            raise ValueError(f"{_lines_in(each)} lines as {each['first_line']}-{each['last_line']}")
+    return fragments
+
+
+def _file(path: Any) -> str:
+    if not isinstance(path, str) or not path:
+        raise TypeError(f"a file called {path!r}")
+    return path
+
+
+def _lines_in(fragment: Fragment) -> int:
+    return fragment["content"].count("\n") + 1
 
 
 def _fragment(item: Mapping[str, Any]) -> Fragment:
@@ -45,7 +62,7 @@ def _fragment(item: Mapping[str, Any]) -> Fragment:
     # Only where the definition starts is it certain that the fragment does not begin inside a comment.
     symbol = str(enclosing.get("name", "")) if enclosing.get("first_line") == first else ""
     return Fragment(
-        file=str(item["path"]),
+        file=_file(item["path"]),
         first_line=first,
         last_line=int(item["last_line"]),
         commit=str(item["commit"]),

@@ -55,9 +55,10 @@ class CodeTools:
         if answer.HasField("error"):
             text = refusal(answer.error.reason, answer.error.message)
             return CodeFound(text, [], [], error=text)
-        data = json_format.MessageToDict(answer.output.data)
-        symbols = [str(item["name"]) for item in data.get("definitions") or ()]
-        return CodeFound(answer.output.text, fragments_of(data), symbols)
+        with self._client.reading(f"run {tool}"):
+            data = json_format.MessageToDict(answer.output.data)
+            symbols = [str(item["name"]) for item in data.get("definitions") or ()]
+            return CodeFound(answer.output.text, fragments_of(data, source["commit"]), symbols)
 
 
 def own_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -135,29 +135,35 @@ class DataChatNodes:
         answer = await self._sql.call(context, call.tool, call.arguments, call.tool_call_id)
         if answer.HasField("error"):
             return refusal(answer.error.reason, answer.error.message), None
+        if call.tool == EXECUTE_DB_QUERY:
+            with self._sql.reading(f"run {call.tool}"):
+                _check_result(answer.output)
         return answer.output.text, answer.output
 
     async def _system_message(self, state: DataChatState, context: NodeContext) -> SystemMessage:
         catalog = await self._sql.catalog(context)
         found = await self._preload(state["question"], context) if GET_FEW_SHOT_EXAMPLES in catalog else {}
-        examples = [
-            f"Question: {example['question']}\nSQL: {example['sql']}"
-            for example in found.get("examples", [])[: self._policy.preloaded_examples]
-        ]
+        with self._sql.reading(f"run {GET_FEW_SHOT_EXAMPLES}"):
+            examples = [
+                f"Question: {example['question']}\nSQL: {example['sql']}"
+                for example in found.get("examples", [])[: self._policy.preloaded_examples]
+            ]
+            notes = [f"- {note['text']}" for note in found.get("notes", [])]
         return SystemMessage(
             template(__package__, "system").substitute(
                 subject=context.run.caller.subject,
                 top_k=self._policy.top_k,
                 tables=catalog[EXECUTE_DB_QUERY].notes if EXECUTE_DB_QUERY in catalog else "",
                 examples="\n\n".join(examples) or "(none)",
-                notes="\n".join(f"- {note['text']}" for note in found.get("notes", [])) or "(none)",
+                notes="\n".join(notes) or "(none)",
                 turns=_turns(state.get("turns") or ()),
             )
         )
 
     async def _preload(self, question: str, context: NodeContext) -> dict[str, Any]:
         answer = await self._sql.call(context, GET_FEW_SHOT_EXAMPLES, {"question": question}, "preload")
-        return json_format.MessageToDict(answer.output.data)
+        with self._sql.reading(f"run {GET_FEW_SHOT_EXAMPLES}"):
+            return json_format.MessageToDict(answer.output.data)
 
 
 def requested_calls(messages: Sequence[BaseMessage]) -> list[RequestedCall]:
@@ -168,6 +174,12 @@ def requested_calls(messages: Sequence[BaseMessage]) -> list[RequestedCall]:
     valid = [RequestedCall(call["id"] or "", call["name"], call["args"]) for call in last.tool_calls]
     broken = [RequestedCall(call["id"] or "", call["name"] or "", None) for call in last.invalid_tool_calls]
     return [*valid, *broken]
+
+
+def _check_result(output: tools_pb2.ToolOutput) -> None:
+    """Raises ValueError for what is no result of a query: an answer would claim that it is from the data."""
+    if not output.HasField("table"):
+        raise ValueError("no table")
 
 
 def _screened(turns: Sequence[Turn]) -> list[guard_pb2.ScreenedTurn]:

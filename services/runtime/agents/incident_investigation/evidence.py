@@ -133,7 +133,10 @@ class EvidenceLookup:
         answer = await self._graph.call(context, QUERY_GRAPH, arguments, call_id)
         if answer.HasField("error"):
             raise EvidenceFails(f"the path can't be walked ({answer.error.reason}): {answer.error.message}")
-        if not json_format.MessageToDict(answer.output.data).get("results"):
+        with self._graph.reading(f"run {QUERY_GRAPH}"):
+            found = json_format.MessageToDict(answer.output.data)["results"]
+            walked = [[(node["label"], node["key"]) for node in each["nodes"]] for each in found]
+        if [(node.label, node.key) for node in path.nodes] not in walked:
             raise EvidenceFails("there is no such path in the graph")
         return _Found(answer.output.text, answer.output.text)
 
@@ -152,9 +155,10 @@ class EvidenceLookup:
         found = await self._code.call(context, source, FETCH_CODE, arguments, call_id)
         if found.error:
             raise EvidenceFails(f"the lines can't be read ({found.error.removeprefix('error: ')})")
-        if max((fragment["last_line"] for fragment in found.fragments), default=0) < lines.last_line:
+        there = [each for each in found.fragments if lines.first_line <= each["first_line"] <= lines.last_line]
+        if max((fragment["last_line"] for fragment in there), default=0) != lines.last_line:
             raise EvidenceFails(f"the file ends before line {lines.last_line}")
-        text = "\n".join(fragment["content"] for fragment in found.fragments)
+        text = "\n".join(fragment["content"] for fragment in there)
         if quote not in squeezed(text):
             raise EvidenceFails(f"the lines do not hold what is quoted; they are: {text}")
         parted = await asyncio.to_thread(part, lines.file, text)

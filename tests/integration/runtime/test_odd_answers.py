@@ -1,0 +1,166 @@
+"""Services that answer what they never should: a run ends with a reason, and believes nothing of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from google.protobuf import timestamp_pb2
+from signalbox.v1 import data_chat_pb2, incident_investigation_pb2, runs_pb2, sast_pb2, table_pb2, tools_pb2
+
+from tests.fixtures.scripted_model import Reply
+from tests.integration.runtime.odd_services import OddServices, odd_services, output
+
+COMMIT = "a" * 40
+FINDING = sast_pb2.Finding(
+    fingerprint="f", rule_id="B608", message="m", location=sast_pb2.CodeLocation(file="a.py", first_line=3)
+)
+SOURCE = sast_pb2.CodeSource(repository="/r", commit=COMMIT)
+QUESTION = runs_pb2.RunInput(data_chat=data_chat_pb2.DataChatInput(question="How many devices?", want_csv=True))
+TRIAGE = runs_pb2.RunInput(sast_triage=sast_pb2.SastTriageInput(finding=FINDING, source=SOURCE))
+INVESTIGATION = runs_pb2.RunInput(
+    sast_investigation=sast_pb2.SastInvestigationInput(finding=FINDING, source=SOURCE)
+)  # fmt: skip
+FRAGMENT: dict[str, Any] = {
+    "path": "a.py", "commit": COMMIT, "first_line": 1, "last_line": 3, "total_lines": 3, "lines": ["a", "b", "c"],
+}  # fmt: skip
+NO_EXAMPLES = output({"examples": [], "notes": []})
+
+
+def incident() -> runs_pb2.RunInput:
+    """An incident that nobody has asked about."""
+    started_at = timestamp_pb2.Timestamp(seconds=1_700_000_000)
+    given = incident_investigation_pb2.IncidentInvestigationInput(
+        incident_id=uuid4().hex,
+        title="t",
+        service="s",
+        started_at=started_at,
+        severity="INCIDENT_SEVERITY_HIGH",
+        text="x",
+        source=SOURCE,
+    )
+    return runs_pb2.RunInput(incident_investigation=given)
+
+
+def result(columns: Sequence[str], *rows: Sequence[str]) -> tools_pb2.CallToolResponse:
+    """The result of a query."""
+    table = table_pb2.Table(
+        columns=[table_pb2.Column(name=name, type=table_pb2.COLUMN_TYPE_TEXT) for name in columns],
+        rows=[table_pb2.Row(values=[table_pb2.Cell(text_value=text) for text in row]) for row in rows],
+    )
+    return output(table=table, sql_query="SELECT a, b FROM t", reads_tables=True)
+
+
+def concluded(**evidence: Any) -> Reply:
+    """An answer that rests on one piece of evidence."""
+    claims = [{"claim": "it is so", **evidence}]
+    return Reply.tool_call(
+        "conclude", {"cause_found": True, "root_cause": "r", "confidence": 0.9, "evidence": claims}
+    )  # fmt: skip
+
+
+@pytest.fixture
+async def odd(tmp_path: Path, platform_dsn: str) -> AsyncIterator[OddServices]:
+    async with odd_services(tmp_path, platform_dsn) as services:
+        yield services
+
+
+def check_failed(run: runs_pb2.Run, service: str) -> None:
+    """Checks that a run says which service failed it, and nothing of what that answered."""
+    assert runs_pb2.RunState.Name(run.state) == "RUN_STATE_FAILED"
+    assert run.stop_reason == "node_failed"
+    assert run.error.startswith(f"the {service} was asked to "), run.error
+    assert run.error.endswith(", and its answer can't be read"), run.error
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [result(["a", "b"], ["1"]), result(["a"], ["1", "2"]), output(), tools_pb2.CallToolResponse(output={})],
+    ids=["short row", "long row", "no table", "empty"],
+)
+async def test_a_question_is_not_answered_from_what_is_no_table(
+    odd: OddServices, answer: tools_pb2.CallToolResponse
+) -> None:
+    odd.answers = {"get_few_shot_examples": NO_EXAMPLES, "execute_db_query": answer}
+    odd.model.script("agent", [Reply.tool_call("execute_db_query", {"query": "SELECT a, b FROM t"})])
+    odd.model.script("format", [Reply.text("There are 3.")])
+    run = await odd.run(QUESTION)
+    check_failed(run, "sql_executor")
+    assert not run.output.data_chat.answer
+
+
+@pytest.mark.parametrize(
+    "answer", [{"examples": [{}]}, {"examples": 5}, {"notes": ["x"]}, {"examples": [], "score": math.nan}]
+)
+async def test_examples_that_are_none(odd: OddServices, answer: dict[str, Any]) -> None:
+    odd.answers = {"get_few_shot_examples": output(answer)}
+    check_failed(await odd.run(QUESTION), "sql_executor")
+
+
+@pytest.mark.parametrize("schema", [{"type": 5}, {"type": "object", "x": math.inf}])
+async def test_a_tool_whose_schema_is_none(odd: OddServices, schema: dict[str, Any]) -> None:
+    tool = tools_pb2.Tool(name="execute_db_query")
+    tool.input_schema.update(schema)
+    odd.tools = [tool]
+    check_failed(await odd.run(QUESTION), "sql_executor")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"fragments": "x"}, {"definitions": [5]}, {"fragments": [{**FRAGMENT, "first_line": math.nan}]},
+        {"fragments": [{"lines": ["a"]}]}, {"fragments": [{**FRAGMENT, "first_line": 3, "last_line": 1}]},
+        {"fragments": [{**FRAGMENT, "last_line": 10**9, "total_lines": 10**9}]},
+    ],
+    ids=["no list", "no definition", "nan", "no place", "backwards", "more lines than there are"],
+)  # fmt: skip
+async def test_code_that_is_nowhere_is_not_read(odd: OddServices, answer: dict[str, Any]) -> None:
+    odd.answers = {"fetch_code": output(answer), "read_file": output(answer)}
+    odd.model.script("triage", [Reply.tool_call("fetch_code", {"path": "a.py"})])
+    odd.model.script("research", [Reply.tool_call("read_file", {"path": "a.py"})])
+    for given in (TRIAGE, INVESTIGATION):
+        check_failed(await odd.run(given), "code_executor")
+
+
+async def test_evidence_is_not_looked_up_in_rows_that_do_not_fit(odd: OddServices) -> None:
+    odd.answers = {"execute_db_query": result(["a", "b"], ["1"])}
+    odd.model.script("incident", [concluded(query={"query": "SELECT a, b FROM t", "row": {"a": "1"}})])
+    check_failed(await odd.run(incident()), "sql_executor")
+
+
+NODES = [{"label": "S", "key": "a"}, {"label": "S", "key": "b"}]
+PATH = {"graph_path": {"nodes": NODES, "edges": [{"type": "D"}]}}
+LINES = {"code": {"file": "a.py", "first_line": 1, "last_line": 2, "quote": "quoted = line"}}
+
+
+@pytest.mark.parametrize(
+    ("evidence", "answers", "holds"),
+    [
+        (PATH, {"query_graph": output({"results": [{"nodes": NODES, "edges": [{}]}]})}, True),
+        (PATH, {"query_graph": output({"results": [{"nodes": NODES[:1], "edges": []}]})}, False),
+        (PATH, {"query_graph": output({"results": [{"nodes": NODES[::-1], "edges": [{}]}]})}, False),
+        (LINES, {"first_line": 1, "last_line": 2, "lines": ["quoted = line", "b"]}, True),
+        (LINES, {"first_line": 2, "last_line": 3, "lines": ["quoted = line", "b"]}, False),
+        (LINES, {"first_line": 3, "last_line": 3, "lines": ["quoted = line"]}, False),
+    ],
+)
+async def test_evidence_holds_only_where_it_points(
+    odd: OddServices, evidence: dict[str, Any], answers: dict[str, Any], holds: bool
+) -> None:
+    odd.answers = {"fetch_code": output({"fragments": [{**FRAGMENT, **answers}]})} if evidence is LINES else answers
+    odd.model.respond("incident", lambda _: concluded(**evidence))
+    odd.model.respond("validation", lambda _: Reply.tool_call("submit_validation", {"supported": True}))
+    run = await odd.run(incident())
+    assert [each.holds for each in run.output.incident_investigation.evidence] == [holds]
+    assert (run.output.incident_investigation.confidence > 0.5) is holds
+
+
+@pytest.mark.parametrize("answer", [{}, {"results": "x"}, {"results": [math.nan]}, {"results": [False]}])
+async def test_a_path_that_is_none_is_no_evidence(odd: OddServices, answer: dict[str, Any]) -> None:
+    odd.answers = {"query_graph": output(answer)}
+    odd.model.script("incident", [concluded(**PATH)])
+    check_failed(await odd.run(incident()), "graph_executor")
