@@ -19,8 +19,6 @@ _AWAY = frozenset(
 )
 # Without a reason of the service's own these are the transport's words for a connection that broke off.
 _CUT = frozenset({grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN})
-# What a service answers that met with what it did not foresee.
-_BROKE_DOWN = frozenset({*_CUT, grpc.StatusCode.DATA_LOSS})
 STALE_EPOCH = "STALE_EPOCH"
 TOO_LARGE = "larger than max"
 
@@ -41,9 +39,7 @@ def failure_of(detail: ErrorDetail, service: str, what: str) -> DependencyAway |
         away = DependencyAway(service, detail.reason)
         away.retry_after_s = detail.retry_after_s
         return away
-    failed = ServiceFailed(
+    return ServiceFailed(
         f"the {service} could not {what} ({detail.reason}): {detail.message}",
         metadata={"service": service, "cause": detail.reason},
     )
-    failed.outcome_known = detail.code not in _BROKE_DOWN
-    return failed

@@ -334,12 +334,11 @@ class ModelNotAllowed(SignalboxError):
 class ServiceFailed(SignalboxError):
     """The evaluator or an executor did not do what it was asked, and is not away.
 
-    `outcome_known` is false where it broke down in the middle: a call of a tool that writes may have taken effect.
+    A call of a tool that writes may have taken effect all the same, or an attempt before it.
     """
 
     reason = "SERVICE_FAILED"
     code = grpc.StatusCode.INTERNAL
-    outcome_known = True
 
 
 class SnippetContradicted(SignalboxError):

@@ -171,11 +171,9 @@ class ToolClient:
 
     def _unreadable(self, what: str) -> ServiceFailed:
         """Returns what an answer means that nobody can read: a service of another release, or a broken one."""
-        failed = ServiceFailed(
+        return ServiceFailed(
             f"the {self.service} was asked to {what}, and its answer can't be read", metadata={"service": self.service}
         )
-        failed.outcome_known = False
-        return failed
 
     def _failed(self, error: grpc.aio.AioRpcError, what: str) -> SignalboxError:
         detail = error_detail(error)

@@ -9,6 +9,7 @@ from google.protobuf import struct_pb2
 from signalbox.v1 import graph_editor_pb2
 
 from services.runtime.agents.graph_editor.state import Step
+from services.runtime.agents.graph_editor.wording import told_step
 
 CREATED = graph_editor_pb2.CHANGE_KIND_CREATED
 UPDATED = graph_editor_pb2.CHANGE_KIND_UPDATED
@@ -27,6 +28,14 @@ def steps_of(steps: Iterable[Step]) -> list[graph_editor_pb2.GraphEditStep]:
         )
         for step in steps
     ]
+
+
+def checked(step: Step) -> Step:
+    """Returns a step as it was told, once it can be told on. Raises TypeError and the like for one that can't."""
+    change_set([step])
+    told_step(step)
+    "".join([step["result"], step["text"], *step["differs"]])
+    return step
 
 
 def change_set(steps: Sequence[Step]) -> graph_editor_pb2.GraphChangeSet:

@@ -25,6 +25,7 @@ from services.kit.tool_names import (
     UNDO_CHANGE,
     UPDATE_PROPS,
 )
+from services.runtime.agents.graph_editor.change_set import checked
 from services.runtime.agents.graph_editor.diagnosis import diagnose
 from services.runtime.agents.graph_editor.escalation import composed
 from services.runtime.agents.graph_editor.goal import GOAL, PLAN, GoalSpec
@@ -73,7 +74,8 @@ from services.runtime.tool_client import ToolClient, ToolDescription
 
 log = get_logger()
 WRITING_TOOLS: Final = (ADD_NODE, ADD_EDGE, UPDATE_PROPS, DELETE_NODE, DELETE_EDGE)
-TOOLS: Final = (*WRITING_TOOLS, QUERY_GRAPH, CYPHER_QUERY, READ_CHANGES, PREVIEW_CHANGES, UNDO_CHANGE)
+READING_TOOLS: Final = (QUERY_GRAPH, CYPHER_QUERY, READ_CHANGES, PREVIEW_CHANGES)
+TOOLS: Final = (*WRITING_TOOLS, *READING_TOOLS, UNDO_CHANGE)
 LONGEST_TEXT: Final = 20_000
 # From which attempt on a reading of the goal is shown these.
 SCHEMA_FROM: Final = 2
@@ -176,7 +178,8 @@ class GraphEditorNodes:
     async def call_tool(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:
         """Does the next operation of the plan, from state only, under its own key.
 
-        Raises DependencyAway where its outcome is not known: then it is asked for again, under the same key.
+        Raises DependencyAway where its outcome is not known: then it is asked for again, under the same key; and
+        ServiceFailed where nobody can tell it any more.
         """
         operations = state["plan"]["operations"]
         if state["position"] >= len(operations):
@@ -185,17 +188,14 @@ class GraphEditorNodes:
         tool, arguments = operation["tool"], operation["arguments"]
         try:
             response = await self._graph.call(context, tool, arguments, operation["operation_id"])
+            return self._came_to(state, operation, response)
         except ServiceFailed as error:
-            kept = None if error.outcome_known else await self._graph.look_up(context, operation["operation_id"])
+            # A refusal says nothing of attempts before it whose answers were lost.
+            kept = await self._graph.look_up(context, operation["operation_id"])
             if kept is None:
                 wrong = problem(error.metadata.get("cause", error.reason), error.message, tool, arguments)
                 return {**_failed(state, wrong), "outcome": NOT_APPLIED, "iteration_count": 1}
-            response = kept
-        if response.HasField("error"):
-            said = response.error
-            wrong = problem(said.reason, said.message, tool, arguments, retryable=said.retryable)
-            return {**_failed(state, wrong), "outcome": NOT_APPLIED, "iteration_count": 1}
-        return {"outcome": OK, "last_step": _step(operation, response.output), "iteration_count": 1}
+        return self._came_to(state, operation, kept)
 
     async def evaluate(self, state: GraphEditorState, _context: NodeContext) -> StateUpdate:
         """Judges whether the operation did what was meant; an empty result of a query is an answer."""
@@ -283,6 +283,18 @@ class GraphEditorNodes:
         status = NEEDS_REVIEW if state.get("stop_reason") and rule != BLOCKED else COMPLETED
         return {"answer": text, "reached": reached, "status": status}
 
+    def _came_to(
+        self, state: GraphEditorState, operation: Operation, response: tools_pb2.CallToolResponse
+    ) -> StateUpdate:
+        """Returns what an operation came to by its answer. Raises ServiceFailed for one that can't be read."""
+        tool, arguments = operation["tool"], operation["arguments"]
+        if response.HasField("error"):
+            said = response.error
+            wrong = problem(said.reason, said.message, tool, arguments, retryable=said.retryable)
+            return {**_failed(state, wrong), "outcome": NOT_APPLIED, "iteration_count": 1}
+        with self._graph.reading(f"run {tool}"):
+            return {"outcome": OK, "last_step": _step(operation, response.output), "iteration_count": 1}
+
     async def _worded(self, state: GraphEditorState, found: list[str]) -> str:
         results = "\n".join(found)
         messages = _messages("answer", {"goal": state["goal"], "results": found})
@@ -328,7 +340,7 @@ class GraphEditorNodes:
 
 def outcome_unknown(error: Exception) -> StateUpdate | None:
     """Returns what an operation comes to whose answer was lost for good; None for any other failure."""
-    return {"outcome": UNKNOWN} if isinstance(error, DependencyAway | NodeTimedOut) else None
+    return {"outcome": UNKNOWN} if isinstance(error, DependencyAway | NodeTimedOut | ServiceFailed) else None
 
 
 def _failed(state: GraphEditorState, wrong: Problem) -> StateUpdate:
@@ -362,14 +374,17 @@ def _not_meant(step: Step) -> Problem | None:
 
 def _step(operation: Operation, output: tools_pb2.ToolOutput) -> Step:
     data = plain(output.data)
-    return Step(
-        operation_id=operation["operation_id"],
-        tool=operation["tool"],
-        arguments=operation["arguments"],
-        result=data.get("result", FOUND),
-        text=output.text[:LONGEST_TEXT],
-        change=data.get("change", {}),
-        differs=data.get("differs", []),
+    reads = operation["tool"] in READING_TOOLS and operation["arguments"].get("write") is not True
+    return checked(
+        Step(
+            operation_id=operation["operation_id"],
+            tool=operation["tool"],
+            arguments=operation["arguments"],
+            result=data.get("result", FOUND) if reads else data["result"],
+            text=output.text[:LONGEST_TEXT],
+            change=data.get("change", {}),
+            differs=data.get("differs", []),
+        )
     )
 
 

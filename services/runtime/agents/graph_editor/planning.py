@@ -14,9 +14,9 @@ from services.kit.tool_names import (
     READ_CHANGES,
     UNDO_CHANGE,
 )
+from services.runtime.agents.graph_editor.change_set import checked
 from services.runtime.agents.graph_editor.goal import ToolSignature
 from services.runtime.agents.graph_editor.state import Operation, Plan, Problem, Step
-from services.runtime.errors import ServiceFailed
 from services.runtime.routing.waiting import WAIT
 from services.runtime.run_context import NodeContext
 from services.runtime.tool_client import ToolClient
@@ -46,7 +46,7 @@ async def make_plan(
     operations = _operations(context, signatures)
     foreseen = await _foresee(graph, context, operations)
     based = [
-        Operation(**{**operation, "arguments": {**operation["arguments"], **told.get("base", {})}})
+        Operation(**{**operation, "arguments": {**operation["arguments"], **_base(told)}})
         for operation, told in zip(operations, foreseen, strict=True)
     ]
     return Plan(operations=based, plan_hash=plan_hash(based), goal_reached=goal_reached)
@@ -69,14 +69,16 @@ async def plan_undo(graph: ToolClient, context: NodeContext, run_id: str) -> Pla
     answer = await graph.call(context, READ_CHANGES, {"run_id": run_id}, READ_CHANGES)
     if answer.HasField("error"):
         raise NothingToUndo(answer.error.reason, answer.error.message)
-    changes = sorted(plain(answer.output.data)["changes"], key=lambda each: each["number"], reverse=True)
-    if any(not each["undo"] for each in changes):
+    with graph.reading(f"run {READ_CHANGES}"):
+        changes = sorted(plain(answer.output.data)["changes"], key=lambda each: each["number"], reverse=True)
+        undoable = all(each["undo"] for each in changes)
+        signatures = [
+            ToolSignature(tool=UNDO_CHANGE, arguments={"run_id": run_id, "operation_id": each["operation_id"]})
+            for each in changes
+            if not each["undone"] and (each["change"]["nodes"] or each["change"]["edges"])
+        ]
+    if not undoable:
         raise NothingToUndo("not_undoable", "A Cypher query of that run has written, and that can't be undone.")
-    signatures = [
-        ToolSignature(tool=UNDO_CHANGE, arguments={"run_id": run_id, "operation_id": each["operation_id"]})
-        for each in changes
-        if not each["undone"] and (each["change"]["nodes"] or each["change"]["edges"])
-    ]
     return await make_plan(graph, context, signatures, goal_reached=True)
 
 
@@ -122,24 +124,30 @@ async def _foresee(
     answer = await graph.call(context, PREVIEW_CHANGES, {"operations": given}, PREVIEW_CHANGES)
     if answer.HasField("error"):
         return [{"reason": answer.error.reason, "message": answer.error.message}] * len(operations)
-    foreseen = plain(answer.output.data).get("operations")
-    if not isinstance(foreseen, list) or [type(each) for each in foreseen] != [dict] * len(operations):
-        raise ServiceFailed(
-            f"the {graph.service} did not say what each of {len(operations)} operations would do",
-            metadata={"service": graph.service},
-        )
+    with graph.reading(f"run {PREVIEW_CHANGES}"):
+        foreseen: list[dict[str, Any]] = plain(answer.output.data)["operations"]
+        for operation, told in zip(operations, foreseen, strict=True):
+            _base(told)
+            _step(operation, told)
     return foreseen
 
 
+def _base(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what an operation is based on: the executor says that, and nothing else of what is to be done."""
+    return {name: value for name, value in told.get("base", {}).items() if name in _BASES}
+
+
 def _step(operation: Operation, told: Mapping[str, Any]) -> Step:
-    return Step(
-        operation_id=operation["operation_id"],
-        tool=operation["tool"],
-        arguments=operation["arguments"],
-        result=told.get("reason") or told["result"],
-        text=told.get("message") or told.get("text", ""),
-        change=told.get("change", {}),
-        differs=[],
+    return checked(
+        Step(
+            operation_id=operation["operation_id"],
+            tool=operation["tool"],
+            arguments=operation["arguments"],
+            result=told.get("reason") or told["result"],
+            text=told.get("message") or told.get("text", ""),
+            change=told.get("change", {}),
+            differs=[],
+        )
     )
 
 
