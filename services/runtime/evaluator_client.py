@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import grpc
 from signalbox.v1 import evaluator_pb2, evaluator_pb2_grpc, sast_pb2
@@ -14,12 +14,14 @@ from services.kit.model_usage import ModelUsage
 from services.kit.names import AUDIENCE_EVALUATOR
 from services.runtime.breaker import Breaker
 from services.runtime.dependency import failure_of
+from services.runtime.errors import ServiceFailed
 from services.runtime.model_usage import note_usage, note_usage_in_vain
 from services.runtime.routing.calls import noting
 from services.runtime.run_context import RunContext
 
 ResponseT = TypeVar("ResponseT")
 EVALUATOR = "evaluator"
+JUDGE = "judge the verdict"
 # It asks its model once more where an answer can't be read.
 MOST_MODEL_CALLS = 2
 
@@ -42,15 +44,17 @@ class EvaluatorClient:
         *,
         last_word: bool,
     ) -> evaluator_pb2.EvaluateInvestigationResponse:
-        """Returns whether a verdict stands, and what is missing when not. Raises what `failure_of` returns."""
+        """Returns whether a verdict stands, and what is missing when not. Raises DependencyAway, ServiceFailed."""
         request = evaluator_pb2.EvaluateInvestigationRequest(
             finding=finding, source=source, draft=draft, code_bank=code_bank, last_word=last_word
         )
         with noting("evaluator", "evaluate_investigation") as call:
             answer = await self._asked(run, self._stub.EvaluateInvestigation, request)
-            call["outcome"] = "final" if answer.is_final else "not_final"
+            known = answer.verdict in sast_pb2.Verdict.values() and 0 <= answer.confidence <= 1
+            said = "final" if answer.is_final else "not_final"
+            call["outcome"] = said if known else ServiceFailed.reason
         _note_model_call(answer.model_call)
-        return answer
+        return answer if known else _misanswered()
 
     async def critique_verdict(
         self,
@@ -60,13 +64,14 @@ class EvaluatorClient:
         draft: evaluator_pb2.DraftVerdict,
         code_bank: Sequence[sast_pb2.CodeFragment],
     ) -> evaluator_pb2.CritiqueVerdictResponse:
-        """Returns whether a verdict is approved, or what it lacks. Raises what `failure_of` returns."""
+        """Returns whether a verdict is approved, or what it lacks. Raises DependencyAway, ServiceFailed."""
         request = evaluator_pb2.CritiqueVerdictRequest(finding=finding, source=source, draft=draft, code_bank=code_bank)
         with noting("evaluator", "critique_verdict") as call:
             answer = await self._asked(run, self._stub.CritiqueVerdict, request)
-            call["outcome"] = outcome_word(answer.outcome)
+            known = answer.outcome in evaluator_pb2.CritiqueOutcome.values()
+            call["outcome"] = outcome_word(answer.outcome) if known else ServiceFailed.reason
         _note_model_call(answer.model_call)
-        return answer
+        return answer if known else _misanswered()
 
     async def _asked(self, run: RunContext, method: Callable[..., Awaitable[ResponseT]], request: object) -> ResponseT:
         metadata = [bearer_metadata(run.token(AUDIENCE_EVALUATOR))]
@@ -76,7 +81,7 @@ class EvaluatorClient:
             except grpc.aio.AioRpcError as error:
                 detail = error_detail(error)
                 note_usage_in_vain(EVALUATOR, detail)
-                raise failure_of(detail, EVALUATOR, "judge the verdict") from error
+                raise failure_of(detail, EVALUATOR, JUDGE) from error
 
 
 def outcome_word(number: int) -> str:
@@ -84,6 +89,13 @@ def outcome_word(number: int) -> str:
     name = evaluator_pb2.CritiqueOutcome.Name(number)
     word = name.removeprefix("CRITIQUE_OUTCOME_").lower()
     return "needs_reanalysis" if word == "unspecified" else word
+
+
+def _misanswered() -> NoReturn:
+    """Refuses an answer that this release does not know, or that is out of bounds. Raises ServiceFailed."""
+    raise ServiceFailed(
+        f"the {EVALUATOR} was asked to {JUDGE}, and its answer can't be read", metadata={"service": EVALUATOR}
+    )
 
 
 def _note_model_call(made: evaluator_pb2.EvaluationModelCall) -> None:

@@ -18,6 +18,7 @@ from services.runtime.dependency import is_away
 from services.runtime.errors import DependencyAway, GuardFailed
 from services.runtime.model_usage import note_usage, note_usage_in_vain
 from services.runtime.routing.calls import OK, noting
+from services.runtime.routing.storable import presentable
 from services.runtime.run_context import RunContext
 
 GUARD = "guard"
@@ -25,6 +26,7 @@ GUARD = "guard"
 NO_VERDICT = "guard_unavailable"
 # What its block of a goal or an answer comes to: it judges all texts as questions.
 OTHER_KIND = "judged_as_a_question"
+VERDICTS: Final = (guard_pb2.SCREEN_VERDICT_ALLOW, guard_pb2.SCREEN_VERDICT_BLOCK)
 QUESTION: Final = guard_pb2.TEXT_KIND_QUESTION
 
 
@@ -75,25 +77,26 @@ class GuardClient:
                     timeout=self._timeout_s,
                     metadata=[bearer_metadata(run.token(AUDIENCE_GUARD))],
                 )
-                call["outcome"] = answer.reason or "unspecified"
+                reason = presentable(answer.reason)
+                call["outcome"] = reason or "unspecified"
         except grpc.aio.AioRpcError as error:
             detail = error_detail(error)
             note_usage_in_vain(GUARD, detail)
             raise no_verdict(detail) from error
         screening = Screening(
             answer.verdict == guard_pb2.SCREEN_VERDICT_ALLOW,
-            answer.reason,
+            reason,
             answer.model,
             answer.token_usage.input_tokens,
             answer.token_usage.output_tokens,
             answer.model_elapsed_ms,
         )
-        unscreened = answer.reason == NO_VERDICT
+        unscreened = reason == NO_VERDICT
         if screening.model:
             note_usage(GUARD, _usage(screening), NO_VERDICT if unscreened else OK)
         if unscreened:
             raise DependencyAway(GUARD, NO_VERDICT)
-        if answer.verdict == guard_pb2.SCREEN_VERDICT_UNSPECIFIED:
+        if answer.verdict not in VERDICTS:
             raise GuardFailed(NO_VERDICT, "the guard gave no verdict that this release knows")
         if not screening.allowed and request.kind != QUESTION and answer.kind != request.kind:
             raise GuardFailed(OTHER_KIND, "a guard of an earlier release judged it as a question to a database")

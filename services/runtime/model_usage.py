@@ -9,10 +9,13 @@ from services.kit.model_usage import ModelUsage, usage_told
 from services.runtime.routing.calls import MODEL, OK, note
 from services.runtime.routing.recorder import CallRecord
 
+# A service asks its model a few times for one answer of its own.
+MOST_CALLS = 100
+
 
 def note_usage(service: str, usage: ModelUsage, outcome: str = OK) -> None:
     """Notes a service's calls of its model. Of several only the sum is known, and each is noted with an equal share."""
-    calls = max(1, usage.calls)
+    calls = min(max(1, usage.calls), MOST_CALLS)
     ended_at = round(time.time(), 6)
     for number in range(calls):
         note(

@@ -27,6 +27,7 @@ from services.runtime.errors import ClaimLost, ServiceFailed
 from services.runtime.metrics import TOOL_DURATION
 from services.runtime.recording import LIST_TOOLS, heard_before
 from services.runtime.routing.calls import noting
+from services.runtime.routing.storable import presentable
 from services.runtime.run_context import NodeContext
 
 # Tools change with a roll-out of their executor, not with a run.
@@ -202,6 +203,7 @@ def _description(tool: tools_pb2.Tool) -> ToolDescription:
 
 
 def _is_readable(answer: tools_pb2.CallToolResponse) -> bool:
-    """Tells whether an answer says how it went, and has a value for each column in each row of its table."""
-    table = answer.output.table
-    return answer.HasField("outcome") and all(len(row.values) == len(table.columns) for row in table.rows)
+    """Tells whether an answer says how it went, in words if not well, and has a value for each column in each row."""
+    table, reason = answer.output.table, answer.error.reason
+    said = answer.HasField("outcome") and (not answer.HasField("error") or bool(reason))
+    return said and reason == presentable(reason) and all(len(row.values) == len(table.columns) for row in table.rows)

@@ -6,17 +6,21 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from math import isfinite
 
 import grpc
 
 from services.kit.errors import SignalboxError, error_detail
 from services.runtime.errors import ModelNotAllowed
 from services.runtime.routing.recorder import CallRecord
+from services.runtime.routing.storable import presentable
 
 _calls: ContextVar[list[CallRecord] | None] = ContextVar("calls", default=None)
 _acts: ContextVar[bool] = ContextVar("acts", default=False)
 OK = "ok"
 MODEL = "model"
+# Far beyond any model's, and small enough that a run's sums are numbers of 64 bits.
+MOST_TOKENS = 10**12
 
 
 @contextmanager
@@ -36,7 +40,13 @@ def collecting(*, acts: bool = False) -> Iterator[list[CallRecord]]:
 
 
 def note(call: CallRecord) -> None:
-    """Adds a call to those of the node that runs."""
+    """Adds a call to those of the node that runs, with what the ledger can keep of words and numbers of others."""
+    call["name"], call["outcome"] = presentable(call["name"]), presentable(call["outcome"])
+    call["input_tokens"], call["output_tokens"] = (
+        min(max(0, tokens), MOST_TOKENS) for tokens in (call["input_tokens"], call["output_tokens"])
+    )
+    if not isfinite(call["elapsed_ms"]):
+        call["elapsed_ms"] = 0.0
     calls = _calls.get()
     if calls is not None:
         calls.append(call)

@@ -79,6 +79,7 @@ async def test_a_change_that_nobody_can_tell_of_is_not_claimed_and_not_made_agai
     run = await odd.run(GOAL)
     assert (runs_pb2.RunState.Name(run.state), run.stop_reason) == ("RUN_STATE_NEEDS_REVIEW", "outcome_unknown")
     assert "not known whether it took effect" in run.output.graph_editor.answer
+    assert run.output.graph_editor.answer.endswith("Nothing else was changed.")
     assert run.output.graph_editor.outcome == graph_editor_pb2.GRAPH_EDIT_OUTCOME_NOT_DONE
     assert len(written(odd)) == 1
 

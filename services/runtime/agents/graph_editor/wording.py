@@ -12,6 +12,7 @@ from services.runtime.agents.screening import BLOCKED, refusal
 
 FOUND = "found"
 NOTHING_CHANGED = "Nothing was changed."
+NOTHING_ELSE_CHANGED = "Nothing else was changed."
 KEY = "key"
 _TAKEN_BACK = {"Created": "Brought back", "Deleted": "Removed", "Changed": "Set back"}
 _TO_BE_DONE = {"Created": "Create", "Deleted": "Delete", "Changed": "Change", "Brought": "Bring", "Removed": "Remove"}
@@ -66,7 +67,8 @@ def answer_of(rule: str, state: GraphEditorState) -> str:
             f"The answer to {operation['tool']} ({_short(operation['arguments'])}) was lost, and it is not known "
             "whether it took effect."
         )
-    elif rule == BLOCKED:
+        return f"{why}\n{_so_far(written, nothing=NOTHING_ELSE_CHANGED)}"
+    if rule == BLOCKED:
         why = refusal("goal", state["screening_reason"])
     elif rule == "informed":
         why = state["escalation"]["text"]
@@ -89,8 +91,8 @@ def _previewed(diff: Sequence[Step]) -> str:
     return "Nothing was written. This is what would be done:\n" + "\n".join(lines)
 
 
-def _so_far(written: Sequence[Step]) -> str:
-    return f"Before that:\n{told(written)}" if written else NOTHING_CHANGED
+def _so_far(written: Sequence[Step], nothing: str = NOTHING_CHANGED) -> str:
+    return f"Before that:\n{told(written)}" if written else nothing
 
 
 def _told(what: str, change: Mapping[str, Any]) -> str:
