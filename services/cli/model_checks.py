@@ -13,12 +13,12 @@ import aiohttp
 import jsonschema
 
 from services.kit.completions import CompletionError, Completions
+from services.kit.fenced import unfenced
 from services.local.topology import ModelEndpoint
 
 NAMES_TIMEOUT_S = 10.0
 SHOWN_NAMES = 10
 SHOWN_TEXT = 120
-_FENCED = re.compile(r"\A\s*```(?:json)?\s*(.*?)\s*```\s*\Z", re.DOTALL)
 
 COUNT_TOOL = {
     "type": "function",
@@ -137,9 +137,7 @@ class ModelProbe:
             _user("Claim: line 3 calls eval. Line 3: `return eval(text)`. Is the claim supported?"),
         ]
         answer, _ = await self._ask(messages)
-        text = answer.get("content") or ""
-        fenced = _FENCED.match(text)
-        _conforming(fenced[1] if fenced else text, JUDGEMENT)
+        _conforming(unfenced(answer.get("content") or ""), JUDGEMENT)
         return "it answers in JSON"
 
     async def _ask(self, messages: list[dict[str, Any]], **options: Any) -> tuple[dict[str, Any], Mapping[str, Any]]:

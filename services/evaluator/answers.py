@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from enum import StrEnum
 from typing import Annotated, Self, TypeVar
@@ -11,11 +10,10 @@ from typing import Annotated, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from services.evaluator.draft import Verdict
+from services.kit.fenced import unfenced
 from services.kit.problems import problems_of
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000)]
-# Models like to wrap JSON in one fence, and nothing is lost by taking it off.
-_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
 
 
 class _Answer(BaseModel):
@@ -69,8 +67,7 @@ class UnreadableAnswer(ValueError):
 
 def read_answer(kind: type[AnswerT], text: str) -> AnswerT:
     """Reads an answer. Raises UnreadableAnswer."""
-    fenced = _FENCED.fullmatch(text)
-    answer = fenced[1] if fenced else text
+    answer = unfenced(text)
     try:
         read = kind.model_validate_json(answer)
         # A key that stands twice says two things, and readers differ in which they hear.

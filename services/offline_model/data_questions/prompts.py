@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 _HEADING = re.compile(r"^#{1,3}\s+(.+?)\s*$", re.MULTILINE)
-_PAIR = re.compile(
-    r"^[ \t]*(?:[-*\d.]+[ \t]+)?Question:[ \t]*(?P<question>.+?)\s*?\n\s*SQL:[ \t]*(?P<sql>.+?)"
-    r"(?=\n[ \t]*\n|\n[ \t]*(?:[-*\d.]+[ \t]+)?(?:Question|Answer|Notes?):|\n#|\Z)",
-    re.MULTILINE | re.DOTALL,
-)
+_LABEL = re.compile(r"[ \t]*(?:[-*\d.]+[ \t]+)?(Question|SQL|Answer|Notes?):[ \t]*(.*)")
+_SECTION = re.compile(r"^[^\S\n]*(Question|SQL|Result):", re.MULTILINE)
 _FENCE = re.compile(r"^```\w*\s*|\s*```$")
 _ROWS = re.compile(r"^\s*(?:rows:\s*(\d+)|\((\d+) rows?\))\s*$", re.IGNORECASE)
 _NO_ROWS = re.compile(r"^\s*no rows\b", re.IGNORECASE)
@@ -70,9 +69,24 @@ class FormatRequest:
 def read_examples(text: str) -> tuple[Example, ...]:
     """Reads the question and SQL pairs of a prompt section or tool result."""
     return tuple(
-        Example(" ".join(pair["question"].split()), _FENCE.sub("", pair["sql"].strip()).strip().rstrip(";"))
-        for pair in _PAIR.finditer(text)
+        Example(" ".join(question.split()), _FENCE.sub("", sql.strip()).strip().rstrip(";"))
+        for (asked, question), (given, sql) in pairwise(_labelled(text))
+        if (asked, given) == ("Question", "SQL") and question.strip() and sql.strip()
     )
+
+
+def _labelled(text: str) -> Iterator[tuple[str, str]]:
+    """Yields each label with what stands up to the next; a blank line or a heading ends a statement, too."""
+    label, lines = "", [""]
+    for line in text.split("\n"):
+        found = _LABEL.match(line)
+        ends = label == "SQL" and any(lines) and (not line.strip() or line.startswith("#"))
+        if found or ends:
+            yield label, "\n".join(lines)
+            label, lines = (found[1], [found[2]]) if found else ("", [""])
+        else:
+            lines.append(line)
+    yield label, "\n".join(lines)
 
 
 def section(text: str, *titles: str) -> str:
@@ -86,16 +100,17 @@ def section(text: str, *titles: str) -> str:
 
 
 def read_format_request(text: str) -> FormatRequest:
-    """Reads the sections `Question:`, `SQL:` and `Result:`; one that is missing is empty."""
-    found = re.match(
-        r"(?s).*?^\s*Question:[ \t]*(?P<q>.*?)(?:^\s*SQL:[ \t]*(?P<s>.*?))?(?:^\s*Result:[ \t]*(?P<r>.*))?\Z",
-        text,
-        re.MULTILINE,
+    """Reads the sections `Question:`, `SQL:` and `Result:`, in this order; one that is missing is empty."""
+    awaited, found = ["Question"], []
+    for mark in _SECTION.finditer(text):
+        if mark[1] in awaited:
+            found.append(mark)
+            awaited = ["SQL", "Result"] if mark[1] == "Question" else ["Result"] if mark[1] == "SQL" else []
+    ends = [*(mark.start() for mark in found[1:]), len(text)]
+    parts = {mark[1]: text[mark.end() : end].strip() for mark, end in zip(found, ends, strict=False)}
+    return FormatRequest(
+        parts.get("Question", ""), _FENCE.sub("", parts.get("SQL", "")).strip(), parts.get("Result", "")
     )
-    if found is None:
-        return FormatRequest("", "", "")
-    parts = [(found[name] or "").strip() for name in ("q", "s", "r")]
-    return FormatRequest(parts[0], _FENCE.sub("", parts[1]).strip(), parts[2])
 
 
 def read_result(text: str) -> QueryResult | QueryError:

@@ -56,7 +56,8 @@ def test_wrong_investigation(changes: dict[str, Any]) -> None:
     "text",
     ["", "approved", "[]", "null", '{"outcome": "approved"', json.dumps(APPROVED) * 2, f"Sure! {json.dumps(APPROVED)}",
      json.dumps({**APPROVED, "missing": ["x"]}), json.dumps({**APPROVED, "outcome": "needs_research"}),
-     json.dumps({**APPROVED, "outcome": "APPROVED"}), '{"outcome": NaN}', "[" * 100_000],
+     json.dumps({**APPROVED, "outcome": "APPROVED"}), '{"outcome": NaN}', "[" * 100_000, "```" + "\n" * 100_000 + "x",
+     "```" + "\n" * 100_000 + "```", "`" * 100_000, "```", "```sql\n{}\n```"],
 )  # fmt: skip
 def test_wrong_critique(text: str) -> None:
     with pytest.raises(UnreadableAnswer) as raised:

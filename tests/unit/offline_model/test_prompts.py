@@ -44,7 +44,11 @@ def test_examples_of_a_tool_result_need_no_blank_lines() -> None:
     assert read_examples(text) == (Example("A?", "SELECT 1"), Example("B?", "SELECT 2"))
 
 
-@pytest.mark.parametrize("text", ["", "(none)", "There are no examples.", "Question: only a question", "SQL: SELECT 1"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "(none)", "There are no examples.", "Question: only a question", "SQL: SELECT 1",
+     "Question:" + " " * 100_000, "Question: " + "\n" * 100_000, "Question: a\n" * 20_000, "Question:\nSQL: x"],
+)  # fmt: skip
 def test_no_examples(text: str) -> None:
     assert read_examples(text) == ()
 
@@ -82,3 +86,17 @@ def test_format_requests() -> None:
     assert (request.question, request.sql) == ("How many?", "SELECT count(*)\nFROM t")
     assert request.result == "n\n3\n(1 row)"
     assert read_format_request("hello").question == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("Question: a\nResult: r\nSQL: s", ("a", "", "r\nSQL: s")), ("SQL: s\nQuestion: a", ("a", "", "")),
+        ("Question: a\nQuestion: b\nSQL: s\nSQL: t", ("a\nQuestion: b", "s\nSQL: t", "")),
+        ("Question: a" + "\n" * 100_000 + "SQL: s" + " \n" * 100_000 + "Result: r", ("a", "s", "r")),
+    ],
+    ids=range(4),
+)  # fmt: skip
+def test_sections_in_another_order(text: str, read: tuple[str, str, str]) -> None:
+    request = read_format_request(text)
+    assert (request.question, request.sql, request.result) == read

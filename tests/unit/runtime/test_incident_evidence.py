@@ -79,6 +79,11 @@ def test_a_number_by_which_evidence_points_there_stands_there_unless_the_query_s
         check_numbers("it is 98", '{"service": "a"}', pointer=pointer, stated='{"used": 98}')
 
 
+@pytest.mark.parametrize("cell", [",123" * 200_000 + "4", "1,123," * 200_000 + "4", "9" * 1_000_000], ids=len)
+def test_a_cell_that_was_written_to_be_long_to_read_is_read(cell: str) -> None:
+    check_numbers("it is 1,234,567", f"{cell} 1,234,567.")
+
+
 def test_evidence_has_one_source() -> None:
     code = {"file": "a", "first_line": 1, "last_line": 1, "quote": "x = 1"}
     query = {"query": "SELECT 1", "row": {"a": 1}}

@@ -35,8 +35,9 @@ FETCH_CODE: Final = "fetch_code"
 FOUND_CHARS: Final = 2000
 SHORTEST_QUOTE: Final = 3
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-# With separators of thousands: 1,234,567.8.
-_GROUPED = re.compile(r"(?<!\d)\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)?")
+# With separators of thousands: 1,234,567.8. What is too long a group or goes on is passed over as a whole, as a search
+# from each of its groups would take quadratic time of a cell that somebody wrote for that.
+_GROUPED = re.compile(r"(?<!\d)\d{1,3}(?:,\d{3})++(?:(?!,?\d)(?P<ends>)(?:\.\d+)?)?")
 # A number of its own, and no part of a name such as `svc-7` or `v1.2.3`.
 _STATED = re.compile(r"(?<![\w.:+-])(?>\d{1,3}(?:,\d{3})+(?!,?\d)|\d+)(?:\.\d+)?(?![\w.]*[A-Za-z_])(?!\.\d)")
 _TEXT_LITERAL = re.compile(r"'((?:[^']|'')*)'|\$(\w*)\$(.*?)\$\2\$", re.DOTALL)
@@ -80,7 +81,8 @@ class EvidenceLookup:
             try:
                 found = await self._found(context, source, each, f"evidence-{number}")
                 pointer = json.dumps({**given, "claim": ""})
-                check_numbers(each.claim, f"{found.shows} {told}", pointer=pointer, stated=found.stated)
+                shows = f"{found.shows} {told}"
+                await asyncio.to_thread(check_numbers, each.claim, shows, pointer=pointer, stated=found.stated)
                 checked.append(CheckedEvidence(evidence=given, found=_shortened(found.text), problem=""))
             except EvidenceFails as failed:
                 checked.append(CheckedEvidence(evidence=given, found="", problem=_shortened(str(failed))))
@@ -208,8 +210,8 @@ def check_numbers(claim: str, found: str, *, pointer: str = "", stated: str = ""
 
 
 def _numbers(text: str) -> set[Decimal | None]:
-    grouped = (number.replace(",", "") for number in _GROUPED.findall(text))
-    return {_decimal(number) for number in (*_NUMBER.findall(text), *grouped)}
+    grouped = (found[0].replace(",", "") for found in _GROUPED.finditer(text) if found["ends"] is not None)
+    return {_decimal(number) for number in {*_NUMBER.findall(text), *grouped}}
 
 
 def _as_json(row: Mapping[str, Value]) -> str:
