@@ -51,10 +51,11 @@ up: .venv/.run ## Start everything and keep it running until Ctrl-C
 
 TESTS = $(if $(SERVICE),--service $(SERVICE) $(OF_SERVICE) tests/contract) $(PYTEST_ARGS)
 
+# In their order, in which slow files of few tests come before small ones: else one worker has them all at the end.
 # 1: some tests failed. Those have a second try with nothing beside them, which is told (docs/adr/0045).
 test: .venv/.dev ## Run the tests, or those of one service (SERVICE=guard; PYTEST_ARGS="-k …" to choose)
 	$(if $(and $(SERVICE),$(if $(OF_SERVICE),,no)),$(error there are no tests of the service $(SERVICE)))
-	@$(BIN)/pytest --cache-clear -n 2 --dist loadfile $(TESTS) || { \
+	@$(BIN)/pytest --cache-clear -n 2 --dist loadfile --no-loadscope-reorder $(TESTS) || { \
 		test $$? -eq 1 && echo "Failed beside others; once more, alone:" && \
 		$(BIN)/pytest -v --last-failed --last-failed-no-failures none --maxfail 1 $(TESTS) && \
 		echo "Each of these passed alone. What made it fail beside others is still a defect."; }
