@@ -10,13 +10,14 @@ from services.evaluator.bank import SourceFile
 from services.evaluator.code_lines import CodeLine
 from services.evaluator.languages import Family, language_of
 
-_NAME = r"([^\W\d][\w$]*|\$[\w$]*)"
+_NAME = r"(?<![\w$])([^\W\d][\w$]*|\$[\w$]*)"
 _KEYWORD = re.compile(
     r"\b(?:def|class|function\*?|func|fn|fun|sub|interface|struct|trait|enum|module|object|record|impl|proc|macro)"
     rf"\s+(?:\([^()]*\)\s*)?(?:self\.)?{_NAME}"
 )
 _ASSIGNED = re.compile(rf"{_NAME}\s*[:=]\s*(?:async\s*)?(?:function\b|\([^()]*\)\s*(?::[^=]{{1,80}})?=>|{_NAME}\s*=>)")
-_TYPED = re.compile(r"^\s*(?!return\b|else\b|throw\b|new\b|case\b)[\w:<>\[\],&*~@\s]*?([A-Za-z_~][\w:~]*)\s*\([^;]*$")
+_TYPED = re.compile(r"(?!(?:return|else|throw|new|case)\b)[\w:<>\[\],&*~@\s]*")
+_NAME_CHARS, _NAME_START = re.compile(r"[\w:~]*"), re.compile(r"[A-Za-z_~]")
 _CONTROL = frozenset(
     {"if", "for", "foreach", "while", "switch", "catch", "return", "sizeof", "until", "elif", "with", "using", "lock"}
 )
@@ -61,9 +62,19 @@ def defined_name(structure: str, family: Family) -> str:
     found = _ASSIGNED.search(structure)
     if found:
         return found[1]
-    found = _TYPED.match(structure)
-    name = re.split("::|~", found[1])[-1] if found else ""
+    name = re.split("::|~", _typed_name(structure))[-1]
     return "" if name in _CONTROL or not structure.rstrip().endswith(("{", ")", ",", "(")) else name
+
+
+def _typed_name(structure: str) -> str:
+    """Returns the name before a line's first bracket where it looks like `int main(`, in time linear in its length."""
+    head, bracket, rest = structure.partition("(")
+    if not bracket or ";" in rest or not _TYPED.fullmatch(head):
+        return ""
+    backwards = _NAME_CHARS.match(head.rstrip()[::-1])
+    last = backwards[0][::-1] if backwards else ""
+    start = _NAME_START.search(last)
+    return last[start.start() :] if start else ""
 
 
 def _lines_from(file: SourceFile, number: int) -> Iterator[CodeLine]:
