@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,11 +15,11 @@ from services.cli.client import Connection, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.listing import Listing
+from services.cli.runtime_command import runtime_command
 from services.cli.settings import models_environment
 from services.cli.terminal import Terminal
 from services.kit.printing import printable
 from services.kit.words import tokens
-from services.local.settings import inherited_environment
 
 # Counting what is due, and reading the ledger, take their time in a large database.
 TIMEOUT_S = 600.0
@@ -170,40 +168,21 @@ def _way(rule: str, destination: str) -> str:
     return f"{printable(rule)} → {'the end' if destination == '__end__' else printable(destination)}"
 
 
-async def compat_check(dsn: str) -> ExitCode:
+async def compat_check(dsn: str, terminal: Terminal) -> ExitCode:
     """Runs the runtime's own command; its output is this one's."""
     if not dsn:
         hint = "set SIGNALBOX_DATABASE_DSN to the URL of the platform's database"
         raise CliError("no database is named", hint=hint, code=ExitCode.USAGE)
-    return _exit_code(await _runtime_command(COMPAT_CHECK, {"SIGNALBOX_DATABASE_DSN": dsn}))
+    return await runtime_command(COMPAT_CHECK, {"SIGNALBOX_DATABASE_DSN": dsn}, terminal)
 
 
-async def prove(policies: Path | None) -> ExitCode:
+async def prove(policies: Path | None, terminal: Terminal) -> ExitCode:
     """Runs the runtime's own command, which needs no platform; its output is this one's."""
-    status = await _runtime_command(PROVE, {}, *(("--policies", str(policies)) if policies else ()))
-    return _exit_code(status)
+    return await runtime_command(PROVE, {}, terminal, *(("--policies", str(policies)) if policies else ()))
 
 
-async def replay_case(case: Path, limits: Iterable[str], *, goes_on: bool) -> ExitCode:
+async def replay_case(case: Path, limits: Iterable[str], terminal: Terminal, *, goes_on: bool) -> ExitCode:
     """Runs the runtime's own command, which needs no platform; its output is this one's."""
     arguments = [part for limit in limits for part in ("--set", limit)]
-    settings = models_environment() if goes_on else {}
-    status = await _runtime_command(CASES, settings, *arguments, *(("--continue",) if goes_on else ()), "--", str(case))
-    return _exit_code(status)
-
-
-def _exit_code(status: int) -> ExitCode:
-    return {0: ExitCode.OK, 2: ExitCode.USAGE}.get(status, ExitCode.RUN_FAILED)
-
-
-async def _runtime_command(module: str, environment: Mapping[str, str], *arguments: str) -> int:
-    """Runs a module of the runtime, which the command may not import; returns its exit status."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", module, *arguments, env={**inherited_environment(), **environment}
-    )
-    try:
-        return await process.wait()
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
+    arguments += [*(("--continue",) if goes_on else ()), "--", str(case)]
+    return await runtime_command(CASES, models_environment() if goes_on else {}, terminal, *arguments)

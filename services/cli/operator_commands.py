@@ -71,7 +71,7 @@ def replay(
     except CliError as error:
         raise fail(error) from error
     if case and not (verify or router or since):
-        run_command(commands.replay_case(case, limits or (), goes_on=goes_on), terminal)
+        run_command(commands.replay_case(case, limits or (), terminal, goes_on=goes_on), terminal)
         return
     if case or goes_on or verify == bool(router) or (given and not router):
         hint = "give --router ROUTER or --case FILE, each with --set NAME=VALUE, or --verify"
@@ -93,7 +93,8 @@ def compat_check(context: typer.Context) -> None:
 
     Reads SIGNALBOX_DATABASE_DSN, the URL of the platform's database. For use before a roll-out.
     """
-    run_command(commands.compat_check(context.obj.settings.database_dsn.get_secret_value()), terminal)
+    dsn = context.obj.settings.database_dsn.get_secret_value()
+    run_command(commands.compat_check(dsn, terminal), terminal)
 
 
 @operator_commands.command()
@@ -104,4 +105,4 @@ def prove(
     ] = None,
 ) -> None:
     """Show that every agent's decision tables end, and what a run takes at most; exit status 1 and a walk if not."""
-    run_command(commands.prove(policies), terminal)
+    run_command(commands.prove(policies, terminal), terminal)

@@ -86,6 +86,11 @@ class Terminal:
         sys.stdout.write(text)
         sys.stdout.flush()
 
+    def remark(self, text: str) -> None:
+        """Writes text as it is to standard error."""
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
     def error(self, error: CliError) -> None:
         """Says what went wrong and what to do."""
         self.err.print(Text.assemble(("error: ", "bold red"), printable(error.message)), soft_wrap=True)

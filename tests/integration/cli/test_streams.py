@@ -82,7 +82,9 @@ async def test_a_closed_stream_takes_what_is_printed_and_holds_nothing() -> None
     assert b"standard input is no input of data_chat" in err
 
 
-@pytest.mark.parametrize("arguments", [("show", RUN_ID), ("show", RUN_ID, "--json"), ("--help",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [("show", RUN_ID), ("show", RUN_ID, "--json"), ("--help",), ("prove",)], ids=" ".join
+)
 async def test_a_reader_that_has_enough_ends_the_command_quietly(arguments: Sequence[str]) -> None:
     assert await piped(*arguments) == (ExitCode.UNREAD, b"")
 
@@ -94,8 +96,9 @@ async def test_remarks_that_nobody_takes_are_lost_and_nothing_else_is() -> None:
     assert (await called(("show",), closed="2>/dev/full"))[0] == ExitCode.USAGE
 
 
-async def test_a_result_that_nothing_takes_is_an_error() -> None:
-    status, _, err = await called(("show", RUN_ID, "--json"), closed=">/dev/full")
+@pytest.mark.parametrize("arguments", [("show", RUN_ID, "--json"), ("--help",), ("prove",)], ids=" ".join)
+async def test_a_result_that_nothing_takes_is_an_error(arguments: Sequence[str]) -> None:
+    status, _, err = await called(arguments, closed=">/dev/full")
     assert status == ExitCode.USAGE
     assert b"No space left on device" in err
     assert b"Traceback" not in err
