@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from pydantic import AfterValidator, SecretStr
+
+from services.kit.printing import printable
+from services.kit.settings import refuse
+from services.kit.silence import NOTICE_LOSS
 
 
 def check_dsn(dsn: SecretStr) -> SecretStr:
@@ -23,3 +27,28 @@ def check_dsn(dsn: SecretStr) -> SecretStr:
 
 
 Dsn = Annotated[SecretStr, AfterValidator(check_dsn)]
+
+
+def require_database(dsn: str, variable: str) -> None:
+    """Connects once, or says why nobody can, and ends the program with status 2.
+
+    For a command, which somebody waits for: a pool would try again for a while, and log each attempt.
+    """
+    try:
+        psycopg.connect(dsn, **NOTICE_LOSS).close()
+    except psycopg.OperationalError as error:
+        refuse_database(error, variable)
+
+
+def refuse_database(error: Exception, variable: str) -> NoReturn:
+    """Says that a database can't be used, as its driver says it, and ends the program with status 2.
+
+    The driver names host, port, user and database, and never the password.
+    """
+    told = printable(" ".join(str(error).split()))
+    refuse(
+        [
+            f"error: the database of {variable} can't be used: {told}",
+            f"what to do: see that it runs, and that {variable} has its host, port, user, password, name and sslmode",
+        ]
+    )

@@ -1,8 +1,8 @@
 """Says which unfinished runs this release could not go on with: `python -m services.runtime.compat_check`.
 
 Run it from the new release's image before a roll-out; it only reads. Exit status 1 when there is such a run, or an
-agent whose tables are not shown to end under the limits that the settings give; 2 when these limits are wrong: no
-replica would start with them.
+agent whose tables are not shown to end under the limits that the settings give; 2 when these limits are wrong, so that
+no replica would start with them, or when the database can't be used.
 """
 
 from __future__ import annotations
@@ -10,14 +10,20 @@ from __future__ import annotations
 import asyncio
 import sys
 
+import psycopg
+
+from services.kit.dsn import refuse_database, require_database
 from services.kit.settings import load_settings, refuse
 from services.runtime.agents.registry import agent_graphs, definitions, limits_in_force
 from services.runtime.engine.compatibility import IncompatibleRun, incompatible_runs
 from services.runtime.engine.database import open_pool
 from services.runtime.engine.serde import make_serde
+from services.runtime.errors import DatabaseAway
 from services.runtime.policies import InvalidPoliciesError
 from services.runtime.prove import problems_under
 from services.runtime.settings import PolicySettings
+
+DSN_VARIABLE = "SIGNALBOX_DATABASE_DSN"
 
 
 async def check(dsn: str) -> tuple[int, list[IncompatibleRun]]:
@@ -46,7 +52,12 @@ def main() -> int:
         limits = limits_in_force(settings)
     except InvalidPoliciesError as error:
         refuse(error.problems)
-    run_count, found = asyncio.run(check(settings.database_dsn.get_secret_value()))
+    dsn = settings.database_dsn.get_secret_value()
+    require_database(dsn, DSN_VARIABLE)
+    try:
+        run_count, found = asyncio.run(check(dsn))
+    except (DatabaseAway, psycopg.Error) as error:
+        refuse_database(error, DSN_VARIABLE)
     problems = list(problems_under(limits))
     sys.stdout.write("".join(f"{problem}\n" for problem in problems) + report(run_count, found))
     return 1 if found or problems else 0

@@ -20,12 +20,14 @@ from yoyo import get_backend, internalmigrations, read_migrations
 from yoyo.backends import DatabaseBackend
 from yoyo.migrations import MigrationList
 
+from services.kit.dsn import require_database
 from services.kit.logs import configure_logs, get_logger
 from services.kit.settings import load_settings
 from services.runtime.engine.queries import query
 from services.runtime.settings import MigrationSettings
 
 log = get_logger()
+DSN_VARIABLE = "SIGNALBOX_DATABASE_DSN"
 # A change that waits for a lock holds up everybody behind it: it gives way after less than Postgres's deadlock_timeout,
 # and comes back. This is for each lock: a migration that takes several in one statement bounds that statement.
 _GIVE_WAY = "SET LOCAL lock_timeout = '500ms'"
@@ -100,7 +102,9 @@ def main() -> None:
     """Migrates the database that the settings name."""
     settings = load_settings(MigrationSettings)
     configure_logs("runtime-migrate", settings.log_level)
-    log.info("migrated", applied=migrate(settings.database_dsn.get_secret_value()))
+    dsn = settings.database_dsn.get_secret_value()
+    require_database(dsn, DSN_VARIABLE)
+    log.info("migrated", applied=migrate(dsn))
 
 
 if __name__ == "__main__":

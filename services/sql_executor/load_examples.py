@@ -1,7 +1,8 @@
 """Fills the few-shot store: `python -m services.sql_executor.load_examples --file FILE --dsn-env NAME [--reader ROLE]`.
 
 Run as a role that may create schemas and extensions. With `--reader`, the role that the executor looks examples up as
-is made too, a member of nothing, with the password in SIGNALBOX_READER_PASSWORD. Exit status 2: the input is wrong.
+is made too, a member of nothing, with the password in SIGNALBOX_READER_PASSWORD. Exit status 2: the input is
+wrong, or the database can't be used.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import psycopg
 from psycopg import AsyncConnection, sql
 from psycopg_pool import AsyncConnectionPool
 
+from services.kit.dsn import require_database
 from services.kit.silence import NOTICE_LOSS
 from services.sql_executor.embeddings import EmbeddingsClient, EmbeddingsUnavailable
 from services.sql_executor.example_file import ExampleFileError, read_example_file
@@ -37,6 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         dsn = environment_dsn(options.dsn_env)
     except ValueError as error:
         parser.error(str(error))
+    require_database(dsn, options.dsn_env)
     try:
         asyncio.run(_load(options.file, dsn, options.reader))
     except (ExampleFileError, ExampleStoreError, EmbeddingsUnavailable, psycopg.Error) as error:
