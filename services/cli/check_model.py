@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -44,7 +43,7 @@ async def check_model(
     with progress_on(terminal.err, silent=as_json) as progress:
         checks = [check async for check in run_checks(endpoint, service_env, progress, timeout_s=timeout_s)]
     if as_json:
-        terminal.raw(json.dumps([asdict(check) for check in checks], ensure_ascii=False, indent=2) + "\n")
+        terminal.json_value([asdict(check) for check in checks])
     else:
         terminal.out.print(as_listing(checks))
     return ExitCode.OK if all(check.ok for check in checks) else ExitCode.RUN_FAILED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import json
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -191,7 +190,7 @@ async def _write(wanted: Investigation, material: _Material, summary: Summary, t
 
         write_text(wanted.html, await render_report(summary, material.source))
     if wanted.as_json:
-        terminal.raw(json.dumps(as_data(summary), ensure_ascii=False, indent=2) + "\n")
+        terminal.json_value(as_data(summary))
     else:
         terminal.out.print(as_tables(summary))
     for path in (wanted.out, wanted.html):

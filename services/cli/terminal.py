@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import signal
 import sys
@@ -29,7 +30,6 @@ from services.local.processes import ProcessError
 ResultT = TypeVar("ResultT")
 _PADDING = re.compile(" +\n")
 RULE_WIDTH = 80
-_INVISIBLE = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
 def _console(*, stderr: bool) -> Console:
@@ -80,6 +80,10 @@ class Terminal:
     def json_list(self, messages: Sequence[Message]) -> None:
         """Writes messages as a JSON array."""
         self.raw("[" + ",\n".join(map(_json, messages)) + "]\n")
+
+    def json_value(self, value: object) -> None:
+        """Writes a value as JSON."""
+        self.raw(escaped(json.dumps(value, ensure_ascii=False, indent=2)) + "\n")
 
     def raw(self, text: str) -> None:
         """Writes text as it is, for another program to read."""
@@ -142,9 +146,20 @@ def _ending(terminal: Terminal) -> Iterator[None]:
 
 
 def _json(message: Message) -> str:
-    text = MessageToJson(message, preserving_proto_field_name=True, ensure_ascii=False)
-    # Printed to a terminal, it must not steer it: JSON itself lets C1 controls and direction marks stand in strings.
-    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return escaped(MessageToJson(message, preserving_proto_field_name=True, ensure_ascii=False))
+
+
+def escaped(text: str) -> str:
+    """JSON with the same value, that steers no terminal: JSON itself lets C1 controls and direction marks in strings.
+
+    Line breaks stay: in a string they are escaped already.
+    """
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return "".join(
+        character if character.isprintable() or character in "\n " else json.dumps(character)[1:-1]
+        for character in text
+    )
 
 
 async def _cancelled_by_sigterm(part: Coroutine[Any, Any, ResultT]) -> ResultT:

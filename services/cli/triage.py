@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -57,7 +56,7 @@ async def triage(connection: Connection, wanted: Triage, terminal: Terminal) -> 
     outcomes = await run_findings(connection, [finding], code, wanted.policy, terminal, make_input=triage_input)
     outcome = outcomes[finding.fingerprint]
     if wanted.as_json:
-        terminal.raw(json.dumps(asdict(outcome), ensure_ascii=False, indent=2) + "\n")
+        terminal.json_value(asdict(outcome))
     else:
         terminal.out.print(_shown(outcome))
     return _exit_code(outcome, wanted)
