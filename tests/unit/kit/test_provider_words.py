@@ -53,3 +53,7 @@ def test_control_characters_and_length_are_cut() -> None:
     words = provider_words(json.dumps({"error": "long " * 1000}).encode())
     assert len(words) == LONGEST
     assert words.endswith("…")
+
+
+def test_what_was_written_to_be_long_to_read_is_read() -> None:
+    assert len(provider_words(b"-1" * 500_000)) == 500
