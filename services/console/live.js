@@ -6,7 +6,7 @@
   if (!shown || !shown.dataset.events) return;
   const address = shown.dataset.events;
   const GATHER_MS = 250, AGAIN_MS = 2000;
-  let source = null, planned = 0, isAsking = false, isStale = false, isOver = false;
+  let source = null, planned = 0, isAsking = false, isStale = false, isOver = false, isPressed = false;
 
   function say(words, isAway) {
     const live = document.getElementById("live");
@@ -23,7 +23,8 @@
       const response = await fetch(location.pathname, { credentials: "same-origin" });
       const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
       const next = fresh.getElementById("live-run");
-      if (response.ok && next) put(next);
+      if (response.ok && next && isPressed) plan(GATHER_MS);
+      else if (response.ok && next) put(next);
       else {
         say(fresh.querySelector("h1")?.textContent ?? "The console has failed.", true);
         if ([429, 503, 504].includes(response.status)) plan(AGAIN_MS);
@@ -80,6 +81,9 @@
     isOver = true;
     pause();
   }
+  // A click that began on what is shown must end on it, or it is none.
+  addEventListener("pointerdown", () => { isPressed = true; });
+  for (const end of ["pointerup", "pointercancel", "blur"]) addEventListener(end, () => { isPressed = false; });
   // A browser gives a host few connections: pages in the background take none.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) pause();

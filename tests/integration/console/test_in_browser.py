@@ -99,6 +99,25 @@ async def test_it_goes_along_with_a_run_through_an_outage(browser: Browser) -> N
         assert seen.complaints == []
 
 
+async def test_a_click_that_has_begun_is_not_lost_to_news(browser: Browser) -> None:
+    whole = explained()
+    gateway = fake_gateway(running(whole, 2))
+    async with serving(gateway) as port, console_over(port) as console:
+        page = (await opened(browser, console)).page
+        await page.goto(f"{console.base}/runs/{RUN_ID}")
+        await expect(page.locator("#live")).to_contain_text("follows the run")
+        await page.locator("#decision-1 summary").hover()
+        await page.mouse.down()
+        async with page.expect_response(f"{console.base}/runs/{RUN_ID}") as answered:
+            gateway.shown = running(whole, 4)
+            gateway.events.append(changed(1))
+        await (await answered.value).finished()
+        await page.mouse.up()
+        await expect(page.locator("#decision-1")).to_have_attribute("open", "")
+        await expect(page.locator("details.decision")).to_have_count(4, timeout=TIMEOUT_MS)
+        await expect(page.locator("#decision-1")).to_have_attribute("open", "")
+
+
 async def test_a_run_that_ended_while_its_page_was_too_slow_is_shown_in_the_end(browser: Browser) -> None:
     whole = explained()
     gateway = fake_gateway(running(whole, 2))
