@@ -88,7 +88,7 @@ async def test_a_database_that_cannot_be_prepared_is_told_with_its_reason(own_cl
     before = databases(own_cluster)
     options = StackOptions(postgres_dsn=own_cluster.dsn(), platform_dsn="postgresql://nobody@127.0.0.1:1/none")
     stack = LocalStack(options)
-    with pytest.raises(CommandFailed, match=r"(?s)migrate ended with status 1.*onnection"):
+    with pytest.raises(CommandFailed, match=r"(?s)migrate ended with status 2.*onnection"):
         await stack.__aenter__()
     assert [service.name for service in stack.services if service.running] == []
     assert databases(own_cluster) == before
