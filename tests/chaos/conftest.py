@@ -56,7 +56,7 @@ def extent() -> Extent:
     )
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def deployed() -> AsyncIterator[Deployment]:
     """The deployment."""
     async with deployment() as made:
