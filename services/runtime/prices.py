@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
-
-from pydantic import ConfigDict
 
 from services.kit.logs import get_logger
 from services.runtime.metrics import AGENT_COST, AGENT_TOKENS, AGENT_TOKENS_UNPRICED
+from services.runtime.model_price import ModelPrice
 from services.runtime.routing.recorder import CallRecord
 
 log = get_logger()
 TOKENS_PER_PRICE = 1_000_000
-
-
-@dataclass(frozen=True)
-class ModelPrice:
-    """The price of a million tokens, in whatever currency all prices are in."""
-
-    # What is misspelt in a setting is refused, and not passed over.
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
-
-    input: float
-    output: float
-
-    def __post_init__(self) -> None:
-        """Raises ValueError when a price is negative."""
-        if min(self.input, self.output) < 0:
-            raise ValueError("no price can be negative")
 
 
 class Prices:

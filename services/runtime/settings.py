@@ -10,9 +10,9 @@ from pydantic_settings import NoDecode
 
 from services.kit.dsn import Dsn
 from services.kit.settings import OptionalFile, ServiceSettings
-from services.runtime.engine.retention import RetentionPolicy
+from services.runtime.engine.retention_policy import RetentionPolicy
+from services.runtime.model_price import ModelPrice
 from services.runtime.peers import Peer
-from services.runtime.prices import ModelPrice
 
 
 def _split(value: Any) -> Any:

@@ -4,6 +4,8 @@ Exception
 ├── PolicyFileError      (services/kit/policy_file.py) the policy file is wrong: the service does not start, the command
 │                        exits
 ├── UnsafeDatabase       the database does not hold what the policy promises: the service does not start
+├── EmbeddingsUnavailable
+│                        a question is matched by its text instead, and the loading command exits
 ├── ToolRefused          (services/kit/tool_executor.py) a refusal that the model is told of
 └── SignalboxError       the call itself fails: a gRPC status
     ├── CallerUnfit      PERMISSION_DENIED: the caller's subject can own no row in this database
@@ -20,6 +22,10 @@ from services.kit.errors import SignalboxError
 
 class UnsafeDatabase(Exception):
     """The database does not hold what the policy promises; the message lists every failed check."""
+
+
+class EmbeddingsUnavailable(Exception):
+    """The embeddings endpoint did not answer, or not with embeddings that can be used."""
 
 
 class CallerUnfit(SignalboxError):

@@ -11,7 +11,7 @@ import argparse
 import asyncio
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import AsyncConnection, sql
@@ -19,10 +19,13 @@ from psycopg_pool import AsyncConnectionPool
 
 from services.kit.dsn import require_database
 from services.kit.silence import NOTICE_LOSS
-from services.sql_executor.embeddings import EmbeddingsClient, EmbeddingsUnavailable
+from services.sql_executor.errors import EmbeddingsUnavailable
 from services.sql_executor.example_file import ExampleFileError, read_example_file
 from services.sql_executor.examples import ExampleStore, ExampleStoreError
 from services.sql_executor.settings import ExampleLoadingSettings, environment_dsn
+
+if TYPE_CHECKING:
+    from services.sql_executor.embeddings import EmbeddingsClient
 
 OK, WRONG_INPUT = 0, 2
 ROLE_EXISTS = "SELECT FROM pg_roles WHERE rolname = %s"
@@ -69,6 +72,8 @@ async def _load(file: Path, dsn: str, reader: str | None) -> None:
 def _embedder(settings: ExampleLoadingSettings) -> EmbeddingsClient | None:
     if not settings.embeddings_base_url:
         return None
+    from services.sql_executor.embeddings import EmbeddingsClient
+
     return EmbeddingsClient(
         base_url=settings.embeddings_base_url,
         api_key=settings.embeddings_api_key.get_secret_value(),

@@ -20,7 +20,6 @@ from services.kit.silence import NOTICE_LOSS
 from services.kit.tool_executor import SERVICE_NAME, ReadingToolExecutor, ServedTool, ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.catalog import Catalog, read_catalog
-from services.sql_executor.embeddings import EmbeddingsClient
 from services.sql_executor.errors import DatabaseBusy, DatabaseDown, UnsafeDatabase
 from services.sql_executor.examples import ExampleStore
 from services.sql_executor.execution import QueryRunner
@@ -116,6 +115,8 @@ async def example_store(settings: SqlExecutorSettings, stack: AsyncExitStack) ->
     stack.enter_context(shown(pool))
     if not settings.embeddings_base_url:
         return ExampleStore(pool)
+    from services.sql_executor.embeddings import EmbeddingsClient
+
     embedder = EmbeddingsClient(
         base_url=settings.embeddings_base_url,
         api_key=settings.embeddings_api_key.get_secret_value(),

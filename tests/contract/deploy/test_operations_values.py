@@ -13,7 +13,7 @@ import pytest
 import yaml
 from pydantic import TypeAdapter
 
-from services.runtime.engine.retention import RetentionPolicy
+from services.runtime.engine.retention_policy import RetentionPolicy
 from tests.contract.deploy.helm import ROOT, Helm, Manifest
 from tests.contract.deploy.manifests import of_kind
 from tests.contract.deploy.test_chart_options import rendered_with

@@ -12,7 +12,8 @@ from langgraph.checkpoint.base.id import UUID
 from psycopg_pool import AsyncConnectionPool
 
 from services.runtime.engine.history import CheckpointHistory
-from services.runtime.engine.retention import Kind, Pruner, RetentionPolicy
+from services.runtime.engine.retention import Kind, Pruner
+from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.saver import RunSaver
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore

@@ -16,7 +16,8 @@ from services.kit.server import Registration
 from services.runtime.callers import Callers
 from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.history import CheckpointHistory
-from services.runtime.engine.retention import Pruner, RetentionPolicy
+from services.runtime.engine.retention import Pruner
+from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.run_search import Place, RunFilter, RunSearch
 from services.runtime.engine.search import statement
 from services.runtime.engine.serde import make_serde

@@ -12,7 +12,8 @@ from psycopg_pool import AsyncConnectionPool
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.identifiers import uuid7_floor
 from services.runtime.engine.partitions import WEEK, week_of
-from services.runtime.engine.retention import Kind, Pruner, RetentionPolicy
+from services.runtime.engine.retention import Kind, Pruner
+from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.serde import make_serde
 from tests.fixtures.replica import Replica
 from tests.integration.runtime.conftest import StartReplica, ended, new_run

@@ -17,7 +17,8 @@ from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.questions import Answer
 from services.runtime.engine.quota import CallerQuota
 from services.runtime.engine.records import RunRecord, RunState
-from services.runtime.engine.retention import Kind, Pruner, RetentionPolicy
+from services.runtime.engine.retention import Kind, Pruner
+from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.threads import ThreadStore
 from services.runtime.errors import ThreadBusy, TooManyRunsWaiting

@@ -14,7 +14,8 @@ from psycopg_pool import AsyncConnectionPool
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import RunRecord, RunState
-from services.runtime.engine.retention import Kind, Pruner, Removal, RetentionPolicy
+from services.runtime.engine.retention import Kind, Pruner, Removal
+from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.serde import make_serde
 from tests.fixtures.replica import Replica, answer_of
 from tests.integration.runtime.conftest import StartReplica, ended, new_run

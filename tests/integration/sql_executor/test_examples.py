@@ -19,7 +19,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from services.sql_executor.embeddings import EmbeddingsClient, EmbeddingsUnavailable
+from services.sql_executor.embeddings import EmbeddingsClient
+from services.sql_executor.errors import EmbeddingsUnavailable
 from services.sql_executor.example_file import ExampleEntry, read_example_file
 from services.sql_executor.examples import ExampleStore, ExampleStoreError, LoadReport
 from services.sql_executor.server import example_store

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from services.runtime.engine.retention import RetentionPolicy, Stage
+from services.runtime.engine.retention_policy import RetentionPolicy, Stage
 
 
 def test_by_default_only_the_last_checkpoint_stays_soon_after_the_end() -> None:
