@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import time
 from importlib.resources import as_file, files
 from urllib.parse import urlencode
 
+import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import DeadlockDetected, LockNotAvailable, QueryCanceled
 from tenacity import (
@@ -18,11 +21,12 @@ from tenacity import (
 )
 from yoyo import get_backend, internalmigrations, read_migrations
 from yoyo.backends import DatabaseBackend
-from yoyo.migrations import MigrationList
+from yoyo.migrations import Migration, MigrationList
 
 from services.kit.dsn import require_database
 from services.kit.logs import configure_logs, get_logger
-from services.kit.settings import load_settings
+from services.kit.printing import printable
+from services.kit.settings import load_settings, refuse
 from services.runtime.engine.queries import query
 from services.runtime.settings import MigrationSettings
 
@@ -38,53 +42,87 @@ GIVE_UP_AFTER_S = 600
 # Of the session, since an index built beside writers takes no transaction around it; and tried again and again, since
 # such a build waits for every transaction that is under way, also for one that waits for this lock.
 _LOCK = "SELECT pg_try_advisory_lock(hashtextextended('signalbox migration', 3))"
+# As often as somebody who reads along would ask.
+TELL_EVERY_S = 30.0
+
+
+class MigrationFailed(Exception):
+    """Postgres refused a migration; the message says which, and why."""
 
 
 def migrate(dsn: str) -> list[str]:
-    """Applies what is missing and returns the names of what it applied; waits while another migration is at it."""
-    if not dsn.startswith(("postgresql://", "postgres://")):
-        raise ValueError("the database must be given as a URL: postgresql://user:password@host:port/database")
+    """Applies what is missing and returns the names of what it applied; waits while another migration is at it.
+
+    Raises MigrationFailed.
+    """
     # Read as libpq reads it: yoyo's own reading knows no URL of several servers.
     backend = get_backend(f"postgresql+psycopg:///?{urlencode(conninfo_to_dict(dsn))}")
     applied: list[str] = []
     with backend, as_file(files(__package__) / "migrations") as folder:
         migrations = read_migrations(str(folder))
         _take_lock(backend)
-        while name := _apply_next(backend, migrations):
-            applied.append(name)
+        while migration := _first_missing(backend, migrations):
+            log.info("applying a migration", migration=migration.id)
+            try:
+                _apply(backend, migration)
+            except psycopg.Error as error:
+                told = printable(" ".join(str(error).split()))
+                raise MigrationFailed(f"the migration {migration.id} can't be applied: {told}") from error
+            applied.append(str(migration.id))
     return applied
 
 
-@retry(retry=retry_if_result(lambda locked: not locked), wait=wait_random(0.1, 0.5))
-def _take_lock(backend: DatabaseBackend) -> bool:
-    # Not yoyo's own lock: that is a row, which a killed migration leaves behind.
-    [locked] = backend.execute(_LOCK).fetchone()
-    return bool(locked)
+def _take_lock(backend: DatabaseBackend) -> None:
+    told_at = -math.inf
+
+    @retry(retry=retry_if_result(lambda locked: not locked), wait=wait_random(0.1, 0.5))
+    def take() -> bool:
+        # Not yoyo's own lock: that is a row, which a killed migration leaves behind.
+        nonlocal told_at
+        [locked] = backend.execute(_LOCK).fetchone()
+        if not locked and time.monotonic() >= told_at + TELL_EVERY_S:
+            told_at = time.monotonic()
+            _tell_who_is_at_it(backend)
+        return bool(locked)
+
+    take()
+
+
+def _tell_who_is_at_it(backend: DatabaseBackend) -> None:
+    for pid, address, since, blocked_by, statement in backend.execute(query("migration_under_way")).fetchall():
+        log.info(
+            "another migration is under way; this one waits for its end",
+            pid=pid, address=address, since=since, blocked_by=blocked_by, statement=statement,
+        )  # fmt: skip
 
 
 def _note_wait(state: RetryCallState) -> None:
     log.info("a table is in use; the migration tries again", attempt=state.attempt_number)
 
 
-@retry(
+_patiently = retry(
     retry=retry_if_exception_type((LockNotAvailable, QueryCanceled, DeadlockDetected)),
     wait=wait_random_exponential(multiplier=0.1, max=5),
     stop=stop_after_delay(GIVE_UP_AFTER_S),
     before_sleep=_note_wait,
     reraise=True,
 )
-def _apply_next(backend: DatabaseBackend, migrations: MigrationList) -> str | None:
-    """Applies the first migration that is missing and notes it; returns its name.
 
-    Both or neither; one that takes no transaction can be done and not noted, and must bear to be done again.
-    """
+
+@_patiently
+def _first_missing(backend: DatabaseBackend, migrations: MigrationList) -> Migration | None:
     with backend.transaction():
         if internalmigrations.needs_upgrading(backend):
             internalmigrations.upgrade(backend)
-        missing = list(backend.to_apply(migrations))
-    if not missing:
-        return None
-    migration = missing[0]
+        return next(iter(backend.to_apply(migrations)), None)
+
+
+@_patiently
+def _apply(backend: DatabaseBackend, migration: Migration) -> None:
+    """Applies a migration and notes it.
+
+    Both or neither; one that takes no transaction can be done and not noted, and must bear to be done again.
+    """
     migration.load()
     if not migration.use_transactions:
         migration.process_steps(backend, "apply")
@@ -95,7 +133,6 @@ def _apply_next(backend: DatabaseBackend, migrations: MigrationList) -> str | No
             backend.execute(_GIVE_WAY)
             migration.process_steps(backend, "apply")
         backend.mark_one(migration)
-    return str(migration.id)
 
 
 def main() -> None:
@@ -104,7 +141,11 @@ def main() -> None:
     configure_logs("runtime-migrate", settings.log_level)
     dsn = settings.database_dsn.get_secret_value()
     require_database(dsn, DSN_VARIABLE)
-    log.info("migrated", applied=migrate(dsn))
+    try:
+        applied = migrate(dsn)
+    except MigrationFailed as error:
+        refuse([f"error: {error}", "what to do: migrate again once that is mended; what was applied before it stays"])
+    log.info("migrated", applied=applied)
 
 
 if __name__ == "__main__":

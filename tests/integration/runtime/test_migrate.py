@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -12,9 +13,10 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 from yoyo import get_backend
 
-from services.runtime.migrate import migrate
+from services.runtime.migrate import _LOCK, migrate
 from tests.fixtures.ports import reserved_port
 
 DEADLINE_S = 60.0
@@ -34,7 +36,8 @@ def observer(database: str) -> Iterator[psycopg.Connection]:
 def migrating(dsn: str) -> Iterator[subprocess.Popen[bytes]]:
     """The migration step as a process of its own, which is killed at the end of the context."""
     command = [sys.executable, "-m", "services.runtime.migrate"]
-    with subprocess.Popen(command, env={"SIGNALBOX_DATABASE_DSN": dsn}, stdout=subprocess.DEVNULL) as process:
+    env = {"SIGNALBOX_DATABASE_DSN": dsn}
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE) as process:
         try:
             yield process
         finally:
@@ -92,3 +95,34 @@ def test_a_url_of_several_servers_leads_to_the_one_that_takes_writes(database: s
         applied = migrate(parts._replace(netloc=both, query="target_session_attrs=read-write").geturl())
     assert applied
     assert migrate(database) == []
+
+
+def test_a_dsn_of_keys_and_values_is_one_too(database: str) -> None:
+    assert migrate(make_conninfo(database))
+    assert migrate(database) == []
+
+
+def test_one_that_waits_for_another_says_for_whom(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as other:
+        other.execute(f"{_LOCK} /* by another */")
+        with migrating(database) as waiting:
+            assert waiting.stderr is not None
+            told = json.loads(waiting.stderr.readline())
+            other.execute("SELECT pg_advisory_unlock_all()")
+            assert waiting.wait(DEADLINE_S) == 0
+        assert told["event"] == "another migration is under way; this one waits for its end"
+        assert (told["pid"], told["blocked_by"]) == (other.info.backend_pid, [])
+        assert "by another" in told["statement"]
+
+
+def test_one_that_postgres_refuses_is_named_and_those_before_it_stay(database: str) -> None:
+    everything = migrate(database)
+    with psycopg.connect(database, autocommit=True) as owner:
+        owner.execute("DELETE FROM _yoyo_migration WHERE migration_id = %s", [everything[-1]])
+    with migrating(database) as refused:
+        _, told = refused.communicate(timeout=DEADLINE_S)
+    assert refused.returncode == 2
+    *_, error, advice = told.decode().splitlines()
+    assert error.startswith(f"error: the migration {everything[-1]} can't be applied: ")
+    assert "already exists" in error
+    assert advice.startswith("what to do: ")
