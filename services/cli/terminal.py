@@ -136,7 +136,9 @@ def _ending(terminal: Terminal) -> Iterator[None]:
         terminal.error(wrong)
         raise typer.Exit(wrong.code) from error
     except (ProcessError, EmbeddedPostgresError) as error:
-        terminal.error(CliError(str(error), hint="mend what the log above says", code=ExitCode.RUN_FAILED))
+        logged = "\n" in str(error)
+        hint = "mend what the log above says" if logged else "mend that and try again"
+        terminal.error(CliError(str(error), hint=hint, code=ExitCode.RUN_FAILED))
         raise typer.Exit(ExitCode.RUN_FAILED) from error
     except OSError as error:
         terminal.error(CliError(f"can't go on: {error}", hint="mend that and try again", code=ExitCode.USAGE))

@@ -15,13 +15,14 @@ import uvloop
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from services.kit.interceptor import CallInterceptor, count_from_zero
+from services.kit.listening import CannotListen, listening
 from services.kit.logs import configure_logs, get_logger
 from services.kit.metrics import tell_build
 from services.kit.metrics_port import MetricsPort
 from services.kit.needs import needed_text
 from services.kit.ready import write_ready_file
 from services.kit.reflection import enable_reflection
-from services.kit.settings import ServiceSettings, load_settings
+from services.kit.settings import ServiceSettings, load_settings, refuse
 from services.kit.silence import GRPC_OPTIONS
 from services.kit.telemetry import FLUSH_TIMEOUT_MS, start_telemetry
 
@@ -65,7 +66,10 @@ def main(name: str, settings_class: type[SettingsT], build: Build[SettingsT]) ->
     """Runs a service until SIGTERM or SIGINT, then drains it and exits with status 0."""
     settings = load_settings(settings_class)
     configure_logs(name, settings.log_level)
-    uvloop.run(_serve(name, settings, build))
+    try:
+        uvloop.run(_serve(name, settings, build))
+    except CannotListen as error:
+        refuse([str(error)])
     raise SystemExit(0)
 
 
@@ -98,7 +102,8 @@ async def running(name: str, settings: SettingsT, build: Build[SettingsT]) -> As
     """Serves inside the context; on the way out: NOT_SERVING, drain, stop the server, close what was built, flush."""
     provider = start_telemetry(name, otlp_endpoint=settings.otlp_endpoint, sample_ratio=settings.trace_sample_ratio)
     tell_build(name, settings.revision)
-    metrics = MetricsPort(settings.metrics_listen)
+    with listening("SIGNALBOX_METRICS_LISTEN", settings.metrics_listen):
+        metrics = MetricsPort(settings.metrics_listen)
     try:
         async with AsyncExitStack() as stack:
             server = _make_server(settings)
@@ -170,8 +175,10 @@ def _register(server: grpc.aio.Server, service: Service, settings: ServiceSettin
             root_certificates=settings.tls_ca.read_bytes(),
             require_client_auth=settings.tls_require_client_cert,
         )
-        return f"{host}:{server.add_secure_port(settings.listen, credentials)}"
-    return f"{host}:{server.add_insecure_port(settings.listen)}"
+        with listening("SIGNALBOX_LISTEN", settings.listen):
+            return f"{host}:{server.add_secure_port(settings.listen, credentials)}"
+    with listening("SIGNALBOX_LISTEN", settings.listen):
+        return f"{host}:{server.add_insecure_port(settings.listen)}"
 
 
 async def _tell(checks: Any, service: Service, status: Any) -> None:

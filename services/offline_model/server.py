@@ -12,6 +12,7 @@ from typing import NoReturn
 import uvicorn
 import uvloop
 
+from services.kit.listening import CannotListen, listening
 from services.kit.logs import configure_logs, get_logger
 from services.kit.metrics import tell_build
 from services.kit.metrics_port import MetricsPort
@@ -36,7 +37,7 @@ def main() -> NoReturn:
     configure_logs(NAME, settings.log_level)
     try:
         uvloop.run(_serve(settings))
-    except PolicyFileError as error:
+    except (CannotListen, PolicyFileError) as error:
         refuse([str(error)])
     raise SystemExit(0)
 
@@ -55,8 +56,10 @@ async def running(settings: OfflineModelSettings) -> AsyncIterator[Running]:
     """Serves inside the context; on the way out: stop accepting, finish what is in flight, flush telemetry."""
     provider = start_telemetry(NAME, otlp_endpoint=settings.otlp_endpoint, sample_ratio=settings.trace_sample_ratio)
     tell_build(NAME, settings.revision)
-    metrics = MetricsPort(settings.metrics_listen)
-    listener = _bind(settings.listen)
+    with listening("SIGNALBOX_METRICS_LISTEN", settings.metrics_listen):
+        metrics = MetricsPort(settings.metrics_listen)
+    with listening("SIGNALBOX_LISTEN", settings.listen):
+        listener = _bind(settings.listen)
     server = WebServer(
         uvicorn.Config(
             make_app(make_skills(_vocabulary(settings)), max_request_bytes=settings.max_request_bytes),

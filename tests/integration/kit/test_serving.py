@@ -1,6 +1,9 @@
 """A service built on the kit: health, context, deadlines and errors as its callers see them."""
 
 import asyncio
+import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
@@ -14,6 +17,7 @@ from signalbox.v1 import guard_pb2, guard_pb2_grpc
 from services.kit import deadline
 from services.kit.client import connect
 from services.kit.errors import FieldViolation, SignalboxError, error_detail
+from services.kit.listening import CannotListen
 from services.kit.server import Registration, Service, running
 from services.kit.settings import ServiceSettings
 from services.kit.telemetry import carried, carrying
@@ -118,3 +122,25 @@ async def test_health_follows_the_life_of_the_service(tmp_path) -> None:  # type
     with pytest.raises((grpc.aio.AioRpcError, asyncio.TimeoutError)):
         async with grpc.aio.insecure_channel(told["listen"]) as opened:
             await health_pb2_grpc.HealthStub(opened).Check(health_pb2.HealthCheckRequest(), timeout=2)
+
+
+@pytest.mark.parametrize("setting", ["SIGNALBOX_LISTEN", "SIGNALBOX_METRICS_LISTEN"])
+def test_an_address_that_is_taken_is_told_with_its_setting_and_without_a_traceback(setting: str) -> None:
+    run = "from tests.integration.kit.test_serving import *; from services.kit.server import main; "
+    run += "main('echo', ServiceSettings, build)"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        ended = subprocess.run(
+            [sys.executable, "-c", run], env={setting: address}, capture_output=True, text=True, timeout=60, check=False
+        )
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith(f"{setting}: can't listen at {address}: ")
+
+
+@pytest.mark.parametrize("setting", ["listen", "metrics_listen"])
+async def test_an_address_of_another_machine_is_told_with_its_setting(setting: str) -> None:
+    settings = ServiceSettings.model_validate({setting: "192.0.2.1:0"})
+    with pytest.raises(CannotListen, match=f"^SIGNALBOX_{setting.upper()}: can't listen at 192.0.2.1:0: "):
+        async with running("echo", settings, build):
+            pytest.fail("it served")
