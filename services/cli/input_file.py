@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import orjson
 import yaml
 from google.protobuf.json_format import ParseDict, ParseError
 from signalbox.v1 import runs_pb2
@@ -15,20 +16,23 @@ from signalbox.v1 import runs_pb2
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.input_schema import schema_of
+from services.kit.yaml_text import Loader, read_yaml
 
 STANDARD_INPUT = Path("-")
+# The longest message that a gateway takes, unless it was told otherwise.
+LONGEST_INPUT = 4 * 1024 * 1024
 PROBLEMS_SHOWN = 20
 LONGEST_VALUE = 60
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(Loader):
     """YAML in which a date is the text that it is written as, as in JSON."""
 
 
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    for first, resolvers in Loader.yaml_implicit_resolvers.items()
 }
 
 
@@ -41,8 +45,8 @@ def parse_input(agent: str, text: str, place: str) -> runs_pb2.RunInput:
     """The input that a text holds. Raises CliError."""
     schema = schema_of(agent)
     try:
-        document = yaml.load(text, _Loader)  # noqa: S506 - made of the safe one; JSON is YAML too
-    except (yaml.YAMLError, RecursionError) as error:
+        document = _document(text)
+    except yaml.YAMLError as error:
         raise _wrong(place, f"is neither JSON nor YAML: {str(error)[:300]}", agent) from error
     # What an input must hold is said by the schema; an empty file holds nothing.
     document = {} if document is None else document
@@ -58,9 +62,27 @@ def parse_input(agent: str, text: str, place: str) -> runs_pb2.RunInput:
         raise _wrong(place, f"is no input of {agent}: {error}", agent) from error
 
 
-def _text(path: Path) -> str:
+def _document(text: str) -> Any:
     try:
-        return sys.stdin.read() if path == STANDARD_INPUT else path.read_text("utf-8")
+        return orjson.loads(text)  # JSON is YAML too, and read a thousand times faster as what it is
+    except orjson.JSONDecodeError:
+        return read_yaml(text, _Loader)
+
+
+def _text(path: Path) -> str:
+    text = _beginning(path)
+    if len(text) > LONGEST_INPUT:
+        hint = "name a file that holds an agent's input"
+        raise CliError(f"{path} has more than {LONGEST_INPUT:,} characters", hint=hint, code=ExitCode.USAGE)
+    return text
+
+
+def _beginning(path: Path) -> str:
+    try:
+        if path == STANDARD_INPUT:
+            return sys.stdin.read(LONGEST_INPUT + 1)
+        with path.open(encoding="utf-8") as file:
+            return file.read(LONGEST_INPUT + 1)
     except OSError as error:
         hint = "name a file, or `-` for standard input"
         raise CliError(f"can't read {path}: {error.strerror}", hint=hint, code=ExitCode.USAGE) from error

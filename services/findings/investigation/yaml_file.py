@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from services.findings.errors import BadFile, read_text
+from services.kit import yaml_text
 from services.kit.problems import problems_of
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -17,7 +18,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 def read_yaml(path: Path, model: type[ModelT]) -> ModelT:
     """Returns what a file says. Raises BadFile."""
     try:
-        document = yaml.safe_load(read_text(path))
+        document = yaml_text.read_yaml(read_text(path))
     except yaml.YAMLError as error:
         raise BadFile(f"{path} is no YAML: {str(error)[:300]}") from error
     return check(document, model, str(path))

@@ -134,6 +134,19 @@ def test_from_standard_input_and_from_a_file(tmp_path: Path, monkeypatch: pytest
             read_input("data_chat", file)
 
 
+@pytest.mark.timeout(60)
+def test_a_file_that_is_no_input_is_not_read_to_its_end(tmp_path: Path) -> None:
+    with (tmp_path / "endless.yaml").open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(CliError, match="has more than 4,194,304 characters"):
+        read_input("data_chat", tmp_path / "endless.yaml")
+
+
+@pytest.mark.parametrize("value", ["1" * 5000, "[" * 20_000 + "]" * 20_000, '"\\ud800"'])
+def test_what_json_can_not_hold_is_no_input_either(value: str) -> None:
+    assert said("data_chat", f'{{"question": {value}}}')
+
+
 def test_an_agent_that_this_command_does_not_know() -> None:
     with pytest.raises(CliError, match="knows no agent 'weather'; it knows data_chat, sast_triage"):
         schema_of("weather")
