@@ -15,6 +15,5 @@ def listening(setting: str, address: str) -> Iterator[None]:
     """Raises CannotListen where what is within can't bind the address."""
     try:
         yield
-    except (OSError, RuntimeError) as error:  # the second is all that gRPC says, to its own log a little more
-        why = error.strerror if isinstance(error, OSError) else "it is taken, or not an address of this machine"
-        raise CannotListen(f"{setting}: can't listen at {address}: {why}") from error
+    except (OSError, RuntimeError) as error:  # the second is gRPC's, which writes to standard error why
+        raise CannotListen(f"{setting}: can't listen at {address}: {error}") from error

@@ -169,16 +169,21 @@ def _register(server: grpc.aio.Server, service: Service, settings: ServiceSettin
     names = [registration.name for registration in service.registrations]
     enable_reflection([*names, health.SERVICE_NAME], server)
     host = settings.listen.rpartition(":")[0]
-    if settings.tls_cert and settings.tls_key and settings.tls_ca:
-        credentials = grpc.ssl_server_credentials(
-            [(settings.tls_key.read_bytes(), settings.tls_cert.read_bytes())],
-            root_certificates=settings.tls_ca.read_bytes(),
-            require_client_auth=settings.tls_require_client_cert,
-        )
-        with listening("SIGNALBOX_LISTEN", settings.listen):
-            return f"{host}:{server.add_secure_port(settings.listen, credentials)}"
+    credentials = _credentials(settings)
     with listening("SIGNALBOX_LISTEN", settings.listen):
-        return f"{host}:{server.add_insecure_port(settings.listen)}"
+        if credentials is None:
+            return f"{host}:{server.add_insecure_port(settings.listen)}"
+        return f"{host}:{server.add_secure_port(settings.listen, credentials)}"
+
+
+def _credentials(settings: ServiceSettings) -> grpc.ServerCredentials | None:
+    if not (settings.tls_cert and settings.tls_key and settings.tls_ca):
+        return None
+    return grpc.ssl_server_credentials(
+        [(settings.tls_key.read_bytes(), settings.tls_cert.read_bytes())],
+        root_certificates=settings.tls_ca.read_bytes(),
+        require_client_auth=settings.tls_require_client_cert,
+    )
 
 
 async def _tell(checks: Any, service: Service, status: Any) -> None:
