@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from importlib.resources import as_file, files
 from urllib.parse import urlencode
 
@@ -53,7 +51,7 @@ class MigrationFailed(Exception):
 def migrate(dsn: str) -> list[str]:
     """Applies what is missing and returns the names of what it applied; waits while another migration is at it.
 
-    Raises MigrationFailed.
+    Raises MigrationFailed, and psycopg.Error for what has to do with none of them.
     """
     # Read as libpq reads it: yoyo's own reading knows no URL of several servers.
     backend = get_backend(f"postgresql+psycopg:///?{urlencode(conninfo_to_dict(dsn))}")
@@ -66,26 +64,37 @@ def migrate(dsn: str) -> list[str]:
             try:
                 _apply(backend, migration)
             except psycopg.Error as error:
-                told = printable(" ".join(str(error).split()))
-                raise MigrationFailed(f"the migration {migration.id} can't be applied: {told}") from error
+                raise MigrationFailed(f"the migration {migration.id} can't be applied: {_first(error)}") from error
             applied.append(str(migration.id))
     return applied
 
 
+def _first(error: BaseException) -> BaseException:
+    # On a connection that is gone, yoyo's rollback fails too, and would be all that is told.
+    while isinstance(error.__context__, psycopg.Error):
+        error = error.__context__
+    return error
+
+
 def _take_lock(backend: DatabaseBackend) -> None:
-    told_at = -math.inf
+    locked = _try_lock(backend)
+    while not locked:
+        _tell_who_is_at_it(backend)
+        locked = _try_lock_for_a_while(backend)
 
-    @retry(retry=retry_if_result(lambda locked: not locked), wait=wait_random(0.1, 0.5))
-    def take() -> bool:
-        # Not yoyo's own lock: that is a row, which a killed migration leaves behind.
-        nonlocal told_at
-        [locked] = backend.execute(_LOCK).fetchone()
-        if not locked and time.monotonic() >= told_at + TELL_EVERY_S:
-            told_at = time.monotonic()
-            _tell_who_is_at_it(backend)
-        return bool(locked)
 
-    take()
+def _try_lock(backend: DatabaseBackend) -> bool:
+    # Not yoyo's own lock: that is a row, which a killed migration leaves behind.
+    [locked] = backend.execute(_LOCK).fetchone()
+    return bool(locked)
+
+
+_try_lock_for_a_while = retry(
+    retry=retry_if_result(lambda locked: not locked),
+    wait=wait_random(0.1, 0.5),
+    stop=stop_after_delay(TELL_EVERY_S),
+    retry_error_callback=lambda _: False,
+)(_try_lock)
 
 
 def _tell_who_is_at_it(backend: DatabaseBackend) -> None:
@@ -143,8 +152,9 @@ def main() -> None:
     require_database(dsn, DSN_VARIABLE)
     try:
         applied = migrate(dsn)
-    except MigrationFailed as error:
-        refuse([f"error: {error}", "what to do: migrate again once that is mended; what was applied before it stays"])
+    except (MigrationFailed, psycopg.Error) as error:
+        told = printable(" ".join(str(error).split()))
+        refuse([f"error: {told}", "what to do: migrate again once that is mended; what was applied before it stays"])
     log.info("migrated", applied=applied)
 
 

@@ -16,7 +16,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from yoyo import get_backend
 
-from services.runtime.migrate import _LOCK, migrate
+from services.runtime.migrate import migrate
 from tests.fixtures.ports import reserved_port
 
 DEADLINE_S = 60.0
@@ -102,17 +102,19 @@ def test_a_dsn_of_keys_and_values_is_one_too(database: str) -> None:
     assert migrate(database) == []
 
 
-def test_one_that_waits_for_another_says_for_whom(database: str) -> None:
-    with psycopg.connect(database, autocommit=True) as other:
-        other.execute(f"{_LOCK} /* by another */")
-        with migrating(database) as waiting:
-            assert waiting.stderr is not None
-            told = json.loads(waiting.stderr.readline())
-            other.execute("SELECT pg_advisory_unlock_all()")
-            assert waiting.wait(DEADLINE_S) == 0
-        assert told["event"] == "another migration is under way; this one waits for its end"
-        assert (told["pid"], told["blocked_by"]) == (other.info.backend_pid, [])
-        assert "by another" in told["statement"]
+def test_one_that_waits_for_another_says_for_whom(database: str, observer: psycopg.Connection) -> None:
+    with psycopg.connect(database) as blocker:
+        blocker.execute("CREATE TABLE threads ()")  # not committed: the first migration waits for what becomes of it
+        with migrating(database) as other:
+            wait_for_lock(observer, "%CREATE TABLE threads%")
+            with migrating(database) as waiting:
+                assert waiting.stderr is not None
+                told = json.loads(waiting.stderr.readline())
+                assert told["event"] == "another migration is under way; this one waits for its end"
+                assert told["blocked_by"] == [blocker.info.backend_pid]
+                assert "CREATE TABLE threads" in told["statement"]
+                blocker.rollback()
+                assert (other.wait(DEADLINE_S), waiting.wait(DEADLINE_S)) == (0, 0)
 
 
 def test_one_that_postgres_refuses_is_named_and_those_before_it_stay(database: str) -> None:
@@ -126,3 +128,32 @@ def test_one_that_postgres_refuses_is_named_and_those_before_it_stay(database: s
     assert error.startswith(f"error: the migration {everything[-1]} can't be applied: ")
     assert "already exists" in error
     assert advice.startswith("what to do: ")
+
+
+def test_one_whose_role_may_make_nothing_says_so(database: str, observer: psycopg.Connection) -> None:
+    observer.execute("CREATE ROLE onlooker LOGIN PASSWORD 'onlooker'")
+    try:
+        with migrating(make_conninfo(database, user="onlooker", password="onlooker")) as refused:
+            _, told = refused.communicate(timeout=DEADLINE_S)
+    finally:
+        observer.execute("DROP ROLE onlooker")
+    assert refused.returncode == 2
+    assert b"Traceback" not in told
+    assert "error: permission denied for schema public" in told.decode()
+
+
+def test_one_that_is_cut_off_says_so(database: str, observer: psycopg.Connection) -> None:
+    with psycopg.connect(database) as blocker:
+        blocker.execute("CREATE TABLE threads ()")
+        with migrating(database) as cut:
+            wait_for_lock(observer, "%CREATE TABLE threads%")
+            observer.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'CREATE TABLE threads%'"
+                " AND wait_event_type = 'Lock'"
+            )
+            _, told = cut.communicate(timeout=DEADLINE_S)
+        blocker.rollback()
+    assert cut.returncode == 2
+    assert b"Traceback" not in told
+    assert "terminating connection due to administrator command" in told.decode().splitlines()[-2]
+    assert migrate(database)
