@@ -13,14 +13,15 @@ import yaml
 from google.protobuf.json_format import ParseDict, ParseError
 from signalbox.v1 import runs_pb2
 
+from services.cli.client import MAX_MESSAGE_BYTES
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.input_schema import schema_of
-from services.kit.yaml_text import Loader, read_yaml
+from services.kit.yaml_text import Loader, parse_yaml
 
 STANDARD_INPUT = Path("-")
-# The longest message that a gateway takes, unless it was told otherwise.
-LONGEST_INPUT = 4 * 1024 * 1024
+# YAML is read at half a million characters a second, JSON a hundred times as fast.
+LONGEST_YAML = 4 * 1024 * 1024
 PROBLEMS_SHOWN = 20
 LONGEST_VALUE = 60
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
@@ -38,7 +39,11 @@ _Loader.yaml_implicit_resolvers = {
 
 def read_input(agent: str, path: Path) -> runs_pb2.RunInput:
     """The input that a file holds, `-` for standard input. Raises CliError that names every field that is wrong."""
-    return parse_input(agent, _text(path), "standard input" if path == STANDARD_INPUT else str(path))
+    place = "standard input" if path == STANDARD_INPUT else str(path)
+    text = _beginning(path)
+    if len(text) > MAX_MESSAGE_BYTES:
+        raise _wrong(place, f"is no input of {agent}: it has more than {MAX_MESSAGE_BYTES:,} characters", agent)
+    return parse_input(agent, text, place)
 
 
 def parse_input(agent: str, text: str, place: str) -> runs_pb2.RunInput:
@@ -64,25 +69,20 @@ def parse_input(agent: str, text: str, place: str) -> runs_pb2.RunInput:
 
 def _document(text: str) -> Any:
     try:
-        return orjson.loads(text)  # JSON is YAML too, and read a thousand times faster as what it is
-    except orjson.JSONDecodeError:
-        return read_yaml(text, _Loader)
-
-
-def _text(path: Path) -> str:
-    text = _beginning(path)
-    if len(text) > LONGEST_INPUT:
-        hint = "name a file that holds an agent's input"
-        raise CliError(f"{path} has more than {LONGEST_INPUT:,} characters", hint=hint, code=ExitCode.USAGE)
-    return text
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if len(text) > LONGEST_YAML:
+            raise yaml.YAMLError(f"{error}; as YAML it may have {LONGEST_YAML:,} characters") from error
+        return parse_yaml(text, _Loader)
 
 
 def _beginning(path: Path) -> str:
+    """As much of a text as tells whether it is longer than what can be sent."""
     try:
         if path == STANDARD_INPUT:
-            return sys.stdin.read(LONGEST_INPUT + 1)
+            return sys.stdin.read(MAX_MESSAGE_BYTES + 1)
         with path.open(encoding="utf-8") as file:
-            return file.read(LONGEST_INPUT + 1)
+            return file.read(MAX_MESSAGE_BYTES + 1)
     except OSError as error:
         hint = "name a file, or `-` for standard input"
         raise CliError(f"can't read {path}: {error.strerror}", hint=hint, code=ExitCode.USAGE) from error

@@ -9,20 +9,19 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from services.kit.problems import problems_of
-from services.kit.yaml_text import read_yaml
+from services.kit.yaml_text import parse_yaml
+
+PolicyT = TypeVar("PolicyT", bound=BaseModel)
 
 
 class PolicyFileError(Exception):
     """The policy file can't be read or breaks its schema; the message names the file and every wrong field."""
 
 
-PolicyT = TypeVar("PolicyT", bound=BaseModel)
-
-
 def load_policy_file(path: Path, policy: type[PolicyT]) -> PolicyT:
     """Reads a policy file. Raises PolicyFileError."""
     try:
-        content = read_yaml(path.read_text(encoding="utf-8"))
+        content = parse_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyFileError(f"{path}: can't be read: {error}") from error
     except yaml.YAMLError as error:

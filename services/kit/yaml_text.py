@@ -28,18 +28,19 @@ class Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Returns a mapping. Raises yaml.YAMLError."""
         seen: set[Hashable] = set()
-        for key_node, _ in node.value:
-            key = None if key_node.tag == _MERGE else self.construct_object(key_node, deep=deep)
-            if key is not None and isinstance(key, Hashable):
-                if key in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key!r} is given twice", key_node.start_mark
-                    )
-                seen.add(key)
+        for key_node in (key_node for key_node, _ in node.value if key_node.tag != _MERGE):
+            key = self.construct_object(key_node, deep=deep)
+            if not isinstance(key, Hashable):
+                continue  # for the library to refuse
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is given twice", key_node.start_mark
+                )
+            seen.add(key)
         return super().construct_mapping(node, deep)
 
 
-def read_yaml(text: str, loader: type[Loader] = Loader) -> Any:
+def parse_yaml(text: str, loader: type[Loader] = Loader) -> Any:
     """Returns what a YAML document says, None where it is empty. Raises yaml.YAMLError."""
     try:
         return yaml.load(text, loader)  # noqa: S506 - made of the safe one

@@ -20,7 +20,7 @@ import yaml
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from services.kit.problems import problems_of
-from services.kit.yaml_text import read_yaml
+from services.kit.yaml_text import parse_yaml
 from services.runtime.routing.digest import digest
 from services.runtime.routing.state import Budget
 from services.runtime.routing.table import Record, as_dict, policy_version
@@ -114,7 +114,7 @@ def restored(policy: type[Record], limits: Mapping[str, Any]) -> Record:
 def load_policies(path: Path, built_ins: Mapping[str, Limits]) -> dict[str, Limits]:
     """Returns the limits of every agent, as the file sets them. Raises InvalidPoliciesError, OSError."""
     try:
-        document = read_yaml(path.read_text("utf-8"))
+        document = parse_yaml(path.read_text("utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidPoliciesError([f"this is no YAML: {error}"]) from error
     return set_limits({} if document is None else document, built_ins)

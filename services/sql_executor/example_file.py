@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from services.kit.problems import problems_of
-from services.kit.yaml_text import read_yaml
+from services.kit.yaml_text import parse_yaml
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000, pattern=r"^[^\x00]*$")]
 Statement = Annotated[
@@ -54,7 +54,7 @@ class ExampleFile(_Strict):
 def read_example_file(path: Path) -> ExampleFile:
     """Reads and checks an example file; raises ExampleFileError."""
     try:
-        content = read_yaml(path.read_text(encoding="utf-8"))
+        content = parse_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ExampleFileError(f"can't read the example file {path}: {error}") from error
     except yaml.YAMLError as error:

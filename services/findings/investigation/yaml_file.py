@@ -9,8 +9,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from services.findings.errors import BadFile, read_text
-from services.kit import yaml_text
 from services.kit.problems import problems_of
+from services.kit.yaml_text import parse_yaml
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -18,7 +18,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 def read_yaml(path: Path, model: type[ModelT]) -> ModelT:
     """Returns what a file says. Raises BadFile."""
     try:
-        document = yaml_text.read_yaml(read_text(path))
+        document = parse_yaml(read_text(path))
     except yaml.YAMLError as error:
         raise BadFile(f"{path} is no YAML: {str(error)[:300]}") from error
     return check(document, model, str(path))

@@ -137,9 +137,16 @@ def test_from_standard_input_and_from_a_file(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.timeout(60)
 def test_a_file_that_is_no_input_is_not_read_to_its_end(tmp_path: Path) -> None:
     with (tmp_path / "endless.yaml").open("wb") as file:
-        file.truncate(2**40)
-    with pytest.raises(CliError, match="has more than 4,194,304 characters"):
+        file.truncate(2**34)
+    with pytest.raises(CliError, match="it has more than 67,108,864 characters"):
         read_input("data_chat", tmp_path / "endless.yaml")
+
+
+@pytest.mark.timeout(60)
+def test_what_is_too_long_for_yaml_may_still_be_json() -> None:
+    long = "word " * 2**20
+    assert "question: 'word" in " ".join(said("data_chat", json.dumps({"question": long})))
+    assert "as YAML it may have 4,194,304 characters" in " ".join(said("data_chat", f"question: {long}"))
 
 
 @pytest.mark.parametrize("value", ["1" * 5000, "[" * 20_000 + "]" * 20_000, '"\\ud800"'])

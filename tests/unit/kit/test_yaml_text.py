@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from services.kit.yaml_text import read_yaml
+from services.kit.yaml_text import parse_yaml
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,7 @@ from services.kit.yaml_text import read_yaml
         ("!!timestamp today", "no value of its kind"),
         ("!!float many", "many"),
         ("{b: 1, b: 2}", "the key 'b' is given twice"),
+        ("{null: 1, ~: 2}", "the key None is given twice"),
         ("{[1]: 2}", "unhashable key"),
         ("!!python/object:os.system x", "could not determine a constructor"),
         ("*nothing", "undefined alias"),
@@ -27,19 +28,19 @@ from services.kit.yaml_text import read_yaml
 )
 def test_what_is_wrong_is_said_with_its_line(value: str, words: str) -> None:
     with pytest.raises(yaml.YAMLError, match=words) as refused:
-        read_yaml(f"first: 1\na: {value}\n")
+        parse_yaml(f"first: 1\na: {value}\n")
     assert "\x00" in value or "line 2" in str(refused.value)
 
 
 def test_what_is_nested_too_deep_is_refused() -> None:
     with pytest.raises(yaml.YAMLError, match="nested too deep"):
-        read_yaml("[" * 20_000)
+        parse_yaml("[" * 20_000)
 
 
 def test_a_mapping_may_override_what_it_takes_from_another() -> None:
-    document = read_yaml("a: &a {x: 1, y: 1}\nb: &b {<<: *a, y: 2}\nc: {<<: [*b, *a], z: 3}\n")
+    document = parse_yaml("a: &a {x: 1, y: 1}\nb: &b {<<: *a, y: 2}\nc: {<<: [*b, *a], z: 3}\n")
     assert document == {"a": {"x": 1, "y": 1}, "b": {"x": 1, "y": 2}, "c": {"x": 1, "y": 2, "z": 3}}
 
 
 def test_an_empty_document_says_nothing() -> None:
-    assert read_yaml("") is None
+    assert parse_yaml("") is None

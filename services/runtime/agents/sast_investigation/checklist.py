@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from signalbox.v1 import sast_pb2
 
 from services.kit.problems import problems_of
-from services.kit.yaml_text import read_yaml
+from services.kit.yaml_text import parse_yaml
 from services.runtime.agents.code_review.finding import language_of
 
 GENERAL: Final = "general"
@@ -102,7 +102,7 @@ def load_checklists(folder: Traversable | None = None) -> Checklists:
 
 def _read(file: Traversable) -> Checklist:
     try:
-        checklist = Checklist.model_validate(read_yaml(file.read_text(encoding="utf-8")))
+        checklist = Checklist.model_validate(parse_yaml(file.read_text(encoding="utf-8")))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidChecklistError(f"{file.name}: not YAML: {error}") from error
     except ValidationError as error:
