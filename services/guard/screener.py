@@ -21,6 +21,8 @@ from services.kit.model_usage import ModelUsage
 
 PURPOSE = "security_guard"
 NO_VERDICT = "NONE"
+# Looked at in 2 ms; a thread for it would take 0.3 ms of CPU more.
+SHORT_CHARACTERS = 300
 TIMEOUT, CONNECTION, CUT, NONSENSE = "timeout", "connection", "cut", "nonsense"
 log = get_logger()
 
@@ -103,8 +105,7 @@ class Screener:
         self, text: str, subject: str, turns: Sequence[Turn] = (), kind: TextKind = TextKind.QUESTION
     ) -> Screening:
         """Returns the verdict on a text as it continues the turns. Raises GuardUnavailable, GuardBroken."""
-        # In a thread: the longest texts take a tenth of a second, and others need not wait for them.
-        found = await asyncio.to_thread(self._screen.find, text, subject, [turn.question for turn in turns], kind)
+        found = await self._find(text, subject, [turn.question for turn in turns], kind)
         if found is not None:
             return _counted(Screening(allowed=False, reason=found, stage=Stage.DETERMINISTIC), kind)
         asking = _Asking(self._policy.name)
@@ -120,6 +121,12 @@ class Screener:
         finally:
             MODEL_DURATION.labels(label).observe(asking.elapsed_ms / 1000, exemplar())
         return _counted(screening, kind)
+
+    async def _find(self, text: str, subject: str, earlier: list[str], kind: TextKind) -> Reason | None:
+        if len(text) + sum(map(len, earlier)) <= SHORT_CHARACTERS:
+            return self._screen.find(text, subject, earlier, kind)
+        # The longest texts take a tenth of a second, and others need not wait for them.
+        return await asyncio.to_thread(self._screen.find, text, subject, earlier, kind)
 
     async def _ask(self, asking: _Asking, system: str, user: str) -> Screening:
         try:
