@@ -21,7 +21,7 @@ from services.kit.model_usage import ModelUsage
 
 PURPOSE = "security_guard"
 NO_VERDICT = "NONE"
-# Looked at in 2 ms; a thread for it would take 0.3 ms of CPU more.
+# Looked at in 2 ms, and 6 at the worst; a thread for it would take 0.3 ms of CPU more.
 SHORT_CHARACTERS = 300
 TIMEOUT, CONNECTION, CUT, NONSENSE = "timeout", "connection", "cut", "nonsense"
 log = get_logger()
