@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from importlib.resources import files
 from typing import Any
 from uuid import UUID
 
@@ -28,6 +30,7 @@ NOBODY = {
     "most": 1000,
 }
 ELSEWHERE = {"graphs": '{"counting": "version"}', "after_created": "-infinity", "after_run_id": UUID(int=0), "limit": 1}
+CLAIM = {"run_id": UUID(int=1), "epoch": 1, "claim_id": UUID(int=2)}
 OF_AGENT = {"agent": "counting", "others": [], "limit": 1}
 
 
@@ -57,3 +60,22 @@ async def test_by_index(platform_pool: AsyncConnectionPool[Any], name: str, para
         plan = "\n".join(line for (line,) in await cursor.fetchall())
     assert " on runs" in plan
     assert "Seq Scan" not in plan
+
+
+def _statements_of_claims() -> list[str]:
+    folder = files("services.runtime.engine") / "sql"
+    return sorted(
+        file.name.removesuffix(".sql") for file in folder.iterdir() if "{claim_holds.sql}" in file.read_text()
+    )
+
+
+@pytest.mark.parametrize("name", _statements_of_claims())
+async def test_a_claimed_run_is_found_by_its_key_while_nothing_is_known_of_the_table(
+    platform_pool: AsyncConnectionPool[Any], name: str
+) -> None:
+    async with platform_pool.connection() as connection:
+        text = query(name)
+        parameters = {**dict.fromkeys(re.findall(r"%\((\w+)\)", text)), **CLAIM}
+        cursor = await connection.execute(f"EXPLAIN {text}".encode(), parameters)
+        plan = "\n".join(line for (line,) in await cursor.fetchall())
+    assert "Index Scan using runs_pkey on runs" in plan, plan

@@ -6,7 +6,7 @@ WITH paused AS (
         ended_at = CASE WHEN cancel_requested THEN now() END,
         input_request = CASE WHEN NOT cancel_requested THEN %(input_request)s::jsonb END,
         answer = NULL, idle_claims = 0, suspicion = 0, owner = NULL, lease_expires_at = NULL, event_count = event_count + 1
-    WHERE run_id = %(run_id)s AND epoch = %(epoch)s AND claim_id = %(claim_id)s::uuid AND state = 'RUNNING'
+    WHERE {claim_holds.sql}
     RETURNING {runs.*}, cancel_requested
 ), happened AS (
     INSERT INTO platform.run_events (run_id, sequence, kind, payload)

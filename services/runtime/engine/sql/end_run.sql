@@ -2,7 +2,7 @@ WITH ended AS (
     UPDATE platform.runs
     SET state = %(state)s, output = %(output)s, stop_reason = %(stop_reason)s, error = %(error)s, ended_at = now(),
         owner = NULL, lease_expires_at = NULL, input_request = NULL, answer = NULL, event_count = event_count + 1
-    WHERE run_id = %(run_id)s AND epoch = %(epoch)s AND claim_id = %(claim_id)s::uuid AND state = 'RUNNING'
+    WHERE {claim_holds.sql}
     RETURNING {runs.*}
 ), happened AS (
     INSERT INTO platform.run_events (run_id, sequence, kind) SELECT run_id, event_count, 'run_ended' FROM ended

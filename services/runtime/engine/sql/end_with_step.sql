@@ -6,7 +6,7 @@ WITH fence AS (
         attempts = '[]',
         event_count = event_count + %(event_count)s + 1,
         {step_counts.sql}
-    WHERE run_id = %(run_id)s AND epoch = %(epoch)s AND claim_id = %(claim_id)s::uuid AND state = 'RUNNING'
+    WHERE {claim_holds.sql}
     RETURNING {runs.*},
         event_count - %(event_count)s - 1 AS event_base,
         decision_count - %(decision_count)s AS decision_base

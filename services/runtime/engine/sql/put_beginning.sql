@@ -2,7 +2,7 @@
 -- from. Nothing is written unless the claim holds; no node has run, so that the run itself does not change.
 WITH fence AS (
     SELECT cancel_requested FROM platform.runs
-    WHERE run_id = %(run_id)s AND epoch = %(epoch)s AND claim_id = %(claim_id)s::uuid AND state = 'RUNNING'
+    WHERE {claim_holds.sql}
     FOR SHARE
 ), checkpoints AS (
     INSERT INTO platform.checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, body, changes, metadata)

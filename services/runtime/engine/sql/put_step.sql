@@ -8,7 +8,7 @@ WITH fence AS (
         attempts = CASE WHEN %(event_count)s > 0 THEN '[]' ELSE attempts END,
         event_count = event_count + %(event_count)s,
         {step_counts.sql}
-    WHERE run_id = %(run_id)s AND epoch = %(epoch)s AND claim_id = %(claim_id)s::uuid AND state = 'RUNNING'
+    WHERE {claim_holds.sql}
     RETURNING agent, cancel_requested,
         event_count - %(event_count)s AS event_base,
         decision_count - %(decision_count)s AS decision_base

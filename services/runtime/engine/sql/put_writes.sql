@@ -1,7 +1,7 @@
 -- Writes of tasks ahead of their step's checkpoint. Special writes (negative idx) replace, the others are first come.
 WITH fence AS (
     SELECT 1 FROM platform.runs
-    WHERE run_id = %(run_id)s AND epoch = %(epoch)s AND claim_id = %(claim_id)s::uuid AND state = 'RUNNING'
+    WHERE {claim_holds.sql}
     FOR SHARE
 ), written AS (
     INSERT INTO platform.checkpoint_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, idx, task_path, writes)

@@ -7,7 +7,7 @@ WITH released AS (
         stop_reason = CASE WHEN cancel_requested THEN 'cancelled' ELSE stop_reason END,
         ended_at = CASE WHEN cancel_requested THEN now() END,
         event_count = event_count + cancel_requested::int
-    WHERE run_id = %(run_id)s AND epoch = %(epoch)s AND claim_id = %(claim_id)s::uuid AND state = 'RUNNING'
+    WHERE {claim_holds.sql}
     RETURNING {runs.*}
 ), happened AS (
     INSERT INTO platform.run_events (run_id, sequence, kind)

@@ -8,7 +8,7 @@ WITH waiting AS (
         not_before = CASE WHEN NOT cancel_requested THEN now() + make_interval(secs => %(delay_s)s) END,
         waiting_for = CASE WHEN cancel_requested THEN '' ELSE %(dependency)s END,
         attempts = %(attempts)s::jsonb, idle_claims = greatest(idle_claims - 1, 0), event_count = event_count + 1
-    WHERE run_id = %(run_id)s AND epoch = %(epoch)s AND claim_id = %(claim_id)s::uuid AND state = 'RUNNING'
+    WHERE {claim_holds.sql}
     RETURNING {runs.*}
 ), happened AS (
     INSERT INTO platform.run_events (run_id, sequence, kind, payload)
