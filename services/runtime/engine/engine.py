@@ -36,7 +36,7 @@ from services.runtime.metrics import (
 log = get_logger()
 CANCEL_AGAIN_S = 1.0
 # How much seldomer a replica looks for work while the platform has none; what is created wakes its own replica.
-QUIET = 2
+QUIET = 4
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,9 @@ from services.runtime.engine.background import attempt, stop
 from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.database import APPLICATION_NAME
 
-CHECK_INTERVAL_S = 1.0
+# A connection that says nothing is looked at for the clock's sake; one that breaks says so by itself.
+CHECK_INTERVAL_S = 3.0
+TAKE_AGAIN_S = 1.0
 # After a connection was lost, Postgres itself may have been away, and with it the locks of all: in so long, whoever
 # lives has its lock again.
 SETTLE_S = 5.0
@@ -92,7 +94,7 @@ class LivenessLock:
     async def _keep(self) -> None:
         while True:
             if self._connection is None or self._connection.closed:
-                await asyncio.sleep(CHECK_INTERVAL_S)
+                await asyncio.sleep(TAKE_AGAIN_S)
             else:
                 await attempt("listen", self._listen(self._connection))
             await attempt("liveness", self._check())
