@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 from uuid import uuid4
 
 from psycopg.rows import dict_row
 
+from services.runtime.engine.array_literal import NULL, array_literal
 from services.runtime.engine.carrier import Claimable
 from services.runtime.engine.database import Pools
 from services.runtime.engine.pins import Pins
@@ -86,7 +87,7 @@ class Upkeep:
 
     async def renew_leases(self, executing: Collection[str]) -> None:
         """Renews this replica's lease, and for the release before this one those of the runs that it executes."""
-        parameters = {"owner": self._owner, "lease_s": self._lease_s, "executing": list(executing)}
+        parameters = {"owner": self._owner, "lease_s": self._lease_s, "executing": array_literal(executing)}
         async with self._pool.connection() as connection:
             await connection.execute(query("renew_lease"), parameters)
             if executing:
@@ -118,13 +119,12 @@ class Upkeep:
             rows = await cursor.fetchall()
         return Orphans(rows[0]["orphans"], [noted(RunRecord.of(row)) for row in rows if row["run_id"]])
 
-    async def owned(self, known: Iterable[RunRecord]) -> list[OwnedRun]:
+    async def owned(self, known: Collection[RunRecord]) -> list[OwnedRun]:
         """Returns this replica's runs that are to be cancelled, and those that are not among the known."""
-        runs = [(run.run_id, run.claim_id) for run in known]
         parameters = {
             "owner": self._owner,
-            "run_ids": [run_id for run_id, _ in runs],
-            "claim_ids": [claim_id for _, claim_id in runs],
+            "run_ids": array_literal([run.run_id for run in known]),
+            "claim_ids": array_literal([run.claim_id or NULL for run in known]),
         }
         async with self._pool.connection() as connection:
             cursor = await connection.execute(query("owned_runs"), parameters)

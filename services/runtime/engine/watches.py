@@ -7,9 +7,10 @@ whatever reason, is found by asking: for all watched runs in one statement, ever
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
+from services.runtime.engine.array_literal import array_literal
 from services.runtime.engine.background import attempt, stop
 from services.runtime.engine.database import Pools
 from services.runtime.engine.events import EventStream
@@ -90,7 +91,7 @@ class Watches:
         self._young = {run_id: since for run_id, since in self._young.items() if now - since < YOUNG_S}
 
     async def _execute(self, name: str, run_ids: list[str] | None) -> None:
-        parameters = {"owner": self._owner, "run_ids": None if run_ids is None else _array(run_ids)}
+        parameters = {"owner": self._owner, "run_ids": None if run_ids is None else array_literal(run_ids)}
         async with self._pool.connection() as connection:
             await connection.execute(query(name), parameters)
 
@@ -100,7 +101,7 @@ class Watches:
         watched = [run_id for run_id in (seen if run_ids is None else run_ids) if run_id in seen]
         if not watched:
             return
-        parameters = {"run_ids": _array(watched), "seen": _array(str(seen[run_id]) for run_id in watched)}
+        parameters = {"run_ids": array_literal(watched), "seen": array_literal(str(seen[run_id]) for run_id in watched)}
         async with self._pool.connection() as connection:
             cursor = await connection.execute(query("news_of_runs"), parameters)
             self._events.look([run_id for (run_id,) in await cursor.fetchall()])
@@ -118,8 +119,3 @@ class Watches:
     def _begin_anew(self) -> None:
         self._anew = True
         self._events.all_changed()
-
-
-def _array(plain: Iterable[str]) -> str:
-    """Returns ids or numbers as Postgres writes an array: thousands, converted one by one, would take their time."""
-    return "{" + ",".join(plain) + "}"
