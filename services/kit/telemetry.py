@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from functools import cache, lru_cache
 
 from opentelemetry import baggage, context, propagate, trace
 from opentelemetry.baggage.propagation import W3CBaggagePropagator
-from opentelemetry.context import Context
+from opentelemetry.context import Context, get_current
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.propagators.composite import CompositePropagator
-from opentelemetry.propagators.textmap import CarrierT, Setter, default_setter
+from opentelemetry.propagators.textmap import CarrierT, Getter, Setter, default_getter, default_setter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -21,7 +22,8 @@ from services.kit.names import ATTRIBUTE_PREFIX
 
 EXPORT_DELAY_MS = 500
 FLUSH_TIMEOUT_MS = 5000
-BAGGAGE_REMEMBERED = 1024
+BAGGAGE_HEADER = "baggage"
+BAGGAGE_REMEMBERED = 4096
 
 
 def start_telemetry(service: str, *, otlp_endpoint: str, sample_ratio: float = 1.0) -> TracerProvider:
@@ -42,7 +44,22 @@ def start_telemetry(service: str, *, otlp_endpoint: str, sample_ratio: float = 1
 
 
 class _Baggage(W3CBaggagePropagator):
-    """Knows again what it wrote: calls of a run carry the same ids, and quoting them is most of what a header takes."""
+    """Knows again the entries that it read and wrote: calls of a run carry the same ids, but for its nodes'."""
+
+    def extract(
+        self,
+        carrier: CarrierT,
+        context: Context | None = None,
+        getter: Getter[CarrierT] = default_getter,
+    ) -> Context:
+        header = next(iter(getter.get(carrier, BAGGAGE_HEADER) or ()), "")
+        entries = header.split(",")
+        if len(header) > self._MAX_HEADER_LENGTH or len(entries) > self._MAX_PAIRS:
+            return super().extract(carrier, context, getter)
+        within = get_current() if context is None else context
+        for name, value in itertools.chain.from_iterable(map(_read, entries)):
+            within = baggage.set_baggage(name, value, within)
+        return within
 
     def inject(
         self,
@@ -50,18 +67,25 @@ class _Baggage(W3CBaggagePropagator):
         context: Context | None = None,
         setter: Setter[CarrierT] = default_setter,
     ) -> None:
-        for header, value in _written(tuple(baggage.get_all(context).items())):
-            setter.set(carrier, header, value)
+        entries = baggage.get_all(context)
+        header = ",".join(filter(None, map(_written, entries.items())))
+        if len(header) > self._MAX_HEADER_LENGTH or len(entries) > self._MAX_PAIRS:
+            super().inject(carrier, context, setter)
+        elif header:
+            setter.set(carrier, BAGGAGE_HEADER, header)
 
 
 @lru_cache(maxsize=BAGGAGE_REMEMBERED)
-def _written(entries: tuple[tuple[str, object], ...]) -> tuple[tuple[str, str], ...]:
-    within = Context()
-    for name, value in entries:
-        within = baggage.set_baggage(name, value, within)
-    headers: dict[str, str] = {}
-    W3CBaggagePropagator().inject(headers, within)
-    return tuple(headers.items())
+def _read(entry: str) -> tuple[tuple[str, object], ...]:
+    alone = W3CBaggagePropagator().extract({BAGGAGE_HEADER: entry.strip(" \t")}, Context())
+    return tuple(baggage.get_all(alone).items())
+
+
+@lru_cache(maxsize=BAGGAGE_REMEMBERED)
+def _written(entry: tuple[str, object]) -> str:
+    carrier: dict[str, str] = {}
+    W3CBaggagePropagator().inject(carrier, baggage.set_baggage(*entry, Context()))
+    return carrier.get(BAGGAGE_HEADER, "")
 
 
 @cache

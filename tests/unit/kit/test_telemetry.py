@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from opentelemetry import propagate
+from hypothesis import example, given
+from hypothesis import strategies as st
+from opentelemetry import baggage, propagate
+from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.context import Context
+from opentelemetry.propagators.textmap import TextMapPropagator
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import (
     NonRecordingSpan,
@@ -34,6 +38,13 @@ def start() -> Iterator[Start]:
     yield started
     for provider in providers:
         provider.shutdown()
+
+
+@pytest.fixture(scope="module")
+def propagator() -> Iterator[TextMapPropagator]:
+    provider = start_telemetry("gateway", otlp_endpoint="")
+    yield propagate.get_global_textmap()
+    provider.shutdown()
 
 
 def begun_elsewhere(*, sampled: bool) -> Context:
@@ -84,6 +95,30 @@ def test_what_is_carried_is_quoted_and_read_again_however_often(start: Start) ->
     nothing: dict[str, str] = {}
     propagate.inject(nothing, Context())
     assert "baggage" not in nothing
+
+
+@given(st.text('a1=,;% \t+ü"', max_size=40))
+@example(",".join(f"n{number}={number}" for number in range(200)))
+@example("long=" + "x" * 5_000 + ",short=x")
+@example("a=" + "x" * 4_000 + ",b=" + "x" * 4_000 + ",c=" + "x" * 4_000)
+def test_baggage_is_read_as_opentelemetry_reads_it(propagator: TextMapPropagator, header: str) -> None:
+    theirs = W3CBaggagePropagator().extract({"baggage": header}, Context())
+    assert baggage.get_all(propagator.extract({"baggage": header}, Context())) == baggage.get_all(theirs)
+
+
+@given(st.dictionaries(st.text(max_size=9), st.text(max_size=9), max_size=9))
+@example(dict.fromkeys((f"n{number}" for number in range(200)), "x"))
+@example({"long": "x" * 5_000, "short": "x"})
+@example(dict.fromkeys("abc", "x" * 4_000))
+def test_baggage_is_written_as_opentelemetry_writes_it(propagator: TextMapPropagator, entries: dict[str, str]) -> None:
+    carrying_them = Context()
+    for name, value in entries.items():
+        carrying_them = baggage.set_baggage(name, value, carrying_them)
+    ours: dict[str, str] = {}
+    propagator.inject(ours, carrying_them)
+    theirs: dict[str, str] = {}
+    W3CBaggagePropagator().inject(theirs, carrying_them)
+    assert ours.get("baggage") == theirs.get("baggage")
 
 
 @pytest.mark.parametrize(("ratio", "recorded"), [(0.0, False), (1.0, True)])
