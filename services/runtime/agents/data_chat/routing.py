@@ -46,15 +46,15 @@ class ToolFacts:
 def agent_facts(state: State) -> AgentFacts:
     """Takes the facts of `route_after_agent` from state."""
     messages = state.get("messages") or []
-    last = messages[-1] if messages and isinstance(messages[-1], AIMessage) else AIMessage("")
+    last = messages[-1] if messages and isinstance(messages[-1], AIMessage) else None
     return AgentFacts(
         already_answered=bool(state.get("answer")),
         iteration_count=state.get("iteration_count", 0),
         budget_spent=budget_spent(state.get("spend"), state.get("budget")),
-        tool_count=len(last.tool_calls) + len(last.invalid_tool_calls),
+        tool_count=len(last.tool_calls) + len(last.invalid_tool_calls) if last else 0,
         have_result="rows" in state,
         query_executed=bool(state.get("sql_query")),
-        have_text=bool(whole_text(last)),
+        have_text=bool(last and whole_text(last)),
         error_attempts=state.get("error_attempts", 0),
     )
 
