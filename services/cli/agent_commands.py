@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from services.cli import agents as commands
-from services.cli import run as run_agent
 from services.cli.errors import CliError
 from services.cli.invocation import Admin, As, AsJson, Roles, Timeout, fail, terminal
 from services.cli.labels import NewLabels, parse_labels
@@ -39,6 +38,8 @@ def run(
 
     The exit status tells how it ended; `signalbox --help` lists them.
     """
+    from services.cli import run as run_agent  # YAML and JSON schemas, which no other command needs
+
     try:
         if schema:
             terminal.raw(run_agent.schema_text(agent))

@@ -19,8 +19,6 @@ from services.cli.endpoint import read_endpoint
 from services.cli.errors import CliError, not_running
 from services.cli.exit_codes import ExitCode, as_help
 from services.cli.graph_commands import graph_commands
-from services.cli.investigate import Investigation
-from services.cli.investigate import investigate as investigate_command
 from services.cli.invocation import (
     Admin,
     As,
@@ -42,9 +40,6 @@ from services.cli.question_commands import question_commands
 from services.cli.sql_policy import sql_policy as sql_policy_command
 from services.cli.terminal import run_command
 from services.cli.thread_commands import thread_commands
-from services.cli.triage import Triage
-from services.cli.triage import triage as triage_command
-from services.findings.investigation.batch import BatchPolicy
 from services.findings.sarif.outcome import Verdict
 from services.kit.words import parse_state
 from services.local.settings import DSN_VARIABLE
@@ -260,6 +255,10 @@ def triage(
     as_json: AsJson = False,
 ) -> None:
     """Bring one finding of a static analyser to a verdict, with evidence."""
+    from services.cli.triage import Triage  # what it imports takes longer than most commands
+    from services.cli.triage import triage as triage_command
+    from services.findings.investigation.batch import BatchPolicy
+
     policy = BatchPolicy(concurrency=1, rerun_failed=again)
     wanted = Triage(finding, repo, commit, fingerprint, as_json, tuple(fail_on or ()), policy)
     run_command(triage_command(context.obj.connection(subject, roles=roles), wanted, terminal), terminal)
@@ -291,6 +290,10 @@ def investigate(
     Each finding is a run of its own. Given again within a day, the same command finds the runs that there are, follows
     those under way and starts what is missing.
     """
+    from services.cli.investigate import Investigation  # what it imports takes longer than most commands
+    from services.cli.investigate import investigate as investigate_command
+    from services.findings.investigation.batch import BatchPolicy
+
     policy = BatchPolicy(concurrency=concurrency, rerun_failed=again, label=batch)
     wanted = Investigation(log, repo, commit, known_fp, truth, out, html, as_json, tuple(fail_on or ()), policy, accept)
     run_command(investigate_command(context.obj.connection(subject, roles=roles), wanted, terminal), terminal)

@@ -23,7 +23,7 @@ from signalbox.v1 import (
 
 from services.cli.errors import CliError, from_rpc, from_stream
 from services.cli.exit_codes import ExitCode
-from services.console.explanation_page.page import Explained
+from services.console.explained import Explained
 from services.console.reading import Explanation, RunReader
 from services.kit.bearer import bearer_metadata
 from services.kit.event_kinds import DECISION, NODE_COMPLETED

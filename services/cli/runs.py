@@ -15,7 +15,6 @@ from services.cli.explain import explanation
 from services.cli.output_files import check_writable, remove_older, write_text
 from services.cli.story import story
 from services.cli.terminal import Terminal
-from services.console.explanation_page.page import render_page
 from services.kit.words import state_name
 
 
@@ -74,6 +73,8 @@ async def explanation_page(gateway: GatewayClient, run_id: str) -> str:
             hint=f"`signalbox explain {run_id}` shows what it tells",
             code=ExitCode.REFUSED,
         )
+    from services.console.explanation_page.page import render_page  # the templates, which nothing else here needs
+
     return render_page(explained)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import grpc
 from signalbox.v1 import runs_pb2, runs_pb2_grpc
 
-from services.console.explanation_page.page import Explained
+from services.console.explained import Explained
 
 PAGE = 1000
 Metadata = tuple[tuple[str, str], ...]

@@ -14,6 +14,9 @@ import pytest
         ("services.sql_executor.server", "openai"),
         ("services.sql_executor.load_examples", "openai"),
         ("services.runtime.migrate", "langgraph"),
+        ("services.cli.app", "jinja2"),
+        ("services.cli.app", "jsonschema"),
+        ("services.cli.app", "services.findings.sarif.findings"),
     ],
 )
 def test_a_program_does_not_load_what_it_may_never_use(program: str, library: str) -> None:

@@ -10,7 +10,7 @@ import base64
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -21,6 +21,7 @@ from google.protobuf.struct_pb2 import Struct
 from markupsafe import Markup
 from signalbox.v1 import runs_pb2
 
+from services.console.explained import Explained
 from services.console.explanation_page.decision_data import page_data
 from services.console.explanation_page.route_drawing import RouteDrawing, route_drawing
 from services.console.explanation_page.timeline import timeline
@@ -43,17 +44,6 @@ _CAUSES = {
     runs_pb2.CLAIM_CAUSE_WAIT: "tried again",
     runs_pb2.CLAIM_CAUSE_TAKEOVER: "took it over from a replica that was gone",
 }
-
-
-@dataclass(frozen=True)
-class Explained:
-    """A run, its decisions, these in words by sequence, and its story; `traffic` is that of other runs, by edge."""
-
-    run: runs_pb2.Run
-    decisions: Sequence[runs_pb2.Decision]
-    told: Mapping[int, runs_pb2.DecisionExplanation]
-    story: runs_pb2.RunExplanation
-    traffic: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

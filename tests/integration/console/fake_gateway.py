@@ -22,7 +22,7 @@ from signalbox.v1 import (
     runs_pb2_grpc,
 )
 
-from services.console.explanation_page.page import Explained
+from services.console.explained import Explained
 from services.kit.errors import SignalboxError, to_status
 from tests.fixtures.walked_run import RUN_ID
 

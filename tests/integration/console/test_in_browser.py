@@ -12,7 +12,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 from signalbox.v1 import runs_pb2
 
-from services.console.explanation_page.page import Explained
+from services.console.explained import Explained
 from services.console.showing import SECTIONS
 from tests.fixtures.browser import async_browser
 from tests.fixtures.walked_run import RUN_ID, TWO_QUERIES, explained

@@ -9,8 +9,9 @@ from signalbox.v1 import runs_pb2
 
 from services.cli.render import to_text
 from services.cli.story import story
+from services.console.explained import Explained
 from services.console.explanation_page.graph_layout import NODE_HEIGHT, NODE_WIDTH, Drawing, draw
-from services.console.explanation_page.page import Explained, render_page, shown
+from services.console.explanation_page.page import render_page, shown
 from services.console.explanation_page.route_drawing import END, edges_of
 from services.console.explanation_page.timeline import WIDTH, timeline
 from services.runtime.agents.registry import definitions
