@@ -13,7 +13,7 @@ from services.kit.printing import printable
 from services.kit.words import moment
 
 Output = incident_investigation_pb2.IncidentInvestigationOutput
-INDENT = (0, 0, 0, 2)
+INDENT = 2
 
 
 def incident(output: Output) -> Group:
@@ -32,7 +32,7 @@ def _parts(output: Output) -> Iterator[RenderableType]:
         yield Text(printable(output.explanation))
     if output.evidence:
         yield Text("\nEvidence", style="italic")
-        yield from (Padding(_evidence(each), INDENT) for each in output.evidence)
+        yield from (Padding.indent(_evidence(each), INDENT) for each in output.evidence)
     if output.timeline:
         yield Text("\nTimeline", style="italic")
         yield from (Text(f"  {moment(each.time)}  {printable(each.event)}") for each in output.timeline)

@@ -48,7 +48,7 @@ def _list(name: str, field: FieldDescriptor, values: list[Any]) -> Iterator[Rend
         return
     yield Text(f"{name}:", style="dim")
     for number, value in enumerate(values, start=1):
-        yield Padding(_titled(f"{number}", _content(value), end="."), (0, 0, 0, INDENT))
+        yield Padding.indent(_titled(f"{number}", _content(value), end="."), INDENT)
 
 
 def _one(name: str, field: FieldDescriptor, value: Any) -> RenderableType:
@@ -74,7 +74,7 @@ def _line(name: str, text: str) -> RenderableType:
 
 
 def _titled(name: str, content: RenderableType, end: str = ":") -> RenderableType:
-    return Group(Text(f"{name}{end}", style="dim"), Padding(content, (0, 0, 0, INDENT)))
+    return Group(Text(f"{name}{end}", style="dim"), Padding.indent(content, INDENT))
 
 
 def _scalar(field: FieldDescriptor | None, value: Any) -> str:

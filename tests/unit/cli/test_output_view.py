@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from signalbox.v1 import caller_pb2, data_chat_pb2, runs_pb2, sast_pb2, table_pb2
 
+from services.cli.listing import UNBOUNDED
 from services.cli.output_view import rendered
 from services.cli.render import answer, to_text
 from tests.unit.cli.runs import RUN_ID
@@ -45,6 +46,11 @@ def test_every_kind_of_field_is_shown_and_what_is_unset_is_not() -> None:
         "drafted verdicts: FALSE_POSITIVE, TRUE_POSITIVE",
         "confidence calibrated: yes",
     ]
+
+
+def test_no_line_is_filled_up_with_blanks_to_an_end_that_lines_do_not_have() -> None:
+    lines = to_text(rendered(OUTPUT), width=UNBOUNDED).splitlines()
+    assert max(map(len, lines)) == max(len(line.rstrip()) for line in lines)
 
 
 def test_a_table_is_shown_as_one() -> None:
