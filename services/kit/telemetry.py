@@ -24,6 +24,8 @@ EXPORT_DELAY_MS = 500
 FLUSH_TIMEOUT_MS = 5000
 BAGGAGE_HEADER = "baggage"
 BAGGAGE_REMEMBERED = 4096
+# Characters and entries. The platform's own is shorter; what callers send beyond it is read, and fills no memory.
+LONGEST_REMEMBERED, MOST_REMEMBERED = 512, 32
 
 
 def start_telemetry(service: str, *, otlp_endpoint: str, sample_ratio: float = 1.0) -> TracerProvider:
@@ -54,7 +56,7 @@ class _Baggage(W3CBaggagePropagator):
     ) -> Context:
         header = next(iter(getter.get(carrier, BAGGAGE_HEADER) or ()), "")
         entries = header.split(",")
-        if len(header) > self._MAX_HEADER_LENGTH or len(entries) > self._MAX_PAIRS:
+        if len(header) > LONGEST_REMEMBERED or len(entries) > MOST_REMEMBERED:
             return super().extract(carrier, context, getter)
         within = get_current() if context is None else context
         for name, value in itertools.chain.from_iterable(map(_read, entries)):
@@ -68,10 +70,10 @@ class _Baggage(W3CBaggagePropagator):
         setter: Setter[CarrierT] = default_setter,
     ) -> None:
         entries = baggage.get_all(context)
-        header = ",".join(filter(None, map(_written, entries.items())))
-        if len(header) > self._MAX_HEADER_LENGTH or len(entries) > self._MAX_PAIRS:
+        length = sum(len(name) + len(str(value)) for name, value in entries.items())
+        if length > LONGEST_REMEMBERED or len(entries) > MOST_REMEMBERED:
             super().inject(carrier, context, setter)
-        elif header:
+        elif header := ",".join(filter(None, map(_written, entries.items()))):
             setter.set(carrier, BAGGAGE_HEADER, header)
 
 

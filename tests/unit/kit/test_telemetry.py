@@ -21,6 +21,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
+from services.kit import telemetry
 from services.kit.telemetry import carried, carrying, start_telemetry, trace_ids
 
 NOBODY_LISTENS = "http://127.0.0.1:1"
@@ -109,6 +110,8 @@ def test_baggage_is_read_as_opentelemetry_reads_it(propagator: TextMapPropagator
 @given(st.dictionaries(st.text(max_size=9), st.text(max_size=9), max_size=9))
 @example(dict.fromkeys((f"n{number}" for number in range(200)), "x"))
 @example({"long": "x" * 5_000, "short": "x"})
+@example(dict.fromkeys("abcd", "😀" * 127))
+@example(dict.fromkeys("abcd", "😀" * 250))
 @example(dict.fromkeys("abc", "x" * 4_000))
 def test_baggage_is_written_as_opentelemetry_writes_it(propagator: TextMapPropagator, entries: dict[str, str]) -> None:
     carrying_them = Context()
@@ -119,6 +122,15 @@ def test_baggage_is_written_as_opentelemetry_writes_it(propagator: TextMapPropag
     theirs: dict[str, str] = {}
     W3CBaggagePropagator().inject(theirs, carrying_them)
     assert ours.get("baggage") == theirs.get("baggage")
+
+
+@pytest.mark.parametrize("header", ["long=" + "x" * 2_000, ",".join(f"n{number}=x" for number in range(100))])
+def test_what_is_longer_than_the_platforms_own_is_not_remembered(propagator: TextMapPropagator, header: str) -> None:
+    remembered = telemetry._read.cache_info().currsize, telemetry._written.cache_info().currsize
+    passed_on: dict[str, str] = {}
+    propagator.inject(passed_on, propagator.extract({"baggage": header}, Context()))
+    assert passed_on == {"baggage": header}
+    assert (telemetry._read.cache_info().currsize, telemetry._written.cache_info().currsize) == remembered
 
 
 @pytest.mark.parametrize(("ratio", "recorded"), [(0.0, False), (1.0, True)])
