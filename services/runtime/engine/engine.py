@@ -205,11 +205,13 @@ class Engine:
         self._executions[run.run_id] = (execution, task)
         RUNS_ACTIVE.set(len(self._executions))
         self._shared.events.begins(run.run_id)
-        task.add_done_callback(lambda _: self._ended(run.run_id, execution))
+        task.add_done_callback(lambda ended: self._ended(run.run_id, execution, ended))
         if self._draining:
             execution.stop(HANDED_OVER)
 
-    def _ended(self, run_id: str, execution: Execution) -> None:
+    def _ended(self, run_id: str, execution: Execution, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            log.error("an execution broke off", run_id=run_id, error=repr(error))
         was_full = self._room() <= 0
         # A run that was given back may already be here again.
         if run_id in self._executions and self._executions[run_id][0] is execution:

@@ -69,6 +69,7 @@ HANDED_OVER = "handed_over"
 GRAPH_STOPPED = "graph_stopped"
 QUESTION_LIFETIME = timedelta(days=7)
 LONGEST_QUESTION = 10_000
+INTERNAL_ERROR = Ending(RunState.FAILED, None, "internal_error", "an internal error; see the run's trace")
 _STATE_OF = {COMPLETED: RunState.SUCCEEDED, FAILED: RunState.FAILED}
 
 
@@ -130,6 +131,13 @@ class Execution:
 
     async def _execute_and_record(self) -> None:
         try:
+            await self._execute_and_record_outcome()
+        except Exception as error:  # else every claim would come to it again, models and all
+            log.exception("the outcome of a run can't be recorded", error=type(error).__name__)
+            await self._end(INTERNAL_ERROR)
+
+    async def _execute_and_record_outcome(self) -> None:
+        try:
             await self._invoke_graph()
         except ClaimLost:
             CLAIMS_LOST.inc()
@@ -150,7 +158,7 @@ class Execution:
             await self._end(Ending(RunState.FAILED, None, "policy_unreadable", str(error)))
         except Exception as error:  # the run boundary: whatever else happens is this run's failure only
             log.exception("run failed", error=type(error).__name__)
-            await self._end(Ending(RunState.FAILED, None, "internal_error", "an internal error; see the run's trace"))
+            await self._end(INTERNAL_ERROR)
 
     async def _invoke_graph(self) -> None:
         run, shared = self.run, self.shared

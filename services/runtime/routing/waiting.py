@@ -21,6 +21,8 @@ from services.runtime.routing.recorder import CallRecord
 WAIT = "wait"
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 20.0
+# What is away may ask for more, but not for a year, nor for a time that the database has no word for.
+LONGEST_ASKED_FOR_S = 600.0
 # A wait is this much of the time that has gone into waiting: who has waited long need not look often, and nobody waits
 # for much longer than the dependency was away.
 SHARE = 0.5
@@ -64,7 +66,8 @@ def wait_for(
     # Those that failed together come back apart.
     delay_s = random.uniform(longest * 0.75, longest)  # noqa: S311 - spreads load
     # The attempt after it must find some time left: a node that finds none may end in good order, as if all were well.
-    delay_s = min(max(delay_s, away.retry_after_s or 0.0), left_s / 2)
+    asked_for_s = min(away.retry_after_s or 0.0, LONGEST_ASKED_FOR_S)
+    delay_s = min(max(delay_s, asked_for_s), left_s / 2)
     unpaid_ms = max(0.0, elapsed_s * 1000 - sum(call["elapsed_ms"] for call in paid))
     waited = CallRecord(
         kind=WAIT,

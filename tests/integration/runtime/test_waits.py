@@ -22,6 +22,11 @@ WALL_TIME_S = 4.0
 ORACLE = "oracle"
 
 
+async def nameless() -> None:
+    """Is away for a reason that Postgres has no text for."""
+    raise DependencyAway(ORACLE, "UN\0AVAILABLE")
+
+
 class Outage:
     """Is away until it is told to come back; `tried` counts the attempts."""
 
@@ -239,3 +244,13 @@ async def test_a_run_without_a_limit_waits_on(start_replica: StartReplica) -> No
     outage.back = True
     async with asyncio.timeout(TIMEOUT_S):
         assert (await ended(replica, run)).state is RunState.SUCCEEDED
+
+
+async def test_a_wait_that_cannot_be_written_down_ends_the_run(start_replica: StartReplica) -> None:
+    """Else every claim of it would come to the same, and ask its models again."""
+    counting = Counting()
+    counting.failures[2] = nameless
+    replica = await start_replica(counting)
+    run, _ = await replica.engine.create(new_run(until=3))
+    over = await ended(replica, run)
+    assert (over.state, over.stop_reason, over.epoch) == (RunState.FAILED, "internal_error", 1)

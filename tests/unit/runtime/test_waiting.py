@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import pytest
 
 from services.runtime.errors import DependencyAway
 from services.runtime.routing.recorder import CallRecord
-from services.runtime.routing.waiting import FIRST_WAIT_S, LONGEST_WAIT_S, SHARE, WAIT, wait_for
+from services.runtime.routing.waiting import FIRST_WAIT_S, LONGEST_ASKED_FOR_S, LONGEST_WAIT_S, SHARE, WAIT, wait_for
 
 AWAY = DependencyAway("oracle", "UNAVAILABLE")
 
@@ -56,6 +57,16 @@ def test_what_the_dependency_asks_for_is_given() -> None:
     wait = wait_for(asking, attempts=[], calls=[], elapsed_s=0.0, left_s=100.0)
     assert wait is not None
     assert wait.delay_s == 30.0
+
+
+@pytest.mark.parametrize("asked_for_s", [1764079200000.0, 1e20, math.inf])
+def test_nobody_is_waited_for_without_end(asked_for_s: float) -> None:
+    """Not where the wall time has no limit, either: some say when instead of how long."""
+    asking = DependencyAway("oracle", "http_429")
+    asking.retry_after_s = asked_for_s
+    wait = wait_for(asking, attempts=[], calls=[], elapsed_s=0.0, left_s=math.inf)
+    assert wait is not None
+    assert wait.delay_s == LONGEST_ASKED_FOR_S
 
 
 def test_only_what_models_were_paid_for_is_charged_beside_the_time() -> None:
