@@ -18,6 +18,7 @@ from services.gateway.quota import Quotas
 from services.gateway.tracing import link_to_caller
 from services.gateway.validation import RequestReader
 from services.kit.bearer import bearer_token
+from services.kit.errors import status_of
 from services.kit.identity import Caller
 
 RequestT = TypeVar("RequestT", bound=Message)
@@ -66,7 +67,7 @@ async def passing_errors(servicer_context: ServicerContext) -> AsyncIterator[Non
     try:
         yield
     except grpc.aio.AioRpcError as error:
-        status = rpc_status.from_call(error)
+        status = status_of(error)
         if status is None:
             await servicer_context.abort(error.code(), f"the runtime did not answer: {error.code().name}")
         else:

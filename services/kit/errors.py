@@ -16,12 +16,18 @@ from typing import ClassVar
 
 import grpc
 from google.protobuf import any_pb2
+from google.protobuf.message import DecodeError
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from services.kit.names import ERROR_DOMAIN
 
 _CODES = {code: code.value[0] for code in grpc.StatusCode}
+# An error travels in a call's trailers, of which gRPC lets 8 KiB pass: the status in base64, and its message once more,
+# three times as long where it is not ASCII.
+MOST_MESSAGE_BYTES = 1_000
+MOST_DETAILS_BYTES = 2_400
+MOST_WORDS_BYTES = 300
 _RETRYABLE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED, grpc.StatusCode.RESOURCE_EXHAUSTED})
 
 
@@ -64,20 +70,42 @@ class InvalidRequest(SignalboxError):
 
 
 def to_status(error: SignalboxError) -> status_pb2.Status:
-    """Builds the `google.rpc.Status` of an error, with ErrorInfo and, where they fit, RetryInfo and BadRequest."""
-    metadata = {**error.metadata, "retryable": "true" if error.retryable else "false"}
+    """Builds the `google.rpc.Status` of an error, with ErrorInfo and, where they fit, RetryInfo and BadRequest.
+
+    It is as large as gRPC carries: long texts are cut, and of many violations the first are named.
+    """
+    metadata = {name: _cut(value, MOST_WORDS_BYTES) for name, value in error.metadata.items()}
+    metadata["retryable"] = "true" if error.retryable else "false"
     details = [_pack(error_details_pb2.ErrorInfo(reason=error.reason, domain=ERROR_DOMAIN, metadata=metadata))]
     if error.retry_after_s is not None:
         retry = error_details_pb2.RetryInfo()
         retry.retry_delay.FromNanoseconds(int(error.retry_after_s * 1e9))
         details.append(_pack(retry))
     if error.violations:
-        fields = [
-            error_details_pb2.BadRequest.FieldViolation(field=v.field, description=v.description, reason=v.reason)
-            for v in error.violations
-        ]
-        details.append(_pack(error_details_pb2.BadRequest(field_violations=fields)))
-    return status_pb2.Status(code=_CODES[error.code], message=error.message, details=details)
+        room = MOST_DETAILS_BYTES - sum(detail.ByteSize() for detail in details)
+        details.append(_pack(_bad_request(error.violations, room)))
+    return status_pb2.Status(code=_CODES[error.code], message=_cut(error.message, MOST_MESSAGE_BYTES), details=details)
+
+
+def _bad_request(violations: Sequence[FieldViolation], room: int) -> error_details_pb2.BadRequest:
+    """Names as many violations as there is room for, and says how many more there are."""
+    bad = error_details_pb2.BadRequest()
+    for number, violation in enumerate(violations):
+        bad.field_violations.add(
+            field=_cut(violation.field, MOST_WORDS_BYTES),
+            description=_cut(violation.description, MOST_WORDS_BYTES),
+            reason=_cut(violation.reason, MOST_WORDS_BYTES),
+        )
+        if bad.ByteSize() > room:
+            del bad.field_violations[-1]
+            bad.field_violations.add(description=f"and {len(violations) - number} more")
+            break
+    return bad
+
+
+def _cut(text: str, most_bytes: int) -> str:
+    encoded = text.encode(errors="replace")
+    return text if len(encoded) <= most_bytes else encoded[:most_bytes].decode(errors="ignore") + "…"
 
 
 def internal_status(trace_id: str) -> status_pb2.Status:
@@ -111,6 +139,16 @@ class ErrorDetail:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
+def status_of(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:
+    """Returns the status that a failed call came with; None where there is none, or one that is not its own."""
+    try:
+        status: status_pb2.Status | None = rpc_status.from_call(error)
+    except (ValueError, DecodeError):
+        # What stands between has put a code of its own in the place of the sender's, or this is no status at all.
+        return None
+    return status
+
+
 def error_detail(error: grpc.aio.AioRpcError) -> ErrorDetail:
     """Reads the code, the reason and the details of a failed call; a plain gRPC error has its code's name as reason."""
     code: grpc.StatusCode = error.code()
@@ -118,7 +156,7 @@ def error_detail(error: grpc.aio.AioRpcError) -> ErrorDetail:
     reason, metadata, retry_after_s = code.name, {}, None
     violations: tuple[FieldViolation, ...] = ()
     retryable = code in _RETRYABLE
-    status = rpc_status.from_call(error)
+    status = status_of(error)
     for packed in status.details if status else ():
         if packed.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
             info = error_details_pb2.ErrorInfo.FromString(packed.value)

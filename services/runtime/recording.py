@@ -18,10 +18,10 @@ from typing import Any
 
 import grpc
 from google.protobuf.message import Message
-from grpc_status import rpc_status
 from signalbox.v1 import recorded_answers_pb2, tools_pb2
 
 from services.kit.completions import CompletionError, Completions
+from services.kit.errors import status_of
 
 MODEL, PERSON, THREAD = "model", "person", "thread"
 CHAT, ANSWER, TURNS, LIST_TOOLS = "chat", "answer", "turns", "ListTools"
@@ -165,7 +165,7 @@ def _digest(content: bytes) -> str:
 
 
 def _failure(error: grpc.aio.AioRpcError) -> Failure:
-    status = rpc_status.from_call(error)
+    status = status_of(error)
     return Failure(
         code=error.code().value[0],
         message=error.details() or "",

@@ -197,3 +197,15 @@ async def test_the_longest_question_allowed_goes_through(platform: Platform) -> 
     await platform.stub.CreateRun(longest, metadata=platform.auth())
     [(_, request, _)] = platform.calls
     assert request.input == longest.input
+
+
+async def test_of_more_violations_than_a_call_can_carry_the_first_are_named(start_platform: StartPlatform) -> None:
+    platform = await start_platform()
+    request = runs_pb2.CreateRunRequest()
+    for _ in range(100):
+        request.input.sast_triage.finding.trace.add(file="src/a.py", first_line=-1)
+    detail = await refused(platform, "CreateRun", request.SerializeToString())
+    assert (detail.code, detail.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST")
+    *named, last = detail.violations
+    assert len(named) > 5
+    assert last.description.endswith(" more")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+from urllib.parse import quote
+
 import grpc
 import pytest
 from grpc_status import rpc_status
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kit.errors import FieldViolation, SignalboxError, error_detail, internal_status, to_status
+from services.kit.errors import FieldViolation, SignalboxError, error_detail, internal_status, status_of, to_status
+
+# What gRPC lets a call's trailers be, less what else is in them.
+SOFT_LIMIT = 8192 - 300
 
 
 class Busy(SignalboxError):
@@ -55,6 +61,32 @@ def test_an_unforeseen_error_shows_a_trace_and_nothing_else() -> None:
     status = internal_status("ab" * 16)
     assert "ab" * 16 in status.message
     assert len(status.details) == 1
+
+
+@given(text=st.text(min_size=1_000, max_size=20_000), count=st.integers(1, 400))
+def test_what_is_too_long_for_a_call_is_cut(text: str, count: int) -> None:
+    violations = [FieldViolation(f"field_{number}", text[:400]) for number in range(count)]
+    sent = Busy(text, metadata={"name": text}, violations=violations)
+    status = to_status(sent)
+    assert len(base64.b64encode(status.SerializeToString())) + len(quote(status.message)) < SOFT_LIMIT
+    detail = error_detail(received(sent))
+    assert detail.reason == "BUSY"
+    assert text.startswith(detail.message.removesuffix("…"))
+    assert len(detail.message) > 300
+    *named, last = detail.violations
+    assert [one.field for one in named] == [one.field for one in violations[: len(named)]]
+    assert len(named) + 1 == count or last.description == f"and {count - len(named)} more"
+
+
+def test_a_status_that_is_another_codes_is_not_believed() -> None:
+    """As when gRPC finds that what it was sent is too much."""
+    sent = received(Busy("come back", retry_after_s=1.0))
+    changed = grpc.aio.AioRpcError(
+        grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), sent.trailing_metadata(), details="cut off"
+    )
+    assert status_of(changed) is None
+    detail = error_detail(changed)
+    assert (detail.code, detail.reason, detail.message) == (grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE", "cut off")
 
 
 @pytest.mark.parametrize(
