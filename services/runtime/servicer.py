@@ -29,7 +29,7 @@ from services.runtime.page_tokens import number_place_of, page_token, run_place_
 from services.runtime.pages import fitting
 from services.runtime.policies import BUDGET, CALLER, Limits
 from services.runtime.policy_wire import run_policy_proto
-from services.runtime.rights import shown_to
+from services.runtime.rights import has_rights_of, shown_to
 from services.runtime.routing.state import Budget
 from services.runtime.wire import decision_proto, event_proto, moment_of, run_proto, state_of
 
@@ -199,8 +199,12 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
             )
             after = run.event_count
         async for event in self._engine.watch(run, after, fresh=fresh):
-            ended = event.run or await self._store.get(run.run_id, caller) if event.is_last else None
-            yield event_proto(event, shown_to(caller, ended) if ended else None)
+            if not event.is_last:
+                yield event_proto(event, None)
+                continue
+            then = event.run or await self._store.get(run.run_id, caller)
+            asked = event.question(then) if has_rights_of(caller, then) else None
+            yield event_proto(event, shown_to(caller, then), asked)
 
     def _new_run(self, request: runs_pb2.CreateRunRequest, caller: Caller) -> NewRun:
         name = request.input.WhichOneof("agent")

@@ -65,8 +65,8 @@ def run_proto(run: RunRecord) -> runs_pb2.Run:
     )
 
 
-def event_proto(event: Event, run: RunRecord | None) -> runs_pb2.RunEvent:
-    """Returns an event; `run` is the run as it ended, or as it asks its question."""
+def event_proto(event: Event, run: RunRecord | None, asked: InputRequest | None = None) -> runs_pb2.RunEvent:
+    """Returns an event; `run` is the run as it ended, `asked` what it asked."""
     proto = runs_pb2.RunEvent(
         sequence=event.sequence, run_id=event.run_id, event_time=timestamp_proto(event.created_at)
     )
@@ -82,12 +82,11 @@ def event_proto(event: Event, run: RunRecord | None) -> runs_pb2.RunEvent:
             )
         )
     else:
-        request = run.input_request if run and payload.get("input_request") else None
         not_before, received = payload.get("not_before"), payload.get("input_received")
         proto.state_changed.CopyFrom(
             runs_pb2.StateChanged(
                 state=_STATES[RunState(payload["state"])],
-                input_request=_input_request(request) if request else None,
+                input_request=_input_request(asked) if asked else None,
                 waiting_for=payload.get("waiting_for", ""),
                 cause=payload.get("cause", ""),
                 retry_time=timestamp_proto(datetime.fromisoformat(not_before)) if not_before else None,

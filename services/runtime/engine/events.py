@@ -16,7 +16,7 @@ from psycopg_pool import AsyncConnectionPool
 from services.kit.event_kinds import RUN_ENDED, STATE_CHANGED
 from services.runtime.engine.claim import StepWritten, step_rows
 from services.runtime.engine.queries import query
-from services.runtime.engine.records import RunRecord, RunState
+from services.runtime.engine.records import InputRequest, RunRecord, RunState
 from services.runtime.errors import Draining, RunNotFound
 
 PAGE = 500
@@ -45,6 +45,16 @@ class Event:
             self.kind == STATE_CHANGED and (self.payload or {}).get("state") == RunState.AWAITING_INPUT
         )
 
+    def question(self, run: RunRecord) -> InputRequest | None:
+        """Returns the question that this event asked; a run may have asked others since, or have ended."""
+        asked = (self.payload or {}).get("input_request")
+        if asked is None:
+            return None
+        if "question" in asked:
+            return InputRequest.of(asked)
+        now = run.input_request
+        return now if now and now.input_request_id == asked["input_request_id"] else None
+
 
 def events_of_step(run_id: str, agent: str, step: StepWritten) -> list[Event]:
     """Returns a committed step's events as a reader of the database would see them."""
@@ -66,11 +76,13 @@ def events_of_step(run_id: str, agent: str, step: StepWritten) -> list[Event]:
 class Watcher:
     """One who watches a run: the last event it has seen, and those that were handed to it since."""
 
-    def __init__(self, seen: int) -> None:
+    def __init__(self, seen: int, *, waits: bool = True) -> None:
         self.seen = seen
         self._events: deque[Event] = deque()
         self._behind = False
         self._news = asyncio.Event()
+        if not waits:
+            self.look()
 
     def push(self, event: Event) -> None:
         """Hands an event over; one that lags reads it from the database."""
@@ -170,7 +182,7 @@ class EventStream:
             return
         # What a run that goes on has asked so far is answered.
         answered = run.event_count if run.state in (RunState.PENDING, RunState.RUNNING) else 0
-        watcher = Watcher(after)
+        watcher = Watcher(after, waits=not self._closed)
         self._watchers[run_id].add(watcher)
         self._note(run_id)
         try:

@@ -68,6 +68,18 @@ class InputRequest:
     detail: Mapping[str, Any] | None = None
     screened: bool = False
 
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Self:
+        """Reads what its caller is told of it from JSON."""
+        return cls(
+            data["input_request_id"],
+            data["question"],
+            tuple(data["options"]),
+            datetime.fromisoformat(data["expires_at"]),
+            # Questions of an earlier release say nothing of these.
+            *(data.get(name, False) for name in ("any_text", "expires_to_graph", "expired")),
+        )
+
     def to_data(self) -> dict[str, Any]:
         """Returns it as JSON."""
         return {
@@ -162,7 +174,7 @@ class RunRecord:
             claim_id=str(row["claim_id"]) if row["claim_id"] else None,
             caller=Caller(row["subject"], frozenset(row["roles"]), row["claims"]),
             state=RunState(row["state"]),
-            input_request=_input_request(request) if request else None,
+            input_request=InputRequest.of(request) if request else None,
             budget=Budget(**{name: value for name, value in row["budget"].items() if name != ORIGINS}),  # type: ignore[typeddict-item]
             budget_origins=row["budget"].get(ORIGINS, {}),
             spend=Spend(
@@ -174,17 +186,6 @@ class RunRecord:
             ),
             **{name: row[name] for name in (*same, *also, *kept, *times)},
         )
-
-
-def _input_request(data: Mapping[str, Any]) -> InputRequest:
-    return InputRequest(
-        data["input_request_id"],
-        data["question"],
-        tuple(data["options"]),
-        datetime.fromisoformat(data["expires_at"]),
-        # Questions of an earlier release say nothing of these.
-        *(data.get(name, False) for name in ("any_text", "expires_to_graph", "expired")),
-    )
 
 
 @dataclass(frozen=True)

@@ -176,3 +176,20 @@ async def test_a_watch_behind_the_question_of_a_run_that_waits_ends_at_once(repl
             assert [event async for event in replica.engine.watch(asked, after)] == []
         [question] = [event async for event in replica.engine.watch(asked, asked.event_count - 1)]
     assert question.is_last
+
+
+async def test_each_event_tells_of_the_question_that_was_asked_then(start_replica: StartReplica) -> None:
+    counting = Counting()
+    counting.asks = {2, 3}
+    replica = await start_replica(counting)
+    run, _ = await replica.engine.create(new_run(until=4))
+    questions = []
+    for _ in counting.asks:
+        asked, question = await asking(replica, run)
+        questions.append(question)
+        await answer(replica, asked, question, "yes")
+        run = await replica.store.get(run.run_id, run.caller)
+    over = await asyncio.wait_for(ended(replica, run), TIMEOUT_S)
+    assert over.state is RunState.SUCCEEDED
+    told = [event.question(over) async for event in replica.engine.watch(over, 0)]
+    assert [question for question in told if question] == questions

@@ -8,7 +8,7 @@ import pytest
 
 from services.runtime.engine import events
 from services.runtime.engine.records import RunRecord
-from services.runtime.errors import RunNotFound
+from services.runtime.errors import Draining, RunNotFound
 from tests.fixtures.replica import Replica
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 
@@ -68,3 +68,11 @@ async def test_when_the_last_event_fills_a_page(
 ) -> None:
     monkeypatch.setattr(events, "PAGE", page)
     assert await watched(replica, done, 0) == [1, 2, 3, 4, 5]
+
+
+async def test_when_it_begins_at_a_replica_that_has_drained(start_replica: StartReplica) -> None:
+    replica = await start_replica(max_concurrent_runs=0)
+    run, _ = await replica.engine.create(new_run())
+    await replica.engine.drain()
+    with pytest.raises(Draining):
+        await watched(replica, run, 0)
