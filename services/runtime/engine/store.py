@@ -80,6 +80,9 @@ class RunStore:
             else:
                 async with connection.transaction():
                     created = await self._create_in_thread(connection, new, parameters)
+                    if created is None:
+                        # In the transaction: a request id that was used otherwise leaves no empty thread behind.
+                        return await self._found(connection, new), False
             if created is not None:
                 return created, True
             return await self._found(connection, new), False

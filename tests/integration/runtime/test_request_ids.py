@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.store import RunStore
 from services.runtime.errors import RequestIdReused
 from tests.integration.runtime.conftest import new_run
@@ -37,3 +38,13 @@ async def test_what_may_differ_in_a_repeat(first: RunStore) -> None:
     run, _ = await first.create(new_run(request_id="r1", correlation_id="one"), claim=True)
     again, is_new = await first.create(new_run(request_id="r1", correlation_id="two"), claim=True)
     assert (again.run_id, is_new) == (run.run_id, False)
+
+
+async def test_a_reused_id_leaves_no_thread_behind(first: RunStore, platform_pool: PlatformPool) -> None:
+    """Else nobody could see or delete it, nor fork into its name."""
+    await first.create(new_run(request_id="r1", thread_id="chat"), claim=True)
+    with pytest.raises(RequestIdReused):
+        await first.create(new_run(request_id="r1", thread_id="talk"), claim=True)
+    async with platform_pool.connection() as connection:
+        cursor = await connection.execute("SELECT thread_id FROM platform.threads")
+        assert await cursor.fetchall() == [("chat",)]
