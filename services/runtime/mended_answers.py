@@ -17,6 +17,8 @@ from services.kit.reasoning import without_reasoning
 
 # It is a part of the key by which executors know a call again.
 LONGEST_CALL_ID = 128
+# Far less than a checkpoint's packing goes down to, and than Protobuf does.
+MOST_NESTED = 30
 # NaN, infinities, more digits than 64 bits hold, exponents that may be beyond a double.
 _ODD_NUMBER = re.compile(r"NaN|Infinity|\d{18}|\d[eE]\+?\d{3}")
 
@@ -26,7 +28,11 @@ def mend(answer: dict[str, Any]) -> None:
 
     Raises ValueError and the like for one that is not of the API's form.
     """
-    message = answer["choices"][0]["message"]
+    choice = answer["choices"][0]
+    if not isinstance(choice.get("finish_reason"), str):
+        choice["finish_reason"] = None
+    message = choice["message"]
+    message["role"] = "assistant"  # an answer is nobody else's, whatever some endpoints call it
     message["content"] = without_reasoning(well_formed(message.get("content") or ""))
     taken: set[str] = set()
     for call in message.get("tool_calls") or ():
@@ -57,7 +63,21 @@ def mended_arguments(text: str) -> str:
         return well_formed(text)
     if not isinstance(value, dict):
         return f"not an object: {well_formed(text)}"
+    if text.count("[") + text.count("{") > MOST_NESTED and _nested_deeper(value, MOST_NESTED):
+        return f"nested more than {MOST_NESTED} deep: {well_formed(text)}"
     return well_formed(text if plain else json.dumps(value, ensure_ascii=False))
+
+
+def _nested_deeper(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most):
+        level = [
+            part
+            for whole in level
+            if isinstance(whole, dict | list)
+            for part in (whole.values() if isinstance(whole, dict) else whole)
+        ]
+    return any(isinstance(part, dict | list) for part in level)
 
 
 class KeyTwice(ValueError):

@@ -97,6 +97,23 @@ async def test_a_query_refused_for_ever_ends_with_what_was_wrong(caller: RunClie
     check_unanswered(asked, "iteration_limit", "The last attempt failed")
 
 
+async def test_arguments_deeper_than_anybody_reads_are_told_to_the_model(caller: RunClient, script: Script) -> None:
+    deep = '{"query": ' + "[" * 400 + "]" * 400 + "}"
+    script.agent(Reply.broken_tool_call("execute_db_query", deep), query(COUNT))
+    asked = await caller.ask(QUESTION)
+
+    check_answered(asked)
+
+
+async def test_an_answer_in_somebody_elses_name_is_the_models(caller: RunClient, script: Script) -> None:
+    function = {"name": "execute_db_query", "arguments": json.dumps({"query": COUNT})}
+    said = {"role": "model", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
+    script.agent(Reply.raw(json.dumps({"choices": [{"message": said, "finish_reason": ["tool_calls"]}]})))
+    asked = await caller.ask(QUESTION)
+
+    check_answered(asked)
+
+
 async def test_an_unknown_tool_is_told_to_the_model(caller: RunClient, script: Script) -> None:
     script.agent(UNKNOWN, query(COUNT))
     asked = await caller.ask(QUESTION)
