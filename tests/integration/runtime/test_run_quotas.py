@@ -11,6 +11,7 @@ import grpc
 import pytest
 from psycopg_pool import AsyncConnectionPool
 
+from services.runtime.engine.background import attempt
 from services.runtime.engine.quota import CallerQuota, TokensSpent
 from services.runtime.engine.records import Ending, RunState
 from services.runtime.errors import DatabaseAway, RunQuotaExceeded, TooManyRunsAtOnce, TooManyRunsStarted, TooManyTokens
@@ -150,3 +151,13 @@ async def test_tokens_that_could_not_be_written_down_are_not_forgotten(first: Ow
     async with pool.connection() as connection:
         cursor = await connection.execute("SELECT subject, tokens FROM platform.caller_tokens")
         assert await cursor.fetchall() == [("27", 7)]
+
+
+async def test_tokens_of_a_round_that_is_cut_off_are_told_in_the_next(start_replica: StartReplica) -> None:
+    replica = await start_replica()
+    spent = TokensSpent()
+    spent.add("27", 1000)
+    async with replica.pool.connection() as connection, connection.transaction():
+        await connection.execute("LOCK TABLE platform.caller_tokens IN ACCESS EXCLUSIVE MODE")
+        assert not await attempt("sweep", replica.upkeep.add_tokens(spent), limit_s=0.1)
+    assert spent.take() == {"27": 1000}
