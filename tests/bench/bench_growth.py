@@ -20,7 +20,6 @@ from typing import Any, cast
 
 import psycopg
 from langgraph.checkpoint.base import ChannelVersions, empty_checkpoint
-from psycopg_pool import AsyncConnectionPool
 from rich.console import Console
 from rich.table import Table
 
@@ -30,7 +29,7 @@ from services.kit.names import ROLE_OPERATOR
 from services.local.postgres import EmbeddedPostgres
 from services.runtime.engine.carrier import Claimable
 from services.runtime.engine.claim import Claim
-from services.runtime.engine.database import open_pools
+from services.runtime.engine.database import PlatformPool, open_pools
 from services.runtime.engine.ledger import Ledger
 from services.runtime.engine.liveness import LivenessLock
 from services.runtime.engine.records import Ending, NewRun, RunRecord, RunState
@@ -80,7 +79,7 @@ _FILL_DECISIONS = """
 class Side:
     """One of the databases, as a replica uses it."""
 
-    pool: AsyncConnectionPool[Any]
+    pool: PlatformPool
     store: RunStore
     upkeep: Upkeep
     saver: RunSaver

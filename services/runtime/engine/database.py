@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Self, cast
 
@@ -95,6 +97,11 @@ class PlatformPool(AsyncConnectionPool[PlatformConnection]):
     """A pool that tells apart what is wrong with a statement, that it is busy, and that the database is away."""
 
     _lent = 0
+
+    @cached_property
+    def for_the_unhurried(self) -> asyncio.Semaphore:
+        """Half of the connections, where there are two: reports and upkeep leave callers the others."""
+        return asyncio.Semaphore(max(1, self.max_size // 2))
 
     async def getconn(self, timeout: float | None = None) -> PlatformConnection:  # noqa: ASYNC109 - the base's parameter
         """Lends a connection, however long the queue is. Raises psycopg_pool.PoolTimeout when nobody gets one."""
@@ -223,9 +230,9 @@ async def open_pool(
 
 
 @asynccontextmanager
-async def unhurried(pool: AsyncConnectionPool[Any]) -> AsyncIterator[AsyncConnection[Any]]:
+async def unhurried(pool: PlatformPool) -> AsyncIterator[PlatformConnection]:
     """Lends a connection in a transaction that may take its time: for upkeep and reports, for which no run waits."""
-    async with pool.connection() as connection, connection.transaction():
+    async with pool.for_the_unhurried, pool.connection() as connection, connection.transaction():
         await connection.execute(_NO_LIMITS)
         connection.answer_s = UPKEEP_ANSWER_S
         yield connection

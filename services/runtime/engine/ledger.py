@@ -9,9 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from psycopg import sql
-from psycopg_pool import AsyncConnectionPool
 
-from services.runtime.engine.database import unhurried
+from services.runtime.engine.database import PlatformPool, unhurried
 from services.runtime.engine.queries import query
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.in_sql import DecisionInSql
@@ -45,7 +44,7 @@ class RecordedDecision:
 class Ledger:
     """Decisions in the database."""
 
-    def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
+    def __init__(self, pool: PlatformPool) -> None:
         self._pool = pool
 
     @asynccontextmanager

@@ -18,11 +18,10 @@ from typing import Any
 
 import orjson
 from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool
 
 from services.kit.logs import get_logger
 from services.runtime.engine.background import attempt, stop
-from services.runtime.engine.database import unhurried
+from services.runtime.engine.database import PlatformPool, unhurried
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.partitions import drop_partitions, make_partitions
 from services.runtime.engine.queries import query
@@ -97,7 +96,7 @@ class Pruner:
 
     def __init__(
         self,
-        pool: AsyncConnectionPool[Any],
+        pool: PlatformPool,
         history: CheckpointHistory,
         policies: Mapping[str, RetentionPolicy],
         *,

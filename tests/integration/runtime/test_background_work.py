@@ -10,12 +10,12 @@ from typing import Any, LiteralString
 
 import psycopg
 import pytest
-from psycopg_pool import AsyncConnectionPool
 
 from services.kit.silence import NOTICE_LOSS_THERE
 from services.runtime.engine import liveness
 from services.runtime.engine.background import attempt
 from services.runtime.engine.clock import ClockWatch
+from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.liveness import LivenessLock
 from services.runtime.engine.records import RunState
@@ -77,7 +77,7 @@ async def test_sweeps(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None
         assert (await ended(replica, run)).state is RunState.SUCCEEDED
 
 
-async def test_pruning(platform_pool: AsyncConnectionPool[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pruning(platform_pool: PlatformPool, monkeypatch: pytest.MonkeyPatch) -> None:
     pruner = Pruner(platform_pool, CheckpointHistory(platform_pool, make_serde()), {})
     failing = Failing(pruner, "prune", monkeypatch)
     async with pruning(pruner, interval_s=0.01):

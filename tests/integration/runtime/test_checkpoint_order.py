@@ -9,8 +9,8 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import Checkpoint, empty_checkpoint
 from langgraph.checkpoint.base.id import UUID
-from psycopg_pool import AsyncConnectionPool
 
+from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.retention import Kind, Pruner
 from services.runtime.engine.retention_policy import RetentionPolicy
@@ -19,7 +19,7 @@ from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
 from tests.integration.runtime.conftest import new_run
 
-Pool = AsyncConnectionPool[Any]
+Pool = PlatformPool
 # What the clocks of the replicas said that wrote one checkpoint after another.
 CLOCKS = (timedelta(seconds=4), timedelta(seconds=-4), timedelta(seconds=0))
 _GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)

@@ -8,11 +8,11 @@ from typing import Any
 
 import grpc
 import pytest
-from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import maintenance_pb2, maintenance_pb2_grpc
 
 from services.kit.server import Registration
 from services.runtime.callers import Callers
+from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.ledger import Ledger
 from services.runtime.engine.retention import Pruner
@@ -40,7 +40,7 @@ async def replica(start_replica: StartReplica) -> Replica:
 
 @pytest.fixture
 async def maintenance(
-    platform_pool: AsyncConnectionPool[Any],
+    platform_pool: PlatformPool,
 ) -> AsyncIterator[maintenance_pb2_grpc.MaintenanceServiceAsyncStub]:
     """The service alone."""
 
@@ -78,7 +78,7 @@ async def test_it_is_for_operators(maintenance: maintenance_pb2_grpc.Maintenance
 async def test_a_dry_run_says_what_pruning_then_removes(
     replica: Replica,
     maintenance: maintenance_pb2_grpc.MaintenanceServiceAsyncStub,
-    platform_pool: AsyncConnectionPool[Any],
+    platform_pool: PlatformPool,
 ) -> None:
     for _ in range(12):
         await counted(replica, 1)
@@ -140,7 +140,7 @@ async def test_every_decision_comes_out_again_by_the_policy_that_it_was_made_by(
 async def test_a_decision_that_comes_out_otherwise_is_named_with_its_facts(
     replica: Replica,
     maintenance: maintenance_pb2_grpc.MaintenanceServiceAsyncStub,
-    platform_pool: AsyncConnectionPool[Any],
+    platform_pool: PlatformPool,
 ) -> None:
     run_id = await counted(replica, 3)
     async with platform_pool.connection() as connection:
@@ -160,7 +160,7 @@ async def test_a_decision_that_comes_out_otherwise_is_named_with_its_facts(
 async def test_what_can_not_be_decided_again_is_counted(
     replica: Replica,
     maintenance: maintenance_pb2_grpc.MaintenanceServiceAsyncStub,
-    platform_pool: AsyncConnectionPool[Any],
+    platform_pool: PlatformPool,
 ) -> None:
     await counted(replica, 4)
     async with platform_pool.connection() as connection:

@@ -79,6 +79,25 @@ async def test_sessions_have_the_limits_and_upkeep_has_none(platform_dsn: str) -
     }  # fmt: skip
 
 
+async def test_those_who_take_their_time_leave_others_a_connection(platform_dsn: str) -> None:
+    over = asyncio.Event()
+
+    async def report(pool: PlatformPool) -> None:
+        async with unhurried(pool):
+            await over.wait()
+
+    async with open_pool(platform_dsn, size=2) as pool, asyncio.TaskGroup() as reports:
+        for _ in range(3):
+            reports.create_task(report(pool))
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                for _ in range(3):
+                    async with pool.connection() as connection:
+                        await connection.execute("SELECT 1")
+        finally:
+            over.set()
+
+
 async def test_what_the_dsn_says_has_the_last_word_and_a_poolers_sessions_are_left_alone(platform_dsn: str) -> None:
     joined = "&" if "?" in platform_dsn else "?"
     dsn = f"{platform_dsn}{joined}options=-c%20lock_timeout%3D7s"

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from psycopg_pool import AsyncConnectionPool
 
+from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.identifiers import uuid7_floor
 from services.runtime.engine.partitions import WEEK, week_of
@@ -18,7 +18,7 @@ from services.runtime.engine.serde import make_serde
 from tests.fixtures.replica import Replica
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 
-Pool = AsyncConnectionPool[Any]
+Pool = PlatformPool
 POLICY = RetentionPolicy(history_minutes=10, checkpoint_days=10, event_days=20, run_days=30, decision_days=40)
 _PARTITION_OF = "SELECT tableoid::regclass::text FROM platform.{} WHERE run_id = %s"
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
-from psycopg_pool import AsyncConnectionPool
 
+from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import RunRecord, RunState
@@ -22,7 +22,7 @@ from tests.integration.runtime.conftest import StartReplica, ended, new_run
 
 POLICY = RetentionPolicy(history_minutes=10, checkpoint_days=10, event_days=20, run_days=30, decision_days=40)
 TABLES = ("checkpoints", "checkpoint_writes", "run_events", "runs", "decisions", "threads")
-Pool = AsyncConnectionPool[Any]
+Pool = PlatformPool
 UNREADABLE = "signalbox_retention_unreadable_total"
 
 
