@@ -74,23 +74,32 @@ async def _make(connection: AsyncConnection[Any], table: str, begin: datetime) -
     return name
 
 
-async def drop_partitions(connection: AsyncConnection[Any], oldest_kept: str | None) -> list[tuple[str, int, int]]:
+async def drop_partitions(
+    connection: AsyncConnection[Any], oldest_kept: str | None, decided_until: datetime | None
+) -> list[tuple[str, int, int]]:
     """Drops the partitions of which nothing is kept, in the caller's transaction; none while a table is busy.
 
-    Of decisions those before the run id `oldest_kept` whose runs have all ended, of events those whose runs are gone.
+    Of decisions those before the run id `oldest_kept` whose runs have all ended before `decided_until` or are gone, of
+    events those whose runs are gone.
     Returns agent, number and bytes of the decisions that went.
     """
     try:
         async with connection.transaction():
-            return await _drop(connection, oldest_kept)
+            return await _drop(connection, oldest_kept, decided_until)
     except LockNotAvailable:
         log.info("a table is in use; its old partitions go another time")
         return []
 
 
-async def _drop(connection: AsyncConnection[Any], oldest_kept: str | None) -> list[tuple[str, int, int]]:
+async def _drop(
+    connection: AsyncConnection[Any], oldest_kept: str | None, decided_until: datetime | None
+) -> list[tuple[str, int, int]]:
     gone: list[tuple[str, int, int]] = []
-    parameters = {"oldest_kept": oldest_kept, "this_week": uuid7_floor(week_of(datetime.now(UTC)))}
+    parameters = {
+        "oldest_kept": oldest_kept,
+        "decided_until": decided_until,
+        "this_week": uuid7_floor(week_of(datetime.now(UTC))),
+    }
     cursor = await connection.execute(query("partitions_to_drop"), parameters)
     old = await cursor.fetchall()
     for table, name in old:

@@ -1,8 +1,8 @@
 """Retention: ended runs lose first their older checkpoints, then the last one, then their events and
 questions, at last themselves.
 
-Decisions go by their own age, and never before the checkpoints. Everything is removed in small batches of one
-transaction each, past rows that others hold, by one replica at a time.
+Decisions go by their own age, and never while their run has not ended for as long. Everything is removed in small
+batches of one transaction each, past rows that others hold, by one replica at a time.
 """
 
 from __future__ import annotations
@@ -120,6 +120,7 @@ class Pruner:
                 "others": self._named,
                 **{f"{stage.name.lower()}_s": _finite(policy.age_s(stage)) for stage in Stage},
                 "oldest_kept": policy.oldest_kept(),
+                "decided_until": policy.decided_until(),
             }
             for agent, policy in self._policies.items()
         ]
@@ -162,12 +163,14 @@ class Pruner:
 
     async def _drop_partitions(self, tally: _Tally, *, wait: bool) -> bool:
         """Returns whether this replica may prune."""
-        kept = [policy.oldest_kept() for policy in self._policies.values()]
+        # By the policy that keeps decisions for the longest time.
+        longest = max(self._policies.values(), key=lambda policy: policy.decision_days or math.inf)
         async with unhurried(self._pool) as connection:
             if not await _locked(connection, wait=wait):
                 return False
-            oldest_kept = min(filter(None, kept)) if all(kept) else None
-            for agent, row_count, size_bytes in await drop_partitions(connection, oldest_kept):
+            for agent, row_count, size_bytes in await drop_partitions(
+                connection, longest.oldest_kept(), longest.decided_until()
+            ):
                 tally.add(Removal(Kind.DECISIONS, agent, row_count, size_bytes))
         return True
 
@@ -254,8 +257,13 @@ class Pruner:
     ) -> list[Removal]:
         if (oldest_kept := policy.oldest_kept()) is None:
             return []
-        limit = self._batch * DECISIONS_PER_RUN
-        parameters = {"oldest_kept": oldest_kept, "agent": agent, "others": self._named, "limit": limit}
+        parameters = {
+            "oldest_kept": oldest_kept,
+            "decided_until": policy.decided_until(),
+            "agent": agent,
+            "others": self._named,
+            "limit": self._batch * DECISIONS_PER_RUN,
+        }
         cursor = await connection.execute(query("prune_decisions"), parameters)
         return [Removal(Kind.DECISIONS, name, count, int(size)) for name, count, size in await cursor.fetchall()]
 

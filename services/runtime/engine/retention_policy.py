@@ -62,8 +62,13 @@ class RetentionPolicy:
 
         It is the first of a week: they go with the partition that they lie in, up to a week late.
         """
+        ended_before = self.decided_until()
+        return None if ended_before is None else uuid7_floor(week_of(ended_before))
+
+    def decided_until(self) -> datetime | None:
+        """Returns the time before which a run has ended whose decisions go; None when all are kept."""
         age_s = _seconds(days=self.decision_days)
-        return None if math.isinf(age_s) else uuid7_floor(week_of(datetime.now(UTC) - timedelta(seconds=age_s)))
+        return None if math.isinf(age_s) else datetime.now(UTC) - timedelta(seconds=age_s)
 
 
 def _seconds(*, days: float = 0, minutes: float = 0) -> float:

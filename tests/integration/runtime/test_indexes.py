@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
 from uuid import UUID
@@ -32,6 +33,7 @@ NOBODY = {
 ELSEWHERE = {"graphs": '{"counting": "version"}', "after_created": "-infinity", "after_run_id": UUID(int=0), "limit": 1}
 CLAIM = {"run_id": UUID(int=1), "epoch": 1, "claim_id": UUID(int=2)}
 OF_AGENT = {"agent": "counting", "others": [], "limit": 1}
+OLD = {"oldest_kept": "01a20103-ace7-7608-b83d-5de6f3809c8b", "decided_until": datetime(2026, 9, 1, tzinfo=UTC)}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,7 @@ OF_AGENT = {"agent": "counting", "others": [], "limit": 1}
         ("count_pending", NOBODY),
         ("waiting_runs", {}),
         ("runs_to_prune", {**OF_AGENT, "from_stages": [0], "age_s": 1.0, "next_age_s": 2.0}),
-        ("prune_decisions", {**OF_AGENT, "oldest_kept": "01a20103-ace7-7608-b83d-5de6f3809c8b"}),
+        ("prune_decisions", {**OF_AGENT, **OLD}),
     ],
 )
 async def test_by_index(platform_pool: AsyncConnectionPool[Any], name: str, parameters: dict[str, Any]) -> None:

@@ -169,11 +169,15 @@ async def test_decisions_go_by_their_own_age_but_never_those_of_a_run_under_way(
             [old, run.run_id],
         )
         assert await everything(pruner) == await pruner.due() == []
-        await connection.execute(
-            "UPDATE platform.runs SET state = 'SUCCEEDED', ended_at = now() WHERE run_id = %s", [old]
-        )
+        ended = "UPDATE platform.runs SET state = 'SUCCEEDED', ended_at = now() - %s::interval WHERE run_id = %s"
+        await connection.execute(ended, [f"{POLICY.run_days - 1} days", old])
+        due = sums(await pruner.due())
+        assert due == sums(await everything(pruner))
+        assert Kind.DECISIONS not in due, "their run has not ended for as long"
+        await connection.execute(ended, [f"{POLICY.decision_days + 1} days", old])
     due = sums(await pruner.due())
-    assert due == sums(await everything(pruner)) == {Kind.DECISIONS: 3}
+    assert due == sums(await everything(pruner))
+    assert due[Kind.DECISIONS] == 3
 
 
 async def test_each_agent_has_its_own_policy(replica: Replica, platform_pool: Pool) -> None:

@@ -14,7 +14,8 @@ WITH parts AS (
 SELECT of::text, name::text FROM parts
 WHERE upper <= %(this_week)s::uuid AND CASE of
     WHEN 'decisions' THEN upper <= %(oldest_kept)s::uuid AND NOT EXISTS (
-        SELECT FROM platform.runs WHERE run_id < upper AND (lower IS NULL OR run_id >= lower) AND ended_at IS NULL)
+        SELECT FROM platform.runs WHERE run_id < upper AND (lower IS NULL OR run_id >= lower)
+            AND (ended_at IS NULL OR ended_at >= %(decided_until)s))
     ELSE NOT EXISTS (
         SELECT FROM platform.runs WHERE run_id < upper AND (lower IS NULL OR run_id >= lower))
     END

@@ -1,8 +1,9 @@
 -- What is due, by kind and agent. A policy without an agent is that of all `others`; an age of NULL is for ever.
 WITH policy AS (
-    SELECT agent, others, history_s, checkpoints_s, events_s, runs_s, oldest_kept
+    SELECT agent, others, history_s, checkpoints_s, events_s, runs_s, oldest_kept, decided_until
     FROM jsonb_to_recordset(%(policies)s::jsonb) AS p (agent text, others text[], history_s double precision,
-        checkpoints_s double precision, events_s double precision, runs_s double precision, oldest_kept uuid)
+        checkpoints_s double precision, events_s double precision, runs_s double precision, oldest_kept uuid,
+        decided_until timestamptz)
 ), due AS (
     SELECT r.run_id, r.agent, r.pruned, pg_column_size(r.input) + coalesce(pg_column_size(r.output), 0) + 300 AS size,
         r.ended_at < now() - make_interval(secs => p.history_s) AS history,
@@ -58,6 +59,7 @@ SELECT 'decisions', d.agent, count(*), sum(pg_column_size(d.facts) + pg_column_s
     + pg_column_size(d.rejected_rules) + pg_column_size(d.calls) + 250)
 FROM platform.decisions AS d
 JOIN policy AS p ON d.run_id < p.oldest_kept AND (d.agent = p.agent OR (p.agent IS NULL AND d.agent <> ALL (p.others)))
-WHERE NOT EXISTS (SELECT 1 FROM platform.runs AS r WHERE r.run_id = d.run_id AND r.ended_at IS NULL)
+WHERE NOT EXISTS (SELECT 1 FROM platform.runs AS r WHERE r.run_id = d.run_id
+    AND (r.ended_at IS NULL OR r.ended_at >= p.decided_until))
 GROUP BY d.agent
 ORDER BY 1, 2
