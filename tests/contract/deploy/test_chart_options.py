@@ -147,9 +147,18 @@ def test_what_the_operator_adds_is_there(helm: Helm, tmp_path: Path) -> None:
 
 def test_jobs_are_scheduled_as_their_service_is(helm: Helm, tmp_path: Path) -> None:
     affinity: dict[str, Any] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
-    runtime = {"affinity": affinity, "priorityClassName": "high", "podLabels": {"cost": "platform"}}
+    runtime: dict[str, Any] = {
+        "affinity": affinity, "priorityClassName": "high", "podLabels": {"cost": "platform"},
+        "extraVolumes": [{"name": "database-ca", "configMap": {"name": "database-ca"}}],
+        "extraVolumeMounts": [{"name": "database-ca", "mountPath": "/etc/database-ca", "readOnly": True}],
+    }  # fmt: skip
     manifests = rendered_with(helm, tmp_path, {"services": {"runtime": runtime}})
-    for job in of_kind(manifests, "Job"):
+    jobs = of_kind(manifests, "Job")
+    assert len(jobs) == 2
+    for job in jobs:
         assert pod_spec(job)["affinity"] == affinity
         assert pod_spec(job)["priorityClassName"] == "high"
         assert job["spec"]["template"]["metadata"]["labels"]["cost"] == "platform"
+        # They are given the DSN, and so what its TLS takes.
+        assert runtime["extraVolumes"][0] in pod_spec(job)["volumes"]
+        assert runtime["extraVolumeMounts"][0] in containers(job)[0]["volumeMounts"]
