@@ -24,33 +24,52 @@ app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .name | replace "_" "-" | quote }}
 {{- end -}}
 
-{{/* Labels of pods: no versions, as a changed label is a rollout. */}}
+{{/* Labels of pods: no versions, as a changed label is a rollout. Takes the service as well. */}}
 {{- define "signalbox.podLabels" -}}
 {{ include "signalbox.selectorLabels" . }}
 app.kubernetes.io/part-of: signalbox
-{{- with .root.Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- include "signalbox.givenLabels" (list .root .service.podLabels) }}
 {{- end -}}
 
 {{- define "signalbox.labels" -}}
-{{ include "signalbox.podLabels" . }}
+{{ include "signalbox.selectorLabels" . }}
+app.kubernetes.io/part-of: signalbox
+{{- include "signalbox.givenLabels" (list .root dict) }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{/* Labels of what belongs to the release, and to none of its services. */}}
+{{/* Labels of what belongs to the release, and to none of its services. Takes (list root labels-of-its-own). */}}
 {{- define "signalbox.releaseLabels" -}}
-app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
-app.kubernetes.io/instance: {{ .Release.Name | quote }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- $root := first . -}}
+app.kubernetes.io/name: {{ default $root.Chart.Name $root.Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ $root.Release.Name | quote }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: signalbox
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-{{- with .Values.commonLabels }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+{{- include "signalbox.givenLabels" . }}
+{{- end -}}
+
+{{/* Labels that the values give: of all objects, and over them those of one. Takes (list root labels-of-its-own). */}}
+{{- define "signalbox.givenLabels" -}}
+{{- with mustMergeOverwrite (deepCopy (default dict (first .).Values.commonLabels)) (default dict (last .)) }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{/* Annotations of pods: the chart's, and over them those that the values give. */}}
+{{- define "signalbox.podAnnotations" -}}
+{{- $annotations := dict "kubectl.kubernetes.io/default-container" (.name | replace "_" "-") -}}
+{{- if .root.Values.metrics.scrapeAnnotations -}}
+{{- $port := toString .root.Values.metrics.port -}}
+{{- $annotations = merge $annotations (dict "prometheus.io/scrape" "true" "prometheus.io/port" $port "prometheus.io/path" "/metrics") -}}
+{{- end -}}
+{{- if and .service.files (not .service.configMap) -}}
+{{- $_ := set $annotations "checksum/files" (toJson .service.files | sha256sum) -}}
+{{- end -}}
+{{- mustMergeOverwrite $annotations (default dict .service.podAnnotations) | toYaml -}}
 {{- end -}}
 
 {{/* Where the pods of one service may be, Jobs as well. */}}

@@ -145,6 +145,33 @@ def test_what_the_operator_adds_is_there(helm: Helm, tmp_path: Path) -> None:
     assert "authorities" in {mount["name"] for mount in container["volumeMounts"]}
 
 
+def test_what_is_said_of_one_object_stands_over_what_is_said_of_all(helm: Helm, tmp_path: Path) -> None:
+    labels = {"team": "yard", "site": "north"}
+    own = {"enabled": True, "labels": {"team": "metrics"}}
+    values = {
+        "commonLabels": labels,
+        "metrics": {"podMonitor": own, "rules": own, "dashboards": own},
+        "services": {
+            "runtime": {"podLabels": {"team": "runs"}, "podAnnotations": {"prometheus.io/scrape": "false"}},
+            "guard": {"podLabels": {"team": ""}},
+        },
+    }
+    # A key given twice would be refused, as kustomize and the API's stricter readers refuse it.
+    manifests = rendered_with(helm, tmp_path, values)
+    runtime = named(manifests, "Deployment", "signalbox-runtime")
+    pods = [each["spec"]["template"]["metadata"] for each in (runtime, *of_kind(manifests, "Job"))]
+    assert all((pod["labels"]["team"], pod["labels"]["site"]) == ("runs", "north") for pod in pods)
+    assert runtime["metadata"]["labels"].items() >= labels.items()
+    guard = named(manifests, "Deployment", "signalbox-guard")["spec"]["template"]["metadata"]
+    assert guard["labels"]["team"] == ""
+    scraped = [pod["annotations"]["prometheus.io/scrape"] for pod in (pods[0], guard)]
+    assert scraped == ["false", "true"]
+    dashboards = [each for each in of_kind(manifests, "ConfigMap") if "dashboard" in each["metadata"]["name"]]
+    for manifest in (*of_kind(manifests, "PodMonitor", "PrometheusRule"), *dashboards):
+        found = manifest["metadata"]["labels"]
+        assert (found["team"], found["site"]) == ("metrics", "north")
+
+
 def test_jobs_are_scheduled_as_their_service_is(helm: Helm, tmp_path: Path) -> None:
     affinity: dict[str, Any] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
     runtime: dict[str, Any] = {
