@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from google.protobuf.timestamp_pb2 import Timestamp
 from signalbox.v1 import runs_pb2
 
 from services.cli import runs as run_commands
@@ -29,6 +29,7 @@ from services.cli.invocation import (
     RunId,
     Timeout,
     fail,
+    moment_given,
     takeable,
     terminal,
 )
@@ -168,8 +169,15 @@ def runs(
     agent: Annotated[str, typer.Option(metavar="AGENT", help="Only runs of this agent.")] = "",
     state: Annotated[str, typer.Option(metavar="STATE", help="Only runs in this state, such as failed.")] = "",
     thread: Annotated[str, typer.Option(metavar="ID", help="Only runs of this conversation.")] = "",
-    since: Annotated[datetime | None, typer.Option(help="Only runs created then or later (UTC).")] = None,
-    until: Annotated[datetime | None, typer.Option(help="Only runs created before then (UTC).")] = None,
+    since: Annotated[
+        Timestamp | None,
+        typer.Option(
+            parser=moment_given, metavar="TIME", help="Only runs created then or later; local time, or with an offset."
+        ),
+    ] = None,
+    until: Annotated[
+        Timestamp | None, typer.Option(parser=moment_given, metavar="TIME", help="Only runs created before then.")
+    ] = None,
     caller: Annotated[str, typer.Option(metavar="USER", help="Only runs of this caller. For operators.")] = "",
     labels: WantedLabels = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 20,
@@ -180,11 +188,9 @@ def runs(
         wanted = parse_labels(labels or ())
     except CliError as error:
         raise fail(error) from error
-    request = runs_pb2.ListRunsRequest(agent=agent, thread_id=thread, subject=caller, labels=wanted)
-    if since:
-        request.since_time.FromDatetime(since.replace(tzinfo=UTC))
-    if until:
-        request.until_time.FromDatetime(until.replace(tzinfo=UTC))
+    request = runs_pb2.ListRunsRequest(
+        agent=agent, thread_id=thread, subject=caller, labels=wanted, since_time=since, until_time=until
+    )
     if state:
         try:
             request.state = parse_state(state)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import ValidationError
 
 from services.cli.client import Connection
@@ -13,6 +14,7 @@ from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.settings import CliSettings
 from services.cli.terminal import Terminal
+from services.kit.words import parse_moment
 
 terminal = Terminal()
 
@@ -29,6 +31,14 @@ def takeable(timeout: float | None) -> float | None:
     if timeout is None or timeout <= LONGEST_TIMEOUT_S:
         return timeout
     raise typer.BadParameter(f"{timeout} is more than {LONGEST_TIMEOUT_S:,.0f} s")
+
+
+def moment_given(text: str) -> Timestamp:
+    """Reads a time as tables show it, or with an offset from UTC."""
+    try:
+        return parse_moment(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 Timeout = Annotated[

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from google.protobuf import timestamp_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
 from signalbox.v1 import maintenance_pb2
 
 from services.cli import maintenance as commands
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.invocation import As, AsJson, Roles, fail, terminal
+from services.cli.invocation import As, AsJson, Roles, fail, moment_given, terminal
 from services.cli.terminal import run_command
 
 operator_commands = typer.Typer()
@@ -50,7 +49,12 @@ def replay(
     verify: Annotated[
         bool, typer.Option("--verify", help="Decide all decisions by the policies that they were made by.")
     ] = False,
-    since: Annotated[datetime | None, typer.Option(help="Only decisions made since then (UTC).")] = None,
+    since: Annotated[
+        Timestamp | None,
+        typer.Option(
+            parser=moment_given, metavar="TIME", help="Only decisions made since then; local time, or with an offset."
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Show at most so many runs.")] = 100,
     subject: As = None,
     roles: Roles = None,
@@ -62,10 +66,6 @@ def replay(
     With --case show whether a run still decides the same, and where not; exit status 1 then. It needs no platform, and
     with --continue the runtime's settings of its models, such as SIGNALBOX_MODEL_BASE_URL and SIGNALBOX_AGENT_MODEL.
     """
-    since_time = None
-    if since:
-        since_time = timestamp_pb2.Timestamp()
-        since_time.FromDatetime(since.replace(tzinfo=UTC))
     try:
         given = commands.parse_limits(limits or ())
     except CliError as error:
@@ -78,11 +78,11 @@ def replay(
         raise fail(CliError("nothing says what is to be decided again", hint=hint, code=ExitCode.USAGE))
     connection = context.obj.connection(subject, roles=roles)
     if verify:
-        all_of_it = maintenance_pb2.VerifyDecisionsRequest(since_time=since_time, max_disagreements=limit)
+        all_of_it = maintenance_pb2.VerifyDecisionsRequest(since_time=since, max_disagreements=limit)
         run_command(commands.verify(connection, all_of_it, terminal, as_json=as_json), terminal)
         return
     request = maintenance_pb2.ReplayDecisionsRequest(
-        router=router, limits=given, since_time=since_time, max_divergences=limit
+        router=router, limits=given, since_time=since, max_divergences=limit
     )
     run_command(commands.replay(connection, request, terminal, as_json=as_json), terminal)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -12,9 +11,7 @@ from signalbox.v1 import runs_pb2
 from starlette.datastructures import QueryParams
 
 from services.console.errors import BadRequest
-from services.kit.words import parse_state
-
-AN_EXAMPLE = "a date and time such as 2026-03-02T09:30"
+from services.kit.words import A_MOMENT, parse_moment, parse_state
 
 
 @dataclass
@@ -43,14 +40,11 @@ class Filters:
         """Returns a time, as this machine's clock shows it; None where there is none, or it can't be read."""
         if not self[name]:
             return None
-        stamp = Timestamp()
         try:
-            # What says no zone is local, as the times on the pages are.
-            stamp.FromDatetime(datetime.fromisoformat(self[name]).astimezone(UTC))
-        except (ValueError, OverflowError):
-            self.problems[name] = f"not a time: give {AN_EXAMPLE}"
+            return parse_moment(self[name])
+        except ValueError:
+            self.problems[name] = f"not a time: give {A_MOMENT}"
             return None
-        return stamp
 
     def state(self, name: str) -> runs_pb2.RunState:
         """Returns a state of runs; unspecified where there is none, or no such."""

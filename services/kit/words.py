@@ -17,6 +17,7 @@ from services.kit.printing import printable
 
 # Of a limit that nobody set.
 DEFAULT = "default"
+A_MOMENT = "a date and time such as 2026-03-02T09:30"
 _ORIGINS = {
     policy_pb2.LIMIT_ORIGIN_DEFAULT: DEFAULT,
     policy_pb2.LIMIT_ORIGIN_FILE: "policy file",
@@ -63,6 +64,19 @@ def moment(timestamp: Timestamp) -> str:
     if not timestamp.ByteSize():
         return ""
     return timestamp.ToDatetime(tzinfo=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def parse_moment(text: str) -> Timestamp:
+    """The time of a text such as `2026-03-02T09:30`. Raises ValueError.
+
+    What names no offset from UTC is in this machine's zone, as `moment` shows times.
+    """
+    stamp = Timestamp()
+    try:
+        stamp.FromDatetime(datetime.fromisoformat(text).astimezone(UTC))
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{text!r} is no time: give {A_MOMENT}") from error
+    return stamp
 
 
 def elapsed(run: runs_pb2.Run) -> str:

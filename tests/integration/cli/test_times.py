@@ -1,0 +1,91 @@
+"""Times that commands are given: as tables show them, or with an offset from UTC."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from signalbox.v1 import maintenance_pb2, runs_pb2
+
+from services.local.settings import inherited_environment
+from tests.integration.cli.fake_gateway import FakeGateway, serving
+
+ZONE = "Asia/Tokyo"  # nine hours ahead, all year
+SHOWN = "2026-03-02 09:30:00"
+GIVEN = [
+    (SHOWN, "2026-03-02T00:30:00Z"),
+    ("2026-03-02", "2026-03-01T15:00:00Z"),
+    ("2026-03-02T09:30Z", "2026-03-02T09:30:00Z"),
+    ("2026-03-02T09:30:00-05:00", "2026-03-02T14:30:00Z"),
+]
+RUNS = runs_pb2.ListRunsResponse(runs=[runs_pb2.Run(run_id="a-run", create_time=Timestamp(seconds=1772411400))])
+ANSWERS = {
+    "ListRuns": RUNS,
+    "ListDecisions": runs_pb2.ListDecisionsResponse(),
+    "CountDecisions": runs_pb2.CountDecisionsResponse(),
+    "ReplayDecisions": maintenance_pb2.ReplayDecisionsResponse(),
+    "VerifyDecisions": maintenance_pb2.VerifyDecisionsResponse(),
+}
+REPLAY = ("replay", "--router", "data_chat.route_after_agent", "--set", "max_iterations=3")
+
+
+async def signalbox(address: str, *arguments: str) -> tuple[int | None, str, str]:
+    """Runs a command in a zone; returns its status, output and errors."""
+    env = {**inherited_environment(), "TZ": ZONE, "SIGNALBOX_GATEWAY": address, "SIGNALBOX_TOKEN": "token"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "services.cli", *arguments, env=env, cwd=Path(__file__).parents[3],
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, err = await asyncio.wait_for(process.communicate(), timeout=60)
+    return process.returncode, out.decode(), err.decode()
+
+
+@pytest.mark.parametrize(("given", "asked"), GIVEN)
+async def test_a_time_is_local_unless_it_says_its_offset(given: str, asked: str) -> None:
+    gateway = FakeGateway(ANSWERS)
+    async with serving(gateway) as address:
+        status, _, err = await signalbox(address, "runs", "--since", given, "--until", given)
+    assert status == 0, err
+    request = runs_pb2.ListRunsRequest.FromString(gateway.requests[0])
+    assert (request.since_time.ToJsonString(), request.until_time.ToJsonString()) == (asked, asked)
+
+
+async def test_a_time_that_a_table_shows_finds_its_run() -> None:
+    gateway = FakeGateway(ANSWERS)
+    async with serving(gateway) as address:
+        _, shown, _ = await signalbox(address, "runs")
+        assert SHOWN in shown
+        await signalbox(address, "runs", "--since", SHOWN)
+    request = runs_pb2.ListRunsRequest.FromString(gateway.requests[-1])
+    assert request.since_time == RUNS.runs[0].create_time
+
+
+async def test_every_command_reads_times_alike() -> None:
+    gateway, later = FakeGateway(ANSWERS), ("--since", "2026-03-02T09:30+01:00")
+    async with serving(gateway) as address:
+        for command in (
+            ("decisions",),
+            ("decisions", "--count", "--agent", "data_chat"),
+            REPLAY,
+            ("replay", "--verify"),
+        ):
+            await signalbox(address, *command, *later)
+    kinds: dict[str, Any] = {
+        "ListDecisions": runs_pb2.ListDecisionsRequest, "CountDecisions": runs_pb2.CountDecisionsRequest,
+        "ReplayDecisions": maintenance_pb2.ReplayDecisionsRequest,
+        "VerifyDecisions": maintenance_pb2.VerifyDecisionsRequest,
+    }  # fmt: skip
+    assert gateway.asked == list(kinds)
+    for name, text in zip(gateway.asked, gateway.requests, strict=True):
+        assert kinds[name].FromString(text).since_time.ToJsonString() == "2026-03-02T08:30:00Z"
+
+
+@pytest.mark.parametrize("given", ["yesterday", "0001-01-01", "9999-12-31T23:59-12:00"])
+async def test_what_is_no_time_is_refused(given: str) -> None:
+    status, out, err = await signalbox("127.0.0.1:1", "runs", "--since", given)
+    assert (status, out) == (2, "")
+    assert "is no time" in err
