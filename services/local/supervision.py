@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, repeat
 
 from services.local.concurrency import together
+from services.local.falkordb import FalkorServer
 from services.local.postgres import EmbeddedPostgres
 from services.local.processes import ProcessError, ServiceProcess
 from services.local.stack import LocalStack
 
-# Before each attempt in a row; from the first again once a service ran for a while.
+# Before each attempt in a row; from the first again once a process ran for a while.
 PAUSES_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 STEADY_S = 60.0
 POSTGRES = "Postgres"
@@ -22,32 +23,34 @@ Say = Callable[[str], None]
 
 
 async def supervise(stack: LocalStack, say: Say) -> None:
-    """Keeps a platform's services running until cancelled; `say` is told of each end, and of each start after it."""
+    """Keeps a platform running until cancelled; `say` is told of each part's end, and of each start after it."""
     server = stack.databases.server
     await together(
-        *(keep_running(service, say) for service in stack.services),
+        *(keep_running(process, say) for process in stack.kept),
         *([_tell_of_postgres(server, say)] if server else []),
     )
 
 
-async def keep_running(service: ServiceProcess, say: Say, *, pauses_s: Sequence[float] = PAUSES_S) -> None:
-    """Starts a service again, where it listened before, whenever it ends; after longer pauses while it keeps dying."""
+async def keep_running(
+    process: ServiceProcess | FalkorServer, say: Say, *, pauses_s: Sequence[float] = PAUSES_S
+) -> None:
+    """Starts a process again, where it listened before, whenever it ends; after longer pauses while it keeps dying."""
     pauses = _pauses(pauses_s)
     while True:
         since = time.monotonic()
-        status = await service.wait()
+        status = await process.wait()
         if time.monotonic() - since > STEADY_S:
             pauses = _pauses(pauses_s)
         pause_s = next(pauses)
         when = f"in {pause_s:g} s" if pause_s else "now"
-        say(f"{service.name} {describe_end(status)}; it is started again {when} (its log: {service.log_file})")
+        say(f"{process.name} {describe_end(status)}; it is started again {when} (its log: {process.log_file})")
         await asyncio.sleep(pause_s)
         try:
-            await service.start()
+            await process.start()
         except (ProcessError, OSError) as error:
             say(str(error))
         else:
-            say(f"{service.name} is back")
+            say(f"{process.name} is back")
 
 
 def describe_end(status: int) -> str:

@@ -15,6 +15,7 @@ from services.local import falkordb
 from services.local.falkordb import FalkorServer
 from services.local.processes import StartFailed
 from services.local.stack import LocalStack
+from services.local.supervision import supervise
 from services.local.topology import GRAPH_EXECUTOR, StackOptions
 
 POLICY = 'version: 1\nlabels: {Ticket: {}}\nroles: {"*": {write: "*"}}\n'
@@ -114,6 +115,31 @@ async def test_a_platform_has_a_graph_executor_where_it_can(directory: Path) -> 
     policy.write_text(POLICY, encoding="utf-8")
     async with LocalStack(StackOptions(graph_policy=policy, directory=directory / "stack")) as stack:
         assert stack.service(GRAPH_EXECUTOR).running
+
+
+async def test_a_platform_that_is_supervised_gets_its_graph_database_back(directory: Path) -> None:
+    policy = directory / "graph_policy.yaml"
+    policy.write_text(POLICY, encoding="utf-8")
+    said: list[str] = []
+    async with LocalStack(StackOptions(graph_policy=policy, directory=directory / "stack")) as stack:
+        supervising = asyncio.create_task(supervise(stack, said.append))
+        try:
+            assert await nodes(stack.graph_database) == 1
+            for count in (1, 2):
+                (await server_on(directory / "stack" / "graph")).kill()
+                async with asyncio.timeout(60):
+                    while len(said) < 2 * count:  # noqa: ASYNC110 - another process's end has no event here
+                        await asyncio.sleep(0.01)
+                assert await nodes(stack.graph_database) == count + 1, "it is not back, where it was, with what it held"
+        finally:
+            supervising.cancel()
+            await asyncio.gather(supervising, return_exceptions=True)
+    log = stack.graph_database.log_file
+    ended = "the graph database was ended by SIGKILL; it is started again"
+    assert said == [
+        f"{ended} now (its log: {log})", "the graph database is back",
+        f"{ended} in 1 s (its log: {log})", "the graph database is back",
+    ]  # fmt: skip
 
 
 async def test_a_platform_starts_without_the_graph_database_where_it_can_not(
