@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
+from uuid import uuid4
 
 import grpc
 from signalbox.v1 import runs_pb2, sast_pb2
@@ -93,6 +94,8 @@ class Batch:
         self._policy = policy
         self._progress = progress
         self._make_input = make_input
+        # A run that is found by its request id has the correlation id of the command that made it.
+        self._correlation_id = str(uuid4())
         self._active: set[str] = set()
         self._pause = Pause(progress.say)
         self._creating: set[asyncio.Task[runs_pb2.Run]] = set()
@@ -100,8 +103,8 @@ class Batch:
     async def run(self, findings: Sequence[sast_pb2.Finding]) -> dict[str, Outcome]:
         """Returns the outcome of each finding by fingerprint.
 
-        Raises CallFailed when the platform is gone or refuses the caller; its runs go on. Cancelled, it cancels the
-        runs under way first.
+        Raises CallFailed when the platform is gone or refuses the caller; its runs go on, as they do when it is
+        cancelled, until `cancel_active`.
         """
         outcomes: dict[str, Outcome] = {}
         waiting = iter(findings)
@@ -126,10 +129,13 @@ class Batch:
             self._progress.done(finding, outcome)
 
     async def cancel_active(self) -> int:
-        """Cancels the runs under way and returns how many; those the platform does not stop in time go on."""
+        """Cancels the runs under way that this batch made, and returns how many.
+
+        Those that the platform does not stop in time go on, and so do those of another command that it followed.
+        """
         async with asyncio.timeout(self._policy.cancel_timeout_s):
             created = await asyncio.gather(*self._creating, return_exceptions=True)
-            self._active |= {run.run_id for run in created if isinstance(run, runs_pb2.Run)}
+            self._active |= {run.run_id for run in created if isinstance(run, runs_pb2.Run) and self._made(run)}
             stopped = await asyncio.gather(*map(self._gateway.cancel, self._active), return_exceptions=True)
         return sum(isinstance(run, runs_pb2.Run) for run in stopped)
 
@@ -146,7 +152,9 @@ class Batch:
                 if self._counts_as_missing(run):
                     continue
                 return outcome_of(finding.fingerprint, run)
-            return await self._follow(finding.fingerprint, run)
+            outcome = await self._follow(finding.fingerprint, run)
+            if outcome is not None:
+                return outcome
         return refused(finding.fingerprint, f"the finding failed {MAX_ATTEMPTS} times")
 
     def _counts_as_missing(self, run: runs_pb2.Run) -> bool:
@@ -154,12 +162,18 @@ class Batch:
             return True
         return run.state == runs_pb2.RUN_STATE_FAILED and self._policy.rerun_failed
 
+    def _made(self, run: runs_pb2.Run) -> bool:
+        """Whether this batch made a run, and did not find it."""
+        return run.correlation_id == self._correlation_id
+
     async def _create(self, finding: sast_pb2.Finding, attempt: int) -> runs_pb2.Run:
         asked = self._make_input(finding, self._source)
         # What one agent made of a finding is no answer to what another is asked.
         label = f"{asked.WhichOneof('agent')} {self._policy.label}"
         request = runs_pb2.CreateRunRequest(
-            input=asked, request_id=request_id(self._source, finding, label=label, attempt=attempt)
+            input=asked,
+            request_id=request_id(self._source, finding, label=label, attempt=attempt),
+            correlation_id=self._correlation_id,
         )
         creating = asyncio.ensure_future(self._gateway.create(request))
         self._creating.add(creating)
@@ -173,8 +187,10 @@ class Batch:
         self._creating.discard(creating)
         return run
 
-    async def _follow(self, fingerprint: str, run: runs_pb2.Run) -> Outcome:
-        self._active.add(run.run_id)
+    async def _follow(self, fingerprint: str, run: runs_pb2.Run) -> Outcome | None:
+        """Returns what comes of a run; None where another command made it, and it was cancelled with that."""
+        if self._made(run):
+            self._active.add(run.run_id)
         seen = _Cursor()
         try:
             ended = await self._retrying(lambda: self._watch(run.run_id, seen), seen)
@@ -186,6 +202,8 @@ class Batch:
             self._pause.goes_on(run.run_id)
             return refused(fingerprint, error.message, run.run_id)
         self._active.discard(run.run_id)
+        if ended.state == runs_pb2.RUN_STATE_CANCELLED and not self._made(run):
+            return None
         return outcome_of(fingerprint, ended)
 
     async def _watch(self, run_id: str, seen: _Cursor) -> runs_pb2.Run:

@@ -124,7 +124,12 @@ class FakePlatform(runs_pb2_grpc.RunServiceServicer):
             self._attempts[run_id] = self.started[finding.fingerprint]
             self.started[finding.fingerprint] += 1
             self.by_request[request.request_id] = run_id
-            self.runs[run_id] = runs_pb2.Run(run_id=run_id, state=runs_pb2.RUN_STATE_PENDING, input=request.input)
+            self.runs[run_id] = runs_pb2.Run(
+                run_id=run_id,
+                state=runs_pb2.RUN_STATE_PENDING,
+                input=request.input,
+                correlation_id=request.correlation_id,
+            )
         run = runs_pb2.Run()
         run.CopyFrom(self.runs[self.by_request[request.request_id]])
         # The answer may get lost after the run was made.

@@ -144,6 +144,55 @@ async def test_an_interrupt_cancels_what_runs_and_no_more() -> None:
     assert Counter(at.platform.started.values()) == {1: 16, 2: 4}
 
 
+async def test_an_interrupt_leaves_the_runs_of_another_command_alone() -> None:
+    async with serving(FakePlatform()) as at:
+        at.platform.gate.clear()
+        first, second = batch(at, Recorder()), batch(at, Recorder())
+        going_on = asyncio.create_task(first.run(findings(3)))
+        await at.platform.wait_for_watchers(3)
+        task = asyncio.create_task(second.run(findings(5)))
+        await at.platform.wait_for_watchers(8)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await second.cancel_active() == 2
+        at.platform.gate.set()
+        outcomes = await going_on
+    assert {outcome.error for outcome in outcomes.values()} == {""}
+    assert not at.platform.cancelled & {outcome.run_id for outcome in outcomes.values()}
+
+
+async def test_what_another_command_cancelled_is_missing_again() -> None:
+    async with serving(FakePlatform()) as at:
+        at.platform.gate.clear()
+        first = batch(at, Recorder())
+        task = asyncio.create_task(first.run(findings(3)))
+        await at.platform.wait_for_watchers(3)
+        going_on = asyncio.create_task(batch(at, Recorder()).run(findings(3)))
+        await at.platform.wait_for_watchers(6)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await first.cancel_active() == 3
+        at.platform.gate.set()
+        outcomes = await going_on
+    assert {outcome.error for outcome in outcomes.values()} == {""}
+    assert set(at.platform.started.values()) == {2}
+
+
+async def test_a_run_whose_answer_got_lost_is_cancelled_too() -> None:
+    async with serving(FakePlatform(trouble=0.3)) as at:
+        at.platform.gate.clear()
+        work = batch(at, Recorder(), concurrency=20)
+        task = asyncio.create_task(work.run(findings(20)))
+        await at.platform.wait_for_watchers(20)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await work.cancel_active() == 20
+    assert len(at.platform.cancelled) == 20
+
+
 async def test_what_one_finding_gets_wrong_is_its_own() -> None:
     wanted = findings(4)
     wanted[1].rule_id = "bad"
