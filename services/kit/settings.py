@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn, Self, TypeVar
@@ -11,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 EXIT_BAD_SETTINGS = 2
 ENV_PREFIX = "SIGNALBOX_"
+_FIELD = re.compile(r'for field "(\w+)"')
 
 
 def _host_and_port(value: str) -> str:
@@ -91,7 +93,7 @@ def load_settings(settings_class: type[SettingsT]) -> SettingsT:
     except ValidationError as error:
         refuse([_told(settings_class, problem["loc"], problem["msg"]) for problem in error.errors()])
     except SettingsError as error:  # a value that should be JSON and is not
-        refuse([str(error)])
+        refuse([_told_of_json(settings_class, error)])
 
 
 def variable_of(settings_class: type[BaseSettings], name: str) -> str:
@@ -111,6 +113,14 @@ def _told(settings_class: type[BaseSettings], location: tuple[int | str, ...], m
     first, *inside = location
     where = "".join(f" [{part}]" for part in inside)
     return f"{variable_of(settings_class, str(first))}{where}: {message}"
+
+
+def _told_of_json(settings_class: type[BaseSettings], error: SettingsError) -> str:
+    # The field's name is in the words alone.
+    field = _FIELD.search(str(error))
+    if field is None:
+        return str(error)
+    return f"{variable_of(settings_class, field[1])}: not the JSON that it should be: {error.__cause__}"
 
 
 def refuse(problems: list[str]) -> NoReturn:

@@ -27,6 +27,7 @@ class Thing(ServiceSettings):
     names: tuple[str, ...] = Field((), description="Who, as JSON.")
     url: str = Field("http://h", validation_alias="THING_URL", pattern="^http", description="Where.")
     either: int = Field(0, validation_alias=AliasChoices("ONE_NAME", "OTHER_NAME"), description="Two names.")
+    prices: dict[str, int] = Field({}, validation_alias="PRICES", description="By name, as JSON.")
 
 
 def refusal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], **env: str) -> list[str]:
@@ -54,12 +55,28 @@ def test_an_aliased_setting_is_named_as_the_environment_has_it(
     assert [line.split(":")[0] for line in told] == ["THING_URL", "ONE_NAME"]
 
 
-@pytest.mark.parametrize(("value", "where"), [('["a", 1]', "SIGNALBOX_NAMES [1]:"), ("a,b", '"names"')])
+@pytest.mark.parametrize(("value", "where"), [('["a", 1]', "SIGNALBOX_NAMES [1]:"), ("a,b", "SIGNALBOX_NAMES:")])
 def test_a_wrong_part_of_a_setting_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], value: str, where: str
 ) -> None:
     [told] = refusal(monkeypatch, capsys, SIGNALBOX_SIZE="1", SIGNALBOX_NAMES=value)
     assert where in told
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "why"),
+    [
+        ("SIGNALBOX_NAMES", '["a", "hunter2"', "Expecting ',' delimiter: line 1 column 16"),
+        ("PRICES", "{hunter2: 1}", "Expecting property name enclosed in double quotes: line 1 column 2"),
+    ],
+)
+def test_what_is_no_json_is_told_by_its_variable_and_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], variable: str, value: str, why: str
+) -> None:
+    [told] = refusal(monkeypatch, capsys, **{"SIGNALBOX_SIZE": "1", variable: value})
+    assert told.startswith(f"{variable}: not the JSON that it should be: {why}")
+    assert "hunter2" not in told
+    assert "Source" not in told
 
 
 def test_a_secret_is_not_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
