@@ -15,6 +15,7 @@ COMPONENT = "app.kubernetes.io/component"
 Edge = tuple[str, str]
 MINIMAL = EXAMPLES / "minimal" / "values.yaml"
 ON = "networkPolicy.enabled=true"
+OUTSIDE = {"LoadBalancer", "NodePort"}
 
 
 def component(manifest: Manifest) -> str:
@@ -128,6 +129,21 @@ def test_the_graph_executor_reaches_another_graph_database_by_what_the_operation
     manifests = helm.manifests([MINIMAL], settings=[ON, *GRAPH, *more])
     policy = named(manifests, "NetworkPolicy", "signalbox-graph-executor")["spec"]
     assert {each["port"] for rule in policy["egress"] for each in rule["ports"]} == {53, 7687}
+
+
+def test_callers_from_outside_are_admitted_where_an_example_has_an_address_for_them(
+    rendered: dict[str, list[Manifest]],
+) -> None:
+    found = 0
+    for manifests in rendered.values():
+        public = {component(each) for each in of_kind(manifests, "Service") if each["spec"].get("type") in OUTSIDE}
+        for policy in policies(manifests):
+            if component(policy) in public:
+                callers = [peer for rule in policy["spec"]["ingress"] for peer in rule["from"]]
+                # A selector chooses pods; who comes through a load balancer is none.
+                assert any("ipBlock" in peer for peer in callers), f"{component(policy)} admits pods alone"
+                found += 1
+    assert found
 
 
 def test_there_are_none_unless_asked_for(helm: Helm) -> None:
