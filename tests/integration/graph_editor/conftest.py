@@ -58,6 +58,7 @@ edges:
   REPORTS: {from: [User], to: [Ticket]}
 roles:
   "*": {read: [Ticket, User], write: [Ticket, User]}
+  graph_writer: {write: "*"}
 """
 GIVEN_UP_S = 60.0
 ALLOW = Reply.text("ALLOW", usage=(30, 1))
@@ -107,11 +108,12 @@ class Bench:
     graph: Any
     stub: Any = None
     questions: Any = None
+    caller: Caller = CALLER
 
     @property
     def auth(self) -> tuple[tuple[str, str], ...]:
         """Metadata of the gateway's calls."""
-        return (bearer_metadata(CallerTokenMinter(self.callers.private_pem).mint(CALLER)),)
+        return (bearer_metadata(CallerTokenMinter(self.callers.private_pem).mint(self.caller)),)
 
     def script(self, *, parse: Sequence[Reply] = (), plan: Sequence[Reply] = (), answer: Sequence[Reply] = ()) -> None:
         """Says what the models answer."""

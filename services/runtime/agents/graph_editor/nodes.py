@@ -32,6 +32,7 @@ from services.runtime.agents.graph_editor.goal import GOAL, PLAN, GoalSpec
 from services.runtime.agents.graph_editor.planning import (
     NO_PROBLEM,
     NothingToUndo,
+    carried_out_last,
     find_graph_again,
     make_plan,
     plan_undo,
@@ -131,7 +132,8 @@ class GraphEditorNodes:
         if spec.complexity == SIMPLE and spec.operation is None:
             read["complexity"] = "complex"
         elif spec.complexity == SIMPLE and spec.operation is not None and spec.in_scope:
-            update["plan"] = await make_plan(self._graph, context, [spec.operation], goal_reached=True)
+            last = carried_out_last(state)
+            update["plan"] = await make_plan(self._graph, context, [spec.operation], goal_reached=True, after=last)
             update["position"] = 0
         return update
 
@@ -157,7 +159,9 @@ class GraphEditorNodes:
         if not asked.operations and not (asked.goal_reached and state.get("done")):
             wrong = "The plan has no operation, and nothing was done before it."
             return _failed(state, problem("empty_plan", wrong, "plan"))
-        plan = await make_plan(self._graph, context, asked.operations, goal_reached=asked.goal_reached)
+        plan = await make_plan(
+            self._graph, context, asked.operations, goal_reached=asked.goal_reached, after=carried_out_last(state)
+        )
         return {"plan": plan, "position": 0, "problem": NO_PROBLEM}
 
     async def route_tool(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:

@@ -17,11 +17,14 @@ from services.kit.tool_names import (
 from services.runtime.agents.graph_editor.change_set import checked
 from services.runtime.agents.graph_editor.goal import ToolSignature
 from services.runtime.agents.graph_editor.state import Operation, Plan, Problem, Step
+from services.runtime.routing.table import State
 from services.runtime.routing.waiting import WAIT
 from services.runtime.run_context import NodeContext
 from services.runtime.tool_client import ToolClient
 
 NO_PROBLEM: Final = Problem(reason="", message="", tool="", call="", retryable=False)
+# The last release's digests have 32 digits, and tell nothing of what went before a plan.
+_PLAN_HASH_DIGITS: Final = 40
 # What a change is based on was read by nobody but us: the executor says so with its preview, and refuses another.
 _BASES: Final = frozenset({"base_revision", "base_edges"})
 
@@ -36,9 +39,9 @@ class NothingToUndo(Exception):
 
 
 async def make_plan(
-    graph: ToolClient, context: NodeContext, signatures: Sequence[ToolSignature], *, goal_reached: bool
+    graph: ToolClient, context: NodeContext, signatures: Sequence[ToolSignature], *, goal_reached: bool, after: str = ""
 ) -> Plan:
-    """Returns a plan of these calls. Nothing is written.
+    """Returns a plan of these calls, made after the operation that was carried out last. Nothing is written.
 
     The same node started from the same checkpoint gives its operations the same ids, and another one others.
     Raises DependencyAway, ServiceFailed.
@@ -49,7 +52,7 @@ async def make_plan(
         Operation(**{**operation, "arguments": {**operation["arguments"], **_base(told)}})
         for operation, told in zip(operations, foreseen, strict=True)
     ]
-    return Plan(operations=based, plan_hash=plan_hash(based), goal_reached=goal_reached)
+    return Plan(operations=based, plan_hash=plan_hash(based, after), goal_reached=goal_reached)
 
 
 async def find_graph_again(graph: ToolClient, context: NodeContext) -> None:
@@ -93,9 +96,28 @@ def operation_id(run_id: str, checkpoint_id: str, index: int) -> str:
     return uuid.uuid5(uuid.NAMESPACE_OID, f"{run_id}/{checkpoint_id}/{index}").hex
 
 
-def plan_hash(operations: Sequence[Operation]) -> str:
-    """Returns a digest of what a plan does, revisions included: the same for the same calls."""
-    return _digest([[each["tool"], each["arguments"]] for each in operations])
+def plan_hash(operations: Sequence[Operation], after: str) -> str:
+    """Returns a digest of what a plan does, revisions included, and of the operation that was carried out last.
+
+    The same calls have the same digest as long as none of them was carried out, and another one ever after.
+    """
+    return _digest([after, [[each["tool"], each["arguments"]] for each in operations]], _PLAN_HASH_DIGITS)
+
+
+def carried_out_last(state: State) -> str:
+    """Returns the id of the operation that came back last with a result, whether or not it was as meant; or nothing."""
+    step = state.get("last_step")
+    return str(step["operation_id"]) if step else ""
+
+
+def approval_holds(state: State, plan: Plan) -> bool:
+    """Tells whether a person has approved this plan, and it was not carried out since."""
+    approved = plan["plan_hash"] in (state.get("approved") or ())
+    if not approved or len(plan["plan_hash"]) == _PLAN_HASH_DIGITS:
+        return approved
+    # Planned by the last release: what its approval was for may have been done by an earlier plan of the same calls.
+    own = {operation["operation_id"] for operation in plan["operations"]}
+    return all(step["operation_id"] in own for step in state.get("done") or ())
 
 
 def problem(reason: str, message: str, tool: str = "", arguments: Any = None, *, retryable: bool = False) -> Problem:
@@ -151,6 +173,6 @@ def _step(operation: Operation, told: Mapping[str, Any]) -> Step:
     )
 
 
-def _digest(value: Any) -> str:
+def _digest(value: Any, digits: int = 32) -> str:
     text = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from services.kit.tool_names import CYPHER_QUERY
+from services.runtime.agents.graph_editor.planning import approval_holds
 from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
 from services.runtime.agents.graph_editor.state import (
     AMBIGUITY,
@@ -144,7 +145,7 @@ def check_facts(state: State) -> CheckFacts:
         unknown_tool=_problem(state) == UNKNOWN_TOOL,
         problem=_problem(state),
         preview=bool(state.get("preview")),
-        approval_missing=destructive and plan["plan_hash"] not in (state.get("approved") or ()),
+        approval_missing=destructive and not approval_holds(state, plan),
     )
 
 

@@ -41,7 +41,10 @@ class Operation(TypedDict):
 
 
 class Plan(TypedDict):
-    """The next operations in order, a digest of them, and whether the goal is reached after them."""
+    """The next operations in order, and whether the goal is reached after them.
+
+    `plan_hash` is a digest of them and of what was carried out before: what a person approves, once.
+    """
 
     operations: list[Operation]
     plan_hash: str
