@@ -37,8 +37,10 @@ class CallersGraph:
 
 
 async def find_changes(graph: CallersGraph, caller: Caller, run_id: str) -> list[KeptChange]:
-    """Returns the changes of a run that a caller may see. Raises ToolRefused for another's run."""
-    kept = await graph.store.changes(graph.name(caller), run_id)
-    if any(each.subject != caller.subject for each in kept) and not graph.access(caller).writes_all:
+    """Returns the changes of a run that a caller may see. Raises ToolRefused for another's run, and others' nodes."""
+    kept, access = await graph.store.changes(graph.name(caller), run_id), graph.access(caller)
+    if any(each.subject != caller.subject for each in kept) and not access.writes_all:
         raise ToolRefused("change_not_found", "The run is another caller's.")
+    if not all(access.reads(each.change.labels) for each in kept):
+        raise ToolRefused("label_refused", "The run changed nodes with labels that the caller may not read.")
     return kept

@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 KEY: Final = "key"
 LONGEST_KEY: Final = 256
 Properties = Mapping[str, Any]
+# All labels of the nodes that an edge begins and ends at.
+Ends = tuple[frozenset[str], frozenset[str]]
 
 
 def fits_key(text: str) -> bool:
@@ -92,9 +94,10 @@ class NodeState:
 
 @dataclass(frozen=True)
 class EdgeState:
-    """What an edge holds: its properties."""
+    """What an edge holds: its properties. `ends` were read with it, if they were, and are no part of what it holds."""
 
     properties: Properties
+    ends: Ends | None = field(default=None, compare=False)
 
     @property
     def revision(self) -> str:
@@ -141,6 +144,14 @@ class Change:
 
     def __bool__(self) -> bool:
         return bool(self.nodes or self.edges)
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """All labels that it tells of."""
+        states = [state for each in self.nodes for state in (each.before, each.after) if state]
+        names = [each.name for each in self.nodes]
+        names += [end for each in self.edges for end in (each.name.start, each.name.end)]
+        return frozenset(name.label for name in names).union(*(state.labels for state in states))
 
     def inverse(self) -> Change:
         """Returns what takes it back."""

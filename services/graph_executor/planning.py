@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from services.graph_executor.elements import (
     EdgeChange,
     EdgeName,
     EdgeState,
+    Ends,
     NodeChange,
     NodeName,
     NodeState,
@@ -68,9 +69,8 @@ class Planner:
     async def add_node(self, arguments: Mapping[str, Any]) -> Planned:
         """Plans a node, unless it is there already: then it stays as it is. Raises ToolRefused."""
         name, given = node_name(arguments), arguments.get("properties", {})
-        self._check_writable(name)
+        found = await self._node(name)
         rule = self._policy.labels[name.label]
-        found = await self._view.node(name)
         if found is not None:
             self._check(check_properties(rule.properties, given, name.label))
             return Planned(Change(), "matched", f"The node {name} is there already.", _matched(found, given))
@@ -86,7 +86,7 @@ class Planner:
         self._check_edge(name)
         self._check(check_properties(self._policy.edges[name.type].properties, given, name.type))
         for end in (name.start, name.end):
-            if await self._view.node(end) is None:
+            if await self._node(end) is None:
                 raise ToolRefused("node_not_found", f"There is no node {end}; add it first.")
         found = await self._view.edge(name)
         if found is not None:
@@ -100,8 +100,7 @@ class Planner:
         if "edge" in arguments:
             return await self._update_edge(edge_name(arguments["edge"]), arguments)
         name = node_name(arguments)
-        self._check_writable(name)
-        before = _there(await self._view.node(name), f"node {name}", "node_not_found")
+        before = _there(await self._node(name), f"node {name}", "node_not_found")
         _check_base(before, arguments, f"node {name}")
         rule = self._policy.labels[name.label]
         properties = self._updated(rule.properties, before.properties, arguments, name.label, rule.required)
@@ -110,19 +109,17 @@ class Planner:
         return _updated(change, f"node {name}", before, after)
 
     async def _update_edge(self, name: EdgeName, arguments: Mapping[str, Any]) -> Planned:
-        self._check_edge(name)
-        before = _there(await self._view.edge(name), f"edge {name}", "edge_not_found")
+        before = await self._edge(name)
         _check_base(before, arguments, f"edge {name}")
         rules = self._policy.edges[name.type].properties
-        after = EdgeState(self._updated(rules, before.properties, arguments, name.type, ()))
+        after = EdgeState(self._updated(rules, before.properties, arguments, name.type, ()), before.ends)
         change = Change(edges=(EdgeChange(name, before, after),) if after.revision != before.revision else ())
         return _updated(change, f"edge {name}", before, after)
 
     async def delete_node(self, arguments: Mapping[str, Any]) -> Planned:
         """Plans the end of a node, and of its edges if that was asked for. Raises ToolRefused."""
         name = node_name(arguments)
-        self._check_writable(name)
-        before = _there(await self._view.node(name), f"node {name}", "node_not_found")
+        before = _there(await self._node(name), f"node {name}", "node_not_found")
         _check_base(before, arguments, f"node {name}")
         edges = await self._view.edges_of(name)
         _check_base_edges(edges, arguments, f"node {name}")
@@ -130,8 +127,8 @@ class Planner:
             raise ToolRefused(
                 "node_has_edges", f"The node {name} has {len(edges)} edges; delete them first, or say with_edges."
             )
-        for edge in edges:
-            self._check_edge(edge)
+        for edge, state in edges.items():
+            self._check_ends(edge, await self._ends(edge, state))
         # In one order, whichever the database finds them in: a preview names the same change as the call.
         ended = tuple(EdgeChange(edge, edges[edge], None) for edge in sorted(edges))
         change = Change((NodeChange(name, before, None),), ended)
@@ -142,8 +139,7 @@ class Planner:
     async def delete_edge(self, arguments: Mapping[str, Any]) -> Planned:
         """Plans the end of an edge. Raises ToolRefused."""
         name = edge_name(arguments)
-        self._check_edge(name)
-        before = _there(await self._view.edge(name), f"edge {name}", "edge_not_found")
+        before = await self._edge(name)
         _check_base(before, arguments, f"edge {name}")
         change = Change(edges=(EdgeChange(name, before, None),))
         return Planned(change, "deleted", f"Deleted the edge {name}.", base={"base_revision": before.revision})
@@ -151,10 +147,12 @@ class Planner:
     async def undo(self, kept: KeptChange) -> Planned:
         """Plans what takes a change back. Raises ToolRefused, with all that stands in the way."""
         change = kept.change
+        held = {each.name: state.labels for each in change.nodes for state in (each.before, each.after) if state}
         for each in change.nodes:
-            self._check_writable(each.name)
-        for edge in change.edges:
-            self._check_edge(edge.name)
+            self._check_writable(each.name, held.get(each.name, ()))
+        for name in (each.name for each in change.edges):
+            start, end = await self._ends(name)
+            self._check_ends(name, (start.union(held.get(name.start, ())), end.union(held.get(name.end, ()))))
         if kept.undone:
             return Planned(Change(), "unchanged", "It had been taken back already.")
         if obstacles := [obstacle async for obstacle in self._obstacles(change)]:
@@ -168,8 +166,9 @@ class Planner:
                 yield f"the node {each.name} is not as it was left"
             elif each.after and not each.before:
                 known = {edge.name for edge in change.edges}
-                if more := sorted(set(await self._view.edges_of(each.name)) - known):
-                    yield f"the node {each.name} has edges since: {self._told(more)}"
+                found = await self._view.edges_of(each.name)
+                if more := {edge: found[edge] for edge in sorted(set(found) - known)}:
+                    yield f"the node {each.name} has edges since: {await self._told(more)}"
         for edge in change.edges:
             if _differs(await self._view.edge(edge.name), edge.after):
                 yield f"the edge {edge.name} is not as it was left"
@@ -179,9 +178,10 @@ class Planner:
                     if await self._view.node(end) is None:
                         yield f"the node {end} is gone"
 
-    def _told(self, edges: Sequence[EdgeName]) -> str:
+    async def _told(self, edges: Mapping[EdgeName, EdgeState]) -> str:
         """Names a few edges; those that end at a node the caller may not read are only counted."""
-        shown = [edge for edge in edges if {edge.start.label, edge.end.label} <= self._access.readable]
+        ends = {edge: await self._ends(edge, state) for edge, state in edges.items()}
+        shown = [edge for edge, (start, end) in ends.items() if self._access.reads(start | end)]
         hidden = len(edges) - len(shown)
         return ", ".join([*map(str, shown[:5]), *[f"{hidden} that the caller may not read"] * bool(hidden)])
 
@@ -195,15 +195,46 @@ class Planner:
         self._check([*lost, *check_properties(rules, given, what)])
         return {name: value for name, value in {**before, **given}.items() if name not in removed}
 
-    def _check_writable(self, name: NodeName) -> None:
+    async def _node(self, name: NodeName) -> NodeState | None:
+        """Returns a node that the caller may write, if it is there."""
+        self._check_writable(name)
+        found = await self._view.node(name)
+        self._check_writable(name, found.labels if found else ())
+        return found
+
+    async def _edge(self, name: EdgeName) -> EdgeState:
+        """Returns an edge between nodes that the caller may write."""
+        self._check_edge(name)
+        found: EdgeState = _there(await self._view.edge(name), f"edge {name}", "edge_not_found")
+        self._check_ends(name, await self._ends(name, found))
+        return found
+
+    async def _ends(self, name: EdgeName, state: EdgeState | None = None) -> Ends:
+        """Returns all labels of an edge's nodes: as they were read with it, or else as they are."""
+        if state is not None and state.ends is not None:
+            return state.ends
+        start, end = [await self._view.node(each) for each in (name.start, name.end)]
+        return (
+            frozenset(start.labels if start else ()) | {name.start.label},
+            frozenset(end.labels if end else ()) | {name.end.label},
+        )
+
+    def _check_writable(self, name: NodeName, labels: Iterable[str] = ()) -> None:
         if name.label not in self._access.writable:
             raise ToolRefused("label_refused", f"The caller may not write nodes of the label {name.label}.")
+        if not self._access.writes(labels):
+            raise ToolRefused(
+                "label_refused", f"The node {name} has another label too, which the caller may not write."
+            )
 
     def _check_edge(self, name: EdgeName) -> None:
-        for end in (name.start, name.end):
-            self._check_writable(end)
+        self._check_ends(name, (frozenset({name.start.label}), frozenset({name.end.label})))
+
+    def _check_ends(self, name: EdgeName, ends: Ends) -> None:
+        for end, labels in zip((name.start, name.end), ends, strict=True):
+            self._check_writable(end, labels)
         rule = self._policy.edges[name.type]
-        if name.start.label not in rule.start or name.end.label not in rule.end:
+        if ends[0].isdisjoint(rule.start) or ends[1].isdisjoint(rule.end):
             leads = f"from {' or '.join(rule.start)} to {' or '.join(rule.end)}"
             raise ToolRefused("edge_refused", f"An edge {name.type} leads {leads}.")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
@@ -124,7 +124,7 @@ class GraphPolicy(_Strict):
 
 
 class Access:
-    """What a caller may do by a policy."""
+    """What a caller may do by a policy: with a node, what they may do with each of its labels."""
 
     def __init__(self, policy: GraphPolicy, caller: Caller) -> None:
         rights = [policy.roles[role] for role in (EVERY_CALLER, *sorted(caller.roles)) if role in policy.roles]
@@ -133,6 +133,14 @@ class Access:
         self.reads_all = self.readable == set(policy.labels)
         self.writes_all = self.writable == set(policy.labels)
         self.writes_cypher = ROLE_GRAPH_WRITER in caller.roles and self.writes_all
+
+    def reads(self, labels: Iterable[str]) -> bool:
+        """Tells whether nodes may be read that have all of these."""
+        return self.readable.issuperset(labels)
+
+    def writes(self, labels: Iterable[str]) -> bool:
+        """Tells whether nodes may be written that have all of these."""
+        return self.writable.issuperset(labels)
 
 
 def _labels(policy: GraphPolicy, lists: list[Labels]) -> frozenset[str]:

@@ -54,7 +54,8 @@ class SearchTool:
             for each in checked.get("follow", ())
         ]
         conditions = self._conditions(checked, checked["label"], access)
-        return Search(checked["label"], conditions, steps, checked.get("limit", self._graph.policy.limits.rows))
+        rows = checked.get("limit", self._graph.policy.limits.rows)
+        return Search(checked["label"], conditions, steps, rows, access.readable)
 
     def _conditions(self, given: Mapping[str, Any], label: str, access: Access) -> list[Condition]:
         if label not in access.readable:

@@ -28,22 +28,25 @@ class SearchQuery:
 
     def __init__(self, search: Search, *, same: str = "id({0}) = id({1})") -> None:
         """`same` is how a database is asked whether two nodes are one."""
-        self.parameters: dict[str, Any] = {}
+        self.parameters: dict[str, Any] = {"readable": sorted(search.readable)}
         self._search = search
         pattern, wheres = f"(n0:{search.label})", list(self._wheres("n0", search.conditions))
         for number, step in enumerate(search.steps, 1):
             left, right = _ARROWS[step.direction]
             pattern += f"{left}[e{number}:{step.type}]{right}(n{number}:{step.label})"
             wheres += self._wheres(f"n{number}", step.conditions)
-        where = f" WHERE {' AND '.join(wheres)}" if wheres else ""
+        # Before anything is counted or cut: what is not found leaves no gap.
+        nodes = range(len(search.steps) + 1)
+        wheres += [f"all(label IN labels(n{number}) WHERE label IN $readable)" for number in nodes]
         columns = ["labels(n0)", "properties(n0)"]
         for number in range(1, len(search.steps) + 1):
             columns += [
                 f"labels(n{number})", f"properties(n{number})", f"properties(e{number})",
                 same.format(f"startNode(e{number})", f"n{number - 1}"),
             ]  # fmt: skip
-        order = ", ".join(f"n{number}.{KEY}" for number in range(len(search.steps) + 1))
-        self.text = f"MATCH {pattern}{where} RETURN {', '.join(columns)} ORDER BY {order} LIMIT {search.rows + 1}"
+        order = ", ".join(f"n{number}.{KEY}" for number in nodes)
+        matched = f"MATCH {pattern} WHERE {' AND '.join(wheres)}"
+        self.text = f"{matched} RETURN {', '.join(columns)} ORDER BY {order} LIMIT {search.rows + 1}"
 
     def path(self, row: Sequence[Any]) -> FoundPath:
         """Returns a row as the path that it is."""

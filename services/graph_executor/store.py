@@ -33,12 +33,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Search:
-    """What to look for: nodes of a label, and from each along steps; all names come from the policy."""
+    """What to look for: nodes of a label, and from each along steps; all names come from the policy.
+
+    A node that has a label which is not `readable` is not found.
+    """
 
     label: str
     conditions: Sequence[Condition]
     steps: Sequence[Step]
     rows: int
+    readable: frozenset[str]
 
 
 @dataclass(frozen=True)

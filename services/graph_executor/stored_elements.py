@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from services.graph_executor.elements import EdgeName, EdgeState, NodeName, NodeState
@@ -32,12 +32,12 @@ class StoredElements:
         """Returns an edge. Raises ToolRefused when there are several."""
         text = (
             f"MATCH (:{name.start.label} {{key: $start}})-[e:{name.type}]->(:{name.end.label} {{key: $end}}) "
-            "RETURN properties(e) LIMIT 2"
+            "RETURN properties(e), labels(startNode(e)), labels(endNode(e)) LIMIT 2"
         )
         found = await self._rows(text, {"start": name.start.key, "end": name.end.key})
         if len(found) > 1:
             raise ToolRefused("ambiguous_edge", f"There are several edges {name}; they were not made with these tools.")
-        return EdgeState(_plain_properties(found[0][0])) if found else None
+        return _edge_state(*found[0]) if found else None
 
     async def edges_of(self, name: NodeName, most: int) -> list[tuple[EdgeName, EdgeState]]:
         """Returns the edges of a node. Raises ToolRefused for more, and for those that can't be named."""
@@ -49,7 +49,7 @@ class StoredElements:
         found = await self._rows(text, {"key": name.key})
         if len(found) > most:
             raise ToolRefused("too_many_edges", f"The node {name} has more than {most} edges; delete some first.")
-        edges = [self._edge(*row) for row in found]
+        edges = [self._edge(name, *row) for row in found]
         if len({edge for edge, _ in edges}) < len(edges):
             raise ToolRefused("ambiguous_edge", f"The node {name} has several edges of one type to one node.")
         return edges
@@ -60,16 +60,27 @@ class StoredElements:
         return NodeState(tuple(sorted(labels)), _plain_properties(properties))
 
     def _edge(
-        self, kind: str, properties: Mapping[str, Any], starts: list[str], start: Any, ends: list[str], end: Any
+        self,
+        of: NodeName,
+        kind: str,
+        properties: Mapping[str, Any],
+        starts: list[str],
+        start: Any,
+        ends: list[str],
+        end: Any,
     ) -> tuple[EdgeName, EdgeState]:
-        labels = self._policy.labels
-        names = [
-            NodeName(next((label for label in sorted(given) if label in labels), ""), key)
-            for given, key in ((starts, start), (ends, end))
-        ]
-        if kind not in self._policy.edges or not all(name.label and isinstance(name.key, str) for name in names):
+        rule = self._policy.edges.get(kind)
+        names = rule and (self._end(of, starts, start, rule.start), self._end(of, ends, end, rule.end))
+        if not names or not all(name.label and isinstance(name.key, str) for name in names):
             raise ToolRefused("unknown_edge", f"An edge of the type {kind!r} is there that the policy does not name.")
-        return EdgeName(kind, *names), EdgeState(_plain_properties(properties))
+        return EdgeName(kind, *names), _edge_state(properties, starts, ends)
+
+    def _end(self, of: NodeName, labels: list[str], key: Any, allowed: Collection[str]) -> NodeName:
+        """Names an end of an edge: the node whose edge it is as that was named, another by a label that leads there."""
+        if key == of.key and of.label in labels:
+            return of
+        known = sorted(self._policy.labels.keys() & set(labels), key=lambda label: (label not in allowed, label))
+        return NodeName(known[0] if known else "", key)
 
 
 class FindsElements(ABC):
@@ -90,6 +101,10 @@ class FindsElements(ABC):
     async def edges_of(self, graph: str, name: NodeName, most: int) -> list[tuple[EdgeName, EdgeState]]:
         """Returns the edges of a node. Raises ToolRefused for more, and for those that can't be named."""
         return await (await self.elements(graph)).edges_of(name, most)
+
+
+def _edge_state(properties: Mapping[str, Any], starts: list[str], ends: list[str]) -> EdgeState:
+    return EdgeState(_plain_properties(properties), (frozenset(starts), frozenset(ends)))
 
 
 def _plain_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
