@@ -18,41 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.code_executor.errors import SourceFailed
+from services.kit.git import CONFIG, git_command, git_config, git_environment
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 # git prints what went wrong last.
 _STDERR_BYTES = 64 * 1024
-
-_CONFIG = """\
-[core]
-\thooksPath = /dev/null
-\tfsmonitor = false
-\tattributesFile = /dev/null
-\texcludesFile = /dev/null
-\tcommitGraph = false
-\taskPass = true
-\tsshCommand = false
-[protocol]
-\tallow = never
-\tversion = 2
-[http]
-\tfollowRedirects = false
-\tlowSpeedLimit = 1000
-\tlowSpeedTime = 30
-[credential]
-\thelper =
-[fetch]
-\trecurseSubmodules = false
-\twriteCommitGraph = false
-[submodule]
-\trecurse = false
-[transfer]
-\tbundleURI = false
-[gc]
-\tauto = 0
-[maintenance]
-\tauto = false
-"""
 
 
 @dataclass(frozen=True)
@@ -91,7 +61,7 @@ class Git:
         self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial = self._home / f"gitconfig.{os.getpid()}"
         partial.write_text(self._config())
-        partial.replace(self._home / "gitconfig")
+        partial.replace(git_config(self._home))
         if not (self.empty_repository / "HEAD").exists():
             await self.make_repository(self.empty_repository)
 
@@ -106,31 +76,11 @@ class Git:
 
         transport: the one protocol it may speak, or "none". objects: another repository's object folder to read from.
         """
-        environment = {
-            "PATH": f"{self._program.parent}:{os.defpath}",
-            "HOME": str(self._home),
-            "LC_ALL": "C",
-            "GIT_ALLOW_PROTOCOL": transport,
-            "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_ASKPASS": "true",
-            "GIT_CONFIG_GLOBAL": str(self._home / "gitconfig"),
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_LITERAL_PATHSPECS": "1",
-            "GIT_NO_LAZY_FETCH": "1",
-            "GIT_NO_REPLACE_OBJECTS": "1",
-            "GIT_OPTIONAL_LOCKS": "0",
-            "GIT_PROTOCOL_FROM_USER": "0",
-            "GIT_SSH_COMMAND": "false",
-            "GIT_TERMINAL_PROMPT": "0",
-        }
-        if objects is not None:
-            environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = _quoted(str(objects))
-        return environment
+        return git_environment(self._program, self._home, transport=transport, objects=objects)
 
     def command(self, git_dir: Path | None, arguments: Sequence[str]) -> list[str]:
         """Returns the argument vector of a git process."""
-        place = [f"--git-dir={git_dir}"] if git_dir else []
-        return [str(self._program), "--no-pager", *place, *arguments]
+        return git_command(self._program, git_dir, arguments)
 
     async def run(
         self,
@@ -162,7 +112,7 @@ class Git:
         return GitOutcome(process.returncode or 0, stdout, stderr[-_STDERR_BYTES:].decode(errors="replace"))
 
     def _config(self) -> str:
-        parts = [_CONFIG]
+        parts = [CONFIG]
         if self._options.credentials:
             helper = "store --file=" + shlex.quote(str(self._options.credentials))
             parts.append(f"[credential]\n\thelper = {_config_value(helper)}\n")
@@ -180,12 +130,6 @@ def end(process: asyncio.subprocess.Process) -> None:
             os.killpg(process.pid, 9)
         except ProcessLookupError:
             return
-
-
-def _quoted(path: str) -> str:
-    # git splits the variable at colons, unless an entry is in double quotes.
-    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def _config_value(value: str) -> str:

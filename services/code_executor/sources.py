@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from services.code_executor.errors import SourceRefused
 from services.code_executor.git import COMMIT
+from services.kit.git import common_dir_of, git_dir_of
 
 MAX_ADDRESS_LENGTH = 2048
 _ALTERNATES_DEPTH = 5
@@ -93,8 +94,8 @@ class SourcePolicy:
 
     def _admit_path(self, address: str) -> Source:
         work_tree = self._inside(Path(address))
-        git_dir = self._inside(_git_dir(work_tree))
-        objects = self._inside(self._inside(_common_dir(git_dir)) / "objects")
+        git_dir = self._inside(git_dir_of(work_tree))
+        objects = self._inside(self._inside(common_dir_of(git_dir)) / "objects")
         if not objects.is_dir():
             raise SourceRefused("source_invalid", "there is no git repository at that path")
         folders = (objects, *self._borrowed(objects, _ALTERNATES_DEPTH))
@@ -135,29 +136,6 @@ def _alternates(objects: Path) -> Iterator[Path]:
             raise SourceRefused("source_not_allowed", "the repository borrows objects from a place in quotes")
         if line and not line.startswith(b"#"):
             yield objects / os.fsdecode(line)
-
-
-def _git_dir(work_tree: Path) -> Path:
-    dot_git = work_tree / ".git"
-    if dot_git.is_dir():
-        return dot_git
-    if dot_git.is_file():
-        for line in _lines(dot_git):
-            if line.startswith("gitdir: "):
-                return work_tree / line.removeprefix("gitdir: ")
-    return work_tree
-
-
-def _common_dir(git_dir: Path) -> Path:
-    for line in _lines(git_dir / "commondir"):
-        return git_dir / line
-    return git_dir
-
-
-def _lines(path: Path) -> Iterator[str]:
-    if path.is_file():
-        with path.open(errors="surrogateescape") as file:
-            yield from file.read(64 * 1024).splitlines()
 
 
 def _split(address: str) -> SplitResult:

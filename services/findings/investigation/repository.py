@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from services.findings.errors import BadRepository
+from services.findings.investigation.git import find_checkout
 
 MAX_FILE_BYTES = 2_000_000
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -32,10 +32,11 @@ class SourceCode:
         """Returns the lines of a file at the commit; none when it is not there, too large, or binary."""
         if path not in self.files:
             return []
-        size = await _git(self.repository, "cat-file", "-s", f"{self.commit}:{path}")
+        checkout = find_checkout(Path(self.repository))
+        size = await checkout.git("cat-file", "-s", f"{self.commit}:{path}")
         if int(size) > MAX_FILE_BYTES:
             return []
-        content = await _git(self.repository, "cat-file", "blob", f"{self.commit}:{path}")
+        content = await checkout.git("cat-file", "blob", f"{self.commit}:{path}")
         return [] if b"\0" in content else content.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
 
 
@@ -49,11 +50,12 @@ async def open_source(repository: str, commit: str) -> SourceCode:
         return SourceCode(repository, commit)
     if not _is_directory(repository):
         raise BadRepository(f"there is no directory {repository}", hint="name a git repository: --repo")
-    top = (await _git(repository, "rev-parse", "--show-toplevel")).decode().strip() or repository
-    resolved = await _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit or 'HEAD'}^{{commit}}")
-    listed = await _git(top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", resolved.decode().strip())
+    checkout = find_checkout(Path(repository))
+    revision = f"{commit or 'HEAD'}^{{commit}}"
+    resolved = (await checkout.git("rev-parse", "--verify", "--quiet", "--end-of-options", revision)).decode().strip()
+    listed = await checkout.git("ls-tree", "-r", "-z", "--name-only", "--full-tree", resolved)
     files = frozenset(name.decode("utf-8", "replace") for name in listed.split(b"\0") if name)
-    return SourceCode(top, resolved.decode().strip(), files)
+    return SourceCode(str(checkout.top), resolved, files)
 
 
 def check_readable(source: SourceCode, roots: Sequence[str] | None) -> None:
@@ -69,20 +71,3 @@ def check_readable(source: SourceCode, roots: Sequence[str] | None) -> None:
 
 def _is_directory(path: str) -> bool:
     return Path(path).is_dir()
-
-
-async def _git(repository: str, *arguments: str) -> bytes:
-    try:
-        process = await asyncio.create_subprocess_exec(
-            "git", "-C", repository, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
-    except FileNotFoundError as error:
-        raise BadRepository("git is not installed", hint="install git") from error
-    output, complaint = await process.communicate()
-    if process.returncode:
-        said = complaint.decode("utf-8", "replace").strip() or "no such commit"
-        raise BadRepository(
-            f"git says of {repository}: {said[:300]}",
-            hint="name a git repository with --repo and a commit it has with --commit",
-        )
-    return output
