@@ -8,6 +8,7 @@ import re
 import tokenize
 from dataclasses import dataclass
 
+from services.code_executor.binary import UTF16, binary_refusal, is_binary
 from services.code_executor.errors import ContentRefused
 from services.code_executor.languages import Language, language_of
 from services.code_executor.line_ends import INNER_LINE_END, INNER_RETURN
@@ -15,9 +16,6 @@ from services.code_executor.manifest import Entry
 from services.code_executor.paths import show_path
 from services.code_executor.snapshots import Snapshot
 
-# git's own test: a NUL among the first bytes makes a file binary.
-_BINARY_BYTES = 8000
-_UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 # Codecs, as Python names them, in which each ASCII byte is its character and no other byte is: what is code in UTF-8 is
 # code in these too.
 _LIKE_ASCII = frozenset({"utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-15", "cp1251", "cp1252", "koi8-r"})
@@ -67,13 +65,11 @@ def decode(content: bytes, path: str) -> tuple[str, list[str]]:
 
     Raises ContentRefused for a binary file, and for a program that Python reads as other text than would be shown.
     """
-    for mark, encoding in _UTF16.items():
+    for mark, encoding in UTF16.items():
         if content.startswith(mark):
             return _clean(content[2:].decode(encoding, "replace")), ["the file is UTF-16, shown as text"]
-    if b"\0" in content[:_BINARY_BYTES]:
-        raise ContentRefused(
-            "binary_file", f"{show_path(path)} is a binary file of {len(content)} bytes; it has no lines"
-        )
+    if is_binary(content, path):
+        raise ContentRefused("binary_file", binary_refusal(show_path(path), len(content)))
     if path.lower().endswith(_PYTHON):
         _check_declared(content, path)
     try:

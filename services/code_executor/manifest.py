@@ -12,7 +12,7 @@ import orjson
 FILE, SYMLINK, SUBMODULE, DIRECTORY = "file", "symlink", "submodule", "directory"
 
 # Why a file is listed but not kept.
-TOO_LARGE, UNUSABLE_NAME, TOO_DEEP = "too_large", "unusable_name", "too_deep"
+TOO_LARGE, UNUSABLE_NAME, TOO_DEEP, BINARY = "too_large", "unusable_name", "too_deep", "binary"
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
+from services.code_executor.binary import is_binary
 from services.code_executor.errors import RepositoryBroken, SourceFailed
 from services.code_executor.git import Git
 from services.code_executor.limits import Limits
 from services.code_executor.manifest import (
+    BINARY,
     FILE,
     SUBMODULE,
     SYMLINK,
@@ -162,6 +164,8 @@ class _Writer:
         """Keeps an entry's content and returns the entry as it now stands."""
         if entry.kind == SYMLINK:
             return replace(entry, target=shown(content))
+        if is_binary(content, entry.path):
+            return replace(entry, omitted=BINARY)
         try:
             self._make_folder(entry.raw.rpartition(b"/")[0])
             path = raw_path(self._root, entry.raw)

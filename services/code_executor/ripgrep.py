@@ -20,10 +20,11 @@ from services.code_executor.limits import Limits
 from services.code_executor.manifest import shown
 from services.code_executor.snapshots import Snapshot
 
+# `--text`: what is kept has lines, also after a NUL, where ripgrep by itself would stop and say nothing.
 _ALWAYS = (
     "--no-config", "--no-follow", "--no-ignore", "--hidden", "--no-messages", "--no-pre", "--no-search-zip",
     "--no-require-git", "--no-pcre2", "--no-multiline", "--color=never", "--dfa-size-limit=32M",
-    "--regex-size-limit=8M",
+    "--regex-size-limit=8M", "--text",
 )  # fmt: skip
 # With matches, and without.
 _ENDED = (0, 1)

@@ -37,7 +37,7 @@ class Searching:
         )
         max_hits = min(arguments.max_results, self._limits.max_results)
         outcome = await self._ripgrep.hits(snapshot, query, max_hits)
-        return await asyncio.to_thread(self._shown, snapshot, outcome, arguments.context_lines)
+        return await asyncio.to_thread(self._shown, snapshot, query, outcome, arguments.context_lines)
 
     async def list_directory(self, snapshot: Snapshot, arguments: ListDirectory) -> Result:
         """Lists what a folder holds."""
@@ -69,7 +69,7 @@ class Searching:
         heading = f"{total} paths match {arguments.name!r} at commit {snapshot.commit[:12]}"
         return make_result(snapshot, heading=heading, listing=listing, cuts=cuts, entries=entries)
 
-    def _shown(self, snapshot: Snapshot, outcome: Outcome, context: int) -> Result:
+    def _shown(self, snapshot: Snapshot, query: Query, outcome: Outcome, context: int) -> Result:
         budget = Budget(self._limits)
         fragments: list[Fragment] = []
         matches: list[dict[str, Any]] = []
@@ -86,6 +86,8 @@ class Searching:
         if outcome.cut:
             budget.cut(outcome.cut)
         heading = f"{len(matches)} lines match at commit {snapshot.commit[:12]}"
+        if unread := snapshot.not_kept(query.path):
+            heading += f"; {unread} files, binary or too large, were not searched"
         return make_result(snapshot, heading=heading, fragments=fragments, cuts=budget.cuts, matches=matches)
 
 

@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from services.code_executor.binary import binary_refusal
 from services.code_executor.errors import ContentRefused
 from services.code_executor.git import Git
 from services.code_executor.limits import Limits
-from services.code_executor.manifest import Directories, Entry, raw_path, read_manifest, write_manifest
+from services.code_executor.manifest import BINARY, FILE, Directories, Entry, raw_path, read_manifest, write_manifest
 from services.code_executor.materialise import materialise
 from services.code_executor.metrics import SNAPSHOT_DURATION
 from services.code_executor.repositories import Repositories
@@ -34,9 +35,16 @@ class Snapshot:
         self.root = root
         self.entries = entries
         self.directories = Directories(entries.values())
+        self._not_kept = [entry.path for entry in entries.values() if entry.kind == FILE and entry.omitted]
+
+    def not_kept(self, path: str) -> int:
+        """Returns how many files below a folder, or at a path, have no content here; "" stands for all."""
+        return sum(not path or one == path or one.startswith(path + "/") for one in self._not_kept)
 
     def read(self, entry: Entry) -> bytes:
         """Reads a kept file; blocks. Raises ContentRefused when the snapshot does not hold it."""
+        if entry.omitted == BINARY:
+            raise ContentRefused("binary_file", binary_refusal(repr(entry.path), entry.size_bytes))
         if entry.omitted:
             raise ContentRefused(
                 {"too_large": "file_too_large"}.get(entry.omitted, "file_not_kept"),
