@@ -33,6 +33,16 @@ _SCRIPT_BORDER = re.compile(
 # Runs that no word and no punctuation needs; patterns that look for an end try a run from each of its characters.
 _LONG_WORD = re.compile(r"(\w{48})(?=\w)")
 _LONG_SIGNS = re.compile(r"([\W_]{8})[\W_]+")
+# Characters that stand for phrases and long names of units: up to eighteen others, so that a short text would cost as
+# much as a long one. They are no part of what the checks look for. What comes of them is not cut instead, since a
+# question could hide behind it.
+_LONGEST_FORM = 4
+_PHRASES = [
+    character
+    for character in map(chr, (*range(0x3300, 0x3400), 0xFDFA, 0xFDFB))
+    if len(unicodedata.normalize("NFKC", character)) > _LONGEST_FORM
+]
+_PHRASE = re.compile(f"[{''.join(_PHRASES)}]")
 # What stands between the pieces of a name that is put together: 'ad' || 'min', ad/**/min, ad-min.
 _TIE = re.compile(r"(?<=\w)(?:/\*.{0,40}?\*/|['\"]?\s?(?:\|\||\+)\s?['\"]?|[-._/\\^*~=|]+)(?=\w)")
 
@@ -52,7 +62,8 @@ _NUMBER_WORDS = re.compile(
 
 def plain_text(text: str) -> str:
     """Folds what is only typography: compatibility forms, invisible characters, accents, look-alikes, case, camels."""
-    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text))
+    bounded = _PHRASE.sub(" ", text)
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", bounded))
     visible = "".join(_visible(character) for character in decomposed)
     latin = unicodedata.normalize("NFKC", visible).translate(_FOLD)
     words = " ".join(_SCRIPT_BORDER.sub(" ", _CAMEL.sub(" ", latin).casefold().translate(_FOLD)).split())

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import unicodedata
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.guard.screen import DeterministicScreen, Reason
+from services.guard.text import plain_text
+from services.guard.vocabulary import _words
 from tests.fixtures.cost import growth
 
 CALLER = "27"
@@ -372,6 +377,30 @@ def test_a_long_run_costs_no_more_than_its_length(unit: str) -> None:
     """Some characters stand for many: U+3300 is four letters, U+FDFA eighteen."""
     question = "user 27 " + (unit * 4000)[:3900]
     assert growth(lambda length: SCREEN.find(question[:length], CALLER), 3900, 8) < 3
+
+
+def test_no_character_becomes_more_than_a_few() -> None:
+    long = [each for each in map(chr, range(sys.maxunicode + 1)) if len(unicodedata.normalize("NFKC", each)) > 4]
+    assert len(long) > 15
+    assert {plain_text(f"a{each}b") for each in long} == {"a b"}
+    words = (plain_text(word) for word in _words()[0])
+    forms = {plain_text(unicodedata.normalize("NFKC", each)) for each in long}
+    assert not [word for word in words if any(form in word for form in forms)]
+
+
+@pytest.mark.parametrize("unit", ["\ufdfa", "\ufdfb ", "\u3316", "\u33af ", "\u2487", "\u33a8"])
+def test_nothing_hides_behind_characters_that_stand_for_many(unit: str) -> None:
+    assert SCREEN.find(f"{unit * 3900} devices of user 31", CALLER) is Reason.OTHER_USER
+    assert SCREEN.find(f"devices of user 31 {unit * 3900}", CALLER) is Reason.OTHER_USER
+    assert SCREEN.find(f"31 {unit * 3900}", CALLER, [f"{unit * 3900} the devices of user"]) is Reason.OTHER_USER
+
+
+def test_a_phrase_in_one_character_parts_words() -> None:
+    assert SCREEN.find("devices\ufdfaof\ufdfauser\ufdfa31", CALLER) is Reason.OTHER_USER
+
+
+def test_a_number_in_one_character_is_a_number() -> None:
+    assert SCREEN.find("devices of user \u2487", CALLER) is Reason.OTHER_USER
 
 
 @pytest.mark.parametrize(
