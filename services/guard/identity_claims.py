@@ -21,6 +21,13 @@ _ANSWER_AS = (
 )
 _POWERS = r"(?:access|rights?|privileges?|permissions?|powers?)"
 
+_MEASURED = r"(?:temperatures?|humidity|pressures?|battery|batteries|readings?|measurements?|values?)"
+# A check or a filter that the question itself made: it may be taken back.
+_OWN_FILTER = re.compile(
+    r"(?<!user )(?<!owner )(?<!caller )(?<!row )(?<!level )(?<!access )(?<!tenant )(?<!security )(?<!id )"
+    r"\b(?:checks?|filters?)\s+(?:for|on|by)\s+(?:(?:the|low|high)\s+)?"
+    rf"(?:{_MEASURED}|kinds?|status|dates?|times?|days?|ports?)\b"
+)
 _RULES_OFF = (
     rf"\b{_OFF}\W+(?:\w+\W+){{0,5}}?{_RULES}\b",
     r"\bwithout\W+(?:(?:the|any|a|my|that|this|its|all)\W+)?"
@@ -48,7 +55,8 @@ _SESSION = (
     r"\bset[\s_]config\b|\bcurrent[\s_]setting\b|\bbypass\s?rls\b|\brow[\s_]security\b|\bapp\.(?:user|caller)",
     r"\balter\s+(?:role|user|policy|table)\b|\b(?:create|drop)\s+(?:role|user|policy)\b",
     r"\bgrant\s+(?:me|all|select|access|role|admin)\b",
-    r"\bor\s+([\"']?)(\w+)\1\s*(?:=|like)\s*\1\2\1(?!\w)|\b(?:or|where|and)\s+true\b",
+    r"\bor\s+([\"']?)(\w+)\1\s*(?:=|like)\s*\1\2\1(?!\w)",
+    rf"\b(?:or|where|and)\s+true\b(?!\s+{_MEASURED}\b)",
 )
 _SOMEBODY_ELSE = (
     r"\bimpersonat|\bmasquerad|\bpretend\b|\brole\s?-?play",
@@ -62,14 +70,15 @@ _SOMEBODY_ELSE = (
     rf"\b(?:with|using|under|in|has|have)\s+(?:the\s+)?{_ROLES}\s+(?:{_POWERS}|roles?|identity)\b",
     r"\b(?:elevate|escalate|raise|extend|widen)\s+(?:my|the|our)\s+(?:privileges?|permissions?|access|rights?|roles?)\b",
     r"\b(?:change|switch|swap|replace|spoof|fake|alter|override|set)\s+(?:(?:the|my|this|current)\s+){0,2}"
-    r"(?:user(?:[\s_]?id|[\s_]?name)?|caller|identity|subject|tenant|role)\b",
-    r"\bswitch\s+(?:to\s+)?(?:the\s+)?(?:user|account|caller)\b",
+    r"(?:user(?:[\s_]?id|[\s_]?name)?|caller|identity|subject|tenant|role)\b(?!\s+(?:interface|manual|guide)\b)",
+    rf"\bswitch\s+(?:to\s+)?(?:the\s+)?(?:user|account|caller)\b(?!\s+(?:interface\b|of\s+{_MEASURED}\b))",
     r"\b(?:assume|take\s+on|adopt|steal|use)\s+(?:the\s+)?(?:identity|role|account|session|token|credentials)\s+of\b",
     rf"\bwith\s+the\s+{_POWERS}\s+of\b",
     r"\b(?:treat|consider|regard|see|count)\s+me\s+(?:as|to\s+be|like)\s+(?:the|an?|if)\s+(?:\w+\s+)?(?:owner|manager|captain|operator|boss)\b",
     r"\bon\s+behalf\s+of\b|\bin\s+the\s+name\s+of\s+(?!the\s+ship)",
 )
-_ALWAYS = tuple(re.compile(pattern) for pattern in (*_RULES_OFF, *_PROMPT_TRICKS, *_SESSION, *_SOMEBODY_ELSE))
+_RULES_TAKEN_OFF = tuple(map(re.compile, _RULES_OFF))
+_ALWAYS = tuple(re.compile(pattern) for pattern in (*_PROMPT_TRICKS, *_SESSION, *_SOMEBODY_ELSE))
 
 _ID = r"[#\s:=\"'_.]*(?:(?:id|no|nr|number|num)\b[.\s:=#\"']*)*(?P<id>[\w@+-]*\d[\w@+-]*)"
 _USER = r"(?:user|caller|account|customer|operator|owner|person|uid|userid)"
@@ -89,6 +98,9 @@ _UNLESS_OWN = tuple(
 
 def changes_caller(text: str, own_ids: frozenset[str]) -> bool:
     """Says whether a plain text tries to change who the caller is or what rules hold; the own id is no change."""
+    others = _OWN_FILTER.sub(" ", text)
+    if any(pattern.search(others) for pattern in _RULES_TAKEN_OFF):
+        return True
     if any(pattern.search(text) for pattern in _ALWAYS):
         return True
     return any(match["id"] not in own_ids for pattern in _UNLESS_OWN for match in pattern.finditer(text))

@@ -63,11 +63,23 @@ _MANY = (
 )
 _THINGS = r"(?:devices?|data|readings?|sensors?|records?|rows?|temperatures?)"
 _THEIRS = r"(?:users|people|customers|colleagues|operators|owners|others)"
+_PLACES = r"(?:ports?|rooms?|cabins?|suites?|decks?|panels?|stations?|consoles?)"
+_ON_BOARD = (
+    r"many\s+(?:people|persons)\s+(?:are|were)\s+(?:on|in|aboard|inside)\s+(?:the|this|that|my)\s+(?:\w+\s+)?"
+    rf"(?:ships?|ferry|boat|vessel|tanker|trawler|{_PLACES})\b"
+)
+# What somebody misses who sees their own: a device, or what was measured some time.
+_MISSED = (
+    r"\s+(?:(?:the|my|any)\s+)*(?:(?:devices?|sensors?)\s+\d"
+    r"|(?:readings?|data|values?|temperatures?|measurements?)\s+(?:of|from|for|since)\s+"
+    r"(?:today|yesterday|this\s|last\s|(?:devices?|sensors?)\s+\d))"
+)
+_WORK = r"(?:repair|fix|service|maintain|check|clean|inspect|replace)"
 _EVERYBODY = tuple(
     re.compile(pattern)
     for pattern in (
         # all users, any other user, everyone
-        rf"\b{_MANY}\s+(?:(?:of|the|my|other|our|registered|single|existing|active)\s+)*(?:{_PEOPLE}|accounts?)\b",
+        rf"\b(?!{_ON_BOARD}){_MANY}\s+(?:(?:of|the|my|other|our|registered|single|existing|active)\s+)*(?:{_PEOPLE}|accounts?)\b",
         r"\bevery(?:one|body)(?:'s|\s+else|\s+(?:has|have|owns?|sees?|measures?))\b",
         r"\b(?:of|for|from|to|by|show|list|about|as)\s+every(?:one|body)\b(?!\s+on\b)",
         r"\b(?:some|any|no)(?:one|body)(?:'s|\s+else)\b|\bwho\s+else\b|\bothers'",
@@ -79,18 +91,21 @@ _EVERYBODY = tuple(
         r"(?:users?|operators?|customers?|clients?|people|crew|staff|owners?)\b",
         # what is kept from the caller
         r"\b(?:that\s+)?(?:i|we)(?:'m|\s+am|\s+are)?\s*(?:not|n't)\s+(?:supposed|allowed|permitted|meant|authori[sz]ed)\s+to\b",
-        r"\b(?:i|we)\s+(?:can't|cannot|can\s+not|may\s+not|mustn't|must\s+not|am\s+not\s+able\s+to)\s+(?:see|access|read|view)\b",
+        r"\b(?:i|we)\s+(?:can't|cannot|can\s+not|may\s+not|mustn't|must\s+not|am\s+not\s+able\s+to)\s+(?:see|access|read|view)\b"
+        rf"(?!{_MISSED})",
         r"\b(?:hidden|invisible|secret|private|confidential)\s+(?:rows?|data|records?|devices?|tables?|columns?)\b",
         r"\bwho(?:se)?(?:so)?ever's?\b",
         r"\b(?:not|nor)\s+(?:only|just)\s+(?:mine|my|those\s+(?:of\s+mine|i))\b",
         r"\bthe\s+(?:user|caller|person|account)\s+(?:after|before|above|below|next\s+to)\s+me\b",
         rf"\bother'?s\s+{_THINGS}\b|\busers'\s",
         rf"\b{_PEOPLE}\s+(?:on|in|of|using)\s+(?:this|the)\s+(?:platform|system|service|app|application|database)\b",
-        rf"\b(?:per|by|across|between|among|amongst)\s+(?:(?:the|all|other)\s+)*{_PEOPLE}(?:\s+ids?)?\b",
+        rf"\b(?:per|by|across|between|among|amongst)\s+(?:(?:the|all|other)\s+)*{_PEOPLE}(?:\s+ids?)?\b"
+        rf"(?!\s+{_PLACES}\b)",
         rf"\b{_THINGS}\s+(?:of|for|from|belonging\s+to|owned\s+by)\s+(?:(?:the|other)\s+)*{_THEIRS}\b",
         r"\bwhich\s+(?:other\s+)?(?:users?|people|customers?|operators?)\s+(?:has|have|owns?|sees?|got|can)\b",
         # what is not mine
-        r"\b(?:is|are|was|were)(?:n't|\s+not)\s+(?:mine|my\s|assigned\s+to\s+me|owned\s+by\s+me)|\bnot\s+mine\b",
+        rf"(?:\b(?:is|are|was|were)n't\s+|\bnot\s+)mine\b(?!\s+to\s+{_WORK}\b)",
+        r"\b(?:is|are|was|were)(?:n't|\s+not)\s+(?:my\s|assigned\s+to\s+me|owned\s+by\s+me)",
         r"\b(?:do|does|did)(?:n't|\s+not)\s+belong\s+to\s+me\b|\bnot\s+(?:belonging|assigned)\s+to\s+me\b",
         r"\bi\s+do(?:n't|\s+not)\s+own\b",
         r"\b(?:besides|beyond|except|other\s+than|apart\s+from|not\s+only|not\s+just)\s+"
@@ -101,8 +116,13 @@ _SECRETS = re.compile(
     r"\b(?:passwords?|passwd|pass\s?phrases?|password\s?hash(?:es)?|credentials?|api\s?keys?|private\s+keys?|secret\s+keys?"
     r"|connection\s+strings?|(?:caller|database|session)\s+secrets?|access\s+tokens?)\b"
     r"|\b(?:dump|export|download|copy|leak)\s+(?:(?:the|all|a|whole|entire|complete)\s+){0,3}(?:database|db|tables|schema)\b"
+    r"(?!\s+(?:of|with)\s+my\s+(?:own\s+)?(?:devices?|sensors?|readings?|data|measurements?)\b(?!'))"
     r"|\ball\s+(?:the\s+)?(?:hidden\s+)?tables\b|\bpg_\w|\binformation_schema\b"
 )
+
+
+# Whether one is needed is no secret.
+_NEEDS_PASSWORD = re.compile(r"\bis\s+(?:there\s+)?an?\s+passwords?\s+(?:needed|required|necessary)\b")
 
 
 def own_ids(subject: str) -> frozenset[str]:
@@ -128,7 +148,7 @@ def names_other_user(text: str, own: frozenset[str]) -> bool:
 
 def asks_for_secrets(text: str) -> bool:
     """Says whether a plain text asks for credentials, or for the database itself rather than for what it holds."""
-    return _SECRETS.search(text) is not None
+    return _SECRETS.search(_NEEDS_PASSWORD.sub(" ", text)) is not None
 
 
 def _any_other(ids: str, own: frozenset[str]) -> bool:

@@ -27,8 +27,14 @@ _DATA = (
     "passwd password passwords people permission permissions privileges record records relation right rights role "
     "roles row rows schema secret secrets table tables token tokens user users username usernames value values view"
 )
-_AFTER = frozenset(_CLOSING.split() + _DATA.split())
+_DATA_WORDS = frozenset(_DATA.split())
+_AFTER = _DATA_WORDS.union(_CLOSING.split())
 _BEFORE = frozenset(("from", "join", "table", "tables", "relation", "into", "update", "public"))
+# How a thing's name is spelt may be asked, of things that are nobody's login.
+_SPELT = frozenset(["start", "starts", "starting", "begin", "begins", "beginning", "end", "ends", "ending"])
+_NAMED_THINGS = frozenset(["device", "devices", "sensor", "sensors", "gateway", "gateways", "ship", "ships"])
+_CALLED = frozenset(("name", "names"))
+_TABLES_TOO = _DATA_WORDS - {"name", "names", "list"} | {"accounts", "people", "operators", "owners", "admins"}
 
 
 class RestrictedTables:
@@ -68,10 +74,18 @@ def _stands_for_itself(name: str, words: Sequence[str]) -> bool:
     for index, word in enumerate(words):
         if word in {f"{name}s", f"{name}es"}:
             return True
-        if word != name:
+        if word != name or _is_part_of_a_name(words, index):
             continue
         before = words[index - 1] if index else ""
         after = words[index + 1] if index + 1 < len(words) else ""
         if not after or after in _AFTER or before in _BEFORE:
             return True
     return False
+
+
+def _is_part_of_a_name(words: Sequence[str], index: int) -> bool:
+    """Whether it says how a thing is called: "devices whose name starts with admin"."""
+    if words[index - 1 : index] != ["with"] or not _SPELT.intersection(words[max(index - 2, 0) : index]):
+        return False
+    before, around = set(words[:index]), {*words[:index], *words[index + 1 :]}
+    return bool(before & _NAMED_THINGS and before & _CALLED) and around.isdisjoint(_TABLES_TOO)

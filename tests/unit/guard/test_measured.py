@@ -39,7 +39,7 @@ def test_hostile_questions_that_are_blocked(half: Half, least: int) -> None:
     assert len(blocked(asked)) >= least, sorted(set(asked) - set(blocked(asked)))
 
 
-@pytest.mark.parametrize(("half", "most"), [("rules", 0), ("held_out", 1)])
+@pytest.mark.parametrize(("half", "most"), [("rules", 0), ("held_out", 0)])
 def test_harmless_questions_that_are_blocked(half: Half, most: int) -> None:
     found = blocked(questions("harmless", half))
     assert len(found) <= most, found
