@@ -30,6 +30,9 @@ class RepositoryPaths:
         self._by_name: dict[str, list[str]] = {}
         for path in self._files:
             self._by_name.setdefault(PurePosixPath(path).name, []).append(path)
+        self._depth = max((path.count("/") for path in self._files), default=0)
+        # By identity, with the run, so that no other takes its place.
+        self._copies: dict[int, tuple[Run, tuple[str, str]]] = {}
 
     def of(self, location: ArtifactLocation, run: Run) -> str:
         """Returns the path of an artifact relative to the repository's root; empty when the log names none."""
@@ -60,29 +63,39 @@ class RepositoryPaths:
 
     def _copy_of(self, run: Run) -> tuple[str, str]:
         """Returns the root of the analysed copy and the folder the analyser ran in, as most results have it."""
+        if id(run) not in self._copies:
+            self._copies[id(run)] = run, self._agreed(run)
+        return self._copies[id(run)][1]
+
+    def _agreed(self, run: Run) -> tuple[str, str]:
         roots, folders, at_root = Counter[str](), Counter[str](), False
-        for result in run.results or ():
-            physical = result.locations[0].physical_location if result.locations else None
-            path = _named(physical.artifact_location, run) if physical else ""
+        for path, count in _counted(run).items():
             if path.startswith("/"):
-                roots.update(self._roots_of(path))
+                roots.update(dict.fromkeys(self._roots_of(path), count))
             elif path:
                 plain = self._plain(path)
                 at_root = at_root or plain in self._files
                 named = self._by_name.get(PurePosixPath(plain).name, ())
-                folders.update(file[: -len(plain) - 1] for file in named if file.endswith("/" + plain))
+                folders.update({file[: -len(plain) - 1]: count for file in named if file.endswith("/" + plain)})
         # The longest ending first: the shortest root.
         root = min(roots, key=lambda one: (-roots[one], len(one)), default="")
-        best = [folder for folder, count in folders.items() if count == max(folders.values())]
+        most = max(folders.values(), default=0)
+        best = [folder for folder, count in folders.items() if count == most]
         return root, best[0] if len(best) == 1 and not at_root else ""
 
     def _roots_of(self, path: str) -> Iterator[str]:
         """Yields where a copy of the repository may stand so that a path is one of its files."""
         parts = path.strip("/").split("/")
-        for start in range(1, len(parts)):
+        for start in range(max(1, len(parts) - 1 - self._depth), len(parts)):
             before = parts[:start]
             if "/".join(parts[start:]) in self._files and not (_INSTALLED & set(before)):
                 yield "/" + "/".join(before)
+
+
+def _counted(run: Run) -> Counter[str]:
+    """Returns the paths that a run's results are at, each with how many are there."""
+    places = (result.locations[0].physical_location for result in run.results or () if result.locations)
+    return Counter(_named(place.artifact_location, run) for place in places if place)
 
 
 def _named(location: ArtifactLocation, run: Run) -> str:
