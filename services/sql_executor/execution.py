@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from typing import NamedTuple
 
 import psycopg
 
@@ -31,7 +32,10 @@ _BOUNDED = load_queries("bounded.sql")["bounded"]
 # A row as text has its quotes doubled, and quotes and a comma around each value: what fits the cap fits this.
 _TEXT_OF_ROW = 2
 _LEAST_LARGEST_ROW = 8192
-_SET_UP = "SELECT set_config(%s, %s, true), set_config('statement_timeout', %s, true)"
+_SET_UP = "SELECT set_config(%s, %s, true), set_config('statement_timeout', %s, true), set_config('work_mem', %s, true)"
+# How many parts of a plan may fill `work_mem`; more of them share what these have. Postgres takes no less than 64 KiB.
+_FULL_PARTS = 12
+_LEAST_WORK_MEM_KB = 64
 # A portion of rows as large as they may be is what a query can make this process hold.
 _PORTION = 10
 _DECLARE = "DECLARE signalbox CURSOR FOR "
@@ -43,6 +47,15 @@ _CANCEL_GRACE_S = 2.0
 _STILL_THERE_S = 5.0
 
 
+class _Query(NamedTuple):
+    """A statement, as it is to run."""
+
+    statement: str
+    caller: SqlCaller
+    timeout_ms: int
+    work_mem_kb: int
+
+
 class QueryRunner:
     """Runs statements for callers."""
 
@@ -52,15 +65,18 @@ class QueryRunner:
         self._limits = limits
         self._ending: set[asyncio.Task[None]] = set()
 
-    async def run(self, statement: str, caller: SqlCaller, *, within_s: float | None = None) -> ResultTable:
+    async def run(
+        self, statement: str, caller: SqlCaller, *, parts: int = 1, within_s: float | None = None
+    ) -> ResultTable:
         """Runs a statement and returns its rows, within the caps; `within_s` is what is left of the call's deadline.
 
+        `parts` of its plan may each hold memory: many of them get less of it.
         Raises ToolRefused for what the model can mend, DatabaseBusy and DatabaseDown otherwise.
         """
         start = time.perf_counter()
         outcome = "error"
         try:
-            table = await self._run(statement, caller, self._timeout_ms(within_s))
+            table = await self._run(_Query(statement, caller, self._timeout_ms(within_s), self._work_mem_kb(parts)))
             outcome = "ok"
         except ToolRefused as error:
             outcome = error.reason
@@ -80,47 +96,48 @@ class QueryRunner:
         limit = self._limits.statement_timeout_ms
         return limit if within_s is None else max(1, min(limit, int(within_s * 1000)))
 
-    async def _run(self, statement: str, caller: SqlCaller, timeout_ms: int) -> ResultTable:
-        connection, started_us = await self._pool.take(caller)
-        job = asyncio.create_task(self._use(connection, statement, caller, timeout_ms, started_us))
+    def _work_mem_kb(self, parts: int) -> int:
+        limit = self._limits.work_mem_kb
+        return max(limit * _FULL_PARTS // max(parts, _FULL_PARTS), _LEAST_WORK_MEM_KB)
+
+    async def _run(self, query: _Query) -> ResultTable:
+        connection, started_us = await self._pool.take(query.caller)
+        job = asyncio.create_task(self._use(connection, query, started_us))
         try:
-            done, _ = await asyncio.wait({job}, timeout=timeout_ms / 1000 + _WATCHDOG_GRACE_S)
+            done, _ = await asyncio.wait({job}, timeout=query.timeout_ms / 1000 + _WATCHDOG_GRACE_S)
         except asyncio.CancelledError:
             self._end_later(connection, job)
             raise
         if not done:
             self._end_later(connection, job)
-            raise timed_out(timeout_ms)
+            raise timed_out(query.timeout_ms)
         return job.result()
 
-    async def _use(
-        self, connection: Connection, statement: str, caller: SqlCaller, timeout_ms: int, started_us: int
-    ) -> ResultTable:
+    async def _use(self, connection: Connection, query: _Query, started_us: int) -> ResultTable:
         """Runs the statement and gives the connection back, whatever happens in between."""
         try:
             try:
-                return await self._in_transaction(connection, statement, caller, timeout_ms, started_us)
+                return await self._in_transaction(connection, query, started_us)
             finally:
                 if not connection.closed:
                     await connection.rollback()
         except psycopg.Error as error:
             if connection.closed or connection.broken:
                 raise DatabaseDown("the user's database dropped the connection", retry_after_s=1) from error
-            raise refusal(error, timeout_ms) from error
+            raise refusal(error, query.timeout_ms) from error
         finally:
-            await self._pool.give_back(connection, caller)
+            await self._pool.give_back(connection, query.caller)
 
-    async def _in_transaction(
-        self, connection: Connection, statement: str, caller: SqlCaller, timeout_ms: int, started_us: int
-    ) -> ResultTable:
+    async def _in_transaction(self, connection: Connection, query: _Query, started_us: int) -> ResultTable:
         signed = self._signer.sign(
-            caller,
+            query.caller,
             database=connection.info.dbname,
             backend_pid=connection.info.backend_pid,
             started_us=started_us,
         )
-        await connection.execute(_SET_UP, (CALLER_SETTING, signed, str(timeout_ms)))
-        return await self._fetch(connection, statement)
+        settings = (CALLER_SETTING, signed, str(query.timeout_ms), str(query.work_mem_kb))
+        await connection.execute(_SET_UP, settings)
+        return await self._fetch(connection, query.statement)
 
     async def _fetch(self, connection: Connection, statement: str) -> ResultTable:
         # DECLARE takes one query and nothing else, goes by the extended protocol (`binary` sees to that), and is read

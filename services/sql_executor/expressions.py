@@ -14,9 +14,10 @@ from services.sql_executor import grammar
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.effort import Effort
 from services.sql_executor.origins import Origin, origin_of
+from services.sql_executor.plans import Plan, Weight
 from services.sql_executor.refusals import check_pattern, no_column, syntax_refused
 from services.sql_executor.result_sizes import set_rows, size_of_cast, size_of_constant, size_of_operation
-from services.sql_executor.scopes import Frame, Result, Scope
+from services.sql_executor.scopes import Column, Frame, Result, Scope
 from services.sql_executor.sizes import (
     BUILT,
     MATCHING,
@@ -27,9 +28,11 @@ from services.sql_executor.sizes import (
     WORK,
     Size,
     collected,
+    is_literal,
     longest,
     reading,
     shortened,
+    sorted_length,
     together,
     whole_number,
 )
@@ -47,11 +50,12 @@ _BOOLEANS: Final = frozenset({"BoolExpr", "NullTest", "BooleanTest"})
 class Expressions:
     """Checks expressions of one statement, and counts their effort."""
 
-    def __init__(self, catalog: Catalog, read_query: ReadQuery) -> None:
+    def __init__(self, catalog: Catalog, plan: Plan, read_query: ReadQuery) -> None:
         self._catalog = catalog
         self._read_query = read_query
         self._functions = grammar.FUNCTIONS | frozenset(catalog.policy.functions.allow)
         self.effort = Effort()
+        self._plan = plan
         # Whether what has been checked since this was last set to False takes any value from a table.
         self.reads = False
         # Where the values are from of the expressions that the one being checked has been found to be made of.
@@ -84,13 +88,14 @@ class Expressions:
         self._depth -= 1
         return size
 
-    def value(self, node: pb.Node, scope: Scope) -> tuple[Size, bool]:
-        """Checks an expression; returns the size of its value, and whether that is read from a table."""
+    def value(self, node: pb.Node, scope: Scope) -> tuple[Size, bool, Weight]:
+        """Checks an expression; returns the size of its value, whether that is read from a table, and its weight."""
         around, self._parts = self._parts, []
+        mark = self._plan.mark()
         size = self.node(node, scope)
         is_read = self._parts == [Origin.READ]
         self._parts = around
-        return size, is_read
+        return size, is_read, self._plan.since(mark)
 
     def nodes(self, nodes: Iterable[pb.Node], scope: Scope) -> list[Size]:
         """Checks some expressions."""
@@ -112,9 +117,9 @@ class Expressions:
     def _child(self, child: Message, scope: Scope) -> Size:
         return self.node(child, scope) if isinstance(child, pb.Node) else self.message(child, scope)
 
-    @staticmethod
-    def fields(message: Message) -> None:
+    def fields(self, message: Message) -> None:
         """Checks that a message and all its fields are allowed, and takes its positions in the text out."""
+        self._plan.visit()
         for field, _ in message.ListFields():
             if field not in _ALLOWED:
                 if field.name not in POSITIONS:
@@ -132,13 +137,18 @@ class Expressions:
             raise ToolRefused("unknown_table", f"Name the column {names[-1]!r} without a database.")
         if len(names) == 1:
             return self._plain_column(names[0], scope, may_be_row)
+        self._plan.step(scope.breadth / 4)
         relation = scope.relation(names[-2], names[0] if len(names) == 3 else "")
         if relation is None:
             shown = ".".join(names)[:100]
             raise ToolRefused("unknown_table", f"{shown} names {names[-2][:63]!r}, which is no table or alias here.")
         if names[-1] not in relation.named:
             raise no_column(names[-1], relation.named)
-        column = relation.named[names[-1]]
+        return self._taken(relation.named[names[-1]])
+
+    def _taken(self, column: Column) -> Size:
+        """Notes a column, with the expression behind it."""
+        self._plan.take(column.weight)
         self._takes(column.is_read)
         return column.size
 
@@ -148,15 +158,18 @@ class Expressions:
         self._parts.append(Origin.READ if is_read else Origin.STATED)
 
     def _plain_column(self, name: str, scope: Scope, may_be_row: bool) -> Size:
+        self._plan.step(scope.breadth / 4)
         column = scope.column(name)
         if column is not None:
-            self._takes(column.is_read)
-            return column.size
+            return self._taken(column)
         relation = scope.relation(name)
         if relation is None:
             raise no_column(name, scope.names())
         if not may_be_row:
             raise ToolRefused("whole_row", f"{name[:63]!r} is a whole row here; name the columns you need.")
+        self._plan.list_columns(len(relation.columns))
+        for each in relation.columns:
+            self._plan.take(each.weight)
         self._takes(all(each.is_read for each in relation.columns))
         return together(each.size for each in relation.named.values())
 
@@ -167,7 +180,10 @@ class Expressions:
         self.node(call.agg_filter, scope)
         reads = self.reads
         sizes += self.nodes(call.agg_order, scope)
+        if call.agg_order or call.agg_distinct:
+            self._plan.sort(sorted_length(sizes), scope.most_rows())
         if call.HasField("over"):
+            self._plan.hold(not call.over.name)
             self.message(call.over, scope)
         elif name in grammar.AGGREGATES:
             scope.is_aggregated = True
@@ -204,7 +220,11 @@ class Expressions:
 
     def _operation(self, operation: pb.A_Expr, scope: Scope) -> Size:
         self.fields(operation)
-        sizes = [self.node(side, scope) for side in (operation.lexpr, operation.rexpr)]
+        mark = self._plan.mark()
+        sizes = [self.node(operation.lexpr, scope)]
+        left = self._plan.since(mark)
+        sizes.append(self.node(operation.rexpr, scope))
+        self._repeated(operation, left, self._plan.since(mark))
         # Each member of a list, and each end of a range, is compared by itself.
         times = max(1, len(operation.rexpr.list.items))
         self.effort.read("A comparison", [sizes[0].times(times), sizes[1]], READING)
@@ -226,6 +246,15 @@ class Expressions:
             self.effort.toil(name, sizes, 8)
         size = size_of_operation(operation.kind, name, sizes)
         return self.effort.build(size) if name == "||" else size
+
+    def _repeated(self, operation: pb.A_Expr, left: Weight, whole: Weight) -> None:
+        """Counts the copies that Postgres makes of operands, to write one operator as several."""
+        if operation.kind == pb.AEXPR_IN:  # x = a OR x = b, for what is no literal
+            items = operation.rexpr.list.items
+            single = sum(not is_literal(item) for item in items)
+            self._plan.take(left, max(single - 1, 0))
+        elif operation.kind in _BETWEENS:  # x >= a AND x <= b; twice that where a and b may be in either order
+            self._plan.take(whole, 1 if operation.kind in (pb.AEXPR_BETWEEN, pb.AEXPR_NOT_BETWEEN) else 3)
 
     def _operator(self, parts: Iterable[pb.Node]) -> str:
         names = [part.string.sval for part in parts]
@@ -261,9 +290,10 @@ class Expressions:
 
     def _subquery(self, link: pb.SubLink, scope: Scope) -> Size:
         self.fields(link)
+        self._plan.hold()
         test = self.node(link.testexpr, scope)
         tested = list(self._parts)
-        columns, rows, of_tables = self._read_query(link.subselect.select_stmt, scope, scope.frame)
+        columns, rows, of_tables, _ = self._read_query(link.subselect.select_stmt, scope, scope.frame)
         first = columns[0].size if columns else VALUE
         is_value = link.sub_link_type in (pb.EXPR_SUBLINK, pb.ARRAY_SUBLINK)
         is_found = Origin.READ in tested or of_tables

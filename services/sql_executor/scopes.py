@@ -9,25 +9,34 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from postgast import pg_query_pb2 as pb
 
 from services.sql_executor import grammar
+from services.sql_executor.plans import Weight
 from services.sql_executor.sizes import Size, longest
 
 
 class Column(NamedTuple):
-    """A column of a relation or of a result; `is_read` when its values come from a table, and not from the query."""
+    """A column of a relation or of a result; `is_read` when its values come from a table, and not from the query.
+
+    `weight` is that of the expression which the planner may put in the place of its name.
+    """
 
     name: str
     size: Size
     is_read: bool = False
+    weight: Weight = Weight()
 
 
 Columns = Sequence[Column]
 # A relation and one of its columns, by the relation's id.
 Key = tuple[int, str]
+# Two columns that must be the same.
+Equality = tuple[pb.ColumnRef, pb.ColumnRef]
+_NOTHING = Weight(0)
 
 
 @dataclass(eq=False)
@@ -35,7 +44,7 @@ class Relation:
     """What stands in FROM under one name.
 
     `rows` is the most it has, and `of_tables` whether any of them comes from a table; `unique` columns have each value
-    once.
+    once. `copies` is how often the planner writes down what is asked of it: once for each part of a UNION.
     """
 
     name: str
@@ -44,6 +53,7 @@ class Relation:
     rows: float = math.inf
     unique: frozenset[str] = frozenset()
     of_tables: bool = False
+    copies: int = 1
     named: Mapping[str, Column] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -58,7 +68,9 @@ class Relation:
         renamed = [column._replace(name=name) for name, column in zip(names, self.columns, strict=False)]
         unique = self.unique - {column.name for column in self.columns[: len(names)]}
         columns = [*renamed, *self.columns[len(names) :]]
-        return Relation(alias.aliasname, columns, rows=self.rows, unique=unique, of_tables=self.of_tables)
+        return Relation(
+            alias.aliasname, columns, rows=self.rows, unique=unique, of_tables=self.of_tables, copies=self.copies
+        )
 
 
 @dataclass
@@ -88,8 +100,14 @@ class Source:
             if one in self.keys or another in self.keys:
                 rows, keys = min(rows, max(self.rows, other.rows)), keys | other.keys
         every = [*self.columns, *other.columns]
-        shared = [merged(name, [column for column in every if column.name == name]) for name in using]
-        columns = [*shared, *(column for column in every if column.name not in using)]
+        shared: dict[str, list[Column]] = {name: [] for name in using}
+        for column in every:
+            if column.name in shared:
+                shared[column.name].append(column)
+        columns = [
+            *(merged(name, shared[name]) for name in using),
+            *(column for column in every if column.name not in shared),
+        ]
         return Source([*self.relations, *other.relations], columns, rows, keys)
 
 
@@ -103,6 +121,12 @@ class Cte:
     relation: Relation | None = None
     is_being_read: bool = False
     reads_tables: bool = False
+    weight: Weight = _NOTHING
+
+    @property
+    def is_fence(self) -> bool:
+        """Whether the planner leaves it as it is wherever it is read."""
+        return bool(self.node.ctematerialized == pb.CTEMaterializeAlways)
 
 
 @dataclass(eq=False)
@@ -136,10 +160,15 @@ class Scope:
     # Names of output columns, where ORDER BY and GROUP BY may use them.
     outputs: Collection[str] = ()
 
-    @property
+    @cached_property
     def of_tables(self) -> bool:
         """Whether any of its own rows comes from a table."""
         return any(relation.of_tables for relation in self.relations)
+
+    @cached_property
+    def breadth(self) -> int:
+        """The relations among which a name is looked for."""
+        return len(self.relations) + (self.outer.breadth if self.outer is not None else 1)
 
     def column(self, name: str) -> Column | None:
         """Returns an unqualified column."""
@@ -178,30 +207,58 @@ class Scope:
 
 
 class Result(NamedTuple):
-    """What a query returns: its columns, the most rows it has, and whether any part of it reads a table."""
+    """What a query returns: its columns, the most rows it has, and whether any part of it reads a table.
+
+    `copies` are those of a relation.
+    """
 
     columns: Columns
     rows: float
     of_tables: bool
+    copies: int = 1
+
+
+def copies_of(relations: Iterable[Relation]) -> int:
+    """Returns how often the planner writes down what is asked of some relations together."""
+    return 1 + sum(relation.copies - 1 for relation in relations)
 
 
 def merged(name: str, columns: Sequence[Column]) -> Column:
     """Returns what several columns of one name are together: read only when each is, as any may give the value."""
-    return Column(name, longest(column.size for column in columns), all(column.is_read for column in columns))
+    size = longest(column.size for column in columns)
+    weight = Weight(*(sum(column.weight[place] for column in columns) for place in range(3)))
+    return Column(name, size, all(column.is_read for column in columns), weight)
 
 
-def equal_columns(condition: pb.Node, left: Source, right: Source) -> Iterable[tuple[Key, Key]]:
-    """Yields the columns that a condition, or a part of it that must hold, makes equal in two sources."""
+def alternatives(name: str, columns: Sequence[Column]) -> Column:
+    """Returns what columns of several rows, or of the parts of a UNION, are together: as heavy as any."""
+    weight = Weight(*(max(column.weight[place] for column in columns) for place in range(3)))
+    return merged(name, columns)._replace(weight=weight)
+
+
+def fenced(columns: Columns) -> Columns:
+    """Returns the columns of a query into which the planner does not look: their names stand for nothing else."""
+    return [column._replace(weight=Weight()) for column in columns]
+
+
+def equalities(condition: pb.Node) -> Iterable[Equality]:
+    """Yields the columns that a condition, or a part of it that must hold, makes equal."""
     if condition.WhichOneof("node") == "bool_expr" and condition.bool_expr.boolop == pb.AND_EXPR:
         for part in condition.bool_expr.args:
-            yield from equal_columns(part, left, right)
+            yield from equalities(part)
         return
     if condition.WhichOneof("node") != "a_expr" or condition.a_expr.kind != pb.AEXPR_OP:
         return
     both = condition.a_expr.lexpr, condition.a_expr.rexpr
     if condition.a_expr.name[0].string.sval == "=" and all(each.WhichOneof("node") == "column_ref" for each in both):
+        yield both[0].column_ref, both[1].column_ref
+
+
+def equal_columns(equal: Iterable[Equality], left: Source, right: Source) -> Iterable[tuple[Key, Key]]:
+    """Yields the columns of two sources among those that must be the same."""
+    for both in equal:
         for one, other in (both, both[::-1]):
-            left_key, right_key = _key(one.column_ref, left), _key(other.column_ref, right)
+            left_key, right_key = _key(one, left), _key(other, right)
             if left_key and right_key:
                 yield left_key, right_key
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,18 +13,23 @@ from services.kit.tool_executor import ToolRefused
 from services.sql_executor import grammar
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.expressions import Expressions
+from services.sql_executor.plans import TABLE_NODES, Plan, Weight, grouped
 from services.sql_executor.policy import TableName
 from services.sql_executor.scopes import (
     Column,
     Columns,
     Cte,
+    Equality,
     Frame,
     Relation,
     Result,
     Scope,
     Source,
+    alternatives,
+    copies_of,
     equal_columns,
-    merged,
+    equalities,
+    fenced,
     output_name,
     same_named,
 )
@@ -62,11 +67,17 @@ class Selects:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._expressions = Expressions(catalog, self.query)
+        self._plan = Plan()
+        self._expressions = Expressions(catalog, self._plan, self.query)
         self.uses: list[TableUse] = []
         # Whether a table stands in what has been checked so far; one in a WITH query counts where that is read from.
         self.reads_tables = False
         self._passes = 0
+
+    @property
+    def parts(self) -> int:
+        """The parts of the statement's plan that may each hold `work_mem`."""
+        return self._plan.parts
 
     def statement(self, select: pb.SelectStmt) -> Columns:
         """Checks a whole statement; returns its columns. Raises ToolRefused."""
@@ -84,38 +95,52 @@ class Selects:
         if select.HasField("with_clause"):
             frame = self._with(select.with_clause, outer, frame)
         if select.op != pb.SETOP_NONE:
-            columns, rows = self._set_operation(select, outer, frame, of)
+            columns, rows, copies = self._set_operation(select, outer, frame, of)
             scope = Scope((), outer, frame, outputs={column.name for column in columns})
         elif select.values_lists:
             columns, rows = self._values(select, outer, frame)
-            scope = Scope((), outer, frame, outputs={column.name for column in columns})
+            scope, copies = Scope((), outer, frame, outputs={column.name for column in columns}), 1
         else:
             columns, scope = self._select(select, outer, frame)
-            rows = scope.rows
+            rows, copies = scope.rows, copies_of(scope.relations)
         self._sorted(select.sort_clause, scope)
+        self._plan.hold(sum(map(bool, (select.sort_clause, select.distinct_clause, select.group_clause))))
         for limit in (select.limit_offset, select.limit_count):
             self._expressions.node(limit, Scope((), outer, frame))
+        if select.HasField("limit_offset") or select.HasField("limit_count"):
+            columns, copies = fenced(columns), 1
         count = whole_number(select.limit_count)
         of_tables, self._expressions.reads = self._expressions.reads, around
-        return Result(columns, rows if count is None or count < 0 else min(rows, count), of_tables)
+        return Result(columns, rows if count is None or count < 0 else min(rows, count), of_tables, copies)
 
     def _select(self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None) -> tuple[Columns, Scope]:
         source = self._from(select, outer, frame)
         scope = Scope(source.relations, outer, frame, columns=source.columns, rows=source.rows)
-        read = self._expressions
+        read, mark = self._expressions, self._plan.mark()
         read.reads |= scope.of_tables
         read.node(select.where_clause, scope)
         scope.is_aggregated = False
-        columns = [column for target in select.target_list for column in self._target(target.res_target, scope)]
+        columns = self._targets(select.target_list, scope)
         scope.outputs = {column.name for column in columns}
         read.node(select.having_clause, scope)
         self._grouped(select.group_clause, scope)
+        self._plan.take(grouped(select.group_clause))
         for each in select.distinct_clause:
             self._sorted([each], scope)
         read.nodes(select.window_clause, scope)
+        self._plan.hold(len(select.window_clause))
+        self._plan.take(self._plan.since(mark), copies_of(scope.relations) - 1)
         if scope.is_aggregated and not select.group_clause:
             scope.rows = 1
         return columns, scope
+
+    def _targets(self, targets: Iterable[pb.Node], scope: Scope) -> Columns:
+        columns: list[Column] = []
+        for target in targets:
+            found = self._target(target.res_target, scope)
+            self._plan.list_columns(len(found), width=len(columns) + len(found))
+            columns += found
+        return columns
 
     def _target(self, target: pb.ResTarget, scope: Scope) -> Columns:
         self._expressions.fields(target)
@@ -123,8 +148,8 @@ class Selects:
             target.val.column_ref.fields[-1].WhichOneof("node") == "a_star"
         ):
             return self._star(target.val.column_ref, scope)
-        size, is_read = self._expressions.value(target.val, scope)
-        return [Column(target.name or output_name(target.val, self._first_name), size, is_read)]
+        size, is_read, weight = self._expressions.value(target.val, scope)
+        return [Column(target.name or output_name(target.val, self._first_name), size, is_read, weight)]
 
     def _first_name(self, select: pb.SelectStmt) -> str:
         while select.op != pb.SETOP_NONE:
@@ -140,13 +165,20 @@ class Selects:
         self._expressions.fields(reference)
         names = [part.string.sval for part in reference.fields[:-1]]
         if not names:
-            return scope.columns
+            return self._starred(scope.columns)
+        self._plan.step(scope.breadth / 4)
         relation = scope.relation(names[-1], names[0] if len(names) == 2 else "") if len(names) < 3 else None
         if relation is None:
             raise ToolRefused("unknown_table", f"{'.'.join(names)[:100]}.* names no table or alias here.")
-        return relation.columns
+        return self._starred(relation.columns)
 
-    def _grouped(self, groups: Iterable[pb.Node], scope: Scope) -> None:
+    def _starred(self, columns: Columns) -> Columns:
+        self._plan.step(len(columns))
+        for column in columns:
+            self._plan.take(column.weight)
+        return columns
+
+    def _grouped(self, groups: Sequence[pb.Node], scope: Scope) -> None:
         for group in groups:
             if group.WhichOneof("node") == "grouping_set":
                 self._expressions.fields(group.grouping_set)
@@ -179,24 +211,29 @@ class Selects:
             for row in select.values_lists
         ]
         widest = max(len(row) for row in rows)
+        self._plan.list_columns(sum(map(len, rows)), width=widest)
         columns = [
-            merged(f"column{place + 1}", [row[place] for row in rows if place < len(row)]) for place in range(widest)
+            alternatives(f"column{place + 1}", [row[place] for row in rows if place < len(row)])
+            for place in range(widest)
         ]
         return columns, len(rows)
 
     def _set_operation(
         self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None, of: Cte | None
-    ) -> tuple[Columns, float]:
+    ) -> tuple[Columns, float, int]:
+        self._plan.hold(not select.all)
         first = self.query(select.larg, outer, frame)
         self._expressions.reads |= first.of_tables
         if of is not None:
-            return self._recursion(select, outer, frame, of, first), math.inf
+            self._plan.hold(2)
+            return self._recursion(select, outer, frame, of, first), math.inf, 1
         second = self.query(select.rarg, outer, frame)
         self._expressions.reads |= second.of_tables
+        self._plan.list_columns(len(first.columns))
         columns = [
             _either(column, second.columns[place : place + 1], select.op) for place, column in enumerate(first.columns)
         ]
-        return columns, first.rows + second.rows
+        return columns, first.rows + second.rows, first.copies + second.copies
 
     def _recursion(
         self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None, of: Cte, begun: Result
@@ -213,7 +250,8 @@ class Selects:
             self._passes += 1
             if self._passes > _MAX_PASSES:
                 raise ToolRefused("too_deep", "The query has too many recursive CTEs in one another.")
-            uses, built = len(self.uses), self._expressions.effort.built
+            uses, built, mark = len(self.uses), self._expressions.effort.built, self._plan.mark()
+            self._plan.list_columns(2 * len(first))
             before = [
                 Column(column.name, Size(recursive=1) if place in texts else VALUE, place in read)
                 for place, column in enumerate(first)
@@ -230,6 +268,7 @@ class Selects:
             read -= stated
             del self.uses[uses:]
             self._expressions.effort.built = built
+            self._plan.go_back(mark)
         return [
             Column(column.name, _grown(column.name, column.size, after[place]), place in read)
             for place, column in enumerate(first)
@@ -260,7 +299,12 @@ class Selects:
         cte.is_being_read = True
         recursive = cte if is_recursive and query.select_stmt.op == pb.SETOP_UNION else None
         around, self.reads_tables = self.reads_tables, False
+        mark = self._plan.mark()
+        self._plan.hold()
         result = self.query(query.select_stmt, cte.outer, cte.frame, of=recursive)
+        cte.weight = self._plan.since(mark)
+        if cte.is_fence:
+            result = result._replace(columns=fenced(result.columns), copies=1)
         cte.reads_tables, self.reads_tables = self.reads_tables, around
         cte.relation = _named(cte.node, result._replace(columns=[*result.columns, *self._search_columns(cte)]))
         return cte.relation
@@ -278,11 +322,18 @@ class Selects:
 
     def _from(self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None) -> Source:
         source = Source([], [], 1, frozenset())
+        equal = list(equalities(select.where_clause)) if len(select.from_clause) > 1 else []
         for node in select.from_clause:
             part = self._source(node, source, outer, frame, Place(select))
-            equal = equal_columns(select.where_clause, source, part) if source.relations else ()
-            source = source.joined(part, equal)
+            source = self._joined(source, part, equal) if source.relations else part
         return source
+
+    def _joined(self, left: Source, right: Source, equal: Sequence[Equality], names: Sequence[str] = ()) -> Source:
+        """Joins two sources; `names` are the columns that they share."""
+        self._plan.hold()
+        self._plan.list_columns(len(left.columns) + len(right.columns))
+        self._plan.step((len(equal) + len(names)) * (len(left.relations) + len(right.relations)) * 8)
+        return left.joined(right, [*equal_columns(equal, left, right), *same_named(left, right, names)], names)
 
     def _source(self, node: pb.Node, before: Source, outer: Scope | None, frame: Frame | None, place: Place) -> Source:
         """Checks one part of FROM; `before` is what stands left of it, which only LATERAL and functions see."""
@@ -295,8 +346,9 @@ class Selects:
         if kind == "range_subselect":
             self._expressions.fields(node.range_subselect)
             seen = lateral if node.range_subselect.lateral else outer
-            columns, rows, of_tables = self.query(node.range_subselect.subquery.select_stmt, seen, frame)
-            relation = Relation("", columns, rows=rows, of_tables=of_tables)
+            columns, rows, of_tables, copies = self.query(node.range_subselect.subquery.select_stmt, seen, frame)
+            self._plan.list_columns(len(columns))
+            relation = Relation("", columns, rows=rows, of_tables=of_tables, copies=copies)
             return Source.of(relation.called(self._alias(node.range_subselect.alias)))
         if kind == "range_function":
             return Source.of(self._function(node.range_function, lateral))
@@ -318,16 +370,29 @@ class Selects:
         if cte is not None:
             found = self._cte(cte)
             self.reads_tables |= cte.reads_tables
-            relation = Relation(named.relname, found.columns, rows=found.rows, of_tables=found.of_tables)
+            self._plan.list_columns(len(found.columns))
+            self._reread(cte)
+            relation = Relation(
+                named.relname, found.columns, rows=found.rows, of_tables=found.of_tables, copies=found.copies
+            )
         else:
             table = visible_table(named.schemaname, named.relname, self._catalog)
             self.uses.append(TableUse(table, node, place))
             self.reads_tables = True
+            self._plan.take(Weight(TABLE_NODES))
+            self._plan.list_columns(len(self._catalog.columns[table]))
             columns = [Column(column.name, size_of_type(column.type), True) for column in self._catalog.columns[table]]
             unique = frozenset(column.name for column in self._catalog.columns[table] if column.is_unique)
             rows = self._catalog.rows.get(table, 1000.0)
             relation = Relation(table.name, columns, schema=table.schema, rows=rows, unique=unique, of_tables=True)
         return relation.called(self._alias(named.alias)) if named.HasField("alias") else relation
+
+    def _reread(self, cte: Cte) -> None:
+        """Counts a WITH query where it is read: the planner repeats it there, or puts it there when it is read once."""
+        if cte.node.ctematerialized == pb.CTEMaterializeNever:
+            self._plan.take(cte.weight)
+        elif not cte.is_fence:
+            self._plan.refer(cte.weight)
 
     def _function(self, ranged: pb.RangeFunction, scope: Scope) -> Relation:
         self._expressions.fields(ranged)
@@ -335,7 +400,8 @@ class Selects:
         if len(ranged.functions) > 1 or call.WhichOneof("node") != "func_call":
             raise ToolRefused("unsupported_syntax", "This can't stand in FROM; use tables, subqueries and functions.")
         inner = Scope(scope.relations, scope.outer, scope.frame)
-        size, is_read = self._expressions.value(call, inner)
+        self._plan.hold()
+        size, is_read, _ = self._expressions.value(call, inner)
         name = call.func_call.funcname[-1].string.sval
         alias = self._alias(ranged.alias) if ranged.HasField("alias") else pb.Alias(aliasname=name)
         columns = [column._replace(is_read=is_read) for column in _function_columns(call.func_call, name, alias, size)]
@@ -354,17 +420,20 @@ class Selects:
         left = self._source(join.larg, before, outer, frame, left_place)
         seen = Source([*before.relations, *left.relations], [], before.rows * left.rows, before.keys)
         right = self._source(join.rarg, seen, outer, frame, right_place)
-        self._expressions.node(join.quals, Scope([*left.relations, *right.relations], outer, frame))
+        both, mark = [*left.relations, *right.relations], self._plan.mark()
+        self._expressions.node(join.quals, Scope(both, outer, frame))
         names = [name.string.sval for name in join.using_clause]
         if join.is_natural:
             of_right = {column.name for column in right.columns}
             names = [column.name for column in left.columns if column.name in of_right]
-        equal = [*equal_columns(join.quals, left, right), *same_named(left, right, names)]
-        joined = left.joined(right, equal, names)
+        joined = self._joined(left, right, list(equalities(join.quals)), names)
+        for shared in joined.columns[: len(names)]:
+            self._plan.take(shared.weight)
+        self._plan.take(self._plan.since(mark), copies_of(both) - 1)
         if not join.HasField("alias"):
             return joined
         of_tables = any(relation.of_tables for relation in joined.relations)
-        relation = Relation("", joined.columns, rows=joined.rows, of_tables=of_tables)
+        relation = Relation("", joined.columns, rows=joined.rows, of_tables=of_tables, copies=copies_of(both))
         return Source.of(relation.called(self._alias(join.alias)))
 
 
@@ -395,7 +464,7 @@ def _named(node: pb.CommonTableExpr, result: Result) -> Relation:
 
 def _either(one: Column, other: Columns, operation: int) -> Column:
     """Returns a column of a set operation: of UNION it has the values of both, of the others those that one has too."""
-    both = merged(one.name, [one, *other])
+    both = alternatives(one.name, [one, *other])
     if operation == pb.SETOP_UNION:
         return both
     by_other = operation == pb.SETOP_INTERSECT and any(column.is_read for column in other)

@@ -130,6 +130,12 @@ def literal(node: pb.Node) -> str | None:
     return constant.sval.sval if constant is not None and constant.WhichOneof("val") == "sval" else None
 
 
+def is_literal(node: pb.Node) -> bool:
+    """Tells whether an expression is a literal, with or without a type."""
+    inner = node.type_cast.arg if node.WhichOneof("node") == "type_cast" else node
+    return bool(inner.WhichOneof("node") == "a_const")
+
+
 def series_rows(nodes: Sequence[pb.Node]) -> float:
     """Returns how many rows a generate_series has at most. Raises ToolRefused when they are too many."""
     numbers = [whole_number(node) for node in nodes]
@@ -279,6 +285,12 @@ def reading(name: str) -> int:
     if name.startswith("regexp_"):
         return MATCHING
     return READING_JSON if "json" in name else READING
+
+
+def sorted_length(sizes: Sequence[Size]) -> float:
+    """Returns how long the values are that an aggregate sorts; numbers and dates are as good as nothing."""
+    long = [size for size in sizes if not size.is_value]
+    return sum(size.fixed + (size.stored + size.recursive) * STORED_MEAN for size in long)
 
 
 def collected(name: str, sizes: Sequence[Size], rows: float) -> Size:

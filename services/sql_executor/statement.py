@@ -6,10 +6,12 @@ tree (`syntax.py`), so that nothing runs but what was checked.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+from weakref import WeakValueDictionary
 
 from postgast import pg_query_pb2 as pb
 
@@ -24,9 +26,13 @@ _REMEMBERED: Final = 256
 
 @dataclass(frozen=True)
 class CheckedStatement:
-    """A statement that passed: its tree, the tables in it, and what of its result is read from any of them."""
+    """A statement that passed: its tree, the tables in it, and what of its result is read from any of them.
+
+    `parts` of its plan may each hold `work_mem`.
+    """
 
     tree: pb.SelectStmt
+    parts: int
     uses: Sequence[TableUse]
     reads_tables: bool
     stated_columns: Sequence[str]
@@ -37,10 +43,11 @@ class CallersStatement:
     """A statement as it runs for a caller.
 
     `reads_tables` is False when nothing in its result can be from a table; `stated_columns` are those of its columns
-    whose values are not.
+    whose values are not. `parts` of its plan may each hold `work_mem`.
     """
 
     sql: str
+    parts: int
     reads_tables: bool
     stated_columns: Sequence[str]
 
@@ -51,14 +58,14 @@ def check_statement(query: str, catalog: Catalog) -> CheckedStatement:
     selects = Selects(catalog)
     columns = selects.statement(tree)
     stated = tuple(dict.fromkeys(column.name for column in columns if not column.is_read))
-    return CheckedStatement(tree, selects.uses, selects.reads_tables, stated)
+    return CheckedStatement(tree, selects.parts, selects.uses, selects.reads_tables, stated)
 
 
 def statement_for(query: str, caller: SqlCaller, catalog: Catalog) -> CallersStatement:
     """Returns what runs of a query for a caller, on the syntax thread. Raises ToolRefused."""
     checked = check_statement(query, catalog)
     add_owner_filter(checked.uses, caller, catalog)
-    return CallersStatement(write(checked.tree), checked.reads_tables, checked.stated_columns)
+    return CallersStatement(write(checked.tree), checked.parts, checked.reads_tables, checked.stated_columns)
 
 
 class Statements:
@@ -68,12 +75,15 @@ class Statements:
         self._catalog = catalog
         self._thread = SyntaxThread()
         self._known: OrderedDict[tuple[str, SqlCaller], CallersStatement] = OrderedDict()
+        # A caller has one statement at the thread: others come in between, however many it sends.
+        self._turns: WeakValueDictionary[SqlCaller, asyncio.Lock] = WeakValueDictionary()
 
     async def for_caller(self, query: str, caller: SqlCaller) -> CallersStatement:
         """Returns what runs of a query for a caller. Raises ToolRefused."""
         key = query, caller
         if (known := self._known.get(key)) is None:
-            known = await self._thread.run(statement_for, query, caller, self._catalog)
+            async with self._turns.setdefault(caller, asyncio.Lock()):
+                known = await self._thread.run(statement_for, query, caller, self._catalog)
         self._known[key] = known
         self._known.move_to_end(key)
         if len(self._known) > _REMEMBERED:

@@ -179,11 +179,11 @@ def _unparsable(text: str, error: postgast.PgQueryError) -> ToolRefused:
 
 
 def _texts(select: pb.SelectStmt) -> Iterator[str]:
-    tree = pb.ParseResult(stmts=[pb.RawStmt(stmt=pb.Node(select_stmt=select))])
     try:
+        tree = pb.ParseResult(stmts=[pb.RawStmt(stmt=pb.Node(select_stmt=select))])
         yield postgast.deparse(tree)
         yield _with_parentheses(tree)
-    except (postgast.PgQueryError, EncodeError) as error:
+    except (postgast.PgQueryError, EncodeError, DecodeError) as error:
         raise ToolRefused("too_deep", _TOO_DEEP) from error
 
 

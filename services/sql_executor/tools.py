@@ -88,7 +88,7 @@ class QueryTool:
         query = self._schema.checked(self.name, arguments)["query"]
         owner = sql_caller(caller, self._catalog.policy)
         statement = await self._statements.for_caller(query, owner)
-        result = await self._runner.run(statement.sql, owner, within_s=deadline.remaining())
+        result = await self._runner.run(statement.sql, owner, parts=statement.parts, within_s=deadline.remaining())
         return tools_pb2.ToolOutput(
             text=result.to_text(self._text_rows),
             sql_query=statement.sql,

@@ -28,10 +28,11 @@ async def tried(policy: SqlPolicy, dsn: str, secret: str, caller: Caller, query:
     statements = Statements(catalog)
     statement = ""
     try:
-        statement = (await statements.for_caller(query, owner)).sql
+        checked = await statements.for_caller(query, owner)
+        statement = checked.sql
         async with reader_pool(dsn, min_size=1, max_size=1) as pool:
             runner = QueryRunner(pool, CallerSigner(secret), policy.limits)
-            table = await runner.run(statement, owner)
+            table = await runner.run(statement, owner, parts=checked.parts)
             await runner.aclose()
     except ToolRefused as refusal:
         ran = f"{statement};\n" if statement else ""
