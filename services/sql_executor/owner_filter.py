@@ -15,7 +15,7 @@ from services.sql_executor.callers import SqlCaller
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.naming import POLICY_SCHEMA, assignment_view
 from services.sql_executor.policy import OwnedByColumn, SqlPolicy, TableRule
-from services.sql_executor.selects import TableUse
+from services.sql_executor.table_uses import TableUse
 
 
 def add_owner_filter(uses: Iterable[TableUse], caller: SqlCaller, catalog: Catalog) -> None:

@@ -28,7 +28,7 @@ MAX_COLUMNS: Final = 1664
 MAX_ALL_COLUMNS: Final = 40_000
 # What the check may do, in a thousandth of a millisecond or so.
 MAX_STEPS: Final = 300_000
-VISIT: Final = 30
+VISIT: Final = 45
 # What reading a table is to the planner, with the caller's filter on it and the row-level security behind that.
 TABLE_NODES: Final = 60
 # An aggregate that sorts spills what it holds only once there are too many rows for `work_mem`, however long they are:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from postgast import pg_query_pb2 as pb
 
 from services.kit.tool_executor import ToolRefused
 from services.sql_executor import grammar
 from services.sql_executor.catalog import Catalog
+from services.sql_executor.columns import GROWN, cte_relation, either, function_columns, recursive_size
 from services.sql_executor.expressions import Expressions
+from services.sql_executor.output_names import output_name
 from services.sql_executor.plans import TABLE_NODES, Plan, Weight, grouped
-from services.sql_executor.policy import TableName
 from services.sql_executor.scopes import (
     Column,
     Columns,
@@ -30,36 +29,14 @@ from services.sql_executor.scopes import (
     equal_columns,
     equalities,
     fenced,
-    output_name,
     same_named,
 )
-from services.sql_executor.sizes import VALUE, Size, longest, size_of_type, together, whole_number
+from services.sql_executor.sizes import VALUE, Size, size_of_type, whole_number
+from services.sql_executor.table_uses import Place, TableUse, places
 from services.sql_executor.tables import check_cte_name, visible_table
 
-# What a value that a recursion makes longer at each step may reach before time is up.
-_GROWN = 1_000_000.0
 _MAX_STORED_COLUMNS = 1000
 _MAX_PASSES = 20
-
-
-class Place(NamedTuple):
-    """Where a table stands: in which SELECT, and whether its WHERE filters the table before anything is joined to it.
-
-    `left_join` is the LEFT JOIN whose right side the table is by itself: its ON filters it.
-    """
-
-    select: pb.SelectStmt
-    is_plain: bool = True
-    left_join: pb.JoinExpr | None = None
-
-
-@dataclass(frozen=True)
-class TableUse:
-    """A table that a query reads, its node in the tree, and where that stands."""
-
-    table: TableName
-    node: pb.Node
-    place: Place
 
 
 class Selects:
@@ -226,18 +203,18 @@ class Selects:
         self._expressions.reads |= first.of_tables
         if of is not None:
             self._plan.hold(2)
-            return self._recursion(select, outer, frame, of, first), math.inf, 1
+            return self._recursion(select, outer, frame, of, first)
         second = self.query(select.rarg, outer, frame)
         self._expressions.reads |= second.of_tables
         self._plan.list_columns(len(first.columns))
         columns = [
-            _either(column, second.columns[place : place + 1], select.op) for place, column in enumerate(first.columns)
+            either(column, second.columns[place : place + 1], select.op) for place, column in enumerate(first.columns)
         ]
         return columns, first.rows + second.rows, first.copies + second.copies
 
     def _recursion(
         self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None, of: Cte, begun: Result
-    ) -> Columns:
+    ) -> tuple[Columns, float, int]:
         """Checks the part of a recursive query that reads what was made before.
 
         A column that begins as a number is taken to stay one, and is read again as a text when it does not; so is one
@@ -256,7 +233,7 @@ class Selects:
                 Column(column.name, Size(recursive=1) if place in texts else VALUE, place in read)
                 for place, column in enumerate(first)
             ]
-            of.relation = _named(of.node, Result(before, math.inf, begun.of_tables))
+            of.relation = cte_relation(of.node, Result(before, math.inf, begun.of_tables))
             second = self.query(select.rarg, outer, frame)
             self._expressions.reads |= second.of_tables
             after = [column.size for column in second.columns] + [VALUE] * len(first)
@@ -269,10 +246,16 @@ class Selects:
             del self.uses[uses:]
             self._expressions.effort.built = built
             self._plan.go_back(mark)
-        return [
-            Column(column.name, _grown(column.name, column.size, after[place]), place in read)
+        columns = [
+            Column(
+                column.name,
+                recursive_size(column.name, column.size, after[place]),
+                place in read,
+                either(column, second.columns[place : place + 1], select.op).weight,
+            )
             for place, column in enumerate(first)
         ]
+        return columns, math.inf, begun.copies + second.copies
 
     def _with(self, clause: pb.WithClause, outer: Scope | None, frame: Frame | None) -> Frame:
         self._expressions.fields(clause)
@@ -306,7 +289,7 @@ class Selects:
         if cte.is_fence:
             result = result._replace(columns=fenced(result.columns), copies=1)
         cte.reads_tables, self.reads_tables = self.reads_tables, around
-        cte.relation = _named(cte.node, result._replace(columns=[*result.columns, *self._search_columns(cte)]))
+        cte.relation = cte_relation(cte.node, result._replace(columns=[*result.columns, *self._search_columns(cte)]))
         return cte.relation
 
     def _search_columns(self, cte: Cte) -> Columns:
@@ -318,7 +301,7 @@ class Selects:
             names.append(cte.node.search_clause.search_seq_column)
         if cte.node.HasField("cycle_clause"):
             names += [cte.node.cycle_clause.cycle_mark_column, cte.node.cycle_clause.cycle_path_column]
-        return [Column(name, Size(_GROWN)) for name in names]
+        return [Column(name, Size(GROWN)) for name in names]
 
     def _from(self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None) -> Source:
         source = Source([], [], 1, frozenset())
@@ -369,6 +352,7 @@ class Selects:
         cte = frame.find(named.relname) if frame is not None and not named.schemaname else None
         if cte is not None:
             found = self._cte(cte)
+            cte.reads_itself |= cte.is_being_read
             self.reads_tables |= cte.reads_tables
             self._plan.list_columns(len(found.columns))
             self._reread(cte)
@@ -379,7 +363,8 @@ class Selects:
             table = visible_table(named.schemaname, named.relname, self._catalog)
             self.uses.append(TableUse(table, node, place))
             self.reads_tables = True
-            self._plan.take(Weight(TABLE_NODES))
+            # The caller's filter is a subquery.
+            self._plan.take(Weight(TABLE_NODES, self._catalog.rules[table].owned_by is not None))
             self._plan.list_columns(len(self._catalog.columns[table]))
             columns = [Column(column.name, size_of_type(column.type), True) for column in self._catalog.columns[table]]
             unique = frozenset(column.name for column in self._catalog.columns[table] if column.is_unique)
@@ -404,7 +389,7 @@ class Selects:
         size, is_read, _ = self._expressions.value(call, inner)
         name = call.func_call.funcname[-1].string.sval
         alias = self._alias(ranged.alias) if ranged.HasField("alias") else pb.Alias(aliasname=name)
-        columns = [column._replace(is_read=is_read) for column in _function_columns(call.func_call, name, alias, size)]
+        columns = [column._replace(is_read=is_read) for column in function_columns(call.func_call, name, alias, size)]
         if ranged.ordinality:
             columns.append(Column("ordinality", VALUE))
         rows = inner.rows if name in grammar.FUNCTIONS else math.inf
@@ -416,7 +401,7 @@ class Selects:
         self._expressions.fields(join)
         if join.jointype not in grammar.JOINS:
             raise ToolRefused("unsupported_syntax", "Only INNER, LEFT, RIGHT, FULL and CROSS JOIN are supported.")
-        left_place, right_place = _places(join, place)
+        left_place, right_place = places(join, place)
         left = self._source(join.larg, before, outer, frame, left_place)
         seen = Source([*before.relations, *left.relations], [], before.rows * left.rows, before.keys)
         right = self._source(join.rarg, seen, outer, frame, right_place)
@@ -435,48 +420,3 @@ class Selects:
         of_tables = any(relation.of_tables for relation in joined.relations)
         relation = Relation("", joined.columns, rows=joined.rows, of_tables=of_tables, copies=copies_of(both))
         return Source.of(relation.called(self._alias(join.alias)))
-
-
-def _function_columns(call: pb.FuncCall, name: str, alias: pb.Alias, size: Size) -> Columns:
-    """Returns the columns of a function in FROM as Postgres calls them: its own, or one that has the alias's name."""
-    if name not in grammar.FUNCTIONS:  # nothing is known of it
-        if not alias.colnames:
-            raise ToolRefused("unsupported_syntax", f"Name the columns of {name} in FROM: {name}(…) AS t(a, b).")
-        return [Column(each.string.sval, Size(stored=1)) for each in alias.colnames]
-    if name == "unnest" and len(call.args) > 1:
-        return [Column(name, size)] * len(call.args)
-    return [Column(column, size) for column in grammar.FUNCTION_COLUMNS.get(name, (alias.aliasname,))]
-
-
-def _places(join: pb.JoinExpr, place: Place) -> tuple[Place, Place]:
-    is_plain = place.is_plain and not join.is_natural and not join.HasField("alias")
-    is_left = join.jointype == pb.JOIN_LEFT
-    left = Place(place.select, is_plain and (is_left or join.jointype == pb.JOIN_INNER))
-    if is_left and is_plain and join.HasField("quals") and join.rarg.WhichOneof("node") == "range_var":
-        return left, Place(place.select, False, join)
-    return left, Place(place.select, is_plain and join.jointype == pb.JOIN_INNER)
-
-
-def _named(node: pb.CommonTableExpr, result: Result) -> Relation:
-    alias = pb.Alias(aliasname=node.ctename, colnames=node.aliascolnames)
-    return Relation("", result.columns, rows=result.rows, of_tables=result.of_tables).called(alias)
-
-
-def _either(one: Column, other: Columns, operation: int) -> Column:
-    """Returns a column of a set operation: of UNION it has the values of both, of the others those that one has too."""
-    both = alternatives(one.name, [one, *other])
-    if operation == pb.SETOP_UNION:
-        return both
-    by_other = operation == pb.SETOP_INTERSECT and any(column.is_read for column in other)
-    return both._replace(is_read=one.is_read or by_other)
-
-
-def _grown(name: str, first: Size, then: Size) -> Size:
-    """Returns the size of a recursive column that begins with one value and goes on with another."""
-    if then.recursive > 1:
-        raise ToolRefused(
-            "too_large", f"The recursive column {name[:63]!r} doubles with each step; cut it with left(…, 1000)."
-        )
-    if not then.recursive or (not then.fixed and not then.stored):
-        return longest((first, then._replace(recursive=0)))
-    return together((longest((first, Size(_GROWN))), Size(stored=then.stored, texts=then.texts)))

@@ -18,8 +18,9 @@ from postgast import pg_query_pb2 as pb
 from services.sql_executor.callers import SqlCaller
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.owner_filter import add_owner_filter
-from services.sql_executor.selects import Selects, TableUse
+from services.sql_executor.selects import Selects
 from services.sql_executor.syntax import SyntaxThread, read, write
+from services.sql_executor.table_uses import TableUse
 
 _REMEMBERED: Final = 256
 

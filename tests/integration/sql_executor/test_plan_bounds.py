@@ -46,3 +46,7 @@ async def test_many_parts_of_a_plan_share_the_memory_of_a_few(fleet: Fleet, runn
     for parts, shown in ((0, "4MB"), (12, "4MB"), (48, "1MB"), (1_000_000, "64kB"), (1, "4MB")):
         table = await runner.run("SELECT current_setting('work_mem')", USER, parts=parts)
         assert table.rows == [(shown,)]
+
+
+async def test_the_order_of_many_tables_is_not_sought_among_all_there_are(runner: QueryRunner) -> None:
+    assert (await runner.run("SELECT current_setting('geqo_threshold')", USER)).rows == [("8",)]

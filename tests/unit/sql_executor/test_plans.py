@@ -58,6 +58,8 @@ GROWS = [
     _ctes("SELECT ROW(g, g, g, g, g, g, g, g, g, g) AS g FROM {before}", 6) + "SELECT count(g) FROM c6",
     _ctes(f"SELECT s.g FROM {{before}} c, LATERAL (SELECT {TEN.replace('g', 'c.g')} AS g) s", 6) + "SELECT g FROM c6",
     _ctes(f"SELECT {TEN} AS g FROM {{before}} GROUP BY 1", 6) + "SELECT g FROM c6 WHERE g > 1 ORDER BY g",
+    _ctes(f"SELECT {TEN} AS g FROM {{before}} UNION ALL SELECT 1", 6).replace("WITH", "WITH RECURSIVE", 1)
+    + "SELECT g FROM c6",
     _ctes(f"SELECT {TEN} AS x FROM {{before}} AS t(g)", 6) + "SELECT x FROM c6",
     _ctes(f"SELECT {TEN} AS g FROM {{before}} UNION ALL SELECT 1", 6) + "SELECT g FROM c6",
     _ctes(f"SELECT j.g FROM (SELECT {TEN} AS g FROM {{before}}) a FULL JOIN (SELECT 1 AS g) j USING (g)", 2)
@@ -176,7 +178,8 @@ def test_parts_of_a_plan_are_counted() -> None:
         return statement_for(sql, SqlCaller("27", is_admin=True), _catalog()).parts
 
     assert parts("SELECT name FROM ships WHERE built_year > 1990") == 0
-    assert parts("SELECT DISTINCT kind FROM ships JOIN devices USING (ship_id, kind) ORDER BY 1") == 3
+    assert parts("SELECT DISTINCT kind FROM ships JOIN ships s USING (ship_id, kind) ORDER BY 1") == 3
+    assert parts("SELECT name FROM devices JOIN users USING (name)") == 3
     assert parts("SELECT count(DISTINCT ship_id), sum(count(*)) OVER (ORDER BY kind) FROM ships GROUP BY kind") == 3
     assert parts("SELECT count(DISTINCT left(repeat(name, 9), 9000)) FROM ships") > 100
 
