@@ -27,7 +27,8 @@ def function_columns(call: pb.FuncCall, name: str, alias: pb.Alias, size: Size) 
 def cte_relation(node: pb.CommonTableExpr, result: Result) -> Relation:
     """Returns what a WITH query is where it is read."""
     alias = pb.Alias(aliasname=node.ctename, colnames=node.aliascolnames)
-    return Relation("", result.columns, rows=result.rows, of_tables=result.of_tables).called(alias)
+    relation = Relation("", result.columns, rows=result.rows, of_tables=result.of_tables, rows_read=result.rows_read)
+    return relation.called(alias)
 
 
 def either(one: Column, other: Columns, operation: int) -> Column:
@@ -35,8 +36,8 @@ def either(one: Column, other: Columns, operation: int) -> Column:
     both = alternatives(one.name, [one, *other])
     if operation == pb.SETOP_UNION:
         return both
-    by_other = operation == pb.SETOP_INTERSECT and any(column.is_read for column in other)
-    return both._replace(is_read=one.is_read or by_other)
+    by_other = operation == pb.SETOP_INTERSECT and not one.origin.is_read
+    return both._replace(origin=other[0].origin if by_other and other else one.origin)
 
 
 def recursive_size(name: str, first: Size, then: Size) -> Size:

@@ -13,7 +13,8 @@ from services.kit.tool_executor import ToolRefused
 from services.sql_executor import grammar
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.effort import Effort
-from services.sql_executor.origins import Origin, origin_of
+from services.sql_executor.expression_origins import counts_own_rows, origin_of
+from services.sql_executor.origins import Origin, any_of
 from services.sql_executor.plans import Plan, Weight
 from services.sql_executor.refusals import check_pattern, no_column, syntax_refused
 from services.sql_executor.result_sizes import set_rows, size_of_cast, size_of_constant, size_of_operation
@@ -82,20 +83,30 @@ class Expressions:
             raise ToolRefused("too_deep", "The query nests too deep; use CTEs, or IN (…) for long chains of OR.")
         around, self._parts = self._parts, []
         size = self.message(getattr(node, kind), scope)
-        origin = self._parts[-1] if kind == "sub_link" else origin_of(node, self._parts, of_tables=scope.of_tables)
+        origin = self._parts[-1] if kind == "sub_link" else self._origin(node, scope)
         around.append(origin)
         self._parts = around
         self._depth -= 1
         return size
 
-    def value(self, node: pb.Node, scope: Scope) -> tuple[Size, bool, Weight]:
-        """Checks an expression; returns the size of its value, whether that is read from a table, and its weight."""
+    def _origin(self, node: pb.Node, scope: Scope) -> Origin:
+        if node.WhichOneof("node") != "func_call":
+            return origin_of(node, self._parts)
+        rows_read = scope.rows_read and (counts_own_rows(node.func_call) or not scope.adds_rows)
+        if node.func_call.HasField("over"):
+            rows_read = rows_read and not scope.regroups
+        origin = origin_of(node, self._parts, rows_read=rows_read)
+        scope.unfolds |= origin is not Origin.READ and node.func_call.funcname[-1].string.sval in grammar.SETS
+        return origin
+
+    def value(self, node: pb.Node, scope: Scope) -> tuple[Size, Origin, Weight]:
+        """Checks an expression; returns the size of its value, where that is from, and its weight."""
         around, self._parts = self._parts, []
         mark = self._plan.mark()
         size = self.node(node, scope)
-        is_read = self._parts == [Origin.READ]
+        origin = any_of(self._parts)
         self._parts = around
-        return size, is_read, self._plan.since(mark)
+        return size, origin, self._plan.since(mark)
 
     def nodes(self, nodes: Iterable[pb.Node], scope: Scope) -> list[Size]:
         """Checks some expressions."""
@@ -149,13 +160,13 @@ class Expressions:
     def _taken(self, column: Column) -> Size:
         """Notes a column, with the expression behind it."""
         self._plan.take(column.weight)
-        self._takes(column.is_read)
+        self._takes(column.origin)
         return column.size
 
-    def _takes(self, is_read: bool) -> None:
-        """Notes a value that comes from elsewhere in the statement, and whether that is read from a table."""
-        self.reads |= is_read
-        self._parts.append(Origin.READ if is_read else Origin.STATED)
+    def _takes(self, origin: Origin) -> None:
+        """Notes a value that comes from elsewhere in the statement, and where it is from."""
+        self.reads |= origin.is_read
+        self._parts.append(origin)
 
     def _plain_column(self, name: str, scope: Scope, may_be_row: bool) -> Size:
         self._plan.step(scope.breadth / 4)
@@ -170,7 +181,7 @@ class Expressions:
         self._plan.list_columns(len(relation.columns))
         for each in relation.columns:
             self._plan.take(each.weight)
-        self._takes(all(each.is_read for each in relation.columns))
+        self._takes(any_of([each.origin for each in relation.columns]))
         return together(each.size for each in relation.named.values())
 
     def _call(self, call: pb.FuncCall, scope: Scope) -> Size:
@@ -293,11 +304,17 @@ class Expressions:
         self._plan.hold()
         test = self.node(link.testexpr, scope)
         tested = list(self._parts)
-        columns, rows, of_tables, _ = self._read_query(link.subselect.select_stmt, scope, scope.frame)
+        found = self._read_query(link.subselect.select_stmt, scope, scope.frame)
+        columns, rows = found.columns, found.rows
         first = columns[0].size if columns else VALUE
         is_value = link.sub_link_type in (pb.EXPR_SUBLINK, pb.ARRAY_SUBLINK)
-        is_found = Origin.READ in tested or of_tables
-        self._takes(any(column.is_read for column in columns[:1]) if is_value else is_found)
+        if is_value:
+            origin = any_of([column.origin for column in columns[:1]])
+            is_counted = link.sub_link_type == pb.EXPR_SUBLINK or found.rows_read
+            self._takes(origin if is_counted or not origin.is_read else Origin.MIXED)
+        else:
+            is_found = found.of_tables or any(origin.is_read for origin in tested)
+            self._takes(Origin.READ if is_found else Origin.STATED)
         if link.oper_name:
             name = self._operator(link.oper_name)
             if name in grammar.MATCHES:

@@ -14,19 +14,20 @@ from typing import NamedTuple
 
 from postgast import pg_query_pb2 as pb
 
+from services.sql_executor.origins import Origin, any_of
 from services.sql_executor.plans import Weight
 from services.sql_executor.sizes import Size, longest
 
 
 class Column(NamedTuple):
-    """A column of a relation or of a result; `is_read` when its values come from a table, and not from the query.
+    """A column of a relation or of a result, and whether its values come from a table or from the query.
 
     `weight` is that of the expression which the planner may put in the place of its name.
     """
 
     name: str
     size: Size
-    is_read: bool = False
+    origin: Origin = Origin.STATED
     weight: Weight = Weight()
 
 
@@ -42,8 +43,9 @@ _NOTHING = Weight(0)
 class Relation:
     """What stands in FROM under one name.
 
-    `rows` is the most it has, and `of_tables` whether any of them comes from a table; `unique` columns have each value
-    once. `copies` is how often the planner writes down what is asked of it: once for each part of a UNION.
+    `rows` is the most it has, and `of_tables` whether any of them comes from a table; `rows_read` tells whether tables
+    alone say how many there are; `unique` columns have each value once. `copies` is how often the planner writes down
+    what is asked of it: once for each part of a UNION.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Relation:
     unique: frozenset[str] = frozenset()
     of_tables: bool = False
     copies: int = 1
+    rows_read: bool = False
     named: Mapping[str, Column] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -67,9 +70,9 @@ class Relation:
         renamed = [column._replace(name=name) for name, column in zip(names, self.columns, strict=False)]
         unique = self.unique - {column.name for column in self.columns[: len(names)]}
         columns = [*renamed, *self.columns[len(names) :]]
-        return Relation(
-            alias.aliasname, columns, rows=self.rows, unique=unique, of_tables=self.of_tables, copies=self.copies
-        )
+        made = Relation(alias.aliasname, columns, rows=self.rows, unique=unique, of_tables=self.of_tables)
+        made.copies, made.rows_read = self.copies, self.rows_read
+        return made
 
 
 @dataclass
@@ -157,6 +160,9 @@ class Scope:
     rows: float = 1
     is_aggregated: bool = False
     is_set: bool = False
+    # What makes rows beside those that are read: a set of values in place of one, and several groups of one row.
+    unfolds: bool = False
+    regroups: bool = False
     # Names of output columns, where ORDER BY and GROUP BY may use them.
     outputs: Collection[str] = ()
 
@@ -164,6 +170,17 @@ class Scope:
     def of_tables(self) -> bool:
         """Whether any of its own rows comes from a table."""
         return any(relation.of_tables for relation in self.relations)
+
+    @cached_property
+    def rows_read(self) -> bool:
+        """Whether tables alone say how many rows it has."""
+        return rows_are_read(self.relations)
+
+    @cached_property
+    def adds_rows(self) -> bool:
+        """Whether it, or a query around it, has rows of the query's own."""
+        around = self.outer is not None and self.outer.adds_rows
+        return around or not all(each.rows_read or each.rows <= 1 for each in self.relations)
 
     @cached_property
     def breadth(self) -> int:
@@ -209,13 +226,19 @@ class Scope:
 class Result(NamedTuple):
     """What a query returns: its columns, the most rows it has, and whether any part of it reads a table.
 
-    `copies` are those of a relation.
+    `copies` and `rows_read` are those of a relation.
     """
 
     columns: Columns
     rows: float
     of_tables: bool
     copies: int = 1
+    rows_read: bool = False
+
+
+def rows_are_read(relations: Sequence[Relation]) -> bool:
+    """Tells whether tables alone say how many rows relations make together: one row of the query's own adds none."""
+    return any(each.rows_read for each in relations) and all(each.rows_read or each.rows <= 1 for each in relations)
 
 
 def copies_of(relations: Iterable[Relation]) -> int:
@@ -227,7 +250,7 @@ def merged(name: str, columns: Sequence[Column]) -> Column:
     """Returns what several columns of one name are together: read only when each is, as any may give the value."""
     size = longest(column.size for column in columns)
     weight = Weight(*(sum(column.weight[place] for column in columns) for place in range(3)))
-    return Column(name, size, all(column.is_read for column in columns), weight)
+    return Column(name, size, any_of([column.origin for column in columns]), weight)
 
 
 def alternatives(name: str, columns: Sequence[Column]) -> Column:

@@ -12,6 +12,7 @@ from services.sql_executor import grammar
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.columns import GROWN, cte_relation, either, function_columns, recursive_size
 from services.sql_executor.expressions import Expressions
+from services.sql_executor.origins import Origin, any_of
 from services.sql_executor.output_names import output_name
 from services.sql_executor.plans import TABLE_NODES, Plan, Weight, grouped
 from services.sql_executor.scopes import (
@@ -29,6 +30,7 @@ from services.sql_executor.scopes import (
     equal_columns,
     equalities,
     fenced,
+    rows_are_read,
     same_named,
 )
 from services.sql_executor.sizes import VALUE, Size, size_of_type, whole_number
@@ -72,14 +74,15 @@ class Selects:
         if select.HasField("with_clause"):
             frame = self._with(select.with_clause, outer, frame)
         if select.op != pb.SETOP_NONE:
-            columns, rows, copies = self._set_operation(select, outer, frame, of)
+            columns, rows, copies, rows_read = self._set_operation(select, outer, frame, of)
             scope = Scope((), outer, frame, outputs={column.name for column in columns})
         elif select.values_lists:
             columns, rows = self._values(select, outer, frame)
             scope, copies = Scope((), outer, frame, outputs={column.name for column in columns}), 1
+            rows_read = False
         else:
             columns, scope = self._select(select, outer, frame)
-            rows, copies = scope.rows, copies_of(scope.relations)
+            rows, copies, rows_read = 1, copies_of(scope.relations), scope.rows_read
         self._sorted(select.sort_clause, scope)
         self._plan.hold(sum(map(bool, (select.sort_clause, select.distinct_clause, select.group_clause))))
         for limit in (select.limit_offset, select.limit_count):
@@ -88,7 +91,9 @@ class Selects:
             columns, copies = fenced(columns), 1
         count = whole_number(select.limit_count)
         of_tables, self._expressions.reads = self._expressions.reads, around
-        return Result(columns, rows if count is None or count < 0 else min(rows, count), of_tables, copies)
+        rows *= scope.rows  # a set that it is sorted by makes more of them
+        rows_read = rows_read and not scope.unfolds and not scope.regroups
+        return Result(columns, rows if count is None or count < 0 else min(rows, count), of_tables, copies, rows_read)
 
     def _select(self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None) -> tuple[Columns, Scope]:
         source = self._from(select, outer, frame)
@@ -97,6 +102,7 @@ class Selects:
         read.reads |= scope.of_tables
         read.node(select.where_clause, scope)
         scope.is_aggregated = False
+        scope.regroups = any(group.WhichOneof("node") == "grouping_set" for group in select.group_clause)
         columns = self._targets(select.target_list, scope)
         scope.outputs = {column.name for column in columns}
         read.node(select.having_clause, scope)
@@ -107,7 +113,9 @@ class Selects:
         read.nodes(select.window_clause, scope)
         self._plan.hold(len(select.window_clause))
         self._plan.take(self._plan.since(mark), copies_of(scope.relations) - 1)
-        if scope.is_aggregated and not select.group_clause:
+        if scope.unfolds and select.group_clause:  # a group has as many rows as each of them was unfolded to
+            columns = [column._replace(origin=Origin.STATED) for column in columns]
+        if scope.is_aggregated and not select.group_clause and not scope.unfolds:
             scope.rows = 1
         return columns, scope
 
@@ -125,8 +133,8 @@ class Selects:
             target.val.column_ref.fields[-1].WhichOneof("node") == "a_star"
         ):
             return self._star(target.val.column_ref, scope)
-        size, is_read, weight = self._expressions.value(target.val, scope)
-        return [Column(target.name or output_name(target.val, self._first_name), size, is_read, weight)]
+        size, origin, weight = self._expressions.value(target.val, scope)
+        return [Column(target.name or output_name(target.val, self._first_name), size, origin, weight)]
 
     def _first_name(self, select: pb.SelectStmt) -> str:
         while select.op != pb.SETOP_NONE:
@@ -197,20 +205,21 @@ class Selects:
 
     def _set_operation(
         self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None, of: Cte | None
-    ) -> tuple[Columns, float, int]:
+    ) -> tuple[Columns, float, int, bool]:
         self._plan.hold(not select.all)
         first = self.query(select.larg, outer, frame)
         self._expressions.reads |= first.of_tables
         if of is not None:
             self._plan.hold(2)
-            return self._recursion(select, outer, frame, of, first)
+            return (*self._recursion(select, outer, frame, of, first), False)
         second = self.query(select.rarg, outer, frame)
         self._expressions.reads |= second.of_tables
         self._plan.list_columns(len(first.columns))
         columns = [
             either(column, second.columns[place : place + 1], select.op) for place, column in enumerate(first.columns)
         ]
-        return columns, first.rows + second.rows, first.copies + second.copies
+        rows_read = first.rows_read and (second.rows_read or select.op != pb.SETOP_UNION)
+        return columns, first.rows + second.rows, first.copies + second.copies, rows_read
 
     def _recursion(
         self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None, of: Cte, begun: Result
@@ -222,7 +231,7 @@ class Selects:
         """
         first = begun.columns
         texts = {place for place, column in enumerate(first) if column.size != VALUE}
-        read = {place for place, column in enumerate(first) if column.is_read}
+        origins = [column.origin for column in first]
         while True:
             self._passes += 1
             if self._passes > _MAX_PASSES:
@@ -230,7 +239,7 @@ class Selects:
             uses, built, mark = len(self.uses), self._expressions.effort.built, self._plan.mark()
             self._plan.list_columns(2 * len(first))
             before = [
-                Column(column.name, Size(recursive=1) if place in texts else VALUE, place in read)
+                Column(column.name, Size(recursive=1) if place in texts else VALUE, origins[place])
                 for place, column in enumerate(first)
             ]
             of.relation = cte_relation(of.node, Result(before, math.inf, begun.of_tables))
@@ -238,11 +247,12 @@ class Selects:
             self._expressions.reads |= second.of_tables
             after = [column.size for column in second.columns] + [VALUE] * len(first)
             grown = {place for place in range(len(first)) if place not in texts and not after[place].is_value}
-            stated = {place for place, column in enumerate(second.columns) if place in read and not column.is_read}
-            if not grown and not stated:
+            then = [column.origin for column in second.columns]
+            found = [any_of([origin, *then[place : place + 1]]) for place, origin in enumerate(origins)]
+            if not grown and found == origins:
                 break
             texts |= grown
-            read -= stated
+            origins = found
             del self.uses[uses:]
             self._expressions.effort.built = built
             self._plan.go_back(mark)
@@ -250,7 +260,7 @@ class Selects:
             Column(
                 column.name,
                 recursive_size(column.name, column.size, after[place]),
-                place in read,
+                origins[place],
                 either(column, second.columns[place : place + 1], select.op).weight,
             )
             for place, column in enumerate(first)
@@ -329,9 +339,10 @@ class Selects:
         if kind == "range_subselect":
             self._expressions.fields(node.range_subselect)
             seen = lateral if node.range_subselect.lateral else outer
-            columns, rows, of_tables, copies = self.query(node.range_subselect.subquery.select_stmt, seen, frame)
-            self._plan.list_columns(len(columns))
-            relation = Relation("", columns, rows=rows, of_tables=of_tables, copies=copies)
+            result = self.query(node.range_subselect.subquery.select_stmt, seen, frame)
+            self._plan.list_columns(len(result.columns))
+            relation = Relation("", result.columns, rows=result.rows, of_tables=result.of_tables)
+            relation.copies, relation.rows_read = result.copies, result.rows_read
             return Source.of(relation.called(self._alias(node.range_subselect.alias)))
         if kind == "range_function":
             return Source.of(self._function(node.range_function, lateral))
@@ -356,20 +367,21 @@ class Selects:
             self.reads_tables |= cte.reads_tables
             self._plan.list_columns(len(found.columns))
             self._reread(cte)
-            relation = Relation(
-                named.relname, found.columns, rows=found.rows, of_tables=found.of_tables, copies=found.copies
-            )
+            relation = Relation(named.relname, found.columns, rows=found.rows, of_tables=found.of_tables)
+            relation.copies, relation.rows_read = found.copies, found.rows_read
         else:
             table = visible_table(named.schemaname, named.relname, self._catalog)
             self.uses.append(TableUse(table, node, place))
             self.reads_tables = True
             # The caller's filter is a subquery.
             self._plan.take(Weight(TABLE_NODES, self._catalog.rules[table].owned_by is not None))
-            self._plan.list_columns(len(self._catalog.columns[table]))
-            columns = [Column(column.name, size_of_type(column.type), True) for column in self._catalog.columns[table]]
-            unique = frozenset(column.name for column in self._catalog.columns[table] if column.is_unique)
+            stored = self._catalog.columns[table]
+            self._plan.list_columns(len(stored))
+            columns = [Column(column.name, size_of_type(column.type), Origin.READ) for column in stored]
+            unique = frozenset(column.name for column in stored if column.is_unique)
             rows = self._catalog.rows.get(table, 1000.0)
             relation = Relation(table.name, columns, schema=table.schema, rows=rows, unique=unique, of_tables=True)
+            relation.rows_read = True
         return relation.called(self._alias(named.alias)) if named.HasField("alias") else relation
 
     def _reread(self, cte: Cte) -> None:
@@ -386,14 +398,15 @@ class Selects:
             raise ToolRefused("unsupported_syntax", "This can't stand in FROM; use tables, subqueries and functions.")
         inner = Scope(scope.relations, scope.outer, scope.frame)
         self._plan.hold()
-        size, is_read, _ = self._expressions.value(call, inner)
+        size, origin, _ = self._expressions.value(call, inner)
         name = call.func_call.funcname[-1].string.sval
         alias = self._alias(ranged.alias) if ranged.HasField("alias") else pb.Alias(aliasname=name)
-        columns = [column._replace(is_read=is_read) for column in function_columns(call.func_call, name, alias, size)]
+        columns = [column._replace(origin=origin) for column in function_columns(call.func_call, name, alias, size)]
         if ranged.ordinality:
             columns.append(Column("ordinality", VALUE))
         rows = inner.rows if name in grammar.FUNCTIONS else math.inf
-        return Relation("", columns, rows=rows, of_tables=is_read).called(alias)
+        rows_read = origin is Origin.READ
+        return Relation("", columns, rows=rows, of_tables=origin.is_read, rows_read=rows_read).called(alias)
 
     def _join(
         self, join: pb.JoinExpr, before: Source, outer: Scope | None, frame: Frame | None, place: Place
@@ -419,4 +432,5 @@ class Selects:
             return joined
         of_tables = any(relation.of_tables for relation in joined.relations)
         relation = Relation("", joined.columns, rows=joined.rows, of_tables=of_tables, copies=copies_of(both))
+        relation.rows_read = rows_are_read(joined.relations)
         return Source.of(relation.called(self._alias(join.alias)))

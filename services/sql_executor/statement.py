@@ -58,7 +58,7 @@ def check_statement(query: str, catalog: Catalog) -> CheckedStatement:
     tree = read(query, catalog.policy.limits)
     selects = Selects(catalog)
     columns = selects.statement(tree)
-    stated = tuple(dict.fromkeys(column.name for column in columns if not column.is_read))
+    stated = tuple(dict.fromkeys(column.name for column in columns if not column.origin.is_read))
     return CheckedStatement(tree, selects.parts, selects.uses, selects.reads_tables, stated)
 
 
