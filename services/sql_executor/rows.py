@@ -127,15 +127,18 @@ class ResultTable:
             lines.append(f"truncated: byte_cap ({self.limits.byte_cap} bytes; select fewer columns or rows)")
         elif len(shown) < len(self.rows):
             lines.append(f"truncated: text (only the first {len(shown)} rows are shown here)")
-        lines.append(" | ".join(name for name, _ in self.columns))
+        lines.append(" | ".join(_shown(name) for name, _ in self.columns))
         lines += [" | ".join("NULL" if value is None else _shown(value) for value in row) for row in shown]
         return "\n".join(lines)
 
 
 def _shown(value: str) -> str:
-    """Returns a value on one line, and no longer than helps to word an answer; the table has it whole."""
+    """Returns a value or a name on one line, and no longer than helps to word an answer; the table has it whole.
+
+    Both may be whatever a query says. Characters that are not seen could hide what is read, or look like lines of ours.
+    """
     start = value[:_LONGEST_SHOWN]
-    line = " ".join(start.split()) if not start.isprintable() else start
+    line = start if start.isprintable() else "".join(filter(str.isprintable, " ".join(start.split())))
     return line if start is value else f"{line}… ({len(value)} characters)"
 
 
