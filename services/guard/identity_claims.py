@@ -82,15 +82,32 @@ _ALWAYS = tuple(re.compile(pattern) for pattern in (*_PROMPT_TRICKS, *_SESSION, 
 
 _ID = r"[#\s:=\"'_.]*(?:(?:id|no|nr|number|num)\b[.\s:=#\"']*)*(?P<id>[\w@+-]*\d[\w@+-]*)"
 _USER = r"(?:user|caller|account|customer|operator|owner|person|uid|userid)"
+_MY_ID = (
+    r"\bmy\s+(?:(?:real|actual|true|new|own|correct|other)\s+)?"
+    r"(?:(?:user|caller|account|badge|staff|personnel|employee|customer|member)\s?)?(?:id|number|identity)"
+)
+# A number that stands for somebody: what it would count, of years or minutes, does not follow.
+_WHO = (
+    r"(?:(?:the|user|number|no\.?|nr\.?|id)\s+|#\s?)*(?P<id>\d+)(?=\s*(?:[,;:!?)]|\.(?!\d)|$"
+    r"|(?:now|today|and|so|but|please|show|list|give|tell|count|how|what|which)\b))"
+)
 _UNLESS_OWN = tuple(
     re.compile(pattern)
     for pattern in (
         rf"\bas\s+(?:if\s+)?(?:(?:you|i)\s+(?:are|am|were|was)\s+|for\s+)?(?:the\s+)?{_USER}{_ID}",
         r"\b(?:i\s+am|i'm|im|this\s+is|you\s+are|assume|suppose|imagine|say|become|consider\s+me|call\s+me)\s+"
-        rf"(?:(?:that|actually|really|now|also|in\s+fact|i\s+am|i'm|to\s+be)\s+)*(?:the\s+)?{_USER}{_ID}",
-        r"\bmy\s+(?:(?:real|actual|true|new|own|correct|other)\s+)?"
-        r"(?:user|(?:user\s?|caller\s?|account\s?)?(?:id|number|identity)|account)\s+(?:is|=|was|should\s+be|:)\s*"
+        rf"(?:(?:that|actually|really|now|also|in\s+fact|to\s+be)\s+)*(?:the\s+)?{_USER}{_ID}",
+        rf"(?:{_MY_ID}|\bmy\s+(?:(?:real|actual|true|new|own|correct|other)\s+)?(?:user|account))"
+        r"\s+(?:is|=|was|should\s+be|:)\s*"
         rf"(?:now\s+|actually\s+|really\s+)?(?:{_USER})?{_ID}",
+        rf"{_MY_ID}\s+(?:(?:has|have|was|got|been|is)\s+){{0,2}}(?:changed|switched|updated|moved|set)\s+"
+        rf"(?:from\s+\S{{1,40}}\s+)?(?:in)?to\s+{_ID}",
+        rf"{_MY_ID}\s+(?:used\s+to\s+be|was|had\s+been)\s+\S{{1,40}}\s+(?:(?:and|but|it|now|today)\s+){{0,3}}"
+        rf"(?:is|became|changed\s+to)\s+(?:now\s+)?{_ID}",
+        r"\b(?:id|number|account|identity)\s+(?:for|of)\s+me\b\W+(?:it|which|that|the\s+right\s+one)\s+"
+        rf"(?:should\s+be|is|must\s+be)\s+(?:now\s+)?{_ID}",
+        rf"\b(?:i\s+am|i'm|im)\s+(?:(?:actually|really|now|in\s+fact)\s+)*{_WHO}",
+        rf"\b(?:speaking|writing|asking|talking|answer|act|acting|(?:logged|signed)\s+in)\s+as\s+{_WHO}",
         rf"\b(?:make|set|switch|change|treat|let)\b.{{0,30}}\b{_USER}{_ID}",
     )
 )
