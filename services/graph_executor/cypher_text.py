@@ -164,6 +164,9 @@ class _Reading:
     def _in_map(self) -> bool:
         return bool(self._open) and self._open[-1][0] == "{"
 
+    def _in_relationship(self) -> bool:
+        return bool(self._open) and self._open[-1][2]
+
     def _check_word(self, at: int, token: Token) -> None:
         if token.name.lower().startswith(_RESERVED):
             raise ToolRefused(
@@ -187,7 +190,7 @@ class _Reading:
             raise ToolRefused("unknown_parameter", f"${self._at(at + 1).text[:40]} is not among the parameters.")
         if token.text == ":" and not self._in_map():
             self._check_label(at + 1)
-        if token.text == "*" and self._open and self._open[-1][2]:
+        if token.text == "*" and self._in_relationship():
             self._check_path(at + 1)
 
     def _check_label(self, at: int) -> None:
@@ -195,6 +198,9 @@ class _Reading:
         if name not in self._names:
             known = ", ".join(sorted(self._names))
             raise ToolRefused("unknown_label", f"There is no label or edge type {name[:40]!r}; there are: {known}.")
+        if self._writes and not self._in_relationship() and name not in self._policy.labels:
+            # A label that the policy does not give to nodes is one that nobody has rights on.
+            raise ToolRefused("unknown_label", f"{name} is a type of edges, and no label that a node can have.")
         if self._at(at + 1).text == "|":
             self._check_label(at + 3 if self._at(at + 2).text == ":" else at + 2)
 
@@ -224,6 +230,9 @@ class _Reading:
             raise ToolRefused("unsupported", "A query that writes has no UNION; make two of it.")
         if token.word == "SET" and self._at(at + 2).text == "[":
             raise ToolRefused("unsupported", "Write the name of a property after a dot.")
+        if token.text == "&":
+            # Some servers take it between labels: the next one would be a label that nobody has looked at.
+            raise ToolRefused("unsupported", "Write each label after a colon, as in (t:Ticket:User).")
         if token.word == "REMOVE" and self._at(at + 2).text == ":":
             raise ToolRefused("unsupported", "A label stays; make another node.")
         if token.word in CLAUSES and self._is_keyword(at):

@@ -136,3 +136,30 @@ async def test_changes_are_read_by_whoever_may_read_what_they_tell_of(executor: 
         refused = await executor.by(ANYBODY).call(tool, run_id=keeper.run_id, **more)
         assert (refused.reason, "TOP" in refused.message) == ("label_refused", False)
     assert len((await keeper.call("read_changes", run_id=keeper.run_id)).data["changes"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("MATCH (t:Ticket {key: 'both'}) SET t:REPORTS", "unknown_label"),
+        ("MATCH (t:Ticket {key: 'both'}) SET t.summary = 'x', t:User:REPORTS", "unknown_label"),
+        ("CREATE (t:REPORTS {key: 'evil'})", "unknown_label"),
+        ("CREATE (t:Ticket:`REPORTS` {key: 'evil'})", "unknown_label"),
+        ("MERGE (t:Ticket {key: 'both'}) ON MATCH SET t:KNOWS", "unknown_label"),
+        ("CREATE (u:User {key: 'evil'})-[:REPORTS]->(t:REPORTS {key: 'evil'})", "unknown_label"),
+        ("MATCH (t:Ticket) FOREACH (each IN [t] | SET each:BLOCKS)", "unknown_label"),
+        ("CREATE (t:Ticket&Secret {key: 'evil'})", "unsupported"),
+        ("CREATE (t:Ticket&Hidden {key: 'evil'})", "unsupported"),
+    ],
+)
+async def test_cypher_gives_a_node_no_label_that_nobody_may_write(anybody: Executor, query: str, reason: str) -> None:
+    before = await whole(anybody)
+    assert (await cypher(anybody, query)).reason == reason
+    assert await whole(anybody) == before
+
+
+async def test_cypher_names_types_where_edges_are(anybody: Executor) -> None:
+    written = await cypher(
+        anybody, "MATCH (u:User {key: 'u'})-[r:REPORTS|BLOCKS]->(t:Ticket:Secret {key: 'both'}) SET r.since = 3"
+    )
+    assert written.data["result"] == "applied"
