@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 from services.code_executor.arguments import FetchCode, ReadFile, split_location
@@ -86,36 +87,41 @@ class Fetching:
         if found.cut:
             budget.cut(found.cut)
         shown = found.definitions[: self._limits.symbol_definitions]
-        others = [_located(entry, definition) for entry, definition in found.definitions[len(shown) :]]
+        others = found.definitions[len(shown) :]
         if others:
             budget.cut(f"{len(others)} more definitions of this name are only listed")
-        fragments, callers = [], {}
-        for entry, definition in shown:
-            document = open_document(snapshot, entry)
-            if fragment := budget.take(document, definition.first_line, definition.last_line, definition):
-                fragments.append(fragment)
-            callers[entry.path] = self._callers(document, split_symbol(symbol)[-1])
-        calls = [call for calls in callers.values() for call in calls]
-        if len(calls) > self._limits.symbol_callers:
-            budget.cut(f"{len(calls) - self._limits.symbol_callers} more calls are left out")
-        calls = calls[: self._limits.symbol_callers]
-        listing = [f"also defined at {other}" for other in others[: self._limits.symbol_callers]]
+        documents = {entry.path: open_document(snapshot, entry) for entry, _ in shown}
+        taken = [budget.take(documents[e.path], d.first_line, d.last_line, d) for e, d in shown]
+        fragments = [fragment for fragment in taken if fragment is not None]
+        calls = self._calls(documents.values(), split_symbol(symbol)[-1], budget)
+        listing = [f"also defined at {_located(*other)}" for other in others[: self._limits.symbol_callers]]
         listing += [_called(call) for call in calls]
         definitions = [{"path": entry.path, **definition.as_data()} for entry, definition in shown]
         return make_result(
             snapshot, fragments=fragments, listing=listing, cuts=budget.cuts, definitions=definitions, callers=calls
         )
 
-    def _callers(self, document: Document, name: str) -> list[dict[str, object]]:
-        return [
-            {
-                "path": document.entry.path,
-                "line": line,
-                "inside": caller.qualified_name if caller else "",
-                "text": document.lines[line - 1].strip()[:200],
-            }
-            for line, caller in self._symbols.of(document).callers(name)
-        ]
+    def _calls(self, documents: Iterable[Document], name: str, budget: Budget) -> list[dict[str, object]]:
+        """Returns the first calls of a name in some files, and has the budget say how many more there are."""
+        calls: list[dict[str, object]] = []
+        left_out = 0
+        for document in documents:
+            symbols = self._symbols.of(document)
+            callers = symbols.callers(name, self._limits.symbol_callers - len(calls))
+            calls += [_call(document, line, caller) for line, caller in callers]
+            left_out += len(symbols.calling_lines(name)) - len(callers)
+        if left_out:
+            budget.cut(f"{left_out} more calls are left out")
+        return calls
+
+
+def _call(document: Document, line: int, caller: Definition | None) -> dict[str, object]:
+    return {
+        "path": document.entry.path,
+        "line": line,
+        "inside": caller.qualified_name if caller else "",
+        "text": document.lines[line - 1].strip()[:200],
+    }
 
 
 def _with_location(snapshot: Snapshot, arguments: FetchCode) -> FetchCode:

@@ -6,6 +6,9 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from heapq import heappop, heappush
+from itertools import islice
 from typing import Any
 
 from tree_sitter import Node, Parser, Tree
@@ -22,6 +25,7 @@ from services.code_executor.languages import (
     grammar_of,
 )
 from services.code_executor.line_ends import INNER_RETURN
+from services.code_executor.syntax import field_of, last_line, walk
 
 _PARSE_S = 3.0
 _CHUNK_BYTES = 64 * 1024
@@ -100,15 +104,35 @@ class FileSymbols:
 
     def enclosing(self, line: int) -> Definition | None:
         """Returns the innermost function around a line, else the innermost class or the like."""
-        around = [d for d in self.definitions if d.first_line <= line <= d.last_line and d.kind in _SCOPES]
-        functions = [d for d in around if d.kind == FUNCTION]
-        return min(functions or around, key=lambda d: d.last_line - d.first_line, default=None)
+        return next(self._around([line]))
 
-    def callers(self, name: str) -> list[tuple[int, Definition | None]]:
-        """Returns the lines that call a name, each with the function it is in."""
-        return [
-            (line, self.enclosing(line)) for line in sorted({line for called, line in self.calls if called == name})
-        ]
+    def calling_lines(self, name: str) -> list[int]:
+        """Returns the lines that call a name, in order."""
+        return sorted({line for called, line in self.calls if called == name})
+
+    def callers(self, name: str, most: int | None = None) -> list[tuple[int, Definition | None]]:
+        """Returns the lines that call a name, or the first of them, each with the function it is in."""
+        lines = list(islice(self.calling_lines(name), most))
+        return list(zip(lines, self._around(lines), strict=True))
+
+    @cached_property
+    def _scopes(self) -> list[tuple[int, Definition]]:
+        scopes = enumerate(d for d in self.definitions if d.kind in _SCOPES)
+        return sorted(scopes, key=lambda numbered: numbered[1].first_line)
+
+    def _around(self, lines: Sequence[int]) -> Iterator[Definition | None]:
+        """Yields what is around each of some ordered lines, in one pass: a file may be nothing but definitions."""
+        begun: list[tuple[bool, int, int, Definition]] = []
+        coming = iter(self._scopes)
+        ahead = next(coming, None)
+        for line in lines:
+            while ahead is not None and ahead[1].first_line <= line:
+                order, scope = ahead
+                heappush(begun, (scope.kind != FUNCTION, scope.last_line - scope.first_line, order, scope))
+                ahead = next(coming, None)
+            while begun and begun[0][-1].last_line < line:
+                heappop(begun)
+            yield begun[0][-1] if begun else None
 
 
 NO_SYMBOLS = FileSymbols((), ())
@@ -150,23 +174,6 @@ def _renumbered(found: FileSymbols, text: str) -> FileSymbols:
     return FileSymbols(tuple(definitions), tuple((name, numbers[line - 1]) for name, line in found.calls))
 
 
-def _walk(tree: Tree) -> Iterator[tuple[Node, int]]:
-    """Yields every node with its depth, parents first; its own stack, since trees of hostile files are deep."""
-    cursor = tree.walk()
-    depth = 0
-    while True:
-        node = cursor.node
-        if node is not None and node.is_named:
-            yield node, depth
-        if cursor.goto_first_child():
-            depth += 1
-            continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return
-            depth -= 1
-
-
 class _Reader:
     """Reads definitions and calls off a tree, keeping track of what is around."""
 
@@ -181,7 +188,7 @@ class _Reader:
 
     def read(self, tree: Tree) -> FileSymbols:
         """Returns the symbols of a file."""
-        for node, depth in _walk(tree):
+        for node, depth in walk(tree):
             while self._scopes and self._scopes[-1][0] >= depth:
                 self._scopes.pop()
             while self._wrappers and self._wrappers[-1][0] >= depth:
@@ -198,7 +205,7 @@ class _Reader:
     def _add_call(self, node: Node) -> None:
         field = self._language.calls[node.type]
         called = node.child_by_field_name(field) if field else node.named_child(max(0, node.named_child_count - 1))
-        while called is not None and (inner := _field(called, _CALLEE_FIELDS)) is not None:
+        while called is not None and (inner := field_of(called, _CALLEE_FIELDS)) is not None:
             called = inner
         parts = _parts(self._text(called))
         if parts and _IDENTIFIER.fullmatch(parts[-1]):
@@ -213,7 +220,7 @@ class _Reader:
         outer = self._scopes[-1][1] if self._scopes else ()
         scope = (*outer[-16:], *self._receiver(node), *parts[:-1])
         whole = self._whole(node, depth)
-        self._definitions.append(Definition(parts[-1], scope, kind, whole.start_point.row + 1, _last_line(whole)))
+        self._definitions.append(Definition(parts[-1], scope, kind, whole.start_point.row + 1, last_line(whole)))
         if kind in _SCOPES:
             self._scopes.append((depth, (*scope, parts[-1]), kind))
 
@@ -239,12 +246,12 @@ class _Reader:
         return None if kind == VARIABLE and in_function else kind
 
     def _kind_of_value(self, node: Node, in_function: bool) -> str | None:
-        value = _field(node, ("value", "right"))
+        value = field_of(node, ("value", "right"))
         if value is not None and value.type in _FUNCTION_VALUES:
             return FUNCTION
         if value is not None and value.type == "class":
             return CLASS
-        target = _field(node, _NAME_FIELDS)
+        target = field_of(node, _NAME_FIELDS)
         is_variable = node.type != "pair" and target is not None and target.type not in _NAMES and not in_function
         return VARIABLE if is_variable and _IDENTIFIER.fullmatch(self._text(target)) else None
 
@@ -252,7 +259,7 @@ class _Reader:
         """Returns a definition's name, with the scope that it spells out itself (`A::b`, `exports.b`)."""
         named = node
         for _ in range(16):
-            inner = None if named.type in _NAMES else _field(named, _NAME_FIELDS)
+            inner = None if named.type in _NAMES else field_of(named, _NAME_FIELDS)
             if inner is None and named.type in ("reference_declarator", "parenthesized_declarator"):
                 inner = named.named_child(0)
             if inner is None:
@@ -282,19 +289,6 @@ def _kind_of_declarator(node: Node, in_function: bool) -> str | None:
     if declarator.type == "function_declarator":
         return DECLARATION
     return VARIABLE if node.type == "declaration" and not in_function else None
-
-
-def _field(node: Node, names: Sequence[str]) -> Node | None:
-    for name in names:
-        if (child := node.child_by_field_name(name)) is not None:
-            return child
-    return None
-
-
-def _last_line(node: Node) -> int:
-    # A node that ends at the very start of a line, such as a macro with its line end, does not take that line.
-    row, column = node.end_point
-    return max(node.start_point.row + 1, row + 1 if column else row)
 
 
 def _parts(name: str) -> list[str]:
