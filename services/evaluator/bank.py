@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from services.evaluator.code_lines import CodeLine, read_region
+from services.evaluator.code_lines import CodeLine, full_allowance, read_region
 from services.evaluator.dead_code import dead_lines
 from services.evaluator.languages import language_of
+from services.kit.lexing import Allowance, Lexing
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class SourceFile:
     """What is known of one file."""
 
     path: str
+    allowance: Allowance = field(default_factory=full_allowance)
     total_lines: int = 0
     text: dict[int, str] = field(default_factory=dict)
     starts: dict[int, str] = field(default_factory=dict)
@@ -55,7 +57,8 @@ class SourceFile:
         found: dict[int, CodeLine] = {}
         for first_line, region in self._regions():
             anchored = first_line == 1 or first_line in self.starts
-            found.update(enumerate(read_region(self.path, region, anchored=anchored), first_line))
+            lines = read_region(self.path, region, anchored=anchored, allowance=self.allowance)
+            found.update(enumerate(lines, first_line))
         return found
 
     @cached_property
@@ -82,13 +85,14 @@ class SourceFile:
 class CodeBank:
     """The fragments of one commit, joined by file; those of other commits are not evidence of anything here."""
 
-    def __init__(self, fragments: Iterable[Fragment], commit: str) -> None:
+    def __init__(self, fragments: Iterable[Fragment], commit: str, lexing: Lexing | None = None) -> None:
         self.commit = commit
         self._files: dict[str, SourceFile] = {}
+        allowance = full_allowance(lexing)
         for fragment in fragments:
             if fragment.commit == commit:
                 path = normal_path(fragment.file)
-                self._files.setdefault(path, SourceFile(path)).add(fragment)
+                self._files.setdefault(path, SourceFile(path, allowance)).add(fragment)
 
     def file(self, path: str) -> SourceFile | None:
         """Returns a file, or None when nothing of it was read."""

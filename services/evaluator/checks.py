@@ -19,6 +19,10 @@ def check_draft(draft: Draft, finding: Finding, bank: CodeBank) -> list[Problem]
     settled = draft.verdict is not Verdict.NEEDS_REVIEW
     problems = _check_whole(draft, finding, bank) if settled else []
     connections = Connections(bank, finding.places)
+    # Read before all that claims name, so that these leave enough of what may be read.
+    flagged = bank.file(finding.location.file)
+    if flagged:
+        _ = flagged.lines
     cited: set[int] = set()
     for index, evidence in enumerate(draft.evidence):
         citation = check_citation(index, evidence, finding, bank)
@@ -63,10 +67,12 @@ def _unread(finding: Finding, file: SourceFile) -> list[int]:
 
 
 def _flags_code(finding: Finding, bank: CodeBank) -> bool:
-    """Tells whether there is code to quote on the flagged lines, as far as they were read."""
+    """Tells whether there may be code to quote on the flagged lines, as far as they were read."""
     file = bank.file(finding.location.file)
     lines = file.lines if file else {}
-    return any(lines[number].carries for number in finding.flagged_lines(finding.location.file) if number in lines)
+    flagged = (lines[number] for number in finding.flagged_lines(finding.location.file) if number in lines)
+    # What nobody can tell from a comment may be the code that the finding is about: no verdict stands without it.
+    return any(line.carries or line.unread for line in flagged)
 
 
 def _shown(finding: Finding) -> str:

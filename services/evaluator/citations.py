@@ -133,7 +133,8 @@ def _wrong(index: int, reason: Reason, message: str) -> Citation:
 def _comment_only(evidence: Evidence) -> str:
     return (
         f"What {evidence.cited} is cited for holds no code that runs, only comments, docstrings, blanks or brackets "
-        "(or it was read out of its context). Comments prove nothing: cite the code itself, or drop the claim."
+        "(or it was read out of its context, or takes too long to tell from comments). Comments prove nothing: cite "
+        "the code itself, or drop the claim."
     )
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from services.evaluator.answers import CritiqueAnswer, InvestigationAnswer, Outcome
 from services.evaluator.bank import CodeBank
@@ -22,6 +25,7 @@ from services.kit.model_usage import ModelUsage
 INVESTIGATION = "comprehensive_evaluation"
 CRITIQUE = "critique"
 MECHANICAL = "evidence_checks"
+THREADS = 2
 FINAL, NOT_FINAL = "final", "not_final"
 log = get_logger()
 # What is mended by reading more code, and not by thinking again about the code that is there.
@@ -76,10 +80,17 @@ class Evaluator:
     def __init__(self, judge: Judge, *, prompt_code_characters: int) -> None:
         self._judge = judge
         self._code_characters = prompt_code_characters
+        # Of its own: code that is slow to read fills no thread that the rest of the process waits for. More of them
+        # would only share one interpreter.
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="checks")
+
+    def close(self) -> None:
+        """Ends the threads; what waits for one is not begun."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def evaluate(self, case: Case, *, last_word: bool) -> Evaluation:
         """Says whether an investigation is complete. Raises ModelUnavailable, ModelUnusable."""
-        problems, document = await asyncio.to_thread(self._prepare, case)
+        problems, document = await self._prepared(case)
         if problems:
             evaluation = _not_final("The draft's evidence does not hold.", _messages(problems), problems)
         else:
@@ -99,7 +110,7 @@ class Evaluator:
 
     async def critique(self, case: Case) -> Critique:
         """Approves a verdict, or says what is wrong with it. Raises ModelUnavailable, ModelUnusable."""
-        problems, document = await asyncio.to_thread(self._prepare, case)
+        problems, document = await self._prepared(case)
         if problems:
             critique = _rejected(problems)
         else:
@@ -110,6 +121,12 @@ class Evaluator:
             approved = critique.outcome is Outcome.APPROVED
             record_result(CRITIQUE, score=float(approved), label=critique.outcome, explanation=critique.reason)
         return critique
+
+    async def _prepared(self, case: Case) -> tuple[tuple[Problem, ...], str]:
+        """Prepares a case in its turn; one whose caller gave up meanwhile is not begun."""
+        # With the context, as the results of the checks are of the current span.
+        work = partial(contextvars.copy_context().run, self._prepare, case)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def _prepare(self, case: Case) -> tuple[tuple[Problem, ...], str]:
         """Checks a draft and, if it holds, writes the case down; busy for a while when much was read."""

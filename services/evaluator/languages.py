@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from pathlib import PurePosixPath
-from typing import Any
 
 from pygments.lexer import Lexer
 from pygments.lexers import find_lexer_class_for_filename
@@ -15,9 +13,6 @@ from pygments.lexers.perl import PerlLexer
 from pygments.lexers.r import SLexer
 from pygments.lexers.templates import HtmlDjangoLexer
 from pygments.token import Comment, _TokenType
-
-# Lexers keep state while they read, and texts are read on several threads: each text gets its own.
-MakeLexer = Callable[[], Any]
 
 
 class Family(Enum):
@@ -32,14 +27,14 @@ class Family(Enum):
 
 @dataclass(frozen=True)
 class Language:
-    """A language, and how to make a lexer for one text; none when no lexer is known.
+    """A language, and its lexer; none when no lexer is known.
 
     line_ends: characters that end a line for its compiler, besides the line feed; empty when that is not known.
     has_escapes: whether `\\u000a` anywhere in a program is the character it names, as if it stood there itself.
     """
 
     family: Family
-    make_lexer: MakeLexer | None
+    lexer: type[Lexer] | None
     line_ends: str = ""
     has_escapes: bool = False
 

@@ -58,7 +58,10 @@ def again(system: str, problem: str) -> str:
 
 
 def case_document(finding: Finding, draft: Draft, bank: CodeBank, *, code_characters: int) -> str:
-    """Returns the case as JSON; code beyond the limit is left out, the cited and flagged lines last of all."""
+    """Returns the case as JSON; code beyond the limit is left out, the cited and flagged lines last of all.
+
+    Left out is also what nobody can tell from comments.
+    """
     document = {
         "finding": {
             "rule": finding.rule_id,
@@ -87,16 +90,18 @@ def _code(finding: Finding, draft: Draft, bank: CodeBank, limit: int) -> Mapping
     spans = [*finding.places, *(evidence.span for evidence in draft.evidence)]
     wanted = list(_by_importance(bank, spans))
     shown: dict[str, dict[int, str]] = {}
-    left = limit
+    left, unread = limit, 0
     for count, (file, number) in enumerate(wanted):
-        code = file.lines[number].code.rstrip()
+        line = file.lines[number]
+        unread += line.unread
+        code = line.code.rstrip()
         if not code:
             continue
         left -= len(code) + 8
         if left < 0:
-            return {"code": _files(shown), "lines_left_out": len(wanted) - count}
+            return {"code": _files(shown), "lines_left_out": len(wanted) - count + unread}
         shown.setdefault(file.path, {})[number] = code
-    return {"code": _files(shown)}
+    return {"code": _files(shown), **({"lines_left_out": unread} if unread else {})}
 
 
 def _files(shown: Mapping[str, Mapping[int, str]]) -> list[dict[str, str]]:

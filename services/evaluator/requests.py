@@ -13,6 +13,7 @@ from services.evaluator.draft import Draft, Evidence, Finding, Verdict
 from services.evaluator.errors import InvalidEvaluation
 from services.evaluator.evaluator import Case
 from services.kit.errors import FieldViolation
+from services.kit.lexing import Lexing
 
 MAX_CLAIMS = 50
 MAX_FRAGMENTS = 200
@@ -28,15 +29,15 @@ _VERDICTS = {
 VERDICT_NUMBERS = {verdict: number for number, verdict in _VERDICTS.items()}
 
 
-def read_case(request: Request) -> Case:
-    """Returns what a request asks to judge. Raises InvalidEvaluation."""
+def read_case(request: Request, lexing: Lexing) -> Case:
+    """Returns what a request asks to judge, with what its code is lexed by. Raises InvalidEvaluation."""
     violations = [*_missing(request), *_too_much(request), *_wrong_draft(request.draft), *_wrong_bank(request)]
     if violations:
         raise InvalidEvaluation(violations)
     return Case(
         finding=_finding(request.finding),
         draft=_draft(request.draft),
-        bank=CodeBank(map(_fragment, request.code_bank), request.source.commit),
+        bank=CodeBank(map(_fragment, request.code_bank), request.source.commit, lexing),
     )
 
 

@@ -11,6 +11,7 @@ from services.evaluator.judge import Judge
 from services.evaluator.results import export_results
 from services.evaluator.servicer import EvaluatorServicer
 from services.evaluator.settings import EvaluatorSettings
+from services.kit.lexing_processes import LexingProcesses
 from services.kit.model import ModelClient
 from services.kit.names import AUDIENCE_EVALUATOR
 from services.kit.needs import needed_text
@@ -21,7 +22,7 @@ SERVICE = evaluator_pb2.DESCRIPTOR.services_by_name["EvaluatorService"].full_nam
 
 
 async def build(settings: EvaluatorSettings, stack: AsyncExitStack) -> Service:
-    """Puts the evaluator together; the model's connections close with the stack."""
+    """Puts the evaluator together; what it holds closes with the stack."""
     export_results(settings.otlp_endpoint, stack)
     model = ModelClient(
         base_url=settings.model_base_url,
@@ -33,6 +34,9 @@ async def build(settings: EvaluatorSettings, stack: AsyncExitStack) -> Service:
     stack.push_async_callback(model.close)
     judge = Judge(model, max_tokens=settings.model_max_tokens)
     evaluator = Evaluator(judge, prompt_code_characters=settings.prompt_code_characters)
+    stack.callback(evaluator.close)
+    lexing = LexingProcesses()
+    stack.callback(lexing.close)
     verifier = RunTokenVerifier(await needed_text(settings.run_token_public_key_file), AUDIENCE_EVALUATOR)
-    servicer = EvaluatorServicer(verifier, evaluator)
+    servicer = EvaluatorServicer(verifier, evaluator, lexing)
     return Service([Registration(evaluator_pb2_grpc.add_EvaluatorServiceServicer_to_server, servicer, SERVICE)])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import threading
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -225,6 +228,39 @@ async def test_code_beyond_the_limit_is_left_out_and_said_to_be(bench: Bench) ->
     assert "shell=True" in document["code"][0]["text"]
     assert document["lines_left_out"] > 5000
     assert len(document["code"][0]["text"]) <= 60_000
+
+
+def hostile() -> evaluator_pb2.CritiqueVerdictRequest:
+    """A request about a file that a lexer would read for hours."""
+    request = critique(claim(file="A.java", first_line=1, last_line=1, quote="a a a"))
+    request.finding.location.CopyFrom(sast_pb2.CodeLocation(file="A.java", first_line=1))
+    request.code_bank[0].file = "A.java"
+    request.code_bank[0].content = f"{'a ' * 499}\n" * 60
+    request.code_bank[0].last_line = request.code_bank[0].total_lines = 60
+    return request
+
+
+async def test_a_file_that_is_slow_to_read_is_no_evidence_and_stops_nobody(bench: Bench) -> None:
+    bench.model.script(MODEL, [word("approved")])
+    slow = [bench.stub.CritiqueVerdict(hostile(), metadata=bench.auth) for _ in range(4)]
+    assert (await bench.stub.CritiqueVerdict(critique(claim()), metadata=bench.auth)).outcome == APPROVED
+    for call in slow:
+        judged = await call
+        assert (judged.outcome, judged.stage) == (REANALYSIS, MECHANICAL)
+        assert {problem.reason for problem in judged.problems} == {"comment_only", "flagged_not_cited"}
+
+
+async def test_the_checks_have_threads_of_their_own(bench: Bench) -> None:
+    bench.model.script(MODEL, [word("approved")])
+    released = threading.Event()
+    full = ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(full)
+    busy = full.submit(released.wait)
+    try:
+        assert (await bench.stub.CritiqueVerdict(critique(claim()), metadata=bench.auth)).outcome == APPROVED
+        assert not busy.done()
+    finally:
+        released.set()
 
 
 async def test_windows_line_ends(bench: Bench) -> None:
