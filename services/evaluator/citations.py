@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate, islice
 
 from services.evaluator.bank import CodeBank, SourceFile
+from services.evaluator.code_lines import CODE_KIND, STRING_KIND
 from services.evaluator.draft import Evidence, Finding
 
 SHOWN_CHARACTERS = 300
@@ -15,7 +18,8 @@ SHOWN_LINES = 10
 # More lines than a screen holds show nothing in particular.
 MAX_CITED_LINES = 60
 MIN_TOKENS = 3
-_CODE, _STRING = "c", "s"
+# A quote that stands in more places than this allows is looked at in the first of them.
+MAX_COMPARED_CHARACTERS = 10_000
 # What is read has a quotation mark for each character of a string.
 _TOKEN = re.compile(r'"+|\w+|[^\w\s"]')
 
@@ -104,7 +108,7 @@ def _check_text(index: int, evidence: Evidence, finding: Finding, file: SourceFi
     if not quote:
         said = f"The claim on {evidence.cited} quotes nothing: quote the code that shows it, word for word."
         return _wrong(index, Reason.NO_QUOTE, said)
-    places = list(_occurrences(quote, cited.text))
+    places = list(islice(_occurrences(quote, cited.text), max(1, MAX_COMPARED_CHARACTERS // len(quote))))
     if not places:
         actual = cited.text[:SHOWN_CHARACTERS] + ("…" if len(cited.text) > SHOWN_CHARACTERS else "")
         said = f"{evidence.cited} does not read so. It reads: {actual!r}. Quote word for word."
@@ -145,29 +149,21 @@ def squeeze(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Cited:
-    """Cited lines, squeezed: for each character its kind (code, string, or neither) and the line it stands on."""
+    """Cited lines, squeezed: for each character its kind (code, string, or neither), and where each line starts."""
 
     text: str
     kinds: str
     numbers: tuple[int, ...]
+    starts: tuple[int, ...]
 
     @classmethod
     def of(cls, evidence: Evidence, file: SourceFile) -> _Cited:
         """Reads the lines that a claim cites."""
-        text: list[str] = []
-        kinds: list[str] = []
-        numbers: list[int] = []
-        for number in range(evidence.first_line, evidence.last_line + 1):
-            line = file.lines[number]
-            size = len(line.text)
-            certain, structure = line.certain.ljust(size), line.structure.ljust(size)
-            for char, sure, bare in zip(line.text + "\n", certain + "\n", structure + "\n", strict=True):
-                if char.isspace() and (not text or text[-1] == " "):
-                    continue
-                text.append(" " if char.isspace() else char)
-                kinds.append(" " if sure.isspace() else _CODE if not bare.isspace() else _STRING)
-                numbers.append(number)
-        return cls("".join(text).rstrip(), "".join(kinds), tuple(numbers))
+        numbers = range(evidence.first_line, evidence.last_line + 1)
+        squeezed = [file.lines[number].squeezed for number in numbers]
+        starts = accumulate((len(text) for text, _ in squeezed), initial=0)
+        text = "".join(text for text, _ in squeezed).rstrip()
+        return cls(text, "".join(kinds for _, kinds in squeezed)[: len(text)], tuple(numbers), tuple(starts))
 
     def has_code(self, start: int, end: int) -> bool:
         """Whether a part has anything that is surely code."""
@@ -181,33 +177,42 @@ class _Cited:
         words = [token for token in tokens if token.startswith('"') or _is_word(token[0])]
         if words and len(tokens) >= MIN_TOKENS:
             return True
-        whole = any(self._covers(number, start, end) for number in self.lines_of(start, end))
-        return whole and any(len(word) > 1 for word in words)
+        return any(len(word) > 1 for word in words) and self._covers_line(start, end)
 
     def lines_of(self, start: int, end: int) -> frozenset[int]:
         """The lines whose code a part holds some of."""
         return frozenset(
-            number for number, kind in zip(self.numbers[start:end], self.kinds[start:end], strict=True) if kind != " "
+            self.numbers[at]
+            for at in self._lines(start, end)
+            if self.kinds[max(start, self.starts[at]) : min(end, self.starts[at + 1])].strip()
         )
+
+    def _lines(self, start: int, end: int) -> range:
+        return range(bisect_right(self.starts, start) - 1, bisect_left(self.starts, end))
 
     def _chars(self, start: int, end: int) -> Iterator[tuple[str, str]]:
         return zip(self.text[start:end], self.kinds[start:end], strict=True)
 
     def _cuts_word(self, at: int) -> bool:
-        if not 0 < at < len(self.text) or _STRING in self.kinds[at - 1 : at + 1]:
+        if not 0 < at < len(self.text) or STRING_KIND in self.kinds[at - 1 : at + 1]:
             return False
         return _is_word(self.text[at - 1]) and _is_word(self.text[at])
 
     def _tokens(self, start: int, end: int) -> list[str]:
         """Returns the tokens of a part: names, numbers, signs; a string is one, however long."""
         bare = "".join(
-            '"' if kind == _STRING else char if kind == _CODE else " " for char, kind in self._chars(start, end)
+            '"' if kind == STRING_KIND else char if kind == CODE_KIND else " " for char, kind in self._chars(start, end)
         )
         return _TOKEN.findall(bare)
 
-    def _covers(self, number: int, start: int, end: int) -> bool:
-        of_line = [at for at, line in enumerate(self.numbers[: len(self.text)]) if line == number]
-        return all(start <= at < end for at in of_line if self.kinds[at] != " ")
+    def _covers_line(self, start: int, end: int) -> bool:
+        """Whether a part holds all code of a line that has some."""
+        for at in self._lines(start, end):
+            kinds = self.kinds[self.starts[at] : self.starts[at + 1]]
+            first = self.starts[at] + len(kinds) - len(kinds.lstrip())
+            if kinds.strip() and start <= first and self.starts[at] + len(kinds.rstrip()) <= end:
+                return True
+        return False
 
 
 def _is_word(char: str) -> bool:

@@ -15,6 +15,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 from pygments.lexer import Lexer
@@ -29,6 +30,7 @@ _ESCAPE = re.compile(r"\\(?:u+(?P<code>[0-9a-fA-F]{4})|[^\n])")
 # All that is read for one draft. The model is shown less, and an ordinary draft's code is read to its end.
 MAX_CHARACTERS = 200_000
 MAX_WORK = 250_000
+CODE_KIND, STRING_KIND = "c", "s"
 _LEADING_STAR = re.compile(r"\s*\*(?:\s|$)")
 _WORD = re.compile(r"\w")
 
@@ -52,6 +54,22 @@ class CodeLine:
     def carries(self) -> bool:
         """Whether the line is surely more than comments, blanks and brackets."""
         return _WORD.search(self.certain) is not None
+
+    @cached_property
+    def squeezed(self) -> tuple[str, str]:
+        """The text with each run of blanks made one, and each character's kind: code, string, or neither.
+
+        It ends with a blank and starts with none; a line of blanks is empty.
+        """
+        text: list[str] = []
+        kinds: list[str] = []
+        views = (self.certain.ljust(len(self.text)), self.structure)
+        for char, sure, bare in zip(self.text + "\n", *(view + "\n" for view in views), strict=True):
+            if char.isspace() and (not text or text[-1] == " "):
+                continue
+            text.append(" " if char.isspace() else char)
+            kinds.append(" " if sure.isspace() else CODE_KIND if not bare.isspace() else STRING_KIND)
+        return "".join(text), "".join(kinds)
 
 
 def full_allowance(lexing: Lexing | None = None) -> Allowance:

@@ -9,7 +9,7 @@ from pygments.lexer import Lexer
 
 from services.evaluator.bank import CodeBank
 from services.evaluator.checks import check_draft
-from services.evaluator.citations import Reason
+from services.evaluator.citations import MAX_COMPARED_CHARACTERS, Reason
 from services.evaluator.code_lines import MAX_CHARACTERS, MAX_WORK, read_region
 from services.evaluator.connections import Span
 from services.evaluator.prompt import case_document
@@ -106,3 +106,11 @@ def test_a_string_that_opens_far_out_on_a_line_goes_on_in_the_next() -> None:
     _, within, after = read_region("a.py", [f"x = '{'a' * 1000}' + '''", "return escape(x)", "'''"], anchored=True)
     assert not within.structure.strip()
     assert not after.structure.strip()
+
+
+def test_a_quote_is_looked_for_in_so_many_places() -> None:
+    places = MAX_COMPARED_CHARACTERS // 2
+    for count, reasons in ((places - 1, []), (places, [Reason.COMMENT_ONLY, Reason.FLAGGED_NOT_CITED])):
+        given = bank(fragment("app.py", f"# {'aa ' * count}\naa\n"))
+        problems = check_draft(draft(evidence(1, 2, quote="aa")), finding(Span("app.py", 2, 2)), given)
+        assert [problem.reason for problem in problems] == reasons
