@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from services.evaluator.bank import SourceFile
 from services.evaluator.code_lines import CodeLine
+from services.evaluator.extents import last_lines
 from services.evaluator.languages import Family, language_of
 
 _NAME = r"(?<![\w$])([^\W\d][\w$]*|\$[\w$]*)"
@@ -21,7 +22,8 @@ _NAME_CHARS, _NAME_START = re.compile(r"[\w:~]*"), re.compile(r"[A-Za-z_~]")
 _CONTROL = frozenset(
     {"if", "for", "foreach", "while", "switch", "catch", "return", "sizeof", "until", "elif", "with", "using", "lock"}
 )
-_CLOSING = (")", "]", "}")
+# What is deeper within others is a part of the innermost of these.
+MAX_NESTED = 16
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,34 @@ def blocks_of(file: SourceFile) -> list[Block]:
     """Returns the definitions among the lines of a file that were read."""
     family = language_of(file.path).family
     found = []
-    for number in sorted(file.lines):
-        name = file.starts.get(number, "").rpartition(".")[2] or defined_name(file.lines[number].structure, family)
-        if name:
-            length = _length(_lines_from(file, number), family)
-            uses = frozenset[str]().union(*(file.lines[at].names for at in range(number, number + length)))
-            found.append(Block(file.path, name, number, number + length - 1, uses))
+    for first_line, run in _runs(file):
+        lasts = last_lines(run, family)
+        # The last lines of those around.
+        around: list[int] = []
+        for at, line in enumerate(run):
+            name = file.starts.get(first_line + at, "").rpartition(".")[2] or defined_name(line.structure, family)
+            around = [last for last in around if last >= at]
+            if not name or len(around) >= MAX_NESTED:
+                continue
+            around.append(lasts[at])
+            uses = frozenset[str]().union(*(each.names for each in run[at : lasts[at] + 1]))
+            found.append(Block(file.path, name, first_line + at, first_line + lasts[at], uses))
     return found
+
+
+def _runs(file: SourceFile) -> Iterator[tuple[int, list[CodeLine]]]:
+    """Yields runs of lines without a gap."""
+    run: list[CodeLine] = []
+    first = 0
+    for number in sorted(file.lines):
+        if run and number != first + len(run):
+            yield first, run
+            run = []
+        if not run:
+            first = number
+        run.append(file.lines[number])
+    if run:
+        yield first, run
 
 
 def defined_name(structure: str, family: Family) -> str:
@@ -75,48 +98,3 @@ def _typed_name(structure: str) -> str:
     last = backwards[0][::-1] if backwards else ""
     start = _NAME_START.search(last)
     return last[start.start() :] if start else ""
-
-
-def _lines_from(file: SourceFile, number: int) -> Iterator[CodeLine]:
-    while (line := file.lines.get(number)) is not None:
-        yield line
-        number += 1
-
-
-def _length(run: Iterator[CodeLine], family: Family) -> int:
-    """Returns how many lines a definition takes that starts with the first of a run."""
-    if family is Family.BRACES:
-        return _braced(run)
-    return _indented(run)
-
-
-def _braced(run: Iterator[CodeLine]) -> int:
-    depth, opened, count = 0, False, 0
-    for count, line in enumerate(run, 1):
-        for char in line.structure:
-            if char == "{":
-                depth, opened = depth + 1, True
-            elif char == "}":
-                depth -= 1
-            elif char == ";" and not opened:
-                return count
-            if opened and depth <= 0:
-                return count
-    return count
-
-
-def _indented(run: Iterator[CodeLine]) -> int:
-    margin = _indent(next(run).code)
-    last = 1
-    for count, line in enumerate(run, 2):
-        code = line.code.strip()
-        if not code:
-            continue
-        if _indent(line.code) <= margin and not code.startswith(_CLOSING):
-            return count if code == "end" else last
-        last = count
-    return last
-
-
-def _indent(code: str) -> int:
-    return len(code.expandtabs()) - len(code.expandtabs().lstrip())

@@ -51,7 +51,10 @@ class Connections:
         self._bank = bank
         self._anchors = anchors
         self._by_file: dict[str, list[Block]] = {}
+        self._around_by: dict[str, dict[int, Block]] = {}
+        self._set_by: dict[str, list[tuple[str, frozenset[str]]]] = {}
         self._given_by: dict[Span, _Given] = {}
+        self._names_by: dict[Span, frozenset[str]] = {}
 
     def reach(self, span: Span) -> bool:
         """Whether a span is connected."""
@@ -66,7 +69,7 @@ class Connections:
         names = self._names(span)
         # Lines of a module, or of a class around a connected method, count when they share a name with it.
         loose = block is None or any(_encloses(block, connected) for connected in self._connected)
-        return loose and any(names & connected.uses for connected in self._connected)
+        return loose and not names.isdisjoint(self._used)
 
     def _named_by_anchors(self, span: Span) -> bool:
         """Whether the span defines a name that the anchors' own lines use, or the other way round, in one file."""
@@ -103,12 +106,15 @@ class Connections:
             used = frozenset[str]().union(*(block.uses for block in newest))
             met = {block for block in self._blocks if block.name in used or named & block.uses} - found
             # What encloses a caller is no caller itself: else all methods of a class would be connected.
-            near = _by_file(met | found)
-            newest = frozenset(block for block in met if not any(_encloses(block, it) for it in near[block.file]))
+            newest = met - _enclosing(met | found)
             if not newest:
                 break
             found = found | newest
         return found
+
+    @cached_property
+    def _used(self) -> frozenset[str]:
+        return frozenset[str]().union(*(connected.uses for connected in self._connected))
 
     def _given(self, anchor: Span) -> _Given:
         """Returns what the module's lines set that an anchor outside any definition uses, a few names away."""
@@ -122,11 +128,7 @@ class Connections:
         wanted = {*self._names(anchor)}
         if file is None or self._around(anchor) is not None:
             return _Given(frozenset(), frozenset())
-        lines = [
-            (assigned[1], line.names)
-            for number, line in file.lines.items()
-            if (assigned := _ASSIGNMENT.match(line.structure)) and not self._around(Span(file.path, number, number))
-        ]
+        lines = self._set_in(file)
         for _ in range(MAX_CALLS_AWAY):
             names = {name for assigned, used in lines if assigned in wanted for name in used}
             if names <= wanted:
@@ -134,12 +136,29 @@ class Connections:
             wanted |= names
         return _Given(frozenset(assigned for assigned, _ in lines if assigned in wanted), frozenset(names))
 
+    def _set_in(self, file: SourceFile) -> list[tuple[str, frozenset[str]]]:
+        """Returns the names that a module's lines set, each with all names of its line."""
+        if file.path not in self._set_by:
+            around = self._around_in(file)
+            self._set_by[file.path] = [
+                (assigned[1], line.names)
+                for number, line in file.lines.items()
+                if number not in around and (assigned := _ASSIGNMENT.match(line.structure))
+            ]
+        return self._set_by[file.path]
+
     def _around(self, span: Span) -> Block | None:
         """Returns the smallest definition that holds the span's first line."""
         file = self._bank.file(span.file)
-        blocks = self._blocks_in(file) if file else []
-        holding = [block for block in blocks if block.holds(span.first_line, span.first_line)]
-        return min(holding, key=lambda block: block.last_line - block.first_line, default=None)
+        return self._around_in(file).get(span.first_line) if file else None
+
+    def _around_in(self, file: SourceFile) -> dict[int, Block]:
+        if file.path not in self._around_by:
+            # Of those of one size the first counts.
+            blocks = sorted(self._blocks_in(file), key=lambda it: (it.first_line - it.last_line, -it.first_line))
+            lines = {number: block for block in blocks for number in range(block.first_line, block.last_line + 1)}
+            self._around_by[file.path] = lines
+        return self._around_by[file.path]
 
     def _assigned(self, span: Span) -> frozenset[str]:
         """Returns the names that lines of a module set."""
@@ -151,6 +170,11 @@ class Connections:
         return frozenset(match[1] for match in matches if match)
 
     def _names(self, span: Span) -> frozenset[str]:
+        if span not in self._names_by:
+            self._names_by[span] = self._find_names(span)
+        return self._names_by[span]
+
+    def _find_names(self, span: Span) -> frozenset[str]:
         file = self._bank.file(span.file)
         if file is None:
             return frozenset()
@@ -159,11 +183,16 @@ class Connections:
         return frozenset(name for name in names if len(name) > 1)
 
 
-def _by_file(blocks: Iterable[Block]) -> dict[str, list[Block]]:
-    found: dict[str, list[Block]] = {}
-    for block in blocks:
-        found.setdefault(block.file, []).append(block)
-    return found
+def _enclosing(blocks: Iterable[Block]) -> frozenset[Block]:
+    """Returns those that hold all lines of another; no two of a file start with the same line."""
+    found = set()
+    # Of each file, the nearest end of those that start further on.
+    nearest: dict[str, int] = {}
+    for block in sorted(blocks, key=lambda block: -block.first_line):
+        if nearest.get(block.file, block.last_line + 1) <= block.last_line:
+            found.add(block)
+        nearest[block.file] = min(nearest.get(block.file, block.last_line), block.last_line)
+    return frozenset(found)
 
 
 def _encloses(outer: Block, inner: Block) -> bool:

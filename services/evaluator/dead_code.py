@@ -13,15 +13,16 @@ from services.evaluator.code_lines import CodeLine
 from services.evaluator.languages import Family
 
 _NEVER = r"(?:False|None|0|0\.0|''|\"\"|\[\]|\(\)|\{\}|not\s+True|TYPE_CHECKING|typing\.TYPE_CHECKING)"
-_FALSE_HEAD = re.compile(rf"(?:el)?(?:if|while)\s*\(?\s*{_NEVER}\s*\)?\s*(?:and\b.*)?:")
-_TRUE_HEAD = re.compile(r"(?:el)?if\s*\(?\s*(?:True|1|not\s+False)\s*\)?\s*(?:or\b.*)?:")
+_FALSE_HEAD = re.compile(rf"(?:el)?(?:if|while)\s*+\(?\s*+{_NEVER}\s*+\)?\s*+(?:and\b.*)?:")
+_TRUE_HEAD = re.compile(r"(?:el)?if\s*+\(?\s*+(?:True|1|not\s+False)\s*+\)?\s*+(?:or\b.*)?:")
 _ALTERNATIVE = re.compile(r"(?:elif|else)\b")
 _LEAVES = re.compile(r"(?:return|raise|continue|break)\b|(?:sys\.exit|os\._exit)\(")
-_FALSE_BRACES = re.compile(r"\b(?:if|while)\s*\(\s*(?:false|0|!true|!1)\s*(?:&&[^{]*)?\)\s*\{")
+# Of what stands before a brace.
+_FALSE_BRACES = re.compile(r"\b(?:if|while)\s*\(\s*(?:false|0|!true|!1)\s*(?:&&|\)$)")
 _LEAVES_BRACES = re.compile(r"(?:return|throw|break|continue|goto)\b[^{}]*;\s*$")
 # For the compilers of some of these languages.
 _LINE_END = re.compile("[\r\x85\u2028\u2029]")
-_LABEL = re.compile(r"(?:case\b.*|default|[A-Za-z_]\w*)\s*:")
+_LABEL = re.compile(r"case\b.*:|(?:default|[A-Za-z_]\w*)\s*:")
 
 
 @dataclass
@@ -69,7 +70,7 @@ class _Braced:
         if self.dead_within is not None and inner <= self.dead_within:
             self.dead_within = None
         dead = self.dead_within is not None or self.dead_from is not None
-        if not dead and _FALSE_BRACES.search(code):
+        if not dead and _opens_dead(code):
             self.dead_within = inner
         elif not dead and self.ended and _LEAVES_BRACES.match(code):
             # Without a brace of its own, a statement belongs to the condition before it; that one has not ended.
@@ -77,6 +78,12 @@ class _Braced:
         self.depth = max(0, self.depth + code.count("{") - code.count("}"))
         self.ended = code.endswith((";", "{", "}", ":"))
         return dead
+
+
+def _opens_dead(code: str) -> bool:
+    """Tells whether a line opens a block behind a condition that is false; in time linear in its length."""
+    heads = (head.rstrip() for head in code.split("{")[:-1])
+    return any(head.endswith(")") and _FALSE_BRACES.search(head) for head in heads)
 
 
 def dead_lines(lines: Mapping[int, CodeLine], family: Family) -> frozenset[int]:
