@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.runtime.agents.incident_investigation.comments import part
+from services.runtime.agents.incident_investigation.comments import MAX_CHARACTERS, part
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,13 @@ def test_a_comment_is_told_from_code(path: str, line: str, code: str | None, com
 def test_a_comment_that_goes_on_for_lines() -> None:
     parted = part("a.go", "n := 50 /* the pool\nis the cause\n*/\nm := 1")
     assert parted.code.split() == ["n", ":=", "50", "m", ":=", "1"]
+
+
+@pytest.mark.parametrize(("path", "line"), [("A.java", "a " * 499), ("a.au3", " " * 999), ("a.ahk", "\t" * 999)])
+def test_where_telling_takes_too_long_nothing_is_code(path: str, line: str) -> None:
+    assert part(path, "\n".join([line] * 8)) == ("", (), True)
+
+
+def test_a_text_is_as_long_as_a_tool_gives_at_once() -> None:
+    assert part("a.conf", "a\n" * (MAX_CHARACTERS // 2)).code.count("a") == MAX_CHARACTERS // 2
+    assert part("a.conf", "a\n" * (MAX_CHARACTERS // 2) + "a").unread

@@ -18,7 +18,7 @@ from signalbox.v1 import table_pb2
 
 from services.runtime.agents.code_review.code_tools import CodeTools, Source
 from services.runtime.agents.code_review.snippets import squeezed
-from services.runtime.agents.incident_investigation.comments import part
+from services.runtime.agents.incident_investigation.comments import Parting
 from services.runtime.agents.incident_investigation.conclusion import (
     CodeLines,
     Evidence,
@@ -63,10 +63,11 @@ class _Found(NamedTuple):
 class EvidenceLookup:
     """Looks evidence up with the executors that it is from."""
 
-    def __init__(self, *, sql: ToolClient, graph: ToolClient, code: CodeTools) -> None:
+    def __init__(self, *, sql: ToolClient, graph: ToolClient, code: CodeTools, parting: Parting) -> None:
         self._sql = sql
         self._graph = graph
         self._code = code
+        self._parting = parting
 
     async def check(
         self, context: NodeContext, source: Source | None, evidence: Sequence[Evidence], told: str
@@ -163,7 +164,9 @@ class EvidenceLookup:
         text = "\n".join(fragment["content"] for fragment in there)
         if quote not in squeezed(text):
             raise EvidenceFails(f"the lines do not hold what is quoted; they are: {text}")
-        parted = await asyncio.to_thread(part, lines.file, text)
+        parted = await self._parting.part(lines.file, text)
+        if parted.unread:
+            raise EvidenceFails("it takes too long to tell what of the lines is a comment; cite fewer lines, or others")
         code = squeezed(parted.code)
         if quote not in code and not _is_code_with_comments(quote, code, parted.comments):
             raise EvidenceFails("what is quoted is a comment, which says what somebody thought, and does nothing")
