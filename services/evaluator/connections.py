@@ -104,7 +104,7 @@ class Connections:
         for _ in range(MAX_CALLS_AWAY):
             named = {block.name for block in newest}
             used = frozenset[str]().union(*(block.uses for block in newest))
-            met = {block for block in self._blocks if block.name in used or named & block.uses} - found
+            met = frozenset(block for block in self._blocks if block.name in used or named & block.uses) - found
             # What encloses a caller is no caller itself: else all methods of a class would be connected.
             newest = met - _enclosing(met | found)
             if not newest:
