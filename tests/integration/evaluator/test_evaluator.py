@@ -231,7 +231,7 @@ async def test_code_beyond_the_limit_is_left_out_and_said_to_be(bench: Bench) ->
 
 
 def hostile() -> evaluator_pb2.CritiqueVerdictRequest:
-    """A request about a file that a lexer would read for hours."""
+    """A request about a file that a lexer takes minutes to read."""
     request = critique(claim(file="A.java", first_line=1, last_line=1, quote="a a a"))
     request.finding.location.CopyFrom(sast_pb2.CodeLocation(file="A.java", first_line=1))
     request.code_bank[0].file = "A.java"

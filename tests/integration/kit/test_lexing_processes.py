@@ -11,7 +11,7 @@ from services.kit.lexing_processes import LEAST_WORK, WORK_PER_CHARACTER, Lexing
 
 ENOUGH = 10_000_000
 PYTHON = "def total(items):\n    return sum(x['n'] for x in items)  # all\n"
-# The first takes quadratic time, the others take hours: one token is a single regex that never ends.
+# The first takes quadratic time; of the others, one token is a single regex that takes longer than anybody waits.
 ENDLESS = {"A.java": "a " * 30_000, "a.ahk": "\n" * 2000, "a.ly": "ab" * 1000, "a.mcschema": "<!--" * 500}
 
 

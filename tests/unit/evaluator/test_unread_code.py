@@ -17,7 +17,7 @@ from services.kit.lexing import QuickTexts, Token
 from tests.unit.evaluator.cases import COMMIT, bank, draft, evidence, finding, fragment
 
 WORDS = ("a " * 1000)[:998] + "x"
-# A file of each of these would be hours of work.
+# Each is quadratic work, or more, for the lexer of its language.
 SLOW = [
     ("A.java", WORDS),
     ("a.aj", WORDS),
