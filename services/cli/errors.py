@@ -19,7 +19,7 @@ class CliError(Exception):
         self.code = code
 
 
-_START = "start one with `signalbox up`, or name a gateway: --gateway HOST:PORT"
+_START = "start one with `signalbox up`, or name a gateway: `signalbox --gateway HOST:PORT …`, or SIGNALBOX_GATEWAY"
 # Which status and which advice a refusal gets, by its gRPC code.
 _ADVICE = {
     grpc.StatusCode.INVALID_ARGUMENT: (ExitCode.USAGE, "correct the command and try again"),

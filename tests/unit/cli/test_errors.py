@@ -20,7 +20,7 @@ from services.cli.app import app
 from services.cli.configured import stack_options
 from services.cli.connection import Identity, connect_to
 from services.cli.endpoint import Endpoint, only_one, read_endpoint, write_endpoint
-from services.cli.errors import CliError, from_rpc, from_stream
+from services.cli.errors import CliError, from_rpc, from_stream, not_running
 from services.cli.exit_codes import ExitCode
 from services.cli.settings import CliSettings
 from services.cli.terminal import Terminal, run_command
@@ -140,6 +140,15 @@ def test_ask_says_how_to_start_a_platform_when_none_runs(runtime_dir: Path) -> N
     assert status == ExitCode.UNREACHABLE
     assert "no platform is running here" in output
     assert "signalbox up" in output
+
+
+def test_what_names_a_gateway_is_told_as_it_is_taken(runtime_dir: Path) -> None:
+    told = not_running().hint
+    assert not runtime_dir.exists()
+    assert "`signalbox --gateway HOST:PORT …`, or SIGNALBOX_GATEWAY" in told
+    status, output = invoke("--gateway", ADDRESS, "runs")
+    assert status == ExitCode.USAGE
+    assert f"the gateway at {ADDRESS} wants a token" in output
 
 
 def test_ask_says_at_once_that_nobody_is_named_who_asks(runtime_dir: Path) -> None:
