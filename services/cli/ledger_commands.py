@@ -15,6 +15,7 @@ from services.cli.invocation import Admin, As, AsJson, Roles, fail, moment_given
 from services.cli.terminal import run_command
 
 ledger_commands = typer.Typer()
+_COUNTED_BY = {"agent", "since_time"}
 
 
 @ledger_commands.command()
@@ -40,7 +41,7 @@ def decisions(
     correlation_id: Annotated[
         str, typer.Option("--correlation-id", metavar="ID", help="Only of runs with this correlation id.")
     ] = "",
-    count: Annotated[bool, typer.Option("--count", help="Count an agent's by rule; --since is heeded.")] = False,
+    count: Annotated[bool, typer.Option("--count", help="Count an agent's by rule; takes --since.")] = False,
     every: Annotated[int, typer.Option(min=0, max=744, metavar="HOURS", help="With --count: by time.")] = 0,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Without RUN: at most so many.")] = 50,
     subject: As = None,
@@ -53,11 +54,8 @@ def decisions(
         agent=agent, router=router, rule=rule, destination=to, subject=caller, correlation_id=correlation_id,
         since_time=since, until_time=until,
     )  # fmt: skip
-    is_filtered = bool(request.ByteSize())
-    if (run and (is_filtered or count)) or (count and not agent):
-        usage = "--count counts an agent's decisions" if count else "the decisions of a run are listed whole"
-        hint = "name it with --agent, and no run" if count else "leave the run out, or the other options"
-        raise fail(CliError(usage, hint=hint, code=ExitCode.USAGE))
+    if misused := _misused(request, run, count=count, every=every):
+        raise fail(misused)
     connection = context.obj.connection(subject, admin=admin, roles=roles)
     if run:
         run_command(commands.list_decisions(connection, run, terminal, as_json=as_json), terminal)
@@ -65,3 +63,19 @@ def decisions(
         counted = runs_pb2.CountDecisionsRequest(agent=agent, interval_hours=every, since_time=since)
         run_command(commands.count_decisions(connection, counted, terminal, as_json=as_json), terminal)
     run_command(commands.search_decisions(connection, request, terminal, limit=limit, as_json=as_json), terminal)
+
+
+def _misused(request: runs_pb2.ListDecisionsRequest, run: str, *, count: bool, every: int) -> CliError | None:
+    """What is wrong with options that do not go together; None: nothing."""
+    given = {field.name for field, _ in request.ListFields()}
+    if count and (run or not request.agent):
+        usage, hint = "--count counts an agent's decisions", "name it with --agent, and no run"
+    elif count and given - _COUNTED_BY:
+        usage, hint = "--count takes --agent, --since and --every alone", "leave --count out, or the other options"
+    elif run and given:
+        usage, hint = "the decisions of a run are listed whole", "leave the run out, or the other options"
+    elif every and not count:
+        usage, hint = "--every says how --count counts", "give --count and --agent too"
+    else:
+        return None
+    return CliError(usage, hint=hint, code=ExitCode.USAGE)

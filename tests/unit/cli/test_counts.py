@@ -10,8 +10,10 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 from signalbox.v1 import runs_pb2
+from typer.testing import CliRunner
 
 from services.cli import runs as commands
+from services.cli.app import app
 from services.cli.client import Connection
 from services.cli.exit_codes import ExitCode
 from services.cli.terminal import Terminal
@@ -40,3 +42,24 @@ async def test_that_older_decisions_were_not_looked_at_is_said_even_where_none_w
     assert "never" in out.getvalue()
     said = "0 decisions counted, among the newest; older ones were not looked at"
     assert (said in err.getvalue(), bool(err.getvalue())) == (is_partial, is_partial)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--count", "--agent", "data_chat", "--until", "2000-01-01"), "--count takes"),
+        (("--count", "--agent", "data_chat", "--rule", "blocked"), "--count takes"),
+        (("--count", "--agent", "data_chat", "--caller", "nobody"), "--count takes"),
+        (("--count", "--agent", "data_chat", "--to", "tools", "--since", "2000-01-01"), "--count takes"),
+        (("--count", "--agent", "data_chat", "--router", "r"), "--count takes"),
+        (("--count", "--agent", "data_chat", "--correlation-id", "c"), "--count takes"),
+        (("--count",), "name it with --agent"),
+        (("--count", "--agent", "data_chat", "a-run"), "no run"),
+        (("a-run", "--until", "2000-01-01"), "listed whole"),
+        (("--every", "24"), "--count and --agent too"),
+    ],
+)
+def test_options_of_decisions_that_would_be_left_aside_are_refused(options: tuple[str, ...], told: str) -> None:
+    ended = CliRunner().invoke(app, ["decisions", *options])
+    assert ended.exit_code == ExitCode.USAGE
+    assert told in " ".join(ended.output.split())
