@@ -53,9 +53,20 @@ class Databases:
 async def prepare_databases(
     options: StackOptions, topology: Topology, directory: Path, report: Callable[[str], None]
 ) -> AsyncIterator[Databases]:
+    """Finds where databases can be made, and prepares them there."""
+    async with (
+        find_cluster(options, report) as cluster,
+        prepare_databases_in(cluster, options, topology, directory, report) as databases,
+    ):
+        yield databases
+
+
+@asynccontextmanager
+async def prepare_databases_in(
+    cluster: Cluster, options: StackOptions, topology: Topology, directory: Path, report: Callable[[str], None]
+) -> AsyncIterator[Databases]:
     """Makes what the options leave open, brings both databases up to date, and drops at the end what was made here."""
     async with AsyncExitStack() as made:
-        cluster = await _find_cluster(options, made, report)
         platform_dsn = options.platform_dsn or await made.enter_async_context(cluster.database(PLATFORM_DATABASE))
         steps = _Steps(topology, directory)
         report("preparing the databases")
@@ -68,14 +79,18 @@ async def prepare_databases(
         yield Databases(platform_dsn, world_dsn, user_database, cluster.server)
 
 
-async def _find_cluster(options: StackOptions, made: AsyncExitStack, report: Callable[[str], None]) -> Cluster:
+@asynccontextmanager
+async def find_cluster(options: StackOptions, report: Callable[[str], None]) -> AsyncIterator[Cluster]:
+    """Finds where databases can be made, or starts a server for them. Raises PostgresStartError."""
     if options.postgres_dsn:
-        return Cluster(options.postgres_dsn, suffix=f"_{secrets.token_hex(4)}", keep=False)
-    if options.platform_dsn and options.user_database is not None:
-        return Cluster("", suffix="", keep=True)
-    report("starting Postgres")
-    server = await made.enter_async_context(EmbeddedPostgres(data_dir=options.data_dir, restart=True))
-    return Cluster(server.dsn(), suffix="", keep=True, server=server)  # what it does not keep goes with its files
+        yield Cluster(options.postgres_dsn, suffix=f"_{secrets.token_hex(4)}", keep=False)
+    elif options.platform_dsn and options.user_database is not None:
+        yield Cluster("", suffix="", keep=True)
+    else:
+        report("starting Postgres")
+        async with EmbeddedPostgres(data_dir=options.data_dir, restart=True) as server:
+            # What it does not keep goes with its files.
+            yield Cluster(server.dsn(), suffix="", keep=True, server=server)
 
 
 @dataclass(frozen=True)

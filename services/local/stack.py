@@ -28,7 +28,8 @@ from services.local.database import (
     WORLD_SUBJECTS,
     WORLD_VOCABULARY,
     Databases,
-    prepare_databases,
+    find_cluster,
+    prepare_databases_in,
 )
 from services.local.falkordb import FalkorServer, missing_for_falkordb
 from services.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER, DevelopmentKeys, mint_issuer_token
@@ -163,16 +164,26 @@ class LocalStack:
         # Entered in this order, so that services stop before the databases they use, however far the start came.
         databases = await self._resources.enter_async_context(AsyncExitStack())
         self._resources.push_async_callback(self._stop)
-        graph = await databases.enter_async_context(self._started_graph_database())
-        self._databases, backends, _ = await together(
-            databases.enter_async_context(prepare_databases(self.options, topology, self._directory, self._report)),
-            self._start_backends(topology),
-            self._load_graph(topology, graph),
+        (self._databases, graph), backends = await together(
+            self._start_databases(topology, databases), self._start_backends(topology)
         )
         if graph and self.options.graph_policy:
             executor = await self._process(topology.graph_executor(graph, self.options.graph_policy)).start()
             backends = replace(backends, graph_executor=executor.listen)
         await self._start_rest(topology, self._databases, backends)
+
+    async def _start_databases(self, topology: Topology, resources: AsyncExitStack) -> tuple[Databases, str]:
+        """The databases, and the URL of the graph database; that is empty where there is none."""
+        # First: it claims the data directory, or refuses one that holds something else, before the other writes there.
+        cluster = await resources.enter_async_context(find_cluster(self.options, self._report))
+        graph = await resources.enter_async_context(self._started_graph_database())
+        databases, _ = await together(
+            resources.enter_async_context(
+                prepare_databases_in(cluster, self.options, topology, self.directory, self._report)
+            ),
+            self._load_graph(topology, graph),
+        )
+        return databases, graph
 
     @asynccontextmanager
     async def _started_graph_database(self) -> AsyncIterator[str]:

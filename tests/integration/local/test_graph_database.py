@@ -13,6 +13,7 @@ import pytest
 from services.graph_executor.falkor import Falkor
 from services.local import falkordb
 from services.local.falkordb import FalkorServer
+from services.local.postgres import PostgresStartError
 from services.local.processes import StartFailed
 from services.local.stack import LocalStack
 from services.local.supervision import supervise
@@ -115,6 +116,28 @@ async def test_a_platform_has_a_graph_executor_where_it_can(directory: Path) -> 
     policy.write_text(POLICY, encoding="utf-8")
     async with LocalStack(StackOptions(graph_policy=policy, directory=directory / "stack")) as stack:
         assert stack.service(GRAPH_EXECUTOR).running
+
+
+def somebodys_project(directory: Path) -> Path:
+    """A directory that holds other things than a platform's, among them one of the graph database's name."""
+    directory.chmod(0o711)  # for the account that Postgres runs as when we are root
+    project = directory / "project"
+    (project / "graph").mkdir(parents=True)
+    for name in ("README.md", "graph/notes.txt"):
+        (project / name).write_text("somebody's own", encoding="utf-8")
+    return project
+
+
+async def test_nothing_is_written_to_a_directory_that_is_refused(directory: Path) -> None:
+    policy = directory / "graph_policy.yaml"
+    policy.write_text(POLICY, encoding="utf-8")
+    project = somebodys_project(directory)
+    before = sorted(project.rglob("*"))
+    options = StackOptions(graph_policy=policy, data_dir=project, directory=directory / "stack")
+    with pytest.raises(PostgresStartError, match="holds files, but no database"):
+        async with LocalStack(options):
+            pytest.fail("it started")
+    assert sorted(project.rglob("*")) == before
 
 
 async def test_a_platform_that_is_supervised_gets_its_graph_database_back(directory: Path) -> None:
