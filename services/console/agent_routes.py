@@ -10,6 +10,7 @@ from signalbox.v1 import agent_outline_pb2, runs_pb2
 
 from services.console.errors import NotFound
 from services.console.explanation_page.route_drawing import END, RouteDrawing, route_drawing
+from services.console.explanation_page.traffic import with_passages
 from services.console.gateway import Gateway
 from services.console.reading import traffic_of
 
@@ -58,7 +59,7 @@ def agent_routes(
 ) -> AgentRoutes:
     """Draws an agent's graph; without its outline, what of it the counts tell: nodes that routers follow."""
     graph = outline or _counted_outline(counted)
-    traffic = _with_passages(graph, traffic_of(counted))
+    traffic = with_passages(graph, traffic_of(counted))
     story = runs_pb2.RunExplanation(agent=graph)
     drawing = route_drawing(runs_pb2.Run(), story, traffic, "Graph of the agent with the traffic of each edge")
     return AgentRoutes(drawing, _routes(graph, counted, traffic), outline is not None)
@@ -79,22 +80,6 @@ def _counted_outline(counted: runs_pb2.CountDecisionsResponse) -> agent_outline_
         if name not in nodes and name != END:
             outline.nodes.add(node=name, then=END)
     return outline
-
-
-def _with_passages(graph: agent_outline_pb2.AgentOutline, decided: Mapping[Link, int]) -> Mapping[Link, int]:
-    """Returns the traffic with that of edges no router decides about: what came to their node went on."""
-    traffic = dict(decided)
-    then = {node.node: node.then for node in graph.nodes if not node.router and node.then}
-
-    def arrived(name: str, on_the_way: frozenset[str]) -> int:
-        """Counts what came to a node, by decisions and through nodes that nobody decides at."""
-        came = sum(count for (_, target), count in decided.items() if target == name)
-        before = (source for source, target in then.items() if target == name and source not in on_the_way)
-        return came + sum(arrived(source, on_the_way | {source}) for source in before)
-
-    for source, target in then.items():
-        traffic[source, target] = arrived(source, frozenset((source,)))
-    return traffic
 
 
 def _routes(

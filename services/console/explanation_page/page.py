@@ -25,6 +25,7 @@ from services.console.explained import Explained
 from services.console.explanation_page.decision_data import page_data
 from services.console.explanation_page.route_drawing import RouteDrawing, route_drawing
 from services.console.explanation_page.timeline import timeline
+from services.console.explanation_page.traffic import with_passages
 from services.console.templating import rendered
 from services.kit.printing import printable
 from services.kit.words import fact, limit_text, origin_name
@@ -93,7 +94,9 @@ def mood(state: int) -> str:
 
 def drawn(explained: Explained) -> RouteDrawing:
     """Returns the agent's graph with the run's route."""
-    return route_drawing(explained.run, explained.story, explained.traffic)
+    # Where nothing was counted, nothing is known of what went on either.
+    traffic = with_passages(explained.story.agent, explained.traffic) if explained.traffic else {}
+    return route_drawing(explained.run, explained.story, traffic)
 
 
 @cache

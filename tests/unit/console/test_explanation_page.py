@@ -51,6 +51,15 @@ def hash_of(name: str) -> int:
     return int(name[1:]) * 7 + 1
 
 
+def test_what_no_router_decides_about_has_the_traffic_that_came_there() -> None:
+    told = explained(traffic={("agent", "format_answer"): 3, ("tools", "format_answer"): 4, ("agent", "tools"): 6})
+    edges = {(edge.source, edge.target): edge for edge in shown(told)["drawing"].edges}
+    assert (edges["format_answer", END].passages, edges["format_answer", END].traffic) == (1, 7)
+    assert edges["agent", "tools"].traffic == 6
+    assert "passed once by this run · 7 times by all runs" in render_page(told)
+    assert not shown(explained())["drawing"].has_traffic
+
+
 def test_nothing_is_drawn_outside_of_the_run() -> None:
     shown = explained(asks="Go on?")
     # A replica whose clock is off.
