@@ -168,7 +168,7 @@ class RuntimeSettings(CallSettings, PolicySettings):
         0.5,
         gt=0,
         le=60,
-        description="Seconds between looks for runs to take over; twice that while the platform has none to do.",
+        description="Seconds between looks for runs to take over; four times that while the platform has none to do.",
     )
     clock_tolerance_s: float = Field(
         5,
