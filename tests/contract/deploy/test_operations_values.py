@@ -73,6 +73,18 @@ def test_the_page_says_who_has_which_secret(helm: Helm, tmp_path: Path) -> None:
     assert told == holders
 
 
+def test_the_page_restarts_all_who_verify_the_run_token(helm: Helm, tmp_path: Path) -> None:
+    [block] = [block for block in blocks(["sh cluster"]) if "rollout restart" in block]
+    chosen = re.search(r"app\.kubernetes\.io/component in \(([^)]+)\)", block)
+    assert chosen
+    readers = {
+        manifest["metadata"]["labels"]["app.kubernetes.io/component"]
+        for manifest in of_kind(rendered_with(helm, tmp_path, ALL_SECRETS), "Deployment")
+        if ("signalbox-run-token", "public.pem") in secrets_of(manifest)
+    }
+    assert set(chosen[1].split(", ")) == readers
+
+
 def secrets_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
     """The keys of Secrets that a pod is given, by name."""
     spec = manifest["spec"] if manifest["kind"] == "Pod" else manifest["spec"]["template"]["spec"]
