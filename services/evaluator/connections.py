@@ -106,7 +106,7 @@ class Connections:
             used = frozenset[str]().union(*(block.uses for block in newest))
             met = frozenset(block for block in self._blocks if block.name in used or named & block.uses) - found
             # What encloses a caller is no caller itself: else all methods of a class would be connected.
-            newest = frozenset(met) - _enclosing(met | found)
+            newest = met - _enclosing(met | found)
             if not newest:
                 break
             found = found | newest
