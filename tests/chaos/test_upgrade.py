@@ -36,10 +36,10 @@ PINNED = """
 """
 
 
-@pytest.fixture
-def release(tmp_path: Path) -> Release:
-    """The last release."""
-    return last_release(tmp_path / "release")
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    """The last release, whose code is compiled by the first of its processes."""
+    return last_release(tmp_path_factory.mktemp("release"))
 
 
 @pytest_asyncio.fixture(loop_scope="session")
