@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import orjson
@@ -40,6 +41,15 @@ class Entry:
 def shown(raw: bytes) -> str:
     """Returns a name's bytes as text."""
     return raw.decode("utf-8", "backslashreplace")
+
+
+def new_folders(before: bytes, raw: bytes) -> int:
+    """Returns how many folders lead to a path and not to the one that git lists before it."""
+    if before.startswith(raw[: raw.rfind(b"/") + 1]):
+        return 0
+    known, folders = before.split(b"/")[:-1], raw.split(b"/")[:-1]
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(known, folders, strict=False)))
+    return len(folders) - shared
 
 
 def write_manifest(path: Path, entries: Iterable[Entry]) -> None:

@@ -30,6 +30,7 @@ from services.code_executor.manifest import (
     TOO_LARGE,
     UNUSABLE_NAME,
     Entry,
+    new_folders,
     raw_path,
     shown,
 )
@@ -40,6 +41,8 @@ _FORBIDDEN = frozenset({b"", b".", b"..", b".git"})
 # Deeper folders are listed but not kept: they exist to exhaust whoever walks them.
 _MAX_DEPTH = 200
 _MAX_LINK_BYTES = 4096
+# Of all paths together, those of folders too: they are kept in memory.
+_MAX_NAMES_BYTES = 256 * 1024**2
 _READ_BYTES = 256 * 1024
 
 
@@ -108,10 +111,16 @@ def _records(stream: IO[bytes]) -> Iterator[bytes]:
 
 def _listed(records: Iterator[bytes], limits: Limits) -> Iterator[Entry]:
     """Reads `git ls-tree -z -l`: mode, type, id and size, a tab, then the name."""
-    for count, record in enumerate(records):
-        if count >= limits.repository_files:
-            raise SourceFailed("repository_too_large", f"the commit holds more than {limits.repository_files} files")
+    total, names_bytes, before = 0, 0, b""
+    for record in records:
         facts, _, raw = record.partition(b"\t")
+        # Small trees, used over and over, can hold any number of folders, and these paths of any length.
+        new = 1 + new_folders(before, raw)
+        total, names_bytes, before = total + new, names_bytes + new * len(raw), raw
+        if total > limits.repository_files or names_bytes > _MAX_NAMES_BYTES:
+            raise SourceFailed(
+                "repository_too_large", f"the commit holds more than {limits.repository_files} files and folders"
+            )
         mode, _, blob, size = facts.split()
         kind = _MODES.get(mode)
         if kind is None or not _FORBIDDEN.isdisjoint(raw.lower().split(b"/")):

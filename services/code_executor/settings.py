@@ -67,7 +67,7 @@ class CodeExecutorSettings(ServiceSettings):
         ge=1024**2,
         description="Largest fetch of one repository, and largest snapshot of one commit, in bytes.",
     )
-    code_repository_files: int = Field(300_000, ge=1, description="Most files of one commit.")
+    code_repository_files: int = Field(300_000, ge=1, description="Most files and folders of one commit.")
     code_file_bytes: int = Field(
         4 * 1024**2,
         ge=1024,

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,7 +14,16 @@ from services.code_executor.binary import binary_refusal
 from services.code_executor.errors import ContentRefused
 from services.code_executor.git import Git
 from services.code_executor.limits import Limits
-from services.code_executor.manifest import BINARY, FILE, Directories, Entry, raw_path, read_manifest, write_manifest
+from services.code_executor.manifest import (
+    BINARY,
+    FILE,
+    Directories,
+    Entry,
+    new_folders,
+    raw_path,
+    read_manifest,
+    write_manifest,
+)
 from services.code_executor.materialise import materialise
 from services.code_executor.metrics import SNAPSHOT_DURATION
 from services.code_executor.repositories import Repositories
@@ -83,7 +92,7 @@ class Snapshots:
         manifest = path / "manifest.json"
         await asyncio.to_thread(write_manifest, manifest, entries)
         SNAPSHOT_DURATION.labels("local" if source.objects else "remote").observe(time.perf_counter() - started)
-        return manifest.stat().st_size + sum(_disk_bytes(entry) for entry in entries)
+        return manifest.stat().st_size + _disk_bytes(entries)
 
     async def _load(self, key: str, commit: str, path: Path) -> Snapshot:
         snapshot = self._loaded.get(key)
@@ -96,5 +105,11 @@ class Snapshots:
         return snapshot
 
 
-def _disk_bytes(entry: Entry) -> int:
-    return 0 if entry.omitted else -(-entry.size_bytes // _BLOCK_BYTES) * _BLOCK_BYTES
+def _disk_bytes(entries: Sequence[Entry]) -> int:
+    """Returns the bytes that kept files and their folders take, each in whole blocks."""
+    blocks, before = 0, b""
+    for entry in entries:
+        if not entry.omitted and entry.kind == FILE:
+            blocks += -(-entry.size_bytes // _BLOCK_BYTES) + new_folders(before, entry.raw)
+            before = entry.raw
+    return blocks * _BLOCK_BYTES
