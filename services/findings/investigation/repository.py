@@ -12,6 +12,8 @@ from services.findings.investigation.git import find_checkout
 
 MAX_FILE_BYTES = 2_000_000
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+# Modes of what has lines of its own: no link, no submodule.
+_REGULAR = b"100"
 _URL = re.compile(r"[a-z+]+://|[^/@]+@[^/:]+:")
 
 
@@ -29,14 +31,18 @@ class SourceCode:
         return bool(self.files)
 
     async def lines(self, path: str) -> list[str]:
-        """Returns the lines of a file at the commit; none when it is not there, too large, or binary."""
+        """Returns the lines of a file at the commit; none when it can't be had, is too large, or binary."""
         if path not in self.files:
             return []
         checkout = find_checkout(Path(self.repository))
-        size = await checkout.git("cat-file", "-s", f"{self.commit}:{path}")
-        if int(size) > MAX_FILE_BYTES:
+        try:
+            size = await checkout.git("cat-file", "-s", f"{self.commit}:{path}")
+            if int(size) > MAX_FILE_BYTES:
+                return []
+            content = await checkout.git("cat-file", "blob", f"{self.commit}:{path}")
+        except BadRepository:
+            # A partial clone lacks some files, and a name need not be UTF-8. One of them is no reason to end a batch.
             return []
-        content = await checkout.git("cat-file", "blob", f"{self.commit}:{path}")
         return [] if b"\0" in content else content.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
 
 
@@ -53,8 +59,9 @@ async def open_source(repository: str, commit: str) -> SourceCode:
     checkout = find_checkout(Path(repository))
     revision = f"{commit or 'HEAD'}^{{commit}}"
     resolved = (await checkout.git("rev-parse", "--verify", "--quiet", "--end-of-options", revision)).decode().strip()
-    listed = await checkout.git("ls-tree", "-r", "-z", "--name-only", "--full-tree", resolved)
-    files = frozenset(name.decode("utf-8", "replace") for name in listed.split(b"\0") if name)
+    listed = await checkout.git("ls-tree", "-r", "-z", "--full-tree", resolved)
+    entries = (entry.partition(b"\t") for entry in listed.split(b"\0") if entry)
+    files = frozenset(name.decode("utf-8", "replace") for facts, _, name in entries if facts.startswith(_REGULAR))
     return SourceCode(str(checkout.top), resolved, files)
 
 

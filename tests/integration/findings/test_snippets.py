@@ -9,9 +9,9 @@ import pytest
 
 from services.findings.investigation.repository import open_source
 from services.findings.investigation.snippets import with_checked_snippets
-from services.findings.sarif.findings import read_results
+from services.findings.sarif.findings import LogResult, read_results
 from services.findings.sarif.paths import RepositoryPaths
-from tests.integration.code_executor.git_repository import GitRepository
+from tests.integration.code_executor.git_repository import GITLINK, LINK, Content, GitRepository, Special
 
 CODE = "import os\n\n\ndef run(name):\n    os.system(\n        'ping ' + name\n    )\n"
 CASES: list[tuple[str, dict[str, Any], bool]] = [
@@ -58,3 +58,29 @@ async def test_of_a_repository_by_url_the_platform_is_asked_to_look() -> None:
     found = await with_checked_snippets(read_results(log, RepositoryPaths()), source)
     assert [one.finding.check_snippet for one in found] == [True, False, False]
     assert [one.problem for one in found] == ["", "", ""]
+
+
+def _flagged(file: str, line: int, snippet: str) -> dict[str, Any]:
+    region = {"startLine": line, "snippet": {"text": snippet}}
+    place = {"physicalLocation": {"artifactLocation": {"uri": file}, "region": region}}
+    return {"ruleId": "X", "message": {"text": "m"}, "locations": [place]}
+
+
+async def _checked(repository: GitRepository, *results: dict[str, Any]) -> list[LogResult]:
+    source = await open_source(str(repository.path), "")
+    log = {"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "x"}}, "results": list(results)}]}
+    return await with_checked_snippets(read_results(log, RepositoryPaths(files=source.files)), source)
+
+
+async def test_what_is_no_file_with_lines_costs_that_finding_alone(tmp_path: Path) -> None:
+    repository = GitRepository(tmp_path / "project")
+    files: dict[str | bytes, Content] = {
+        "app.py": CODE,
+        "vendor/module": Special(GITLINK, commit="b" * 40),
+        "link.py": Special(LINK, b"app.py"),
+        b"caf\xe9.py": "x = 1\n",
+    }
+    repository.commit(files)
+    places = [("app.py", 1, "import os"), ("vendor/module", 1, "x"), ("link.py", 1, "import os"), ("caf%E9.py", 1, "y")]
+    found = await _checked(repository, *[_flagged(*place) for place in places])
+    assert [(one.located, one.problem) for one in found] == [(True, ""), (False, ""), (False, ""), (True, "")]
