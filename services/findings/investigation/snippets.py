@@ -9,6 +9,7 @@ from signalbox.v1 import sast_pb2
 
 from services.findings.investigation.repository import SourceCode
 from services.findings.sarif.findings import LogResult
+from services.kit.quotes import is_quoted, squeezed
 
 # What analysers write where a snippet would stand.
 _PLACEHOLDERS = frozenset({"requires login"})
@@ -55,14 +56,11 @@ def region_snippet(result: LogResult) -> str:
 def contradiction(snippet: str, result: LogResult, lines: Sequence[str]) -> str:
     """Returns what is wrong when a snippet does not stand in the flagged lines, or an empty text."""
     place = result.finding.location
-    quoted = _squeezed(snippet)
     last = max(place.last_line, place.first_line + snippet.count("\n"))
-    there = _squeezed("\n".join(lines[place.first_line - 1 : last]))
-    if quoted in there:
-        return ""
-    shown = there[:80] or "nothing"
-    return f"its snippet {quoted[:80]!r} is not what stands at {place.file}:{place.first_line}, which is {shown!r}"
-
-
-def _squeezed(text: str) -> str:
-    return " ".join(text.split())
+    # Analysers differ in whether a carriage return alone ends a line.
+    for numbered in (lines, "\n".join(lines).replace("\r", "\n").split("\n")):
+        if is_quoted(snippet, "\n".join(numbered[place.first_line - 1 : last])):
+            return ""
+    quoted = squeezed(snippet)[:80]
+    shown = squeezed("\n".join(lines[place.first_line - 1 : last]))[:80] or "nothing"
+    return f"its snippet {quoted!r} is not what stands at {place.file}:{place.first_line}, which is {shown!r}"

@@ -26,7 +26,7 @@ from services.runtime import server as runtime
 from services.runtime.settings import RuntimeSettings
 from tests.fixtures.scripted_model import Reply, ScriptedModel
 from tests.fixtures.walks import check_walk
-from tests.integration.code_executor.git_repository import GitRepository
+from tests.integration.code_executor.git_repository import Files, GitRepository
 
 DB = """\
 import sqlite3
@@ -210,7 +210,7 @@ def make_bench(tmp_path: Path, platform_dsn: str) -> MakeBench:
 
     @asynccontextmanager
     async def make(
-        files: Mapping[str, str] = FILES,
+        files: Files = FILES,
         models: Mapping[str, str] = SCRIPTED,
         model_base_url: str = "",
         policies: str = "",

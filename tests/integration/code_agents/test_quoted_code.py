@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 from tests.fixtures.scripted_model import Reply
-from tests.integration.code_agents.conftest import DB, FLAGGED, TAINTED, Bench, Ended, MakeBench, critique, draft, final
+from tests.integration.code_agents.conftest import (
+    DB,
+    FILES,
+    FLAGGED,
+    TAINTED,
+    Bench,
+    Ended,
+    MakeBench,
+    critique,
+    draft,
+    final,
+)
 
 AGENTS = ("sast_triage", "sast_investigation")
 # So low that no call goes unnoticed which the costs of the nodes do not declare.
@@ -78,3 +89,15 @@ async def test_the_call_that_it_takes_is_one_of_those_that_are_proved(make_bench
         # What is recorded is held against the costs and bounds under these limits.
         found = await ended(bench, agent)
     assert (found.verdict, found.run.spend.tool_calls) == ("TRUE_POSITIVE", 2)
+
+
+@pytest.mark.parametrize(("quoted", "state"), [("# für alle", "SUCCEEDED"), ("# für niemand", "FAILED")])
+async def test_code_that_is_not_utf_8_is_compared_as_far_as_it_can_be(
+    make_bench: MakeBench, quoted: str, state: str
+) -> None:
+    lines = DB.splitlines()
+    flagged = lines[FLAGGED - 1]
+    lines[FLAGGED - 1] = flagged + "  # für alle"
+    async with make_bench({**FILES, "app/db.py": "\n".join(lines).encode("latin-1")}) as bench, bench.runtime():
+        bench.finding.snippet, bench.finding.check_snippet = f"{flagged}  {quoted}", True
+        assert (await ended(bench, "sast_triage")).state == state

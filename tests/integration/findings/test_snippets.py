@@ -84,3 +84,33 @@ async def test_what_is_no_file_with_lines_costs_that_finding_alone(tmp_path: Pat
     places = [("app.py", 1, "import os"), ("vendor/module", 1, "x"), ("link.py", 1, "import os"), ("caf%E9.py", 1, "y")]
     found = await _checked(repository, *[_flagged(*place) for place in places])
     assert [(one.located, one.problem) for one in found] == [(True, ""), (False, ""), (False, ""), (True, "")]
+
+
+ENCODED = [
+    ("latin-1", "os.system('echo café ' + cmd)", True),
+    ("latin-1", "os.system('echo cafe ' + cmd)", False),
+    ("latin-1", "os.system('echo café ' + name)", False),
+    ("cp1252", "os.system('grüße — 5 €' + cmd)", True),
+    ("gb18030", "os.system('运行 ' + cmd)", True),
+    ("euc-kr", "os.system('실행 ' + cmd)", True),
+    ("utf-8", "os.system('echo café ' + cmd)", True),
+]
+
+
+@pytest.mark.parametrize(("encoding", "quoted", "holds"), ENCODED)
+async def test_a_snippet_is_held_against_a_line_that_is_not_utf_8(
+    tmp_path: Path, encoding: str, quoted: str, holds: bool
+) -> None:
+    line = quoted if holds else ENCODED[0][1]
+    repository = GitRepository(tmp_path / "project")
+    repository.commit({"a.py": f"import os\n{line}\n".encode(encoding)})
+    (found,) = await _checked(repository, _flagged("a.py", 2, quoted))
+    assert (found.problem == "") is holds
+
+
+async def test_a_carriage_return_alone_may_end_a_line_or_not(tmp_path: Path) -> None:
+    repository = GitRepository(tmp_path / "project")
+    repository.commit({"a.py": b"import os\ros.system(x)\rimport re\nos.system(y)\n"})
+    places = [(1, "import os"), (2, "os.system(x)"), (2, "os.system(y)"), (4, "os.system(y)"), (3, "os.system(x)")]
+    found = await _checked(repository, *[_flagged("a.py", line, snippet) for line, snippet in places])
+    assert [one.problem == "" for one in found] == [True, True, True, True, False]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from signalbox.v1 import sast_pb2
 
+from services.kit.quotes import is_quoted
 from services.kit.tool_names import FETCH_CODE
 from services.runtime.agents.code_review.code_tools import CodeTools, Source
 from services.runtime.agents.code_review.finding import last_line
@@ -27,11 +28,11 @@ async def check_snippet(code: CodeTools, context: NodeContext, source: Source, f
     arguments = {"path": place.file, "first_line": place.first_line, "last_line": last, "context_lines": 0}
     found = await code.call(context, source, FETCH_CODE, arguments, "check-snippet")
     lines = [line for fragment in found.fragments for line in fragment["content"].split("\n")]
-    there = squeezed("\n".join(lines))
+    there = "\n".join(lines)
     unknown = bool(found.error) and not found.error.startswith(tuple(f"error: {reason}" for reason in _NOT_THERE))
-    if quoted in there or unknown or any(line.endswith(_CUT) for line in lines):
+    if is_quoted(finding.snippet, there) or unknown or any(line.endswith(_CUT) for line in lines):
         return
-    shown = there[:SHOWN] or "nothing"
+    shown = squeezed(there)[:SHOWN] or "nothing"
     raise SnippetContradicted(
         f"the finding quotes {quoted[:SHOWN]!r}, and at {place.file}:{place.first_line} the commit has {shown!r}: "
         "name the commit that was analysed"
