@@ -7,12 +7,9 @@ written: no symbolic link, no submodule, no name that could lead out of the fold
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -20,6 +17,7 @@ from typing import IO
 from services.code_executor.binary import is_binary
 from services.code_executor.errors import RepositoryBroken, SourceFailed
 from services.code_executor.git import Git
+from services.code_executor.git_objects import ask, check_trees, git_process, object_id, output_of
 from services.code_executor.limits import Limits
 from services.code_executor.manifest import (
     BINARY,
@@ -48,58 +46,20 @@ _READ_BYTES = 256 * 1024
 
 def materialise(git: Git, objects: Objects, commit: str, target: Path, limits: Limits) -> list[Entry]:
     """Writes the files of a commit below `target` and returns its entries; blocks. Raises SourceFailed."""
-    with _process(git, objects, ["ls-tree", "-r", "-z", "-l", "--full-tree", commit], limits) as process:
-        entries = _unique(_listed(_records(_out(process)), limits))
+    trees: set[str] = set()
+    with git_process(git, objects, ["ls-tree", "-r", "-t", "-z", "-l", "--full-tree", commit], limits) as process:
+        entries = _unique(_listed(_records(output_of(process)), trees, limits))
+    check_trees(git, objects, commit, trees, limits)
     wanted = [entry for entry in entries if not entry.omitted and entry.kind != SUBMODULE]
     if sum(entry.size_bytes for entry in wanted) > limits.repository_bytes:
         raise SourceFailed("repository_too_large", f"the commit holds more than {limits.repository_bytes} bytes")
     target.mkdir(mode=0o700)
     written = {entry.raw: entry for entry in entries}
-    with _process(git, objects, ["cat-file", "--batch"], limits) as process:
+    with git_process(git, objects, ["cat-file", "--batch"], limits) as process:
         writer = _Writer(target)
         for entry, content in _contents(process, wanted):
             written[entry.raw] = writer.keep(entry, content)
     return list(written.values())
-
-
-@contextmanager
-def _process(git: Git, objects: Objects, arguments: Sequence[str], limits: Limits) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(  # noqa: S603 - the arguments are ours and a checked commit id
-        git.command(objects.git_dir, arguments),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=objects.environment,
-        start_new_session=True,
-    )
-    # A tree that refers to itself many times over takes git for ever to list.
-    timer = threading.Timer(limits.fetch_timeout_s, process.kill)
-    timer.start()
-    try:
-        yield process
-        _in(process).close()
-        if process.wait() != 0:
-            raise RepositoryBroken(
-                "repository_unreadable", "git could not read all of the commit: it is damaged, or too large to list"
-            )
-    finally:
-        timer.cancel()
-        process.kill()
-        process.wait()
-        _in(process).close()
-        _out(process).close()
-
-
-def _in(process: subprocess.Popen[bytes]) -> IO[bytes]:
-    if process.stdin is None:
-        raise AssertionError("the process was started without an input pipe")
-    return process.stdin
-
-
-def _out(process: subprocess.Popen[bytes]) -> IO[bytes]:
-    if process.stdout is None:
-        raise AssertionError("the process was started without an output pipe")
-    return process.stdout
 
 
 def _records(stream: IO[bytes]) -> Iterator[bytes]:
@@ -109,11 +69,15 @@ def _records(stream: IO[bytes]) -> Iterator[bytes]:
         yield from records
 
 
-def _listed(records: Iterator[bytes], limits: Limits) -> Iterator[Entry]:
-    """Reads `git ls-tree -z -l`: mode, type, id and size, a tab, then the name."""
+def _listed(records: Iterator[bytes], trees: set[str], limits: Limits) -> Iterator[Entry]:
+    """Reads `git ls-tree -t -z -l`: mode, type, id and size, a tab, then the name; adds trees to a set."""
     total, names_bytes, before = 0, 0, b""
     for record in records:
         facts, _, raw = record.partition(b"\t")
+        mode, kind_of_object, blob, size = facts.split()
+        if kind_of_object == b"tree":
+            trees.add(blob.decode())
+            continue
         # Small trees, used over and over, can hold any number of folders, and these paths of any length.
         new = 1 + new_folders(before, raw)
         total, names_bytes, before = total + new, names_bytes + new * len(raw), raw
@@ -121,7 +85,6 @@ def _listed(records: Iterator[bytes], limits: Limits) -> Iterator[Entry]:
             raise SourceFailed(
                 "repository_too_large", f"the commit holds more than {limits.repository_files} files and folders"
             )
-        mode, _, blob, size = facts.split()
         kind = _MODES.get(mode)
         if kind is None or not _FORBIDDEN.isdisjoint(raw.lower().split(b"/")):
             continue  # git itself makes no such entry
@@ -145,21 +108,15 @@ def _unique(entries: Iterator[Entry]) -> list[Entry]:
 
 def _contents(process: subprocess.Popen[bytes], entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes]]:
     """Yields every entry's content, checked against its id: a forged object may hold anything, and be of any length."""
-    # Asked for aside, so that git comes to an end by itself and nobody waits for bytes that it does not have.
-    threading.Thread(target=_ask, args=(_in(process), entries), daemon=True).start()
+    ask(process, [entry.blob for entry in entries])
     for entry in entries:
-        header = _out(process).readline().split()
+        header = output_of(process).readline().split()
         if len(header) != 3 or header[1] != b"blob" or not header[2].isdigit() or int(header[2]) != entry.size_bytes:
             raise RepositoryBroken("repository_unreadable", f"the repository lacks the content of {entry.path!r}")
-        content = _out(process).read(entry.size_bytes + 1)[:-1]
-        if hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest() != entry.blob:
+        content = output_of(process).read(entry.size_bytes + 1)[:-1]
+        if object_id("blob", content) != entry.blob:
             raise RepositoryBroken("repository_unreadable", f"the content of {entry.path!r} is not what was committed")
         yield entry, content
-
-
-def _ask(stdin: IO[bytes], entries: Sequence[Entry]) -> None:
-    with suppress(BrokenPipeError), stdin:
-        stdin.writelines(entry.blob.encode() + b"\n" for entry in entries)
 
 
 class _Writer:
