@@ -53,7 +53,7 @@ class LexingProcesses:
 
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
         with self._free:
-            process = self._idle.pop() if self._idle else _Process()
+            process = self._take()
             answer = None
             try:
                 answer = process.ask(request)
@@ -63,6 +63,12 @@ class LexingProcesses:
                 else:
                     self._idle.append(process)
             return answer
+
+    def _take(self) -> _Process:
+        try:
+            return self._idle.pop()
+        except IndexError:  # not looked at before: another thread may take the last one meanwhile
+            return _Process()
 
     def close(self) -> None:
         """Ends those that wait for work."""
