@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from google.protobuf.timestamp_pb2 import Timestamp
 from signalbox.v1 import runs_pb2
 
 from services.cli import runs as run_commands
@@ -27,9 +26,10 @@ from services.cli.invocation import (
     Invocation,
     Roles,
     RunId,
+    Since,
     Timeout,
+    Until,
     fail,
-    moment_given,
     takeable,
     terminal,
 )
@@ -169,15 +169,8 @@ def runs(
     agent: Annotated[str, typer.Option(metavar="AGENT", help="Only runs of this agent.")] = "",
     state: Annotated[str, typer.Option(metavar="STATE", help="Only runs in this state, such as failed.")] = "",
     thread: Annotated[str, typer.Option(metavar="ID", help="Only runs of this conversation.")] = "",
-    since: Annotated[
-        Timestamp | None,
-        typer.Option(
-            parser=moment_given, metavar="TIME", help="Only runs created then or later; local time, or with an offset."
-        ),
-    ] = None,
-    until: Annotated[
-        Timestamp | None, typer.Option(parser=moment_given, metavar="TIME", help="Only runs created before then.")
-    ] = None,
+    since: Since = None,
+    until: Until = None,
     caller: Annotated[str, typer.Option(metavar="USER", help="Only runs of this caller. For operators.")] = "",
     labels: WantedLabels = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 20,

@@ -41,6 +41,15 @@ def moment_given(text: str) -> Timestamp:
         raise typer.BadParameter(str(error)) from error
 
 
+Since = Annotated[
+    Timestamp | None,
+    typer.Option(
+        "--since", parser=moment_given, metavar="TIME", help="Only from then on; local time, or with an offset."
+    ),
+]
+Until = Annotated[
+    Timestamp | None, typer.Option("--until", parser=moment_given, metavar="TIME", help="Only from before then.")
+]
 Timeout = Annotated[
     float | None,
     typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Wait no longer.", callback=takeable),

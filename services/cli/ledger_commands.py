@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from google.protobuf.timestamp_pb2 import Timestamp
 from signalbox.v1 import runs_pb2
 
 from services.cli import runs as commands
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.invocation import Admin, As, AsJson, Roles, fail, moment_given, terminal
+from services.cli.invocation import Admin, As, AsJson, Roles, Since, Until, fail, terminal
 from services.cli.terminal import run_command
 
 ledger_commands = typer.Typer()
@@ -28,15 +27,8 @@ def decisions(
     to: Annotated[
         str, typer.Option(metavar="NODE", help="Only those that led to this node; the end is `__end__`.")
     ] = "",
-    since: Annotated[
-        Timestamp | None,
-        typer.Option(
-            parser=moment_given, metavar="TIME", help="Only those made then or later; local time, or with an offset."
-        ),
-    ] = None,
-    until: Annotated[
-        Timestamp | None, typer.Option(parser=moment_given, metavar="TIME", help="Only those made before then.")
-    ] = None,
+    since: Since = None,
+    until: Until = None,
     caller: Annotated[str, typer.Option(metavar="USER", help="Only of this caller's runs. For operators.")] = "",
     correlation_id: Annotated[
         str, typer.Option("--correlation-id", metavar="ID", help="Only of runs with this correlation id.")

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from google.protobuf.timestamp_pb2 import Timestamp
 from signalbox.v1 import maintenance_pb2
 
 from services.cli import maintenance as commands
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.invocation import As, AsJson, Roles, fail, moment_given, terminal
+from services.cli.invocation import As, AsJson, Roles, Since, fail, terminal
 from services.cli.terminal import run_command
 
 operator_commands = typer.Typer()
@@ -49,12 +48,7 @@ def replay(
     verify: Annotated[
         bool, typer.Option("--verify", help="Decide all decisions by the policies that they were made by.")
     ] = False,
-    since: Annotated[
-        Timestamp | None,
-        typer.Option(
-            parser=moment_given, metavar="TIME", help="Only decisions made since then; local time, or with an offset."
-        ),
-    ] = None,
+    since: Since = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Show at most so many runs.")] = 100,
     subject: As = None,
     roles: Roles = None,
