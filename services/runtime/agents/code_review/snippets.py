@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from signalbox.v1 import sast_pb2
 
-from services.kit.quotes import is_quoted
+from services.kit.quotes import is_quoted, squeezed
 from services.kit.tool_names import FETCH_CODE
 from services.runtime.agents.code_review.code_tools import CodeTools, Source
 from services.runtime.agents.code_review.finding import last_line
@@ -37,8 +37,3 @@ async def check_snippet(code: CodeTools, context: NodeContext, source: Source, f
         f"the finding quotes {quoted[:SHOWN]!r}, and at {place.file}:{place.first_line} the commit has {shown!r}: "
         "name the commit that was analysed"
     )
-
-
-def squeezed(text: str) -> str:
-    """Returns a text with its white space made one space each: quotes are compared so."""
-    return " ".join(text.split())

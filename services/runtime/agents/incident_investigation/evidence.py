@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 from google.protobuf import json_format
 from signalbox.v1 import table_pb2
 
+from services.kit.quotes import squeezed
 from services.runtime.agents.code_review.code_tools import CodeTools, Source
-from services.runtime.agents.code_review.snippets import squeezed
 from services.runtime.agents.incident_investigation.comments import Parting
 from services.runtime.agents.incident_investigation.conclusion import (
     CodeLines,
