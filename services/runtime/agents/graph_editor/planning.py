@@ -39,7 +39,7 @@ class NothingToUndo(Exception):
 
 
 async def make_plan(
-    graph: ToolClient, context: NodeContext, signatures: Sequence[ToolSignature], *, goal_reached: bool, after: str = ""
+    graph: ToolClient, context: NodeContext, signatures: Sequence[ToolSignature], *, goal_reached: bool, after: str
 ) -> Plan:
     """Returns a plan of these calls, made after the operation that was carried out last. Nothing is written.
 
@@ -82,7 +82,8 @@ async def plan_undo(graph: ToolClient, context: NodeContext, run_id: str) -> Pla
         ]
     if not undoable:
         raise NothingToUndo("not_undoable", "A Cypher query of that run has written, and that can't be undone.")
-    return await make_plan(graph, context, signatures, goal_reached=True)
+    # What was taken back once is not among them again, so that nothing has to tell two such plans apart.
+    return await make_plan(graph, context, signatures, goal_reached=True, after="")
 
 
 async def preview(graph: ToolClient, context: NodeContext, operations: Sequence[Operation]) -> list[Step]:
