@@ -125,6 +125,13 @@ async def test_needs_review_is_a_result() -> None:
     assert (outcome.verdict, outcome.stop_reason, outcome.error) == (Verdict.NEEDS_REVIEW, "rejection_streak", "")
 
 
+async def interrupt(task: asyncio.Task[Any]) -> None:
+    """Cancels what a command does, as Ctrl-C does."""
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 async def test_an_interrupt_cancels_what_runs_and_no_more() -> None:
     async with serving(FakePlatform()) as at:
         done = await batch(at, Recorder()).run(findings(3))
@@ -132,9 +139,7 @@ async def test_an_interrupt_cancels_what_runs_and_no_more() -> None:
         work = batch(at, Recorder(), concurrency=4)
         task = asyncio.create_task(work.run(findings(20)))
         await at.platform.wait_for_watchers(4)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        await interrupt(task)
         assert await work.cancel_active() == 4
         assert len(at.platform.cancelled) == 4
         assert not at.platform.cancelled & {outcome.run_id for outcome in done.values()}
@@ -152,9 +157,7 @@ async def test_an_interrupt_leaves_the_runs_of_another_command_alone() -> None:
         await at.platform.wait_for_watchers(3)
         task = asyncio.create_task(second.run(findings(5)))
         await at.platform.wait_for_watchers(8)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        await interrupt(task)
         assert await second.cancel_active() == 2
         at.platform.gate.set()
         outcomes = await going_on
@@ -170,9 +173,7 @@ async def test_what_another_command_cancelled_is_missing_again() -> None:
         await at.platform.wait_for_watchers(3)
         going_on = asyncio.create_task(batch(at, Recorder()).run(findings(3)))
         await at.platform.wait_for_watchers(6)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        await interrupt(task)
         assert await first.cancel_active() == 3
         at.platform.gate.set()
         outcomes = await going_on
@@ -186,9 +187,7 @@ async def test_a_run_whose_answer_got_lost_is_cancelled_too() -> None:
         work = batch(at, Recorder(), concurrency=20)
         task = asyncio.create_task(work.run(findings(20)))
         await at.platform.wait_for_watchers(20)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        await interrupt(task)
         assert await work.cancel_active() == 20
     assert len(at.platform.cancelled) == 20
 

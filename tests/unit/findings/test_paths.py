@@ -17,7 +17,7 @@ from tests.fixtures.steps import steps
 FILES = [f"src/part{number}/index.js" for number in range(400)]
 WAYS = {
     "absolute": "file:///home/ci/build/{path}",
-    "on Windows": "file:///D:/agent/work/{path}",
+    "on Windows": "file:///D:/build/{path}",
     "from a folder within": "{inner}",
     "deep": "file:///" + "d/" * 40 + "{path}",
 }
