@@ -27,8 +27,7 @@ def function_columns(call: pb.FuncCall, name: str, alias: pb.Alias, size: Size) 
 def cte_relation(node: pb.CommonTableExpr, result: Result) -> Relation:
     """Returns what a WITH query is where it is read."""
     alias = pb.Alias(aliasname=node.ctename, colnames=node.aliascolnames)
-    relation = Relation("", result.columns, rows=result.rows, of_tables=result.of_tables, rows_read=result.rows_read)
-    return relation.called(alias)
+    return Relation.of(result).called(alias)
 
 
 def either(one: Column, other: Columns, operation: int) -> Column:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from postgast import pg_query_pb2 as pb
 
@@ -58,6 +58,18 @@ class Relation:
     rows_read: bool = False
     named: Mapping[str, Column] = field(init=False)
 
+    @classmethod
+    def of(cls, result: Result) -> Self:
+        """Returns what a query in FROM is, or a WITH query that is read."""
+        return cls(
+            "",
+            result.columns,
+            rows=result.rows,
+            of_tables=result.of_tables,
+            copies=result.copies,
+            rows_read=result.rows_read,
+        )
+
     def __post_init__(self) -> None:
         named: dict[str, Column] = {}
         for column in self.columns:
@@ -70,9 +82,7 @@ class Relation:
         renamed = [column._replace(name=name) for name, column in zip(names, self.columns, strict=False)]
         unique = self.unique - {column.name for column in self.columns[: len(names)]}
         columns = [*renamed, *self.columns[len(names) :]]
-        made = Relation(alias.aliasname, columns, rows=self.rows, unique=unique, of_tables=self.of_tables)
-        made.copies, made.rows_read = self.copies, self.rows_read
-        return made
+        return replace(self, name=alias.aliasname, schema="", columns=columns, unique=unique)
 
 
 @dataclass

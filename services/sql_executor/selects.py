@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from postgast import pg_query_pb2 as pb
 
@@ -341,8 +342,7 @@ class Selects:
             seen = lateral if node.range_subselect.lateral else outer
             result = self.query(node.range_subselect.subquery.select_stmt, seen, frame)
             self._plan.list_columns(len(result.columns))
-            relation = Relation("", result.columns, rows=result.rows, of_tables=result.of_tables)
-            relation.copies, relation.rows_read = result.copies, result.rows_read
+            relation = Relation.of(result)
             return Source.of(relation.called(self._alias(node.range_subselect.alias)))
         if kind == "range_function":
             return Source.of(self._function(node.range_function, lateral))
@@ -367,8 +367,7 @@ class Selects:
             self.reads_tables |= cte.reads_tables
             self._plan.list_columns(len(found.columns))
             self._reread(cte)
-            relation = Relation(named.relname, found.columns, rows=found.rows, of_tables=found.of_tables)
-            relation.copies, relation.rows_read = found.copies, found.rows_read
+            relation = replace(found, name=named.relname)
         else:
             table = visible_table(named.schemaname, named.relname, self._catalog)
             self.uses.append(TableUse(table, node, place))
@@ -380,8 +379,9 @@ class Selects:
             columns = [Column(column.name, size_of_type(column.type), Origin.READ) for column in stored]
             unique = frozenset(column.name for column in stored if column.is_unique)
             rows = self._catalog.rows.get(table, 1000.0)
-            relation = Relation(table.name, columns, schema=table.schema, rows=rows, unique=unique, of_tables=True)
-            relation.rows_read = True
+            relation = Relation(
+                table.name, columns, schema=table.schema, rows=rows, unique=unique, of_tables=True, rows_read=True
+            )
         return relation.called(self._alias(named.alias)) if named.HasField("alias") else relation
 
     def _reread(self, cte: Cte) -> None:
@@ -431,6 +431,12 @@ class Selects:
         if not join.HasField("alias"):
             return joined
         of_tables = any(relation.of_tables for relation in joined.relations)
-        relation = Relation("", joined.columns, rows=joined.rows, of_tables=of_tables, copies=copies_of(both))
-        relation.rows_read = rows_are_read(joined.relations)
+        relation = Relation(
+            "",
+            joined.columns,
+            rows=joined.rows,
+            of_tables=of_tables,
+            copies=copies_of(both),
+            rows_read=rows_are_read(joined.relations),
+        )
         return Source.of(relation.called(self._alias(join.alias)))

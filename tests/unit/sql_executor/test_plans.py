@@ -72,6 +72,7 @@ GROWS = [
     f"SELECT {_nested('{} IN (' + ', '.join(['g'] * 30) + ')', 4)} FROM {SERIES}",
     # what is asked of a UNION is asked of each of its parts
     f"SELECT count(*) FROM ({_union(300)}) u WHERE {' AND '.join(f'x <> {number}' for number in range(300))}",
+    f"WITH u AS ({_union(300)}) SELECT count(*) FROM u WHERE {' AND '.join(f'x <> {number}' for number in range(300))}",
     f"SELECT count(*) FROM ({_union(500, 'TABLE users')}) u",
     f"SELECT count(*) FROM {SERIES} GROUP BY CUBE ({', '.join(f'g + {number}' for number in range(12))})",
     f"SELECT 1 FROM {SERIES} GROUP BY {', '.join(['ROLLUP (1, 2, 3, 4, 5, 6, 7, 8, 9)'] * 200)}",
