@@ -65,10 +65,14 @@ class LexingProcesses:
             return answer
 
     def _take(self) -> _Process:
-        try:
-            return self._idle.pop()
-        except IndexError:  # not looked at before: another thread may take the last one meanwhile
-            return _Process()
+        while True:
+            try:
+                process = self._idle.pop()
+            except IndexError:  # not looked at before: another thread may take the last one meanwhile
+                return _Process()
+            if process.is_running:
+                return process
+            process.close()
 
     def close(self) -> None:
         """Ends those that wait for work."""
@@ -88,6 +92,11 @@ class _Process:
             stderr=subprocess.DEVNULL,
             env={},
         )
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended, as it does when the machine is short of memory."""
+        return self._running.poll() is None
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
         """Returns the answer to a request, or None when the process is gone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import psutil
 import pytest
 from pygments.lexers import find_lexer_class_for_filename
 
@@ -52,3 +53,15 @@ def test_code_with_a_token_for_each_character_is_lexed(processes: LexingProcesse
     tokens, _ = processes.lex(lexer, "a(b)+" * 12_000, ENOUGH)
     assert tokens
     assert len(tokens) == 60_000
+
+
+def test_a_process_that_was_killed_meanwhile_costs_no_text(processes: LexingProcesses) -> None:
+    """As the kernel does when there is no memory left: what comes next would count as unread."""
+    lexer = find_lexer_class_for_filename("a.py")
+    assert lexer
+    before = set(psutil.Process().children())
+    assert processes.lex(lexer, PYTHON, ENOUGH)[0]
+    [made] = set(psutil.Process().children()) - before
+    made.kill()
+    made.wait()
+    assert processes.lex(lexer, PYTHON, ENOUGH)[0]
