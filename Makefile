@@ -10,6 +10,8 @@ export UV_PYTHON_DOWNLOADS := never
 # The machine decides whom to trust, as it does for pip; some sit behind an authority of their own.
 export UV_SYSTEM_CERTS := 1
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Compiled once, not by each of a platform's processes: images of Python set this for what they start.
+export PYTHONDONTWRITEBYTECODE :=
 
 # Images: built with podman or docker, from services/Dockerfile. What is left empty stays as that has it.
 ENGINE ?= $(shell command -v podman >/dev/null && echo podman || echo docker)
@@ -26,7 +28,7 @@ BUILD_FLAGS ?=
 OF_SERVICE = $(wildcard tests/unit/$(SERVICE) tests/integration/$(SERVICE))
 
 .DEFAULT_GOAL := help
-.PHONY: help run up test mutants chaos check format protos docs bench clean images images-test base-image kubernetes cluster-test
+.PHONY: help run up test test-times mutants chaos check format protos docs bench clean images images-test base-image kubernetes cluster-test
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,13 +54,12 @@ up: .venv/.run ## Start everything and keep it running until Ctrl-C
 TESTS = $(if $(SERVICE),--service $(SERVICE) $(OF_SERVICE) tests/contract) $(PYTEST_ARGS)
 
 # In their order, in which slow files of few tests come before small ones: else one worker has them all at the end.
-# 1: some tests failed. Those have a second try with nothing beside them, which is told (docs/adr/0045).
 test: .venv/.dev ## Run the tests, or those of one service (SERVICE=guard; PYTEST_ARGS="-k …" to choose)
 	$(if $(and $(SERVICE),$(if $(OF_SERVICE),,no)),$(error there are no tests of the service $(SERVICE)))
-	@$(BIN)/pytest --cache-clear -n 2 --dist loadfile --no-loadscope-reorder $(TESTS) || { \
-		test $$? -eq 1 && echo "Failed beside others; once more, alone:" && \
-		$(BIN)/pytest -v --last-failed --last-failed-no-failures none --maxfail 1 $(TESTS) && \
-		echo "Each of these passed alone. What made it fail beside others is still a defect."; }
+	@$(BIN)/pytest --times .test-times.json -n 4 --dist loadfile --no-loadscope-reorder $(TESTS)
+
+test-times: .venv/.dev ## Print what of the last `make test` was dearest: tests, files and fixtures, by wall and CPU
+	@$(BIN)/python -m tests.fixtures.times .test-times.json
 
 mutants: .venv/.dev ## Break important lines one by one, in a copy, and see that the nearest tests notice (ONLY=gateway)
 	$(BIN)/python -m tests.mutants $(ONLY)

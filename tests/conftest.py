@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,9 @@ def _forget_the_machine() -> None:
         if steers and not name.startswith(_KEPT):
             del os.environ[name]
     os.environ |= _GIT
+    # Without files of bytecode each process of each platform would compile all that it imports.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 _forget_the_machine()
@@ -57,10 +61,7 @@ structlog.configure(processors=[*structlog.get_config()["processors"][:-1], _pla
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Not 1, by which pytest says that tests failed, nor another status of its own.
-NO_SECOND_TRY = 8
-
-pytest_plugins = ["tests.fixtures.postgres", "tests.fixtures.platform"]
+pytest_plugins = ["tests.fixtures.postgres", "tests.fixtures.platform", "tests.fixtures.times"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -76,10 +77,3 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if item.path.is_relative_to(contract) and service not in item.name]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Lets no second try begin (`make test`) after an error at an end, where a platform is asked of all its tests."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter and any(report.when == "teardown" for report in reporter.stats.get("error", ())):
-        session.exitstatus = NO_SECOND_TRY
