@@ -75,8 +75,8 @@ check: .venv/.dev ## Lint, types, imports, protos, decision tables, image and ge
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python protos/check.py
-	$(BIN)/python -m services.runtime.prove
-	$(BIN)/python -m services.runtime.documentation --check docs
+	$(BIN)/python -m services.runtime.commands.prove
+	$(BIN)/python -m services.runtime.commands.documentation --check docs
 	$(BIN)/python -m charts.dashboards --check
 	$(BIN)/python -m charts.values_schema --check
 	$(BIN)/python -m charts.values_page --check
@@ -90,7 +90,7 @@ protos: .venv/.dev ## Generate the Python stubs
 	$(BIN)/python protos/generate.py
 
 docs: .venv/.dev ## Generate what is made from code: docs/, dashboards, the chart's examples
-	$(BIN)/python -m services.runtime.documentation docs
+	$(BIN)/python -m services.runtime.commands.documentation docs
 	$(BIN)/python -m tests.contract.settings_page
 	$(BIN)/python -m tests.contract.reference_pages
 	$(BIN)/python -m charts.dashboards

@@ -17,8 +17,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from services.kit.settings import ENV_PREFIX, ServiceSettings
+from services.runtime.agents.policies import BUDGET, BUDGET_BOUNDS, Limits, bounds_of
 from services.runtime.agents.registry import built_in_limits
-from services.runtime.policies import BUDGET, BUDGET_BOUNDS, Limits, bounds_of
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = ROOT / "charts" / "signalbox" / "values.schema.json"

@@ -13,7 +13,7 @@ from services.cli.exit_codes import ExitCode
 from services.cli.input_schema import agents_known
 from services.cli.listing import Listing
 from services.cli.terminal import Terminal
-from services.kit.words import limit_text, origin_name
+from services.kit.text.words import limit_text, origin_name
 
 
 async def list_agents(connection: Connection, terminal: Terminal, *, as_json: bool) -> ExitCode:

@@ -42,7 +42,7 @@ from services.cli.sql_policy import sql_policy as sql_policy_command
 from services.cli.terminal import run_command
 from services.cli.thread_commands import thread_commands
 from services.findings.sarif.outcome import Verdict
-from services.kit.words import parse_state
+from services.kit.text.words import parse_state
 from services.local.settings import DSN_VARIABLE
 
 app = typer.Typer(

@@ -18,7 +18,7 @@ from services.cli.progress import Progress, progress_on
 from services.cli.service_settings import check_service_settings, parse_service_settings
 from services.cli.settings import CliSettings
 from services.cli.terminal import Terminal
-from services.kit.completions import Completions, Endpoint
+from services.kit.models.completions import Completions, Endpoint
 from services.local.processes import ProcessError
 from services.local.topology import ModelEndpoint
 

@@ -25,10 +25,10 @@ from services.cli.errors import CliError, from_rpc, from_stream
 from services.cli.exit_codes import ExitCode
 from services.console.explained import Explained
 from services.console.reading import Explanation, RunReader
-from services.kit.bearer import bearer_metadata
-from services.kit.event_kinds import DECISION, NODE_COMPLETED
-from services.kit.retries import SAFE_TO_RETRY, repeated
-from services.kit.silence import GRPC_OPTIONS
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED
+from services.kit.wire.retries import SAFE_TO_RETRY, repeated
+from services.kit.wire.silence import GRPC_OPTIONS
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 # A call may still be given to a connection that is being found dead, and a watch that has begun nowhere loses nothing.

@@ -12,7 +12,7 @@ from services.cli.endpoint import Endpoint, read_endpoint
 from services.cli.errors import CliError, not_running
 from services.cli.exit_codes import ExitCode
 from services.cli.settings import CliSettings
-from services.kit.names import ROLE_ADMIN, ROLE_OPERATOR
+from services.kit.telemetry.names import ROLE_ADMIN, ROLE_OPERATOR
 from services.local.keys import mint_issuer_token
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+")  # RFC 6750

@@ -31,7 +31,7 @@ from services.cli.progress import progress_on
 from services.cli.runs import explanation_page
 from services.cli.settings import CliSettings
 from services.cli.terminal import Terminal
-from services.kit.names import ROLE_ADMIN
+from services.kit.telemetry.names import ROLE_ADMIN
 from services.local.stack import LocalStack
 
 QUESTION_TIMEOUT_S = 120.0

@@ -12,8 +12,8 @@ from signalbox.v1 import caller_pb2, policy_pb2, runs_pb2
 from services.cli.agents import limits_of
 from services.cli.client import Step
 from services.cli.render import state_text
-from services.kit.printing import printable
-from services.kit.words import DEFAULT, duration, elapsed, grounds, moment, shown_labels, tokens
+from services.kit.text.printing import printable
+from services.kit.text.words import DEFAULT, duration, elapsed, grounds, moment, shown_labels, tokens
 
 END = "__end__"
 # Of what would have led elsewhere; the smallest changes come first.

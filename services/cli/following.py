@@ -12,7 +12,7 @@ from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.progress import Progress
 from services.cli.terminal import Terminal
-from services.kit.event_kinds import RUN_ENDED
+from services.kit.wire.event_kinds import RUN_ENDED
 
 
 async def follow(

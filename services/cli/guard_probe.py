@@ -10,11 +10,11 @@ import grpc
 from signalbox.v1 import guard_pb2, guard_pb2_grpc
 
 from services.cli.model_checks import Failed
-from services.kit.bearer import bearer_metadata
 from services.kit.errors import error_detail
-from services.kit.identity import Caller, RunClaims
-from services.kit.names import AUDIENCE_GUARD
-from services.kit.run_tokens import RunTokenMinter
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller, RunClaims
+from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.telemetry.names import AUDIENCE_GUARD
 from services.local.database import WORLD_POLICY
 from services.local.keys import DevelopmentKeys
 from services.local.policy_file import owner_columns, restricted_tables

@@ -9,8 +9,8 @@ from rich.padding import Padding
 from rich.text import Text
 from signalbox.v1 import incident_investigation_pb2
 
-from services.kit.printing import printable
-from services.kit.words import moment
+from services.kit.text.printing import printable
+from services.kit.text.words import moment
 
 Output = incident_investigation_pb2.IncidentInvestigationOutput
 INDENT = 2

@@ -17,7 +17,7 @@ from services.cli.client import MAX_MESSAGE_BYTES
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.input_schema import schema_of
-from services.kit.yaml_text import Loader, parse_yaml
+from services.kit.text.yaml_text import Loader, parse_yaml
 
 STANDARD_INPUT = Path("-")
 # YAML is read at half a million characters a second, JSON a hundred times as fast.

@@ -14,7 +14,7 @@ from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.settings import CliSettings
 from services.cli.terminal import Terminal
-from services.kit.words import parse_moment
+from services.kit.text.words import parse_moment
 
 terminal = Terminal()
 

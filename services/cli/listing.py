@@ -9,7 +9,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from services.kit.printing import printable
+from services.kit.text.printing import printable
 
 INDENT = "    "
 GAP = "  "

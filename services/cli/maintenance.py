@@ -18,13 +18,13 @@ from services.cli.listing import Listing
 from services.cli.runtime_command import runtime_command
 from services.cli.settings import models_environment
 from services.cli.terminal import Terminal
-from services.kit.printing import printable
-from services.kit.words import tokens
+from services.kit.text.printing import printable
+from services.kit.text.words import tokens
 
 # Counting what is due, and reading the ledger, take their time in a large database.
 TIMEOUT_S = 600.0
-COMPAT_CHECK = "services.runtime.compat_check"
-PROVE = "services.runtime.prove"
+COMPAT_CHECK = "services.runtime.commands.compat_check"
+PROVE = "services.runtime.commands.prove"
 CASES = "services.runtime.cases"
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import aiohttp
 import jsonschema
 
-from services.kit.completions import CompletionError, Completions
-from services.kit.fenced import unfenced
+from services.kit.models.completions import CompletionError, Completions
+from services.kit.models.fenced import unfenced
 from services.local.topology import ModelEndpoint
 
 NAMES_TIMEOUT_S = 10.0

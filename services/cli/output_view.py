@@ -14,8 +14,8 @@ from rich.text import Text
 from signalbox.v1 import caller_pb2, table_pb2
 
 from services.cli.tables import rows
-from services.kit.printing import printable
-from services.kit.words import tokens
+from services.kit.text.printing import printable
+from services.kit.text.words import tokens
 
 INDENT = 2
 # Text beyond it, or of several lines, stands below its name.

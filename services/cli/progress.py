@@ -11,9 +11,9 @@ from rich.text import Text
 from signalbox.v1 import runs_pb2
 
 from services.cli.explain import END
-from services.kit.event_kinds import DECISION, NODE_COMPLETED, STATE_CHANGED
-from services.kit.printing import printable
-from services.kit.words import duration, state_name
+from services.kit.text.printing import printable
+from services.kit.text.words import duration, state_name
+from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, STATE_CHANGED
 
 
 class Progress(Protocol):

@@ -16,8 +16,8 @@ from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode, exit_code_of
 from services.cli.progress import progress_on
 from services.cli.terminal import Terminal
-from services.kit.names import ROLE_OPERATOR
-from services.kit.printing import printable
+from services.kit.telemetry.names import ROLE_OPERATOR
+from services.kit.text.printing import printable
 
 PAGE = 500
 CLOSED = {

@@ -15,8 +15,8 @@ from services.cli.incident_view import incident
 from services.cli.listing import Listing
 from services.cli.output_view import rendered
 from services.cli.tables import rows
-from services.kit.printing import printable
-from services.kit.words import duration, elapsed, moment, shown_labels, state_name, tokens
+from services.kit.text.printing import printable
+from services.kit.text.words import duration, elapsed, moment, shown_labels, state_name, tokens
 
 _STYLES = {
     ExitCode.OK: "green",

@@ -15,7 +15,7 @@ from services.cli.explain import explanation
 from services.cli.output_files import check_writable, remove_older, write_text
 from services.cli.story import story
 from services.cli.terminal import Terminal
-from services.kit.words import state_name
+from services.kit.text.words import state_name
 
 
 async def list_runs(

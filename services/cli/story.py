@@ -6,8 +6,8 @@ from rich.text import Text
 from rich.tree import Tree
 from signalbox.v1 import runs_pb2
 
-from services.kit.printing import printable
-from services.kit.words import duration, moment, number
+from services.kit.text.printing import printable
+from services.kit.text.words import duration, moment, number
 
 NEAREST = 4
 

@@ -12,7 +12,7 @@ from services.findings.investigation.batch_progress import COLOURS
 from services.findings.investigation.scores import Scores
 from services.findings.investigation.summary import Judged, Summary, share
 from services.findings.sarif.outcome import Verdict
-from services.kit.printing import printable
+from services.kit.text.printing import printable
 
 
 def as_tables(summary: Summary) -> Group:

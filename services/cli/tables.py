@@ -7,8 +7,8 @@ from rich.text import Text
 from signalbox.v1 import table_pb2
 
 from services.cli.listing import Listing
-from services.kit.printing import printable
-from services.kit.words import cell
+from services.kit.text.printing import printable
+from services.kit.text.words import cell
 
 _NUMBERS = frozenset((table_pb2.COLUMN_TYPE_INT, table_pb2.COLUMN_TYPE_DOUBLE, table_pb2.COLUMN_TYPE_NUMERIC))
 

@@ -23,7 +23,7 @@ from services.cli.errors import CliError, from_findings
 from services.cli.exit_codes import ExitCode
 from services.cli.listing import UNBOUNDED
 from services.findings.errors import FindingsError
-from services.kit.printing import printable
+from services.kit.text.printing import printable
 from services.local.postgres import EmbeddedPostgresError
 from services.local.processes import ProcessError
 

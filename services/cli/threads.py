@@ -12,8 +12,8 @@ from services.cli.client import Connection, GatewayClient, open_gateway
 from services.cli.exit_codes import ExitCode
 from services.cli.listing import Listing
 from services.cli.terminal import Terminal
-from services.kit.printing import printable
-from services.kit.words import moment, struct_json
+from services.kit.text.printing import printable
+from services.kit.text.words import moment, struct_json
 
 PAGE = 500
 

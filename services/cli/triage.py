@@ -22,7 +22,7 @@ from services.findings.sarif.documents import read_document
 from services.findings.sarif.findings import LogResult, read_results
 from services.findings.sarif.outcome import Outcome, Verdict
 from services.findings.sarif.paths import RepositoryPaths
-from services.kit.printing import printable
+from services.kit.text.printing import printable
 
 
 @dataclass(frozen=True)

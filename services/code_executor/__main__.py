@@ -2,7 +2,7 @@
 
 from services.code_executor.server import build
 from services.code_executor.settings import CodeExecutorSettings
-from services.kit.server import main
+from services.kit.wire.server import main
 
 if __name__ == "__main__":
     main("code_executor", CodeExecutorSettings, build)

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic.json_schema import SkipJsonSchema
 
 from services.code_executor.errors import ArgumentRefused, SourceRefused
-from services.kit.problems import problems_of
+from services.kit.text.problems import problems_of
 
 INJECTED = "x-signalbox-injected"
 MAX_LINE = 10_000_000

@@ -24,8 +24,8 @@ from services.code_executor.results import Result
 from services.code_executor.searching import Searching
 from services.code_executor.snapshots import Snapshot, Snapshots
 from services.code_executor.sources import SourcePolicy
-from services.kit.identity import Caller
-from services.kit.tool_names import (
+from services.kit.identity.caller import Caller
+from services.kit.tools.names import (
     FETCH_CODE,
     FIND_FILE,
     LIST_DIRECTORY,

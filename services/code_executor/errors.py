@@ -1,4 +1,4 @@
-"""What the model is told of, and what the platform waits for; the rest of that is in services/kit/tool_executor.py.
+"""What the model is told of, and what the platform waits for; the rest of that is in services/kit/tools/executor.py.
 
 ToolRefused                  becomes a ToolError: the reason is lower snake case, the message says what to do instead
 ├── ArgumentRefused          invalid_arguments, invalid_pattern, invalid_glob
@@ -18,7 +18,7 @@ from __future__ import annotations
 import grpc
 
 from services.kit.errors import SignalboxError
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 
 
 class ArgumentRefused(ToolRefused):

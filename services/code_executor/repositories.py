@@ -18,7 +18,7 @@ from services.code_executor.git import Git, GitOutcome
 from services.code_executor.limits import Limits
 from services.code_executor.sources import Source, check_links
 from services.code_executor.store import REPOSITORIES, Store
-from services.kit.logs import get_logger
+from services.kit.telemetry.logs import get_logger
 
 log = get_logger()
 _WATCH_S = 0.25

@@ -21,11 +21,11 @@ from services.code_executor.settings import CodeExecutorSettings
 from services.code_executor.snapshots import Snapshots
 from services.code_executor.sources import SourcePolicy
 from services.code_executor.store import Store
-from services.kit.names import AUDIENCE_CODE_EXECUTOR
-from services.kit.needs import needed_text
-from services.kit.run_tokens import RunTokenVerifier
-from services.kit.server import Registration, Service
-from services.kit.tool_executor import SERVICE_NAME, ReadingToolExecutor
+from services.kit.identity.run_tokens import RunTokenVerifier
+from services.kit.telemetry.names import AUDIENCE_CODE_EXECUTOR
+from services.kit.tools.executor import SERVICE_NAME, ReadingToolExecutor
+from services.kit.wire.needs import needed_text
+from services.kit.wire.server import Registration, Service
 
 
 async def build(settings: CodeExecutorSettings, stack: AsyncExitStack) -> Service:

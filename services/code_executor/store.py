@@ -23,8 +23,8 @@ import orjson
 from services.code_executor.errors import CacheBusy, RepositoryBroken
 from services.code_executor.locks import LockTimeout, locked, try_lock, unlock
 from services.code_executor.metrics import CACHE_BYTES, CACHE_EVICTIONS, CACHE_LOOKUPS
-from services.kit.logs import get_logger
-from services.kit.tasks import detached
+from services.kit.telemetry.logs import get_logger
+from services.kit.wire.tasks import detached
 
 log = get_logger()
 

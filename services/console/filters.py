@@ -11,7 +11,7 @@ from signalbox.v1 import runs_pb2
 from starlette.datastructures import QueryParams
 
 from services.console.errors import BadRequest
-from services.kit.words import A_MOMENT, parse_moment, parse_state
+from services.kit.text.words import A_MOMENT, parse_moment, parse_state
 
 
 @dataclass

@@ -15,7 +15,7 @@ from signalbox.v1 import runs_pb2
 from services.console.errors import ConsoleError, TooLate
 from services.console.gateway import Gateway
 from services.console.settings import ConsoleSettings
-from services.kit.event_kinds import RUN_ENDED
+from services.kit.wire.event_kinds import RUN_ENDED
 
 CHANGED, ENDED, AWAY, REFUSED = "changed", "ended", "away", "refused"
 

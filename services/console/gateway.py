@@ -19,7 +19,7 @@ from signalbox.v1 import (
 from services.console.errors import NotOffered, from_rpc
 from services.console.explained import Explained
 from services.console.reading import Metadata, RunReader
-from services.kit.bearer import bearer_metadata
+from services.kit.identity.bearer import bearer_metadata
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 

@@ -20,8 +20,8 @@ from services.console.forms import read_form
 from services.console.gateway import Gateway
 from services.console.settings import ConsoleSettings
 from services.console.showing import page
-from services.kit.names import ROLE_OPERATOR
-from services.kit.words import fact
+from services.kit.telemetry.names import ROLE_OPERATOR
+from services.kit.text.words import fact
 
 FIELDS = ("agent", "whose", "page")
 WHOSE = ("answerable", "all")

@@ -14,7 +14,7 @@ import uvicorn
 from services.console.app import make_app
 from services.console.gateway import Gateway
 from services.console.settings import ConsoleSettings
-from services.kit.web_server import WebServer
+from services.kit.wire.web_server import WebServer
 
 # Nobody else's: who may come in is who can read this user's terminal.
 HOST = "127.0.0.1"

@@ -7,8 +7,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from services.kit.printing import printable
-from services.kit.words import (
+from services.kit.text.printing import printable
+from services.kit.text.words import (
     duration,
     elapsed,
     fact,

@@ -10,8 +10,8 @@ from typing import Annotated, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from services.evaluator.draft import Verdict
-from services.kit.fenced import unfenced
-from services.kit.problems import problems_of
+from services.kit.models.fenced import unfenced
+from services.kit.text.problems import problems_of
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000)]
 

@@ -18,9 +18,9 @@ from services.evaluator.judge import Judge, Judgement
 from services.evaluator.metrics import EVALUATIONS, PROBLEMS
 from services.evaluator.prompt import case_document, critique_prompt, investigation_prompt
 from services.evaluator.results import record_result
-from services.kit.logs import get_logger
-from services.kit.metrics import from_zero, model_calls_from_zero
-from services.kit.model_usage import ModelUsage
+from services.kit.models.usage import ModelUsage
+from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.metrics import from_zero, model_calls_from_zero
 
 INVESTIGATION = "comprehensive_evaluation"
 CRITIQUE = "critique"

@@ -9,16 +9,16 @@ from services.evaluator.answers import AnswerT, UnreadableAnswer, read_answer
 from services.evaluator.metrics import UNREADABLE_ANSWERS
 from services.evaluator.prompt import again
 from services.kit.errors import SignalboxError
-from services.kit.logs import get_logger
-from services.kit.model import Completion
-from services.kit.model_usage import ModelUsage
+from services.kit.models.usage import ModelUsage
+from services.kit.models.verdict_model import Completion
+from services.kit.telemetry.logs import get_logger
 
 ATTEMPTS = 2
 log = get_logger()
 
 
 class Model(Protocol):
-    """What the judge needs of services.kit.model.ModelClient."""
+    """What the judge needs of services.kit.models.verdict_model.ModelClient."""
 
     async def complete(self, purpose: str, *, system: str, user: str, max_tokens: int = ...) -> Completion: ...
 

@@ -11,12 +11,12 @@ from services.evaluator.judge import Judge
 from services.evaluator.results import export_results
 from services.evaluator.servicer import EvaluatorServicer
 from services.evaluator.settings import EvaluatorSettings
+from services.kit.identity.run_tokens import RunTokenVerifier
 from services.kit.lexing_processes import LexingProcesses
-from services.kit.model import ModelClient
-from services.kit.names import AUDIENCE_EVALUATOR
-from services.kit.needs import needed_text
-from services.kit.run_tokens import RunTokenVerifier
-from services.kit.server import Registration, Service
+from services.kit.models.verdict_model import ModelClient
+from services.kit.telemetry.names import AUDIENCE_EVALUATOR
+from services.kit.wire.needs import needed_text
+from services.kit.wire.server import Registration, Service
 
 SERVICE = evaluator_pb2.DESCRIPTOR.services_by_name["EvaluatorService"].full_name
 

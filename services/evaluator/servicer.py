@@ -12,10 +12,10 @@ from services.evaluator.answers import Outcome
 from services.evaluator.citations import Problem
 from services.evaluator.evaluator import Evaluator, Stage
 from services.evaluator.requests import VERDICT_NUMBERS, read_case
-from services.kit.bearer import bearer_token
+from services.kit.identity.bearer import bearer_token
+from services.kit.identity.run_tokens import RunTokenVerifier
 from services.kit.lexing import Lexing
-from services.kit.model_usage import ModelUsage
-from services.kit.run_tokens import RunTokenVerifier
+from services.kit.models.usage import ModelUsage
 
 _STAGES = {
     Stage.MECHANICAL: evaluator_pb2.EVALUATION_STAGE_MECHANICAL,

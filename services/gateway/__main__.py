@@ -2,7 +2,7 @@
 
 from services.gateway.server import build
 from services.gateway.settings import GatewaySettings
-from services.kit.server import main
+from services.kit.wire.server import main
 
 if __name__ == "__main__":
     main("gateway", GatewaySettings, build)

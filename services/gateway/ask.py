@@ -9,10 +9,10 @@ from pathlib import Path
 import grpc
 from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
 
-from services.kit.bearer import bearer_metadata
-from services.kit.client import connect
-from services.kit.event_kinds import RUN_ENDED
+from services.kit.identity.bearer import bearer_metadata
 from services.kit.settings import ServiceSettings, load_settings
+from services.kit.wire.client import connect
+from services.kit.wire.event_kinds import RUN_ENDED
 
 TIMEOUT_S = 300.0
 

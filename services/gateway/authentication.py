@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from services.gateway.issuer_keys import IssuerKeys
 from services.gateway.settings import GatewaySettings
-from services.kit.caller_tokens import IssuerTokenVerifier
-from services.kit.identity import Caller, KeyUnknown
+from services.kit.identity.caller import Caller, KeyUnknown
+from services.kit.identity.caller_tokens import IssuerTokenVerifier
 
 
 class Authenticator:

@@ -17,9 +17,9 @@ from services.gateway.metrics import OPEN_STREAMS
 from services.gateway.quota import Quotas
 from services.gateway.tracing import link_to_caller
 from services.gateway.validation import RequestReader
-from services.kit.bearer import bearer_token
 from services.kit.errors import status_of
-from services.kit.identity import Caller
+from services.kit.identity.bearer import bearer_token
+from services.kit.identity.caller import Caller
 
 RequestT = TypeVar("RequestT", bound=Message)
 ServicerContext = grpc.aio.ServicerContext[Any, Any]

@@ -12,7 +12,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from services.gateway.entrance import Entrance, ServicerContext, passing_errors
 from services.gateway.forwarding import RunForwarder
-from services.kit.server import Registration
+from services.kit.wire.server import Registration
 
 
 class ForwardedService:

@@ -14,11 +14,11 @@ from signalbox.v1 import runs_pb2, runs_pb2_grpc
 from services.gateway.errors import Draining, RuntimeUnavailable
 from services.gateway.metrics import EVENTS_REPEATED, STREAM_CONTINUATIONS, STREAMS_GIVEN_UP
 from services.gateway.recovery import Recovery, RecoveryPolicy, unavailable, was_cut, written_by_servicer
-from services.kit.bearer import bearer_metadata
-from services.kit.caller_tokens import CallerTokenMinter
-from services.kit.event_kinds import RUN_ENDED
-from services.kit.identity import Caller
-from services.kit.logs import get_logger
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller
+from services.kit.identity.caller_tokens import CallerTokenMinter
+from services.kit.telemetry.logs import get_logger
+from services.kit.wire.event_kinds import RUN_ENDED
 
 log = get_logger()
 ResponseT = TypeVar("ResponseT", bound=Message)

@@ -18,9 +18,9 @@ import jwt
 
 from services.gateway.errors import KeysUnavailable
 from services.gateway.metrics import KEY_FETCHES
-from services.kit.jwks import Jwks, JwksDocument, UnknownKeyId
-from services.kit.logs import get_logger
-from services.kit.tasks import detached
+from services.kit.identity.jwks import Jwks, JwksDocument, UnknownKeyId
+from services.kit.telemetry.logs import get_logger
+from services.kit.wire.tasks import detached
 
 log = get_logger()
 FETCH_TIMEOUT_S = 3.0

@@ -2,8 +2,8 @@
 
 from prometheus_client import Counter, Gauge
 
-from services.kit.metrics import from_zero
-from services.kit.names import METRIC_PREFIX
+from services.kit.telemetry.metrics import from_zero
+from services.kit.telemetry.names import METRIC_PREFIX
 
 OPEN_STREAMS = Gauge(METRIC_PREFIX + "gateway_open_streams", "Streams to callers that are open now.", ["method"])
 STREAM_CONTINUATIONS = Counter(

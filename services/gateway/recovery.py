@@ -16,8 +16,8 @@ from typing import Final
 import grpc
 
 from services.gateway.errors import RuntimeUnavailable
-from services.kit import deadline
 from services.kit.errors import error_detail
+from services.kit.wire import deadline
 
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 2.0

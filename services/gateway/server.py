@@ -31,11 +31,11 @@ from services.gateway.servicer import RunServicer
 from services.gateway.settings import GatewaySettings
 from services.gateway.tracing import link_callers
 from services.gateway.validation import RequestReader
-from services.kit.caller_tokens import CallerTokenMinter
-from services.kit.client import connect
-from services.kit.names import ROLE_OPERATOR
-from services.kit.needs import looked_for, needed, needed_text
-from services.kit.server import Service
+from services.kit.identity.caller_tokens import CallerTokenMinter
+from services.kit.telemetry.names import ROLE_OPERATOR
+from services.kit.wire.client import connect
+from services.kit.wire.needs import looked_for, needed, needed_text
+from services.kit.wire.server import Service
 
 
 async def build(settings: GatewaySettings, stack: AsyncExitStack) -> Service:

@@ -10,8 +10,8 @@ from signalbox.v1 import runs_pb2
 
 from services.gateway.entrance import Entrance, ServicerContext, passing_errors
 from services.gateway.forwarding import EventResponse, RunForwarder
-from services.kit.names import CORRELATION_ID
-from services.kit.telemetry import carrying
+from services.kit.telemetry.names import CORRELATION_ID
+from services.kit.telemetry.tracing import carrying
 
 
 class RunServicer:

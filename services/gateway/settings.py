@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from pydantic_settings import NoDecode
 
-from services.kit.claims import LONGEST_NAME, MOST_PASSED_CLAIMS
+from services.kit.identity.claims import LONGEST_NAME, MOST_PASSED_CLAIMS
 from services.kit.settings import OptionalFile, ServiceSettings
 
 ClaimName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME)]

@@ -13,8 +13,8 @@ from jsonschema.exceptions import best_match
 from services.graph_executor.elements import LONGEST_KEY, EdgeName, NodeName, fits_key
 from services.graph_executor.policy import IDENTIFIER, GraphPolicy
 from services.graph_executor.search_query import OPERATORS
-from services.kit.effects import plain
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.effects import plain
+from services.kit.tools.executor import ToolRefused
 
 LONGEST_ID: Final = 256
 # As many as a run may make: all of them are undone together.

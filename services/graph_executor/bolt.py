@@ -31,8 +31,8 @@ from neo4j.exceptions import (
 from services.graph_executor.bolt_servers import BoltServer, server_of
 from services.graph_executor.errors import GraphAway, GraphForbidden, GraphMissing
 from services.graph_executor.policy import LONGEST_TIMEOUT_MS
-from services.kit.effects import ATTEMPTS, Contended
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.effects import ATTEMPTS, Contended
+from services.kit.tools.executor import ToolRefused
 
 Result = TypeVar("Result")
 # Over what the server itself takes until it stops a transaction.

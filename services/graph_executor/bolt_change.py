@@ -23,7 +23,7 @@ from services.graph_executor.records import (
 )
 from services.graph_executor.store import Record
 from services.graph_executor.stored_elements import StoredElements
-from services.kit.effects import Overtaken
+from services.kit.tools.effects import Overtaken
 
 _TAKE_TURN: Final = (
     f"MERGE (turn:{TURN_LABEL} {{key: 'turn'}}) SET turn.taken = coalesce(turn.taken, 0) + 1 RETURN turn.taken"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from services.graph_executor.elements import KEY
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 
 
 @dataclass(frozen=True)

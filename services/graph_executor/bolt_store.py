@@ -42,8 +42,8 @@ from services.graph_executor.search_query import SearchQuery
 from services.graph_executor.store import FoundPath, KeptChange, Record, Rows, Search
 from services.graph_executor.stored_elements import FindsElements, StoredElements
 from services.graph_executor.values import json_cells
-from services.kit.effects import Seen, WriteCall
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.effects import Seen, WriteCall
+from services.kit.tools.executor import ToolRefused
 
 # The counts of a result, without which no query says anything.
 _COUNTS: Final = (

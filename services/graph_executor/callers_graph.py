@@ -7,8 +7,8 @@ from services.graph_executor.planning import Planner
 from services.graph_executor.policy import Access, GraphPolicy
 from services.graph_executor.store import GraphStore, KeptChange
 from services.graph_executor.views import StoredView
-from services.kit.identity import Caller
-from services.kit.tool_executor import ToolRefused
+from services.kit.identity.caller import Caller
+from services.kit.tools.executor import ToolRefused
 
 
 class CallersGraph:

@@ -12,7 +12,7 @@ from typing import Final
 
 from services.graph_executor.cypher_text import Token, tokens_of
 from services.graph_executor.cypher_words import CLAUSES
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 
 # Clauses of other dialects, which would create, run or reach what the bounds do not know.
 _REFUSED: Final = frozenset(

@@ -9,7 +9,7 @@ from typing import Any, Final
 from falkordb.helpers import stringify_param_value
 
 from services.graph_executor.falkor import Falkor
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 
 # What begins at a label, and what works on rows that are there already. Whatever else an engine may come to do is not
 # taken: All Node Scan and NodeByIdSeek come to nodes without a label, the bookkeeping's among them.

@@ -15,7 +15,7 @@ from typing import Final
 from services.graph_executor.cypher_words import CLAUSES, FIRST, FUNCTIONS, KEYWORDS, LOOPS, REFUSED, SEGMENTS
 from services.graph_executor.elements import KEY, fits_key
 from services.graph_executor.policy import GraphPolicy
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 
 _TOKEN: Final = re.compile(
     r"""(?P<space>[ \t\r\n]+)

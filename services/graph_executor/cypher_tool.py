@@ -13,9 +13,9 @@ from services.graph_executor.arguments import Arguments
 from services.graph_executor.callers_graph import CallersGraph
 from services.graph_executor.cypher_text import Bounds
 from services.graph_executor.store import Rows
-from services.kit.identity import Caller
-from services.kit.tool_executor import ToolRefused
-from services.kit.tool_names import CYPHER_QUERY
+from services.kit.identity.caller import Caller
+from services.kit.tools.executor import ToolRefused
+from services.kit.tools.names import CYPHER_QUERY
 
 
 class CypherReading:

@@ -1,9 +1,9 @@
 """What the graph executor refuses, and how it fails.
 
 Exception
-├── PolicyFileError          (services/kit/policy_file.py) the policy file is wrong: the service does not start
-├── Overtaken                (services/kit/effects.py) what was read has changed: the call begins again
-├── ToolRefused              (services/kit/tool_executor.py) a refusal that the model is told of
+├── PolicyFileError          (services/kit/text/policy_file.py) the policy file is wrong: the service does not start
+├── Overtaken                (services/kit/tools/effects.py) what was read has changed: the call begins again
+├── ToolRefused              (services/kit/tools/executor.py) a refusal that the model is told of
 └── SignalboxError           the call itself fails: a gRPC status
     ├── GraphUnnamed         PERMISSION_DENIED: the caller's token does not name a graph
     ├── GraphForbidden       FAILED_PRECONDITION: the graph database does not let the executor's user do that

@@ -29,7 +29,7 @@ from redis.exceptions import (
 )
 
 from services.graph_executor.errors import GraphAway, GraphForbidden, GraphFull
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 
 # Over what the server itself takes until it stops a query.
 ANSWER_MARGIN_S: Final = 5.0

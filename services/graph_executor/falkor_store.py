@@ -36,8 +36,8 @@ from services.graph_executor.search_query import SearchQuery
 from services.graph_executor.store import FoundPath, KeptChange, Record, Rows, Search
 from services.graph_executor.stored_elements import FindsElements, StoredElements
 from services.graph_executor.values import json_rows
-from services.kit.effects import Overtaken, Seen, WriteCall
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.effects import Overtaken, Seen, WriteCall
+from services.kit.tools.executor import ToolRefused
 
 
 class FalkorStore(FindsElements):

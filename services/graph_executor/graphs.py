@@ -9,8 +9,8 @@ from signalbox.v1 import tools_pb2
 from services.graph_executor.elements import Change
 from services.graph_executor.errors import GraphUnnamed
 from services.graph_executor.store import GraphStore, Record
-from services.kit.effects import Seen, WriteCall
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
+from services.kit.tools.effects import Seen, WriteCall
 
 SUBJECT_CLAIM = "sub"
 

@@ -23,8 +23,8 @@ from services.graph_executor.elements import (
 from services.graph_executor.policy import Access, GraphPolicy, check_properties
 from services.graph_executor.store import KeptChange
 from services.graph_executor.views import View
-from services.kit.tool_executor import ToolRefused
-from services.kit.tool_names import (
+from services.kit.tools.executor import ToolRefused
+from services.kit.tools.names import (
     ADD_EDGE,
     ADD_NODE,
     DELETE_EDGE,

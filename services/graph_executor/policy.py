@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from services.graph_executor.elements import KEY
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
 
 # What Cypher takes without quotes; the executor's own bookkeeping begins with two underscores.
 IDENTIFIER = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"

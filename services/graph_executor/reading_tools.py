@@ -16,9 +16,9 @@ from services.graph_executor.planning import Planned, Planner
 from services.graph_executor.policy import Access
 from services.graph_executor.store import Condition, FoundNode, FoundPath, KeptChange, Search, Step
 from services.graph_executor.views import ChangedView
-from services.kit.identity import Caller
-from services.kit.tool_executor import ToolRefused
-from services.kit.tool_names import (
+from services.kit.identity.caller import Caller
+from services.kit.tools.executor import ToolRefused
+from services.kit.tools.names import (
     PREVIEW_CHANGES,
     QUERY_GRAPH,
     READ_CHANGES,

@@ -17,7 +17,7 @@ from signalbox.v1 import tools_pb2
 
 from services.graph_executor.elements import Change
 from services.graph_executor.store import KeptChange, Record
-from services.kit.effects import Kept, Seen, WriteCall
+from services.kit.tools.effects import Kept, Seen, WriteCall
 
 RESULT_LABEL: Final = "__signalbox_result"
 RUN_LABEL: Final = "__signalbox_run"

@@ -20,20 +20,20 @@ from services.graph_executor.reading_tools import ChangesTool, PreviewTool, Sear
 from services.graph_executor.settings import GraphExecutorSettings
 from services.graph_executor.store import GraphStore
 from services.graph_executor.writing_tools import ChangingTool, CypherTool, UndoTool
-from services.kit.effects import WritingToolExecutor
-from services.kit.names import AUDIENCE_GRAPH_EXECUTOR
-from services.kit.needs import needed, needed_text
-from services.kit.policy_file import PolicyFileError, load_policy_file
-from services.kit.run_tokens import RunTokenVerifier
-from services.kit.server import Registration, Service
-from services.kit.tool_executor import SERVICE_NAME, ToolRefused
-from services.kit.tool_names import (
+from services.kit.identity.run_tokens import RunTokenVerifier
+from services.kit.telemetry.names import AUDIENCE_GRAPH_EXECUTOR
+from services.kit.text.policy_file import PolicyFileError, load_policy_file
+from services.kit.tools.effects import WritingToolExecutor
+from services.kit.tools.executor import SERVICE_NAME, ToolRefused
+from services.kit.tools.names import (
     ADD_EDGE,
     ADD_NODE,
     DELETE_EDGE,
     DELETE_NODE,
     UPDATE_PROPS,
 )
+from services.kit.wire.needs import needed, needed_text
+from services.kit.wire.server import Registration, Service
 
 FOR_PLATFORM = (ChangesTool.name, PreviewTool.name, UndoTool.name)
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from signalbox.v1 import tools_pb2
 
 from services.graph_executor.elements import Change, EdgeName, EdgeState, NodeName, NodeState
-from services.kit.effects import Seen, WriteCall
+from services.kit.tools.effects import Seen, WriteCall
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from services.graph_executor.elements import EdgeName, EdgeState, NodeName, NodeState
 from services.graph_executor.policy import GraphPolicy
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 
 RunsQuery = Callable[[str, Mapping[str, Any]], Awaitable[list[list[Any]]]]
 

@@ -14,7 +14,7 @@ from neo4j.graph import Path as BoltPath
 from neo4j.graph import Relationship as BoltEdge
 
 from services.graph_executor.store import Rows
-from services.kit.effects import LARGEST_EXACT_INTEGER
+from services.kit.tools.effects import LARGEST_EXACT_INTEGER
 
 _COUNTS: Final = (
     "nodes_created", "nodes_deleted", "relationships_created", "relationships_deleted", "properties_set",

@@ -14,9 +14,9 @@ from services.graph_executor.cypher_tool import CypherReading
 from services.graph_executor.elements import Change
 from services.graph_executor.planning import Planned
 from services.graph_executor.store import KeptChange, Record
-from services.kit.effects import Overtaken, WriteCall, plain
-from services.kit.tool_executor import ToolRefused
-from services.kit.tool_names import UNDO_CHANGE
+from services.kit.tools.effects import Overtaken, WriteCall, plain
+from services.kit.tools.executor import ToolRefused
+from services.kit.tools.names import UNDO_CHANGE
 
 
 class ChangingTool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Histogram
 
-from services.kit.metrics import DURATION_BUCKETS
-from services.kit.names import METRIC_PREFIX
+from services.kit.telemetry.metrics import DURATION_BUCKETS
+from services.kit.telemetry.names import METRIC_PREFIX
 
 SCREENINGS = Counter(METRIC_PREFIX + "guard_screenings_total", "Questions screened.", ["verdict", "reason", "stage"])
 FAILURES = Counter(

@@ -14,10 +14,10 @@ from services.guard.metrics import FAILURES, MODEL_DURATION, SCREENINGS
 from services.guard.prompt import ALLOW, BLOCK, Turn, read_verdict, system_prompt, user_prompt
 from services.guard.screen import DeterministicScreen, Reason, TextKind
 from services.kit.errors import SignalboxError
-from services.kit.logs import get_logger
-from services.kit.metrics import exemplar, from_zero, model_calls_from_zero
-from services.kit.model import Completion, ModelUnavailable, ModelUnusable
-from services.kit.model_usage import ModelUsage
+from services.kit.models.usage import ModelUsage
+from services.kit.models.verdict_model import Completion, ModelUnavailable, ModelUnusable
+from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.metrics import exemplar, from_zero, model_calls_from_zero
 
 PURPOSE = "security_guard"
 NO_VERDICT = "NONE"
@@ -35,7 +35,7 @@ class Stage(StrEnum):
 
 
 class Model(Protocol):
-    """What the screener needs of services.kit.model.ModelClient."""
+    """What the screener needs of services.kit.models.verdict_model.ModelClient."""
 
     async def complete(self, purpose: str, *, system: str, user: str, max_tokens: int = ...) -> Completion: ...
 

@@ -10,11 +10,11 @@ from services.guard.screen import DeterministicScreen
 from services.guard.screener import ModelPolicy, Screener
 from services.guard.servicer import GuardServicer
 from services.guard.settings import GuardSettings
-from services.kit.model import ModelClient
-from services.kit.names import AUDIENCE_GUARD
-from services.kit.needs import needed_text
-from services.kit.run_tokens import RunTokenVerifier
-from services.kit.server import Registration, Service
+from services.kit.identity.run_tokens import RunTokenVerifier
+from services.kit.models.verdict_model import ModelClient
+from services.kit.telemetry.names import AUDIENCE_GUARD
+from services.kit.wire.needs import needed_text
+from services.kit.wire.server import Registration, Service
 
 SERVICE = guard_pb2.DESCRIPTOR.services_by_name["GuardService"].full_name
 

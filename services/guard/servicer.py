@@ -11,8 +11,8 @@ from services.guard.errors import InvalidQuestion
 from services.guard.prompt import Turn
 from services.guard.screen import TextKind
 from services.guard.screener import Screener, Screening, Stage
-from services.kit.bearer import bearer_token
-from services.kit.run_tokens import RunTokenVerifier
+from services.kit.identity.bearer import bearer_token
+from services.kit.identity.run_tokens import RunTokenVerifier
 
 MAX_QUESTION_CHARACTERS = 4000
 MAX_TURNS = 20

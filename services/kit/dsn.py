@@ -8,9 +8,9 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from pydantic import AfterValidator, SecretStr
 
-from services.kit.printing import printable
 from services.kit.settings import refuse
-from services.kit.silence import NOTICE_LOSS
+from services.kit.text.printing import printable
+from services.kit.wire.silence import NOTICE_LOSS
 
 
 def check_dsn(dsn: SecretStr) -> SecretStr:

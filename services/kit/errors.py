@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
-from services.kit.names import ERROR_DOMAIN
+from services.kit.telemetry.names import ERROR_DOMAIN
 
 _CODES = {code: code.value[0] for code in grpc.StatusCode}
 # An error travels in a call's trailers, of which gRPC lets 8 KiB pass: the status in base64, and its message once more,

@@ -20,7 +20,7 @@ from pygments.lexer import Lexer
 from pygments.token import _TokenType, string_to_tokentype
 
 from services.kit.lexing import Token
-from services.kit.logs import get_logger
+from services.kit.telemetry.logs import get_logger
 
 # Ordinary texts of any language are about the work that Python of their size is;
 # what has a token for each character is twice that, and a busy machine measures neither well.

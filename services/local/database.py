@@ -21,6 +21,7 @@ from services.local.settings import DSN_VARIABLE
 from services.local.topology import StackOptions, Topology, UserDatabase
 
 STEP_TIMEOUT_S = 180.0
+MIGRATION = "services.runtime.commands.migrate"
 PLATFORM_DATABASE = "signalbox"
 WORLD_DATABASE = "harbour"
 WORLD_POLICY = Path(__file__).parents[2] / "examples" / "harbour" / "sql_policy.yaml"
@@ -150,7 +151,7 @@ class _Steps:
         self._directory = directory
 
     async def migrate(self, dsn: str) -> None:
-        await self._run("migrate", ["services.runtime.migrate"], {"SIGNALBOX_DATABASE_DSN": dsn})
+        await self._run("migrate", [MIGRATION], {"SIGNALBOX_DATABASE_DSN": dsn})
 
     async def prepare_world(self, dsn: str) -> UserDatabase:
         """Loads the demo world and its examples, and opens it to the reader by the policy."""

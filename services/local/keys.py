@@ -15,7 +15,7 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from services.kit.keys import EDDSA, KeyPair, generate_keypair
+from services.kit.identity.keys import EDDSA, KeyPair, generate_keypair
 
 DEVELOPMENT_ISSUER = "signalbox-development"
 DEVELOPMENT_AUDIENCE = "signalbox"

@@ -16,10 +16,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from services.kit.logs import get_logger
-from services.kit.metrics import from_zero
-from services.kit.names import GEN_AI_CHAT, GEN_AI_OPERATION, GEN_AI_REQUEST_MODEL
-from services.kit.telemetry import tracer
+from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.metrics import from_zero
+from services.kit.telemetry.names import GEN_AI_CHAT, GEN_AI_OPERATION, GEN_AI_REQUEST_MODEL
+from services.kit.telemetry.tracing import tracer
 from services.offline_model.completion import Completion, complete
 from services.offline_model.conversation import Skill, read_conversation
 from services.offline_model.errors import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import Counter
 
-from services.kit.metrics import from_zero
-from services.kit.names import METRIC_PREFIX
+from services.kit.telemetry.metrics import from_zero
+from services.kit.telemetry.names import METRIC_PREFIX
 
 COMPLETIONS = Counter(
     METRIC_PREFIX + "offline_model_completions_total", "Completions, by model and finish reason.", ["model", "reason"]

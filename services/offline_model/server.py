@@ -12,16 +12,16 @@ from typing import NoReturn
 import uvicorn
 import uvloop
 
-from services.kit.listening import CannotListen, listening
-from services.kit.logs import configure_logs, get_logger
-from services.kit.metrics import tell_build
-from services.kit.metrics_port import MetricsPort
-from services.kit.policy_file import PolicyFileError, load_policy_file
-from services.kit.ready import write_ready_file
-from services.kit.server import Running
 from services.kit.settings import load_settings, refuse
-from services.kit.telemetry import FLUSH_TIMEOUT_MS, start_telemetry
-from services.kit.web_server import WebServer
+from services.kit.telemetry.logs import configure_logs, get_logger
+from services.kit.telemetry.metrics import tell_build
+from services.kit.telemetry.metrics_port import MetricsPort
+from services.kit.telemetry.tracing import FLUSH_TIMEOUT_MS, start_telemetry
+from services.kit.text.policy_file import PolicyFileError, load_policy_file
+from services.kit.wire.listening import CannotListen, listening
+from services.kit.wire.ready import write_ready_file
+from services.kit.wire.server import Running
+from services.kit.wire.web_server import WebServer
 from services.offline_model.app import make_app
 from services.offline_model.settings import OfflineModelSettings
 from services.offline_model.skills import make_skills

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from services.kit.problems import problems_of
+from services.kit.text.problems import problems_of
 from services.offline_model.errors import BadRequest
 
 MAX_MESSAGES = 2048

@@ -2,7 +2,7 @@
 
 # What `signalbox` runs in the image of this service.
 COMMANDS = {
-    "compat-check": "services.runtime.compat_check",
-    "migrate": "services.runtime.migrate",
-    "prove": "services.runtime.prove",
+    "compat-check": "services.runtime.commands.compat_check",
+    "migrate": "services.runtime.commands.migrate",
+    "prove": "services.runtime.commands.prove",
 }

@@ -1,6 +1,6 @@
 """Starts the runtime."""
 
-from services.kit.server import main
+from services.kit.wire.server import main
 from services.runtime.server import build
 from services.runtime.settings import RuntimeSettings
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from services.kit.metrics import DURATION_BUCKETS, from_zero, model_calls_from_zero
-from services.kit.names import METRIC_PREFIX
+from services.kit.telemetry.metrics import DURATION_BUCKETS, from_zero, model_calls_from_zero
+from services.kit.telemetry.names import METRIC_PREFIX
 from services.runtime.routing.calls import OK
 from services.runtime.routing.graph import NODE_FAILED, AgentGraph, router_after
 from services.runtime.routing.recorder import DECISIONS

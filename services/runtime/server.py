@@ -13,15 +13,21 @@ from signalbox.v1.questions_pb2_grpc import add_QuestionServiceServicer_to_serve
 from signalbox.v1.runs_pb2_grpc import add_RunServiceServicer_to_server
 from signalbox.v1.threads_pb2_grpc import add_ThreadServiceServicer_to_server
 
-from services.kit.caller_tokens import CallerTokenVerifier
-from services.kit.needs import needed, needed_text
-from services.kit.run_tokens import RunTokenMinter
-from services.kit.server import Registration, Service
+from services.kit.identity.caller_tokens import CallerTokenVerifier
+from services.kit.identity.run_tokens import RunTokenMinter
 from services.kit.settings import refuse
-from services.runtime.agent_servicer import AgentServicer
+from services.kit.wire.needs import needed, needed_text
+from services.kit.wire.server import Registration, Service
+from services.runtime.agents.policies import InvalidPoliciesError, Limits
 from services.runtime.agents.registry import limits_in_force, limits_in_shadow, open_agents, unknown_roles
-from services.runtime.answer_screening import GuardedAnswers
-from services.runtime.callers import Callers
+from services.runtime.api.agent_servicer import AgentServicer
+from services.runtime.api.answer_screening import GuardedAnswers
+from services.runtime.api.callers import Callers
+from services.runtime.api.maintenance_servicer import MaintenanceServicer
+from services.runtime.api.question_servicer import QuestionServicer
+from services.runtime.api.run_servicer import RunServicer
+from services.runtime.api.thread_servicer import ThreadServicer
+from services.runtime.calls.prices import Prices
 from services.runtime.engine.admission import Admission
 from services.runtime.engine.carrier import Carrier
 from services.runtime.engine.clock import ClockWatch
@@ -42,16 +48,10 @@ from services.runtime.engine.store import RunStore
 from services.runtime.engine.threads import ThreadStore
 from services.runtime.engine.upkeep import Upkeep
 from services.runtime.engine.watches import Watches
-from services.runtime.maintenance_servicer import MaintenanceServicer
 from services.runtime.metrics import count_from_zero
-from services.runtime.policies import InvalidPoliciesError, Limits
-from services.runtime.prices import Prices
-from services.runtime.question_servicer import QuestionServicer
+from services.runtime.routing.shadow import Shadow
 from services.runtime.routing.table import Record
-from services.runtime.servicer import RunServicer
 from services.runtime.settings import RuntimeSettings
-from services.runtime.shadow import Shadow
-from services.runtime.thread_servicer import ThreadServicer
 
 DATABASE = "the platform database"
 

@@ -10,9 +10,9 @@ from pydantic_settings import NoDecode
 
 from services.kit.dsn import Dsn
 from services.kit.settings import OptionalFile, ServiceSettings
+from services.runtime.calls.model_price import ModelPrice
+from services.runtime.calls.peers import Peer
 from services.runtime.engine.retention_policy import RetentionPolicy
-from services.runtime.model_price import ModelPrice
-from services.runtime.peers import Peer
 
 
 def _split(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """Starts the SQL executor: `python -m services.sql_executor`."""
 
-from services.kit.server import main
+from services.kit.wire.server import main
 from services.sql_executor.server import build
 from services.sql_executor.settings import SqlExecutorSettings
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from postgast import pg_query_pb2 as pb
 
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
 from services.sql_executor.errors import CallerUnfit
 from services.sql_executor.policy import SqlPolicy
 

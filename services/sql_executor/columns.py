@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postgast import pg_query_pb2 as pb
 
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 from services.sql_executor import grammar
 from services.sql_executor.scopes import Column, Columns, Relation, Result, alternatives
 from services.sql_executor.sizes import Size, longest, together

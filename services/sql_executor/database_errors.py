@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 from psycopg import errors as pg
 
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 
 # Messages of these classes name only what the query itself says: syntax, names and types. All others may quote values.
 _QUOTABLE_CLASS = "42"

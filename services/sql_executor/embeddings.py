@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import openai
 
-from services.kit import deadline
-from services.kit.model_call import model_call
+from services.kit.models.call import model_call
+from services.kit.wire import deadline
 from services.sql_executor.errors import EmbeddingsUnavailable
 
 OPERATION = "embeddings"

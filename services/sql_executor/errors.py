@@ -1,12 +1,12 @@
 """What the SQL executor refuses, and how it fails.
 
 Exception
-├── PolicyFileError      (services/kit/policy_file.py) the policy file is wrong: the service does not start, the command
-│                        exits
+├── PolicyFileError      (services/kit/text/policy_file.py) the policy file is wrong: the service does not start, the
+│                        command exits
 ├── UnsafeDatabase       the database does not hold what the policy promises: the service does not start
 ├── EmbeddingsUnavailable
 │                        a question is matched by its text instead, and the loading command exits
-├── ToolRefused          (services/kit/tool_executor.py) a refusal that the model is told of
+├── ToolRefused          (services/kit/tools/executor.py) a refusal that the model is told of
 └── SignalboxError       the call itself fails: a gRPC status
     ├── CallerUnfit      PERMISSION_DENIED: the caller's subject can own no row in this database
     ├── DatabaseBusy     RESOURCE_EXHAUSTED: no connection came free in time

@@ -10,8 +10,8 @@ from typing import Annotated, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from services.kit.problems import problems_of
-from services.kit.yaml_text import parse_yaml
+from services.kit.text.problems import problems_of
+from services.kit.text.yaml_text import parse_yaml
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000, pattern=r"^[^\x00]*$")]
 Statement = Annotated[

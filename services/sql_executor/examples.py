@@ -19,7 +19,7 @@ from psycopg import sql
 from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool
 
-from services.kit.logs import get_logger
+from services.kit.telemetry.logs import get_logger
 from services.sql_executor.errors import EmbeddingsUnavailable
 from services.sql_executor.example_file import ExampleEntry
 from services.sql_executor.queries import load_queries

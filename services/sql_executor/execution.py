@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import psycopg
 
-from services.kit.logs import get_logger
-from services.kit.tasks import detached
-from services.kit.tool_executor import ToolRefused
+from services.kit.telemetry.logs import get_logger
+from services.kit.tools.executor import ToolRefused
+from services.kit.wire.tasks import detached
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.database_errors import refusal, timed_out
 from services.sql_executor.errors import DatabaseDown

@@ -9,7 +9,7 @@ from typing import Final
 from google.protobuf.message import Message
 from postgast import pg_query_pb2 as pb
 
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 from services.sql_executor import grammar
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.effort import Effort

@@ -18,7 +18,7 @@ from psycopg import AsyncConnection, sql
 from psycopg_pool import AsyncConnectionPool
 
 from services.kit.dsn import require_database
-from services.kit.silence import NOTICE_LOSS
+from services.kit.wire.silence import NOTICE_LOSS
 from services.sql_executor.errors import EmbeddingsUnavailable
 from services.sql_executor.example_file import ExampleFileError, read_example_file
 from services.sql_executor.examples import ExampleStore, ExampleStoreError

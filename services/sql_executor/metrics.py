@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from services.kit.metrics import DURATION_BUCKETS, from_zero
-from services.kit.names import METRIC_PREFIX
+from services.kit.telemetry.metrics import DURATION_BUCKETS, from_zero
+from services.kit.telemetry.names import METRIC_PREFIX
 
 QUERY_DURATION = Histogram(
     METRIC_PREFIX + "sql_query_duration_seconds",

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from postgast import pg_query_pb2 as pb
 
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 
 # Nodes of the tree that the planner walks, once every column has been replaced by its expression.
 MAX_NODES: Final = 20_000

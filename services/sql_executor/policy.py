@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from services.kit.policy_file import load_policy_file
+from services.kit.text.policy_file import load_policy_file
 
 # Postgres cuts longer names without a word, which would make two of them one.
 Name = Annotated[str, StringConstraints(min_length=1, max_length=63, pattern=r"^[^\x00.\"]+$")]

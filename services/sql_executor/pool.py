@@ -20,8 +20,8 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from services.kit.pool_metrics import shown
-from services.kit.silence import NOTICE_LOSS
+from services.kit.telemetry.pool_metrics import shown
+from services.kit.wire.silence import NOTICE_LOSS
 from services.sql_executor.callers import SqlCaller
 from services.sql_executor.errors import DatabaseBusy, DatabaseDown
 from services.sql_executor.metrics import POOL_WAIT

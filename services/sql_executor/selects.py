@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from postgast import pg_query_pb2 as pb
 
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 from services.sql_executor import grammar
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.columns import GROWN, cte_relation, either, function_columns, recursive_size

@@ -10,14 +10,14 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import tools_pb2_grpc
 
-from services.kit.names import AUDIENCE_SQL_EXECUTOR
-from services.kit.needs import needed, needed_text
-from services.kit.policy_file import PolicyFileError
-from services.kit.pool_metrics import shown
-from services.kit.run_tokens import RunTokenVerifier
-from services.kit.server import Registration, Service
-from services.kit.silence import NOTICE_LOSS
-from services.kit.tool_executor import SERVICE_NAME, ReadingToolExecutor, ServedTool, ToolRefused
+from services.kit.identity.run_tokens import RunTokenVerifier
+from services.kit.telemetry.names import AUDIENCE_SQL_EXECUTOR
+from services.kit.telemetry.pool_metrics import shown
+from services.kit.text.policy_file import PolicyFileError
+from services.kit.tools.executor import SERVICE_NAME, ReadingToolExecutor, ServedTool, ToolRefused
+from services.kit.wire.needs import needed, needed_text
+from services.kit.wire.server import Registration, Service
+from services.kit.wire.silence import NOTICE_LOSS
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.catalog import Catalog, read_catalog
 from services.sql_executor.errors import DatabaseBusy, DatabaseDown, UnsafeDatabase

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from postgast import pg_query_pb2 as pb
 
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 
 # What a stored value is taken to have, where two lengths are multiplied; and on average, where many rows are collected.
 STORED_LENGTH: Final = 1_000_000

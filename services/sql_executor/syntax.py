@@ -21,7 +21,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, EncodeError, Message
 from postgast import pg_query_pb2 as pb
 
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 from services.sql_executor.policy import Limits
 
 _T = TypeVar("_T")

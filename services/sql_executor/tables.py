@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.policy import TableName
 

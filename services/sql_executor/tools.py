@@ -12,14 +12,14 @@ from jsonschema.exceptions import best_match
 from psycopg_pool import PoolTimeout
 from signalbox.v1 import tools_pb2
 
-from services.kit import deadline
-from services.kit.identity import Caller
-from services.kit.logs import get_logger
-from services.kit.tool_executor import ToolRefused
-from services.kit.tool_names import (
+from services.kit.identity.caller import Caller
+from services.kit.telemetry.logs import get_logger
+from services.kit.tools.executor import ToolRefused
+from services.kit.tools.names import (
     EXECUTE_DB_QUERY,
     GET_FEW_SHOT_EXAMPLES,
 )
+from services.kit.wire import deadline
 from services.sql_executor.callers import sql_caller
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.examples import ExampleStoreError, Retrieved

@@ -26,8 +26,8 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 from pydantic import SecretStr
 
-from services.kit.completions import Completions, Endpoint
-from services.runtime.lenient_client import make_client
+from services.kit.models.completions import Completions, Endpoint
+from services.runtime.calls.lenient_client import make_client
 from services.sql_executor.examples import ExampleStore
 from tests.bench.model_script import AGENT_MODEL, FORMAT_MODEL, GUARD_MODEL, QUESTION
 

@@ -24,13 +24,13 @@ from signalbox.v1 import tools_pb2, tools_pb2_grpc
 
 from services.code_executor.server import build
 from services.code_executor.settings import CodeExecutorSettings
-from services.kit.bearer import bearer_metadata
-from services.kit.identity import Caller, RunClaims
-from services.kit.keys import generate_keypair
-from services.kit.logs import configure_logs
-from services.kit.names import AUDIENCE_CODE_EXECUTOR
-from services.kit.run_tokens import RunTokenMinter
-from services.kit.server import running
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller, RunClaims
+from services.kit.identity.keys import generate_keypair
+from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.telemetry.logs import configure_logs
+from services.kit.telemetry.names import AUDIENCE_CODE_EXECUTOR
+from services.kit.wire.server import running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -23,10 +23,11 @@ from langgraph.checkpoint.base import ChannelVersions, empty_checkpoint
 from rich.console import Console
 from rich.table import Table
 
-from services.kit.identity import Caller
-from services.kit.logs import configure_logs
-from services.kit.names import ROLE_OPERATOR
+from services.kit.identity.caller import Caller
+from services.kit.telemetry.logs import configure_logs
+from services.kit.telemetry.names import ROLE_OPERATOR
 from services.local.postgres import EmbeddedPostgres
+from services.runtime.commands.migrate import migrate
 from services.runtime.engine.carrier import Claimable
 from services.runtime.engine.claim import Claim
 from services.runtime.engine.database import PlatformPool, open_pools
@@ -38,7 +39,6 @@ from services.runtime.engine.saver import RunSaver
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
 from services.runtime.engine.upkeep import Upkeep
-from services.runtime.migrate import migrate
 from services.runtime.routing.recorder import DecisionRecord, StepRecord
 from services.runtime.routing.state import Budget
 from tests.bench.curves import draw

@@ -22,15 +22,15 @@ from psycopg_pool import AsyncConnectionPool
 from rich.console import Console
 from rich.table import Table
 
-from services.kit.identity import Caller
-from services.kit.logs import configure_logs
+from services.kit.identity.caller import Caller
+from services.kit.telemetry.logs import configure_logs
 from services.local.postgres import EmbeddedPostgres
 from services.runtime.agents.registry import built_in_limits
+from services.runtime.api.explanations import Explanations
+from services.runtime.commands.migrate import migrate
 from services.runtime.engine.database import open_pool
 from services.runtime.engine.pins import Pins
 from services.runtime.engine.search import DecisionFilter, DecisionSearch, Place
-from services.runtime.explanations import Explanations
-from services.runtime.migrate import migrate
 
 EACH = 10
 SIZES = (100_000, 10_000_000)

@@ -21,9 +21,9 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
-from services.kit.logs import configure_logs
+from services.kit.telemetry.logs import configure_logs
 from services.local.postgres import EmbeddedPostgres
-from services.runtime.migrate import migrate
+from services.runtime.commands.migrate import migrate
 from tests.fixtures.filled import fill, migrate_as
 from tests.fixtures.release import last_release
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from signalbox.v1 import runs_pb2
 
-from services.kit.names import METRIC_PREFIX
+from services.kit.telemetry.names import METRIC_PREFIX
 from tests.chaos.deployment import Deployment, deployment
 from tests.chaos.script import question_for
 from tests.fixtures.client import RunClient, question

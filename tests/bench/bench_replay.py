@@ -16,13 +16,13 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
-from services.kit.logs import configure_logs
+from services.kit.telemetry.logs import configure_logs
 from services.local.postgres import EmbeddedPostgres
 from services.runtime.agents.registry import agent_graphs
+from services.runtime.commands.migrate import migrate
 from services.runtime.engine.database import open_pool
 from services.runtime.engine.ledger import Ledger
 from services.runtime.engine.replay import LedgerReplay
-from services.runtime.migrate import migrate
 from services.runtime.routing.replay import Replay, with_limits
 from services.runtime.routing.table import Router
 

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from rich.console import Console
 from rich.table import Table
 
-from services.kit.logs import configure_logs
+from services.kit.telemetry.logs import configure_logs
 from services.local.postgres import EmbeddedPostgres
 from services.local.stack import LocalStack
 from services.local.topology import ModelEndpoint, StackOptions

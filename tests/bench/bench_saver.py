@@ -28,13 +28,13 @@ from psycopg_pool import AsyncConnectionPool
 from rich.console import Console
 from rich.table import Table
 
-from services.kit.logs import configure_logs
+from services.kit.telemetry.logs import configure_logs
 from services.local.postgres import EmbeddedPostgres
+from services.runtime.commands.migrate import migrate
 from services.runtime.engine.claim import Claim
 from services.runtime.engine.database import open_pool
 from services.runtime.engine.saver import RunSaver
 from services.runtime.engine.serde import make_serde
-from services.runtime.migrate import migrate
 from services.runtime.routing.state import append
 from tests.bench.baseline import prepare
 from tests.bench.cpu import CpuMeter

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from signalbox.v1 import runs_pb2
 
-from services.kit.logs import configure_logs
+from services.kit.telemetry.logs import configure_logs
 from tests.bench.cpu import CpuMeters
 from tests.chaos.deployment import Deployment, deployment
 from tests.fixtures.client import RunClient

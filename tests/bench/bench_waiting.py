@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from signalbox.v1 import runs_pb2
 
-from services.kit.logs import configure_logs
+from services.kit.telemetry.logs import configure_logs
 from tests.bench.bench_overload import Lag, lag
 from tests.bench.cpu import CpuMeters
 from tests.bench.curves import draw

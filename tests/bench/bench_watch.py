@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
-from services.kit.logs import configure_logs
+from services.kit.telemetry.logs import configure_logs
 from services.local.postgres import EmbeddedPostgres
+from services.runtime.commands.migrate import migrate
 from services.runtime.engine.database import Pools, open_pool
 from services.runtime.engine.records import RunRecord
 from services.runtime.engine.store import RunStore
-from services.runtime.migrate import migrate
 from tests.bench.cpu import CpuMeter
 from tests.fixtures.replica import Counting, Replica, counting_pins, open_replica
 from tests.integration.runtime.conftest import new_run

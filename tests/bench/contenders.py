@@ -15,7 +15,7 @@ import grpc
 import psycopg
 from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
 
-from services.kit.bearer import bearer_metadata
+from services.kit.identity.bearer import bearer_metadata
 from services.local.postgres import EmbeddedPostgres
 from services.local.stack import LocalStack
 from services.local.topology import ModelEndpoint, StackOptions

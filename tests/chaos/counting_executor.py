@@ -17,13 +17,13 @@ from typing import Any
 from pydantic import Field
 from signalbox.v1 import table_pb2, tools_pb2, tools_pb2_grpc
 
-from services.kit.effects import WriteCall
-from services.kit.identity import RunClaims
-from services.kit.names import AUDIENCE_SQL_EXECUTOR
-from services.kit.run_tokens import RunTokenVerifier
-from services.kit.server import Registration, Service, main
+from services.kit.identity.caller import RunClaims
+from services.kit.identity.run_tokens import RunTokenVerifier
 from services.kit.settings import ServiceSettings
-from services.kit.tool_executor import SERVICE_NAME
+from services.kit.telemetry.names import AUDIENCE_SQL_EXECUTOR
+from services.kit.tools.effects import WriteCall
+from services.kit.tools.executor import SERVICE_NAME
+from services.kit.wire.server import Registration, Service, main
 from tests.contract.reference_executor import Effects, ReferenceExecutor, ReferenceTool, count
 
 SLOWEST_S = 0.03

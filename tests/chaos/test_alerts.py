@@ -16,10 +16,10 @@ import pytest_asyncio
 from psycopg.conninfo import conninfo_to_dict
 from signalbox.v1 import threads_pb2, threads_pb2_grpc, tools_pb2, tools_pb2_grpc
 
-from services.kit.bearer import bearer_metadata
-from services.kit.identity import Caller, RunClaims
-from services.kit.names import AUDIENCE_SQL_EXECUTOR
-from services.kit.run_tokens import RunTokenMinter
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller, RunClaims
+from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.telemetry.names import AUDIENCE_SQL_EXECUTOR
 from tests.chaos.deployment import Deployment, deployment, until
 from tests.chaos.script import script
 from tests.chaos.test_clock_off import shifted

@@ -23,7 +23,7 @@ from signalbox.v1 import caller_pb2, graph_editor_pb2, runs_pb2
 from services.cli.graph_edits import edit_request
 from services.graph_executor.falkor import Falkor
 from services.graph_executor.records import RESULT_LABEL
-from services.kit.logs import get_logger
+from services.kit.telemetry.logs import get_logger
 from services.local.database import WORLD_GRAPH_POLICY
 from services.local.processes import ServiceProcess
 from tests.chaos.conftest import Extent

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from services.kit.caller_tokens import CallerTokenMinter, CallerTokenVerifier
-from services.kit.identity import Caller, TokenInvalid
-from services.kit.keys import generate_keypair
+from services.kit.identity.caller import Caller, TokenInvalid
+from services.kit.identity.caller_tokens import CallerTokenMinter, CallerTokenVerifier
+from services.kit.identity.keys import generate_keypair
 from services.local.processes import ServiceProcess
 from tests.chaos.book import check
 from tests.chaos.deployment import Deployment

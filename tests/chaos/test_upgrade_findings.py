@@ -24,7 +24,7 @@ from services.findings.investigation.repository import open_source
 from services.findings.sarif.documents import read_document
 from services.findings.sarif.findings import read_results
 from services.findings.sarif.paths import RepositoryPaths
-from services.kit.bearer import bearer_metadata
+from services.kit.identity.bearer import bearer_metadata
 from services.local.processes import ServiceProcess
 from services.local.settings import inherited_environment
 from services.local.stack import LocalStack

@@ -19,7 +19,8 @@ MIGRATION_TIMEOUT_S = 240.0
 
 
 def in_its_world(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has platforms that are started ask about the world that a release knew."""
+    """Has platforms that are started migrate as a release does, and ask about the world that it knew."""
+    monkeypatch.setattr("services.local.database.MIGRATION", release.migration)
     policy = release.folder / WORLD_POLICY.relative_to(ROOT)
     for module in ("database", "stack"):
         monkeypatch.setattr(f"services.local.{module}.WORLD_POLICY", policy)
@@ -37,5 +38,5 @@ async def upgraded(service: ServiceProcess, directory: Path, **more_env: str) ->
 async def migrate(dsn: str, directory: Path) -> None:
     """Applies this release's migrations, as its Job does."""
     env = {**inherited_environment(), "SIGNALBOX_DATABASE_DSN": dsn}
-    program = Program("migrate-new", ["-P", "-m", "services.runtime.migrate"], env)
+    program = Program("migrate-new", ["-P", "-m", "services.runtime.commands.migrate"], env)
     await run_to_end(program, directory, timeout_s=MIGRATION_TIMEOUT_S)

@@ -22,9 +22,9 @@ from google.protobuf import json_format
 from jsonschema import Draft202012Validator
 from signalbox.v1 import tools_pb2
 
-from services.kit.bearer import bearer_metadata
 from services.kit.errors import error_detail
-from services.kit.keys import generate_keypair
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.keys import generate_keypair
 from tests.contract.executor_subject import TIMEOUT_S, RunOf, Sample, Subject
 
 RACES = 10

@@ -18,11 +18,11 @@ import grpc
 import pytest
 from signalbox.v1 import tools_pb2
 
-from services.kit.bearer import bearer_metadata
 from services.kit.errors import error_detail
-from services.kit.identity import Caller, RunClaims
-from services.kit.keys import KeyPair
-from services.kit.run_tokens import RunTokenMinter
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller, RunClaims
+from services.kit.identity.keys import KeyPair
+from services.kit.identity.run_tokens import RunTokenMinter
 
 if TYPE_CHECKING:
     from signalbox.v1.tools_pb2_grpc import ToolExecutorServiceAsyncStub

@@ -20,11 +20,20 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 from signalbox.v1 import tools_pb2
 
-from services.kit.effects import Journal, Kept, Overtaken, Seen, WriteCall, WritingTool, WritingToolExecutor, plain
 from services.kit.errors import SignalboxError
-from services.kit.identity import Caller
-from services.kit.run_tokens import RunTokenVerifier
-from services.kit.tool_executor import Context, ServedTool, ToolRefused
+from services.kit.identity.caller import Caller
+from services.kit.identity.run_tokens import RunTokenVerifier
+from services.kit.tools.effects import (
+    Journal,
+    Kept,
+    Overtaken,
+    Seen,
+    WriteCall,
+    WritingTool,
+    WritingToolExecutor,
+    plain,
+)
+from services.kit.tools.executor import Context, ServedTool, ToolRefused
 
 _TABLES = """
     CREATE TABLE IF NOT EXISTS epochs (run_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL);

@@ -8,10 +8,10 @@ from pathlib import Path
 from pydantic import Field
 from signalbox.v1 import tools_pb2_grpc
 
-from services.kit.run_tokens import RunTokenVerifier
-from services.kit.server import Registration, Service, main
+from services.kit.identity.run_tokens import RunTokenVerifier
 from services.kit.settings import ServiceSettings
-from services.kit.tool_executor import SERVICE_NAME
+from services.kit.tools.executor import SERVICE_NAME
+from services.kit.wire.server import Registration, Service, main
 from tests.contract.executor_subject import AUDIENCE
 from tests.contract.reference_executor import Effects, ReferenceExecutor, increment_counter, read_counter
 from tests.contract.steps import Steps

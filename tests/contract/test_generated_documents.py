@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from services.runtime.agents.registry import agent_graphs
-from services.runtime.documentation import documents
+from services.runtime.commands.documentation import documents
 from tests.contract import reference_pages
 
 DOCS = Path(__file__).parents[2] / "docs"

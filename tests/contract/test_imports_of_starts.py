@@ -13,7 +13,7 @@ import pytest
     [
         ("services.sql_executor.server", "openai"),
         ("services.sql_executor.load_examples", "openai"),
-        ("services.runtime.migrate", "langgraph"),
+        ("services.runtime.commands.migrate", "langgraph"),
         ("services.cli.app", "jinja2"),
         ("services.cli.app", "jsonschema"),
         ("services.cli.app", "services.findings.sarif.findings"),

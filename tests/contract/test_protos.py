@@ -14,7 +14,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 from signalbox.v1 import runs_pb2
 
-from services.kit import event_kinds
+from services.kit.wire import event_kinds
 
 ROOT = Path(__file__).parents[2]
 PROTOS = ROOT / "protos"

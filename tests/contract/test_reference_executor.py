@@ -13,11 +13,11 @@ import grpc
 import pytest
 from signalbox.v1 import tools_pb2_grpc
 
-from services.kit.keys import KeyPair, generate_keypair
-from services.kit.run_tokens import RunTokenVerifier
-from services.kit.server import Registration, Service, running
+from services.kit.identity.keys import KeyPair, generate_keypair
+from services.kit.identity.run_tokens import RunTokenVerifier
 from services.kit.settings import ServiceSettings
-from services.kit.tool_executor import SERVICE_NAME
+from services.kit.tools.executor import SERVICE_NAME
+from services.kit.wire.server import Registration, Service, running
 from services.local.processes import Program, ServiceProcess
 from tests.contract.executor_conformance import WritingExecutorContract
 from tests.contract.executor_subject import AUDIENCE, RunOf, Sample, Subject

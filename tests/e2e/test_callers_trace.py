@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from signalbox.v1 import runs_pb2
 
-from services.kit.names import AUTHORIZATION
+from services.kit.telemetry.names import AUTHORIZATION
 from tests.fixtures.client import CALL_TIMEOUT_S
 from tests.fixtures.otlp import Span, Trace, TraceCollector
 from tests.fixtures.stack import Platform, World, platform

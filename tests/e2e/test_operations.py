@@ -9,7 +9,7 @@ import pytest
 from google.protobuf import json_format
 from signalbox.v1 import maintenance_pb2, maintenance_pb2_grpc, runs_pb2, threads_pb2, threads_pb2_grpc
 
-from services.kit.bearer import bearer_metadata
+from services.kit.identity.bearer import bearer_metadata
 from tests.fixtures.client import RunClient
 from tests.fixtures.ledger import check_ledger
 from tests.fixtures.refusals import refusal

@@ -16,9 +16,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from services.kit.caller_tokens import CallerTokenMinter, CallerTokenVerifier
-from services.kit.identity import Caller, TokenInvalid
-from services.kit.keys import generate_keypair
+from services.kit.identity.caller import Caller, TokenInvalid
+from services.kit.identity.caller_tokens import CallerTokenMinter, CallerTokenVerifier
+from services.kit.identity.keys import generate_keypair
 from tests.contract.deploy.helm import ROOT, Manifest, locate
 from tests.fixtures.client import question
 from tests.fixtures.page import FENCE, OPERATIONS, PLACES, Page, manifests

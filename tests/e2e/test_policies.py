@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from signalbox.v1 import agents_pb2, agents_pb2_grpc, caller_pb2, policy_pb2, runs_pb2
 
-from services.kit.bearer import bearer_metadata
+from services.kit.identity.bearer import bearer_metadata
 from services.local.processes import ServiceProcess
 from tests.fixtures.client import question
 from tests.fixtures.otlp import Span, Trace, TraceCollector

@@ -64,7 +64,7 @@ class Tree:
 
     def check(self) -> None:
         """Makes sure that what is imported here is the copy. Raises NotRun."""
-        asked = "import services.kit.names as names; print(names.__file__)"
+        asked = "import services.kit.telemetry.names as names; print(names.__file__)"
         found = self._run(["-c", asked], RUN_TIMEOUT_S).stdout.strip()
         if not Path(found).is_relative_to(self.root):
             raise NotRun(f"the tests would run on {found} and not on the copy in {self.root}")

@@ -14,7 +14,7 @@ from google.protobuf import struct_pb2
 from google.protobuf.json_format import MessageToDict
 from signalbox.v1 import agent_outline_pb2, runs_pb2
 
-from services.kit.printing import printable
+from services.kit.text.printing import printable
 
 
 def page_data(story: runs_pb2.RunExplanation, decisions: Sequence[runs_pb2.Decision]) -> dict[str, Any]:

@@ -27,8 +27,8 @@ from services.console.explanation_page.route_drawing import RouteDrawing, route_
 from services.console.explanation_page.timeline import timeline
 from services.console.explanation_page.traffic import with_passages
 from services.console.templating import rendered
-from services.kit.printing import printable
-from services.kit.words import fact, limit_text, origin_name
+from services.kit.text.printing import printable
+from services.kit.text.words import fact, limit_text, origin_name
 
 TEMPLATE = "explanation.html.j2"
 LONGEST_VALUE = 400

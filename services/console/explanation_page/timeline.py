@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from google.protobuf.timestamp_pb2 import Timestamp
 from signalbox.v1 import runs_pb2
 
-from services.kit.words import duration
+from services.kit.text.words import duration
 
 WIDTH = 1000.0
 # A stretch without work that is longer than this part of the work is drawn as wide as this part of all.

@@ -22,7 +22,7 @@ from services.findings.errors import CallFailed, StreamEnded
 from services.findings.investigation.outcomes import outcome_of, refused
 from services.findings.investigation.pause import Pause
 from services.findings.sarif.outcome import Outcome
-from services.kit.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, STATE_CHANGED
+from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, STATE_CHANGED
 
 MAX_ATTEMPTS = 100
 _ENDED = frozenset(

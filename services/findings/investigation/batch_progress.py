@@ -13,7 +13,7 @@ from rich.text import Text
 from signalbox.v1 import sast_pb2
 
 from services.findings.sarif.outcome import Outcome, Verdict
-from services.kit.printing import printable
+from services.kit.text.printing import printable
 
 COLOURS = {Verdict.TRUE_POSITIVE: "red", Verdict.FALSE_POSITIVE: "green", Verdict.NEEDS_REVIEW: "yellow"}
 SHORT = {Verdict.TRUE_POSITIVE: "true", Verdict.FALSE_POSITIVE: "false", Verdict.NEEDS_REVIEW: "review"}

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from services.findings.investigation.repository import SourceCode
 from services.findings.investigation.summary import Judged, Summary, scores_data, share
 from services.findings.sarif.outcome import Evidence, Verdict
-from services.kit.printing import printable
+from services.kit.text.printing import printable
 
 TEMPLATE = "report.html.j2"
 CONTEXT_LINES = 4

@@ -9,7 +9,7 @@ from signalbox.v1 import sast_pb2
 
 from services.findings.investigation.repository import SourceCode
 from services.findings.sarif.findings import LogResult
-from services.kit.quotes import is_quoted, squeezed
+from services.kit.text.quotes import is_quoted, squeezed
 
 # What analysers write where a snippet would stand.
 _PLACEHOLDERS = frozenset({"requires login"})

@@ -9,8 +9,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from services.findings.errors import BadFile, read_text
-from services.kit.problems import problems_of
-from services.kit.yaml_text import parse_yaml
+from services.kit.text.problems import problems_of
+from services.kit.text.yaml_text import parse_yaml
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 

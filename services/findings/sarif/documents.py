@@ -15,7 +15,7 @@ from services.findings.sarif.finding_list import as_sarif
 from services.findings.sarif.fingerprints import PROPERTY
 from services.findings.sarif.log import Log
 from services.findings.sarif.schema import result_violations, violations
-from services.kit.problems import problems_of
+from services.kit.text.problems import problems_of
 
 MAX_DEPTH = 100
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from services.kit.tool_names import (
+from services.kit.tools.names import (
     ADD_EDGE,
     ADD_NODE,
     DELETE_EDGE,

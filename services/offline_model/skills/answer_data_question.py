@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from services.kit.tool_names import (
+from services.kit.tools.names import (
     EXECUTE_DB_QUERY,
     GET_FEW_SHOT_EXAMPLES,
 )

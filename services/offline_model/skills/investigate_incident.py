@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
-from services.kit.tool_names import EXECUTE_DB_QUERY, FIND_FILE, QUERY_GRAPH, READ_FILE
+from services.kit.tools.names import EXECUTE_DB_QUERY, FIND_FILE, QUERY_GRAPH, READ_FILE
 from services.offline_model.conversation import Answer, Call, CallMade, Conversation
 from services.offline_model.incidents import causes, findings
 from services.offline_model.incidents.prompts import (

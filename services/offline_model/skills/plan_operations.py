@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from services.kit.tool_names import (
+from services.kit.tools.names import (
     ADD_NODE,
     UPDATE_PROPS,
 )

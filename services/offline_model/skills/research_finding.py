@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from services.kit.tool_names import (
+from services.kit.tools.names import (
     FETCH_CODE,
     READ_FILE,
     SEARCH_CODEBASE,

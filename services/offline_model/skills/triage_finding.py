@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.kit.tool_names import FETCH_CODE
+from services.kit.tools.names import FETCH_CODE
 from services.offline_model.code_review.opinion import Need
 from services.offline_model.code_review.prompts import Progress, read_callers, read_finding, read_progress, read_results
 from services.offline_model.code_review.review import review

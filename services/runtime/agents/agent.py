@@ -12,13 +12,13 @@ from signalbox.v1 import caller_pb2, runs_pb2
 
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.definition import AnyDefinition
-from services.runtime.connections import Connections
-from services.runtime.guard_client import GuardClient
-from services.runtime.policies import Limits
+from services.runtime.agents.policies import Limits
+from services.runtime.calls.connections import Connections
+from services.runtime.calls.guard_client import GuardClient
 from services.runtime.routing.graph import AgentGraph
+from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.state import IN_PROGRESS, Budget, Spend
 from services.runtime.routing.table import Record
-from services.runtime.run_context import RunContext
 
 # Policies that runs under way are pinned to: the one in force, and those of before that have runs left.
 POLICIES_AT_ONCE = 64

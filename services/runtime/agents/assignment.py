@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from google.protobuf.message import Message
 from signalbox.v1 import runs_pb2
 
 from services.runtime.agents.assignment import Assignment
-from services.runtime.connections import Connections
-from services.runtime.peers import GUARD, Peer
+from services.runtime.agents.run_key import RunKey
+from services.runtime.calls.connections import Connections
+from services.runtime.calls.peers import GUARD, Peer
 from services.runtime.routing.graph import AgentGraph
 from services.runtime.routing.state import Budget
 from services.runtime.routing.table import Record
-from services.runtime.run_key import RunKey
 
 NodesT = TypeVar("NodesT")
 PolicyT = TypeVar("PolicyT", bound=Record)

@@ -10,8 +10,8 @@ from typing import Any
 
 from services.runtime.agents.agent import Agent
 from services.runtime.agents.definition import DEFAULT_MODEL, AgentDefinition, AnyDefinition, InvalidDefinitionError
-from services.runtime.connections import Connections
-from services.runtime.policies import BUDGET, InvalidPoliciesError, Limits, built_in, load_policies, set_limits
+from services.runtime.agents.policies import BUDGET, InvalidPoliciesError, Limits, built_in, load_policies, set_limits
+from services.runtime.calls.connections import Connections
 from services.runtime.routing.graph import AgentGraph
 from services.runtime.routing.table import Record
 from services.runtime.settings import PolicySettings, RuntimeSettings

@@ -7,11 +7,11 @@ from typing import Final
 
 from signalbox.v1 import guard_pb2
 
+from services.runtime.calls.guard_client import GUARD, GuardClient
 from services.runtime.errors import DependencyAway
-from services.runtime.guard_client import GUARD, GuardClient
+from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import FAILED
 from services.runtime.routing.table import State, StateUpdate
-from services.runtime.run_context import NodeContext
 
 ALLOWED: Final = "allowed"
 BLOCKED: Final = "blocked"

@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from services.runtime.chat_model import ChatModel
+from services.runtime.calls.chat_model import ChatModel
+from services.runtime.calls.mended_answers import each_key_once
 from services.runtime.errors import ModelFailed
-from services.runtime.mended_answers import each_key_once
 
 _PROBLEMS_TOLD = 5
 

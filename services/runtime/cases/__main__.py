@@ -14,10 +14,10 @@ from pathlib import Path
 
 from signalbox.v1 import cases_pb2, runs_pb2
 
-from services.kit.completions import Completions, Endpoint
-from services.kit.logs import configure_logs
-from services.kit.printing import printable
+from services.kit.models.completions import Completions, Endpoint
 from services.kit.settings import load_settings
+from services.kit.telemetry.logs import configure_logs
+from services.kit.text.printing import printable
 from services.runtime.cases.errors import CaseError, CaseUnfit
 from services.runtime.cases.file import read_case
 from services.runtime.cases.replay import CaseReplay, Parting, Replayed

@@ -10,9 +10,9 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 from google.rpc import status_pb2
 
-from services.kit.completions import CompletionError, Completions, Endpoint
+from services.kit.models.completions import CompletionError, Completions, Endpoint
+from services.runtime.calls.recording import CHAT, MODEL, Answer, asked_of, asked_of_model, method_of
 from services.runtime.cases.errors import AnswerMissing
-from services.runtime.recording import CHAT, MODEL, Answer, asked_of, asked_of_model, method_of
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _NOWHERE = Endpoint("", "", 1.0, 0)

@@ -16,25 +16,25 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, Interrupt
 from signalbox.v1 import cases_pb2, runs_pb2
 
-from services.kit.completions import Completions
 from services.kit.errors import InvalidRequest
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
+from services.kit.models.completions import Completions
 from services.runtime.agents.agent import PinnedAgent
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.definition import AnyDefinition
+from services.runtime.agents.policies import UnknownLimitTypeError, restored
 from services.runtime.agents.registry import definitions
+from services.runtime.calls.connections import Connections
+from services.runtime.calls.recording import ANSWER, PERSON, THREAD, TURNS, turns_of
 from services.runtime.cases.answers import AnsweringChannel, AnsweringCompletions, Answers
 from services.runtime.cases.errors import AnswerMissing, CaseUnfit
-from services.runtime.connections import Connections
 from services.runtime.engine.serde import make_serde
-from services.runtime.policies import UnknownLimitTypeError, restored
-from services.runtime.recording import ANSWER, PERSON, THREAD, TURNS, turns_of
 from services.runtime.routing.recorder import DecisionRecord, StepRecord
 from services.runtime.routing.replay import with_limits
+from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.state import NOTHING_SPENT, STATUS, Budget
 from services.runtime.routing.table import Record
 from services.runtime.routing.waiting import RunWaits
-from services.runtime.run_context import RunContext
 from services.runtime.settings import CallSettings
 
 # Ends that come from outside of the graph: what nodes would have heard after them is in no recording.

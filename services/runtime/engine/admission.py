@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.kit.logs import get_logger
+from services.kit.telemetry.logs import get_logger
 from services.runtime.engine.database import Pools
 from services.runtime.engine.queries import query
 from services.runtime.errors import Overloaded

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from services.kit.logs import get_logger
+from services.kit.telemetry.logs import get_logger
 from services.runtime.errors import DatabaseAway
 from services.runtime.metrics import BACKGROUND_FAILURES, BACKGROUND_SUCCESS
 

@@ -21,7 +21,7 @@ import orjson
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from psycopg_pool import AsyncConnectionPool
 
-from services.kit.logs import get_logger
+from services.kit.telemetry.logs import get_logger
 from services.runtime.engine.background import SELDOM, attempt, stop
 from services.runtime.engine.compatibility import problems_of_run
 from services.runtime.engine.history import CheckpointHistory

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from services.kit.event_kinds import DECISION, NODE_COMPLETED
+from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED
 from services.runtime.routing.recorder import StepRecord
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from services.kit.logs import get_logger
+from services.kit.telemetry.logs import get_logger
 from services.runtime.errors import ClockOff
 from services.runtime.metrics import CLOCK_SKEW
 

@@ -11,10 +11,10 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from psycopg_pool import AsyncConnectionPool
 
+from services.runtime.agents.policies import UnknownLimitTypeError, restored
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.queries import query
 from services.runtime.engine.snapshot import START, pending_nodes, state_values, written_nodes
-from services.runtime.policies import UnknownLimitTypeError, restored
 from services.runtime.routing.graph import AgentGraph
 from services.runtime.routing.state import IN_PROGRESS
 from services.runtime.routing.table import Record

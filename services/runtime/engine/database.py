@@ -18,9 +18,9 @@ from psycopg.errors import DiskFull, FeatureNotSupported, ReadOnlySqlTransaction
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from services.kit.logs import get_logger
-from services.kit.pool_metrics import shown
-from services.kit.silence import NOTICE_LOSS
+from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.pool_metrics import shown
+from services.kit.wire.silence import NOTICE_LOSS
 from services.runtime.errors import DatabaseAway
 
 log = get_logger()

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from uuid import uuid4
 
-from services.kit.identity import Caller
-from services.kit.logs import get_logger
-from services.kit.tasks import detached
+from services.kit.identity.caller import Caller
+from services.kit.telemetry.logs import get_logger
+from services.kit.wire.tasks import detached
 from services.runtime.engine.admission import Admission
 from services.runtime.engine.background import SELDOM, attempt, stop
 from services.runtime.engine.backlog import Backlog

@@ -13,7 +13,7 @@ from typing import Any
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from services.kit.event_kinds import RUN_ENDED, STATE_CHANGED
+from services.kit.wire.event_kinds import RUN_ENDED, STATE_CHANGED
 from services.runtime.engine.claim import StepWritten, step_rows
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import InputRequest, RunRecord, RunState

@@ -20,10 +20,10 @@ from langgraph.types import Command, StateSnapshot
 from opentelemetry import context, propagate, trace
 from psycopg_pool import AsyncConnectionPool
 
-from services.kit.event_kinds import RUN_ENDED, STATE_CHANGED
-from services.kit.identity import RunClaims
-from services.kit.logs import get_logger
-from services.kit.names import (
+from services.kit.identity.caller import RunClaims
+from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.names import (
     AGENT,
     ATTRIBUTE_PREFIX,
     CONVERSATION_ID,
@@ -36,10 +36,13 @@ from services.kit.names import (
     RUN_ID,
     THREAD,
 )
-from services.kit.run_tokens import RunTokenMinter
-from services.kit.telemetry import carrying, tracer
+from services.kit.telemetry.tracing import carrying, tracer
+from services.kit.wire.event_kinds import RUN_ENDED, STATE_CHANGED
 from services.runtime.agents.agent import Agent, PinnedAgent
 from services.runtime.agents.assignment import Assignment
+from services.runtime.agents.policies import UnknownLimitTypeError
+from services.runtime.calls.prices import Prices
+from services.runtime.calls.recording import Recording, answer_of_person, answer_of_thread, recording_into
 from services.runtime.engine.carrier import Carrier
 from services.runtime.engine.claim import Claim, StepWritten
 from services.runtime.engine.events import Event, EventStream, events_of_step
@@ -47,21 +50,18 @@ from services.runtime.engine.pins import Pins
 from services.runtime.engine.questions import Questions
 from services.runtime.engine.quota import TokensSpent
 from services.runtime.engine.records import Ending, InputRequest, RunRecord, RunState
+from services.runtime.engine.run_tokens import RunTokens
 from services.runtime.engine.saver import RunSaver, led_by_of
 from services.runtime.engine.store import RunStore, noted
 from services.runtime.errors import ClaimLost, DatabaseAway
 from services.runtime.metrics import CLAIMS_LOST, QUESTIONS_ESCALATED, RUNS_GIVEN_BACK, WAITS
-from services.runtime.policies import UnknownLimitTypeError
-from services.runtime.prices import Prices
-from services.runtime.recording import Recording, answer_of_person, answer_of_thread, recording_into
 from services.runtime.routing.asking import expired
 from services.runtime.routing.recorder import LeadingDecision
+from services.runtime.routing.run_context import RunContext
+from services.runtime.routing.shadow import Shadow
 from services.runtime.routing.state import COMPLETED, FAILED, IN_PROGRESS
 from services.runtime.routing.storable import presentable, presentable_parts
 from services.runtime.routing.waiting import RunWaits, Wait
-from services.runtime.run_context import RunContext
-from services.runtime.run_tokens import RunTokens
-from services.runtime.shadow import Shadow
 
 log = get_logger()
 CANCELLED = "cancelled"

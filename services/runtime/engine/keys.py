@@ -8,10 +8,10 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
+from services.runtime.agents.run_key import RunKey
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import NewRun, RunRecord, RunState
 from services.runtime.errors import RunKeyReused
-from services.runtime.run_key import RunKey
 
 
 async def run_of_key(connection: AsyncConnection[Any], new: NewRun, key: RunKey) -> RunRecord | None:

@@ -16,7 +16,7 @@ from psycopg import AsyncConnection, sql
 from psycopg.abc import RV, PQGen
 from psycopg.types.json import Jsonb
 
-from services.kit.silence import NOTICE_LOSS, NOTICE_LOSS_THERE
+from services.kit.wire.silence import NOTICE_LOSS, NOTICE_LOSS_THERE
 from services.runtime.engine.background import attempt, stop
 from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.database import APPLICATION_NAME

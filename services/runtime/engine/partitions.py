@@ -12,7 +12,7 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 from psycopg.errors import LockNotAvailable
 
-from services.kit.logs import get_logger
+from services.kit.telemetry.logs import get_logger
 from services.runtime.engine.identifiers import uuid7_floor
 from services.runtime.engine.queries import query
 

@@ -9,9 +9,9 @@ import orjson
 from psycopg_pool import AsyncConnectionPool
 
 from services.runtime.agents.definition import AnyDefinition
+from services.runtime.agents.policies import Limits, Pin, built_in, restored
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import RunRecord
-from services.runtime.policies import Limits, Pin, built_in, restored
 from services.runtime.routing.table import Record
 
 

@@ -17,9 +17,9 @@ from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool
 
-from services.kit.identity import Caller
-from services.kit.logs import get_logger
-from services.kit.names import ROLE_OPERATOR
+from services.kit.identity.caller import Caller
+from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.names import ROLE_OPERATOR
 from services.runtime.engine.queries import query
 from services.runtime.errors import (
     AnswerBlocked,

@@ -6,12 +6,12 @@ from typing import Any
 
 from psycopg_pool import AsyncConnectionPool
 
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
+from services.runtime.engine.pages import MOST_BYTES
 from services.runtime.engine.queries import query
+from services.runtime.engine.rights import has_rights_of
 from services.runtime.engine.store import found_run
 from services.runtime.errors import RolesLost, RunNotRecorded
-from services.runtime.pages import MOST_BYTES
-from services.runtime.rights import has_rights_of
 
 MOST_ANSWERS = 500
 

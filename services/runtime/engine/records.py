@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
+from services.runtime.agents.run_key import RunKey
 from services.runtime.routing.recorder import CallRecord
 from services.runtime.routing.state import Budget, Spend
-from services.runtime.run_key import RunKey
 
 # Beside the parts of a stored budget: where those come from that are not the agent's own.
 ORIGINS = "origins"

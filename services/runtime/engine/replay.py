@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 
-from services.kit.logs import get_logger
+from services.kit.telemetry.logs import get_logger
 from services.runtime.engine.ledger import DecidedInDatabase, Ledger
 from services.runtime.routing.in_sql import NotInSql, decision_in_sql
 from services.runtime.routing.replay import Divergence, Replay

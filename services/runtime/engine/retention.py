@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 from psycopg import AsyncConnection
 
-from services.kit.logs import get_logger
+from services.kit.telemetry.logs import get_logger
 from services.runtime.engine.background import attempt, stop
 from services.runtime.engine.database import PlatformPool, unhurried
 from services.runtime.engine.history import CheckpointHistory

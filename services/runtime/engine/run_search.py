@@ -15,8 +15,8 @@ import orjson
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from services.kit.identity import Caller
-from services.kit.names import ROLE_OPERATOR
+from services.kit.identity.caller import Caller
+from services.kit.telemetry.names import ROLE_OPERATOR
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import RunRecord, RunState
 from services.runtime.engine.search import NEWEST, statement

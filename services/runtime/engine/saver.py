@@ -29,7 +29,8 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
-from services.kit.logs import get_logger
+from services.kit.telemetry.logs import get_logger
+from services.runtime.calls.recording import Recording
 from services.runtime.engine.changes import Stored, pack_changes, pack_writes
 from services.runtime.engine.checkpoint_rows import (
     INPUT_COLUMNS,
@@ -46,7 +47,6 @@ from services.runtime.engine.queries import RUN_COLUMNS, query
 from services.runtime.engine.records import Ending, RunRecord
 from services.runtime.errors import ClaimLost, DatabaseAway
 from services.runtime.metrics import CHECKPOINT_BYTES
-from services.runtime.recording import Recording
 from services.runtime.routing.recorder import LeadingDecision, StepRecord, last_decision
 
 log = get_logger()
@@ -100,7 +100,7 @@ class RunSaver(AsyncPostgresSaver):
 
     async def setup(self) -> None:
         """Makes nothing: tables are made by migrations, in a step of their own. Raises RuntimeError."""
-        raise RuntimeError("the tables are made by `python -m services.runtime.migrate`")
+        raise RuntimeError("the tables are made by `python -m services.runtime.commands.migrate`")
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]

@@ -15,10 +15,11 @@ from opentelemetry import context, propagate, trace
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row, kwargs_row
 
-from services.kit.identity import Caller
-from services.kit.logs import get_logger
-from services.kit.metrics import exemplar
-from services.kit.names import ROLE_OPERATOR, RUN_ID
+from services.kit.identity.caller import Caller
+from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.metrics import exemplar
+from services.kit.telemetry.names import ROLE_OPERATOR, RUN_ID
+from services.runtime.agents.run_key import RunKey
 from services.runtime.engine.database import Pools
 from services.runtime.engine.identifiers import uuid7
 from services.runtime.engine.keys import keep_key, lock_key, run_of_key
@@ -46,7 +47,6 @@ from services.runtime.errors import (
 from services.runtime.metrics import RUN_DURATION, RUNS_ENDED, show_budget_used
 from services.runtime.routing.recorder import LeadingDecision
 from services.runtime.routing.waiting import Wait
-from services.runtime.run_key import RunKey
 
 log = get_logger()
 Parameters = Mapping[str, Any]

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from services.kit.event_kinds import DECISION, NODE_COMPLETED, STATE_CHANGED
+from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, STATE_CHANGED
 from services.runtime.engine.records import RunRecord, RunState
 from services.runtime.routing.recorder import CallRecord
 from services.runtime.routing.state import NOTHING_SPENT, Spend, add_spend, spend_of

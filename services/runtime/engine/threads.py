@@ -15,7 +15,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import class_row, dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
 from services.runtime.engine.changes import pack_changes
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.identifiers import uuid7

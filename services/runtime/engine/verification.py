@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from services.runtime.agents.policies import UnknownLimitTypeError, restored
 from services.runtime.engine.ledger import Ledger, RecordedDecision
-from services.runtime.policies import UnknownLimitTypeError, restored
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.table import Record, Router, policy_version
 

@@ -18,9 +18,9 @@ from opentelemetry import context, trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from services.kit.errors import SignalboxError
-from services.kit.logs import get_logger
-from services.kit.names import ATTRIBUTE_PREFIX, DECISION_ID, NODE
-from services.kit.telemetry import carrying, tracer
+from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.names import ATTRIBUTE_PREFIX, DECISION_ID, NODE
+from services.kit.telemetry.tracing import carrying, tracer
 from services.runtime.errors import (
     ClaimLost,
     DatabaseAway,
@@ -36,11 +36,11 @@ from services.runtime.routing.digest import digest, outline_of_router, outline_o
 from services.runtime.routing.effects import FREE, Cost, Effect, Outcome
 from services.runtime.routing.inner import InnerGraph
 from services.runtime.routing.recorder import LeadingDecision, Recorder, last_decision, step_record
+from services.runtime.routing.run_context import NodeContext, RunContext
 from services.runtime.routing.soundness import check_destinations, check_state_type, check_status, reducers_of
 from services.runtime.routing.state import FAILED, IN_PROGRESS, STATUS, add_spend
 from services.runtime.routing.storable import check_decision, check_state, presentable
 from services.runtime.routing.table import END, Decision, Router, State, StateUpdate
-from services.runtime.run_context import NodeContext, RunContext
 
 log = get_logger()
 NODE_FAILED = "node_failed"

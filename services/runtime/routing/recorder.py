@@ -10,9 +10,9 @@ from typing import Any, NotRequired, TypedDict
 from opentelemetry import trace
 from prometheus_client import Counter
 
-from services.kit.logs import get_logger
-from services.kit.metrics import exemplar
-from services.kit.names import (
+from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.metrics import exemplar
+from services.kit.telemetry.names import (
     AGENT,
     ATTRIBUTE_PREFIX,
     DECISION_ID,
@@ -24,7 +24,7 @@ from services.kit.names import (
     RULE,
     TOOL_COUNT,
 )
-from services.kit.telemetry import trace_ids, tracer
+from services.kit.telemetry.tracing import trace_ids, tracer
 from services.runtime.routing.table import Decision, State
 
 log = get_logger()

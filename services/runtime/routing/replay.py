@@ -12,7 +12,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from services.kit.errors import FieldViolation, InvalidRequest
-from services.kit.problems import problems_of
+from services.kit.text.problems import problems_of
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.table import Record, Router, policy_version
 

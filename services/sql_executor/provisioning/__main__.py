@@ -19,9 +19,9 @@ import psycopg
 from psycopg import AsyncConnection
 
 from services.kit.errors import SignalboxError
-from services.kit.identity import Caller
-from services.kit.policy_file import PolicyFileError
-from services.kit.silence import NOTICE_LOSS
+from services.kit.identity.caller import Caller
+from services.kit.text.policy_file import PolicyFileError
+from services.kit.wire.silence import NOTICE_LOSS
 from services.sql_executor.callers import MIN_SECRET_LENGTH
 from services.sql_executor.errors import UnsafeDatabase
 from services.sql_executor.policy import SqlPolicy, TableName, load_policy

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from psycopg import AsyncConnection
 from psycopg.rows import namedtuple_row
 
-from services.kit.policy_file import PolicyFileError
+from services.kit.text.policy_file import PolicyFileError
 from services.sql_executor.policy import TableName
 from services.sql_executor.queries import load_queries
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from psycopg import AsyncConnection
 
-from services.kit.identity import Caller
-from services.kit.silence import NOTICE_LOSS
-from services.kit.tool_executor import ToolRefused
+from services.kit.identity.caller import Caller
+from services.kit.tools.executor import ToolRefused
+from services.kit.wire.silence import NOTICE_LOSS
 from services.sql_executor.callers import CallerSigner, sql_caller
 from services.sql_executor.catalog import read_catalog
 from services.sql_executor.execution import QueryRunner

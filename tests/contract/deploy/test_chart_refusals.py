@@ -120,7 +120,10 @@ def test_a_runtime_and_an_executor_from_outside_take_values_alone(helm: Helm, tm
             "SIGNALBOX_RUN_TOKEN_PRIVATE_KEY_FILE": {"secret": "runToken", "key": "private.pem"},
             "SIGNALBOX_CALLER_TOKEN_PUBLIC_KEY_FILE": {"secret": "callerToken", "key": "public.pem"},
         },
-        "migration": {"command": ["python", "-m", "services.runtime.migrate"], "settings": ["SIGNALBOX_DATABASE_DSN"]},
+        "migration": {
+            "command": ["python", "-m", "services.runtime.commands.migrate"],
+            "settings": ["SIGNALBOX_DATABASE_DSN"],
+        },
     }
     key = {"SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": {"secret": "runToken", "key": "public.pem"}}
     values = {

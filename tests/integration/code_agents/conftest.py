@@ -17,11 +17,11 @@ from services.code_executor import server as code_executor
 from services.code_executor.settings import CodeExecutorSettings
 from services.evaluator import server as evaluator
 from services.evaluator.settings import EvaluatorSettings
-from services.kit.bearer import bearer_metadata
-from services.kit.caller_tokens import CallerTokenMinter
-from services.kit.identity import Caller
-from services.kit.keys import KeyPair, generate_keypair
-from services.kit.server import running
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller
+from services.kit.identity.caller_tokens import CallerTokenMinter
+from services.kit.identity.keys import KeyPair, generate_keypair
+from services.kit.wire.server import running
 from services.runtime import server as runtime
 from services.runtime.settings import RuntimeSettings
 from tests.fixtures.scripted_model import Reply, ScriptedModel

@@ -20,7 +20,7 @@ from services.evaluator import server as evaluator
 from services.evaluator.settings import EvaluatorSettings
 from services.findings.investigation.batch import Batch, BatchPolicy
 from services.findings.sarif.outcome import Verdict
-from services.kit.server import running
+from services.kit.wire.server import running
 from tests.fixtures.ports import reserved, reserved_port
 from tests.fixtures.scripted_model import Reply, ScriptedModel
 from tests.integration.code_agents.conftest import GIVEN_UP, TAINTED, Bench, MakeBench, critique, draft

@@ -15,12 +15,12 @@ from signalbox.v1 import tools_pb2, tools_pb2_grpc
 
 from services.code_executor.server import build
 from services.code_executor.settings import CodeExecutorSettings
-from services.kit.bearer import bearer_metadata
-from services.kit.identity import Caller, RunClaims
-from services.kit.keys import KeyPair, generate_keypair
-from services.kit.names import AUDIENCE_CODE_EXECUTOR
-from services.kit.run_tokens import RunTokenMinter
-from services.kit.server import running
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller, RunClaims
+from services.kit.identity.keys import KeyPair, generate_keypair
+from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.telemetry.names import AUDIENCE_CODE_EXECUTOR
+from services.kit.wire.server import running
 from tests.integration.code_executor.git_repository import GitRepository
 
 if TYPE_CHECKING:

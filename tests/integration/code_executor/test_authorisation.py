@@ -9,12 +9,12 @@ import pytest
 from google.protobuf import json_format
 from signalbox.v1 import tools_pb2
 
-from services.kit.bearer import bearer_metadata
 from services.kit.errors import error_detail
-from services.kit.identity import Caller, RunClaims
-from services.kit.keys import generate_keypair
-from services.kit.names import AUDIENCE_CODE_EXECUTOR
-from services.kit.run_tokens import RunTokenMinter
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller, RunClaims
+from services.kit.identity.keys import generate_keypair
+from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.telemetry.names import AUDIENCE_CODE_EXECUTOR
 from tests.integration.code_executor.conftest import RUN, TOOLS, Executor
 from tests.integration.code_executor.git_repository import GitRepository
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.kit.names import AUDIENCE_CODE_EXECUTOR
+from services.kit.telemetry.names import AUDIENCE_CODE_EXECUTOR
 from tests.contract.executor_conformance import ReadingExecutorContract
 from tests.contract.executor_subject import Sample, Subject
 from tests.integration.code_executor.conftest import Executor

@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 from signalbox.v1 import tools_pb2_grpc
 
-from services.kit.keys import generate_keypair
+from services.kit.identity.keys import generate_keypair
 from services.local.processes import Program, ServiceProcess
 from services.local.settings import inherited_environment
 from tests.fixtures.patience import START_TIMEOUT_S

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from signalbox.v1 import agent_outline_pb2, runs_pb2
 
 from services.console.explanation_page.decision_data import page_data
-from services.runtime.outline_wire import rules_proto
+from services.runtime.api.outline_wire import rules_proto
+from services.runtime.api.wire import struct_proto
 from services.runtime.routing.table import Router, as_dict
-from services.runtime.wire import struct_proto
 from tests.fixtures.decided import ROUTERS, facts_of, first_rule, policies_of
 
 # Up to here JSON's numbers are Python's.

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from services.console.explained import Explained
 from services.console.explanation_page.page import render_page
-from services.kit.printing import printable
+from services.kit.text.printing import printable
 from tests.fixtures.browser import browser
 from tests.fixtures.walked_run import RUN_ID, TWO_QUERIES, agent_facts, explained, tool_facts
 

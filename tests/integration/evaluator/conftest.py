@@ -12,13 +12,13 @@ from signalbox.v1 import evaluator_pb2, evaluator_pb2_grpc, sast_pb2
 
 from services.evaluator.server import build
 from services.evaluator.settings import EvaluatorSettings
-from services.kit.bearer import bearer_metadata
-from services.kit.client import connect
-from services.kit.identity import Caller, RunClaims
-from services.kit.keys import KeyPair, generate_keypair
-from services.kit.names import AUDIENCE_EVALUATOR
-from services.kit.run_tokens import RunTokenMinter
-from services.kit.server import running
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller, RunClaims
+from services.kit.identity.keys import KeyPair, generate_keypair
+from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.telemetry.names import AUDIENCE_EVALUATOR
+from services.kit.wire.client import connect
+from services.kit.wire.server import running
 from tests.fixtures.scripted_model import ScriptedModel
 
 MODEL = "judge"

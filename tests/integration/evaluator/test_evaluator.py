@@ -24,8 +24,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from signalbox.v1 import evaluator_pb2, sast_pb2
 
 from services.kit.errors import error_detail
-from services.kit.keys import generate_keypair
-from services.kit.telemetry import tracer
+from services.kit.identity.keys import generate_keypair
+from services.kit.telemetry.tracing import tracer
 from tests.fixtures.scripted_model import Reply
 from tests.integration.evaluator.conftest import CODE, MODEL, Bench, claim, critique, investigation
 

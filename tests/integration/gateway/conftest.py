@@ -17,8 +17,8 @@ from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
 
 from services.gateway.server import build
 from services.gateway.settings import GatewaySettings
-from services.kit.keys import EDDSA, KeyPair, generate_keypair
-from services.kit.server import running
+from services.kit.identity.keys import EDDSA, KeyPair, generate_keypair
+from services.kit.wire.server import running
 from services.local.keys import KEY_ID, public_jwk
 from tests.integration.gateway.fake_runtime import Replica, RunStore
 

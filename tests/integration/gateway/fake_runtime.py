@@ -21,10 +21,10 @@ from signalbox.v1 import (
     threads_pb2_grpc,
 )
 
-from services.kit.bearer import bearer_token
-from services.kit.caller_tokens import CallerTokenVerifier
 from services.kit.errors import SignalboxError, to_status
-from services.kit.identity import Caller
+from services.kit.identity.bearer import bearer_token
+from services.kit.identity.caller import Caller
+from services.kit.identity.caller_tokens import CallerTokenVerifier
 from tests.fixtures.ports import reserved
 
 Context = grpc.aio.ServicerContext[Any, Any]

@@ -18,7 +18,7 @@ from signalbox.v1 import runs_pb2
 from services.gateway import issuer_keys
 from services.gateway.issuer_keys import ANSWER_STANDS_S
 from services.kit.errors import error_detail
-from services.kit.keys import EDDSA, KeyPair, generate_keypair
+from services.kit.identity.keys import EDDSA, KeyPair, generate_keypair
 from services.local.keys import public_jwk
 from tests.integration.gateway.conftest import AUDIENCE, ISSUER, Platform, StartPlatform
 

@@ -13,8 +13,8 @@ import pytest
 from signalbox.v1 import runs_pb2
 
 from services.kit.errors import error_detail
-from services.kit.identity import Caller
-from services.kit.keys import EDDSA, generate_keypair
+from services.kit.identity.caller import Caller
+from services.kit.identity.keys import EDDSA, generate_keypair
 from services.local.keys import KEY_ID
 from tests.integration.gateway.conftest import Platform, StartPlatform, question
 

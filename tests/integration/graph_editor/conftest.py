@@ -31,13 +31,13 @@ from services.graph_executor import server as graph_executor
 from services.graph_executor.settings import GraphExecutorSettings
 from services.guard import server as guard
 from services.guard.settings import GuardSettings
-from services.kit.bearer import bearer_metadata
-from services.kit.caller_tokens import CallerTokenMinter
-from services.kit.identity import Caller, RunClaims
-from services.kit.keys import KeyPair, generate_keypair
-from services.kit.names import AUDIENCE_GRAPH_EXECUTOR
-from services.kit.run_tokens import RunTokenMinter
-from services.kit.server import running
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller, RunClaims
+from services.kit.identity.caller_tokens import CallerTokenMinter
+from services.kit.identity.keys import KeyPair, generate_keypair
+from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.telemetry.names import AUDIENCE_GRAPH_EXECUTOR
+from services.kit.wire.server import running
 from services.local.falkordb import FalkorServer
 from services.runtime import server as runtime
 from services.runtime.settings import RuntimeSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
 from tests.integration.graph_editor.conftest import Bench
 from tests.integration.graph_editor.faulty_executor import lost, passed
 from tests.integration.graph_editor.scripted_goals import COMPLEX, DELETE, Call, plan, ticket

@@ -10,7 +10,7 @@ import pytest
 from signalbox.v1 import guard_pb2, questions_pb2
 
 from services.kit.errors import ErrorDetail, error_detail
-from services.kit.names import ROLE_OPERATOR
+from services.kit.telemetry.names import ROLE_OPERATOR
 from tests.fixtures.guard_goals import HARMLESS_GOALS, HOSTILE_ANSWERS, HOSTILE_GOALS
 from tests.fixtures.refusals import refusal
 from tests.fixtures.scripted_model import Reply

@@ -18,12 +18,12 @@ from signalbox.v1 import tools_pb2, tools_pb2_grpc
 
 from services.graph_executor.server import build
 from services.graph_executor.settings import GraphExecutorSettings
-from services.kit.bearer import bearer_metadata
-from services.kit.identity import Caller, RunClaims
-from services.kit.keys import KeyPair, generate_keypair
-from services.kit.names import AUDIENCE_GRAPH_EXECUTOR
-from services.kit.run_tokens import RunTokenMinter
-from services.kit.server import running
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller, RunClaims
+from services.kit.identity.keys import KeyPair, generate_keypair
+from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.telemetry.names import AUDIENCE_GRAPH_EXECUTOR
+from services.kit.wire.server import running
 from services.local.falkordb import FalkorServer
 from tests.fixtures.bolt_server import ArcadeServer, OwnServer, bolt_server, missing_for_bolt
 from tests.integration.graph_executor.graph_servers import BoltGraphs, FalkorGraphs, GraphServer

@@ -15,11 +15,11 @@ from services.graph_executor.falkor_store import FalkorStore
 from services.graph_executor.policy import GraphPolicy
 from services.graph_executor.server import make_servicer
 from services.graph_executor.settings import GraphExecutorSettings
-from services.kit.names import AUDIENCE_GRAPH_EXECUTOR
-from services.kit.policy_file import load_policy_file
-from services.kit.run_tokens import RunTokenVerifier
-from services.kit.server import Registration, Service, main
-from services.kit.tool_executor import SERVICE_NAME
+from services.kit.identity.run_tokens import RunTokenVerifier
+from services.kit.telemetry.names import AUDIENCE_GRAPH_EXECUTOR
+from services.kit.text.policy_file import load_policy_file
+from services.kit.tools.executor import SERVICE_NAME
+from services.kit.wire.server import Registration, Service, main
 from tests.contract.steps import Steps
 
 

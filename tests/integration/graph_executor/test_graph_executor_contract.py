@@ -15,9 +15,9 @@ import pytest_asyncio
 from signalbox.v1 import tools_pb2_grpc
 
 from services.graph_executor.records import RESULT_LABEL
-from services.kit.identity import Caller
-from services.kit.keys import generate_keypair
-from services.kit.names import AUDIENCE_GRAPH_EXECUTOR
+from services.kit.identity.caller import Caller
+from services.kit.identity.keys import generate_keypair
+from services.kit.telemetry.names import AUDIENCE_GRAPH_EXECUTOR
 from services.local.processes import Program, ServiceProcess
 from tests.contract.executor_conformance import WritingExecutorContract
 from tests.contract.executor_subject import Sample, Subject

@@ -21,7 +21,7 @@ from redis.exceptions import NoPermissionError
 from services.graph_executor.bolt import Bolt
 from services.graph_executor.falkor import Falkor
 from services.kit.errors import error_detail
-from services.kit.keys import generate_keypair
+from services.kit.identity.keys import generate_keypair
 from services.local.falkordb import FalkorServer
 from tests.fixtures.bolt_server import ArcadeServer, OwnServer
 from tests.fixtures.certificates import Authority, Certificate

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from services.kit.identity import Caller
-from services.kit.keys import generate_keypair
-from services.kit.tool_executor import ToolRefused
+from services.kit.identity.caller import Caller
+from services.kit.identity.keys import generate_keypair
+from services.kit.tools.executor import ToolRefused
 from tests.integration.graph_executor.conftest import KEEPER, POLICY, Executor, serving
 from tests.integration.graph_executor.graph_servers import BoltGraphs, GraphServer
 from tests.integration.graph_executor.hostile import ANEW, CYPHER, NAMES, NEVER_WRITTEN, TEXTS, WRITES

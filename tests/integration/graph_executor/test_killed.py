@@ -13,8 +13,8 @@ import grpc
 import pytest
 
 from services.kit.errors import error_detail
-from services.kit.identity import Caller
-from services.kit.keys import generate_keypair
+from services.kit.identity.caller import Caller
+from services.kit.identity.keys import generate_keypair
 from services.local.falkordb import FalkorServer
 from tests.fixtures.bolt_server import OwnServer, bolt_server, missing_for_bolt
 from tests.integration.graph_executor.conftest import Executor, serving

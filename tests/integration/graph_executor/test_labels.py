@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
 from tests.integration.graph_executor.conftest import KEEPER, WRITER, Answer, Executor
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -16,7 +16,7 @@ from services.graph_executor.bolt_store import database_of
 from services.graph_executor.elements import Change, EdgeChange, EdgeName, EdgeState, NodeChange, NodeName, NodeState
 from services.graph_executor.policy import GraphPolicy
 from services.graph_executor.store import GraphStore, Record
-from services.kit.effects import Overtaken, WriteCall
+from services.kit.tools.effects import Overtaken, WriteCall
 from tests.fixtures.bolt_server import ArcadeServer, OwnServer
 from tests.integration.graph_executor.conftest import KEEPER, POLICY
 from tests.integration.graph_executor.graph_servers import BoltGraphs, GraphServer

@@ -12,8 +12,8 @@ import grpc
 import pytest
 
 from services.kit.errors import error_detail
-from services.kit.identity import Caller
-from services.kit.keys import generate_keypair
+from services.kit.identity.caller import Caller
+from services.kit.identity.keys import generate_keypair
 from tests.integration.graph_executor.conftest import KEEPER, Executor, serving
 from tests.integration.graph_executor.graph_servers import GraphServer
 

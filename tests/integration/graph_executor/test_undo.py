@@ -20,8 +20,8 @@ from signalbox.v1 import tools_pb2
 from services.graph_executor.elements import Change, NodeChange, NodeName, NodeState
 from services.graph_executor.policy import GraphPolicy
 from services.graph_executor.store import Record
-from services.kit.effects import Overtaken, WriteCall
-from services.kit.keys import generate_keypair
+from services.kit.identity.keys import generate_keypair
+from services.kit.tools.effects import Overtaken, WriteCall
 from tests.fixtures.bolt_server import ArcadeServer, OwnServer
 from tests.integration.graph_executor.conftest import KEEPER, POLICY, Executor, falkordb, serving
 from tests.integration.graph_executor.graph_servers import BoltGraphs, FalkorGraphs, GraphServer

@@ -20,14 +20,14 @@ from signalbox.v1 import guard_pb2, guard_pb2_grpc
 
 from services.guard.server import build
 from services.guard.settings import GuardSettings
-from services.kit.bearer import bearer_metadata
-from services.kit.client import connect
 from services.kit.errors import ErrorDetail, error_detail
-from services.kit.identity import Caller, RunClaims
-from services.kit.keys import KeyPair, generate_keypair
-from services.kit.names import AUDIENCE_GUARD
-from services.kit.run_tokens import RunTokenMinter
-from services.kit.server import running
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller, RunClaims
+from services.kit.identity.keys import KeyPair, generate_keypair
+from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.telemetry.names import AUDIENCE_GUARD
+from services.kit.wire.client import connect
+from services.kit.wire.server import running
 from tests.fixtures.scripted_model import Reply, ScriptedModel
 
 MODEL = "guard-model"

@@ -28,15 +28,15 @@ from services.graph_executor import server as graph_executor
 from services.graph_executor.settings import GraphExecutorSettings
 from services.guard import server as guard
 from services.guard.settings import GuardSettings
-from services.kit.bearer import bearer_metadata
-from services.kit.caller_tokens import CallerTokenMinter
-from services.kit.identity import Caller
-from services.kit.keys import KeyPair, generate_keypair
-from services.kit.server import running
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller
+from services.kit.identity.caller_tokens import CallerTokenMinter
+from services.kit.identity.keys import KeyPair, generate_keypair
+from services.kit.wire.server import running
 from services.local.database import WORLD_GRAPH_POLICY
 from services.local.falkordb import FalkorServer
 from services.runtime import server as runtime
-from services.runtime.migrate import migrate
+from services.runtime.commands.migrate import migrate
 from services.runtime.settings import RuntimeSettings
 from services.sql_executor import server as sql_executor
 from services.sql_executor.policy import load_policy

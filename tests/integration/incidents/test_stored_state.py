@@ -10,7 +10,7 @@ from langgraph.graph import START, StateGraph
 from pydantic import SecretStr
 from signalbox.v1 import runs_pb2_grpc
 
-from services.kit.server import running
+from services.kit.wire.server import running
 from services.runtime import server as runtime
 from services.runtime.agents.incident_investigation.state import IncidentState
 from services.runtime.engine.database import open_pool

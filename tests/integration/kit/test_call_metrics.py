@@ -13,9 +13,9 @@ from prometheus_client import REGISTRY
 from signalbox.v1 import guard_pb2, guard_pb2_grpc
 
 from services.guard.errors import InvalidQuestion
-from services.kit.client import connect
-from services.kit.server import Registration, Running, Service, running
 from services.kit.settings import ServiceSettings
+from services.kit.wire.client import connect
+from services.kit.wire.server import Registration, Running, Service, running
 
 GUARD = "signalbox.v1.GuardService"
 SCREEN = f"/{GUARD}/Screen"

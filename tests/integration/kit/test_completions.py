@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 from tenacity import AsyncRetrying
 
-from services.kit import deadline
-from services.kit.completions import LONGEST_WAIT_S, MOST_ANSWER_BYTES, CompletionError, Completions, Endpoint
+from services.kit.models.completions import LONGEST_WAIT_S, MOST_ANSWER_BYTES, CompletionError, Completions, Endpoint
+from services.kit.wire import deadline
 from tests.fixtures.ports import reserved_port
 
 GOOD = {"choices": [{"message": {"role": "assistant", "content": "hi"}}]}
@@ -93,7 +93,7 @@ async def test_the_endpoint_says_when_to_ask_again(model: Model, monkeypatch: py
     async def wait(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr("services.kit.completions.AsyncRetrying", partial(AsyncRetrying, sleep=wait))
+    monkeypatch.setattr("services.kit.models.completions.AsyncRetrying", partial(AsyncRetrying, sleep=wait))
     model.replies = [failure(429, **{"Retry-After": seconds}) for seconds in ("0.7", "5", "3600")] + [good]
     await create(model.base_url, retries=3)
     assert waits == [0.7, 5, LONGEST_WAIT_S]

@@ -26,7 +26,7 @@ COMMANDS = {
     ),
     "runtime": (["services.runtime"], "SIGNALBOX_DATABASE_DSN"),
     "liveness": (["services.runtime"], "SIGNALBOX_LIVENESS_DSN"),
-    "migration": (["services.runtime.migrate"], "SIGNALBOX_DATABASE_DSN"),
+    "migration": (["services.runtime.commands.migrate"], "SIGNALBOX_DATABASE_DSN"),
 }  # fmt: skip
 
 

@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import logging
 from opentelemetry import context
-from services.kit.logs import configure_logs, get_logger
-from services.kit.telemetry import carrying, start_telemetry, tracer
+from services.kit.telemetry.logs import configure_logs, get_logger
+from services.kit.telemetry.tracing import carrying, start_telemetry, tracer
 configure_logs("guard", "INFO")
 start_telemetry("guard", otlp_endpoint="")
 log = get_logger()

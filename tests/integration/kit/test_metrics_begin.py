@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 from signalbox.v1 import guard_pb2_grpc
 
 from services.guard.errors import InvalidQuestion
-from services.kit.server import Registration, Service, running
 from services.kit.settings import ServiceSettings
+from services.kit.wire.server import Registration, Service, running
 from tests.fixtures.scrape import scrape
 
 GUARD = "signalbox.v1.GuardService"

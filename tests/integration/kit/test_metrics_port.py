@@ -12,9 +12,9 @@ from socketserver import BaseServer
 
 import pytest
 
-from services.kit.metrics_port import MetricsPort
-from services.kit.server import Service, running
 from services.kit.settings import ServiceSettings
+from services.kit.telemetry.metrics_port import MetricsPort
+from services.kit.wire.server import Service, running
 from tests.fixtures.ports import reserved_port
 
 
@@ -77,7 +77,7 @@ async def test_a_service_is_alive_while_it_starts_serves_and_drains() -> None:
 
 
 async def test_a_loop_that_is_stuck_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.kit.metrics_port.STOPPED_AFTER_S", 3.0)
+    monkeypatch.setattr("services.kit.telemetry.metrics_port.STOPPED_AFTER_S", 3.0)
     port = MetricsPort("127.0.0.1:0")
     asked = threading.Event()
 

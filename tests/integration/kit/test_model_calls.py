@@ -12,10 +12,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 from prometheus_client import REGISTRY
 
-from services.kit.completions import Completions, Endpoint
 from services.kit.errors import SignalboxError
-from services.kit.model import ModelClient
-from services.runtime.chat_model import ChatModel
+from services.kit.models.completions import Completions, Endpoint
+from services.kit.models.verdict_model import ModelClient
+from services.runtime.calls.chat_model import ChatModel
 from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.scripted_replies import Reply
 
@@ -50,7 +50,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     """The spans of model calls."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr("services.kit.model_call.tracer", lambda: provider.get_tracer("tests"))
+    monkeypatch.setattr("services.kit.models.call.tracer", lambda: provider.get_tracer("tests"))
     yield exporter
     provider.shutdown()
 

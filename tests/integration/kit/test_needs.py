@@ -18,11 +18,11 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from signalbox.v1 import runs_pb2, runs_pb2_grpc
 
-from services.kit.bearer import bearer_metadata
-from services.kit.caller_tokens import CallerTokenMinter
 from services.kit.errors import error_detail
-from services.kit.identity import Caller
-from services.kit.keys import KeyPair, generate_keypair
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller
+from services.kit.identity.caller_tokens import CallerTokenMinter
+from services.kit.identity.keys import KeyPair, generate_keypair
 from services.kit.settings import EXIT_BAD_SETTINGS
 from services.local.processes import Program, ServiceProcess
 from services.local.settings import inherited_environment

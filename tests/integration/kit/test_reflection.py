@@ -12,10 +12,10 @@ from google.rpc import status_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 from signalbox.v1 import guard_pb2, guard_pb2_grpc
 
-from services.kit.client import connect
 from services.kit.errors import FieldViolation, SignalboxError
-from services.kit.server import Registration, Service, running
 from services.kit.settings import ServiceSettings
+from services.kit.wire.client import connect
+from services.kit.wire.server import Registration, Service, running
 
 VERSIONS = ("grpc.reflection.v1", "grpc.reflection.v1alpha")
 Describe = Callable[[reflection_pb2.ServerReflectionRequest], reflection_pb2.ServerReflectionResponse]

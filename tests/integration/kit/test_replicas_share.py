@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from signalbox.v1 import guard_pb2, guard_pb2_grpc
 
-from services.kit.client import connect
-from services.kit.server import Registration, Service, running
 from services.kit.settings import ServiceSettings
+from services.kit.wire.client import connect
+from services.kit.wire.server import Registration, Service, running
 from tests.fixtures.certificates import Authority
 from tests.fixtures.names import NAME, NameServer
 

@@ -14,13 +14,13 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from opentelemetry import context
 from signalbox.v1 import guard_pb2, guard_pb2_grpc
 
-from services.kit import deadline
-from services.kit.client import connect
 from services.kit.errors import FieldViolation, SignalboxError, error_detail
-from services.kit.listening import CannotListen
-from services.kit.server import Registration, Service, running
 from services.kit.settings import ServiceSettings
-from services.kit.telemetry import carried, carrying
+from services.kit.telemetry.tracing import carried, carrying
+from services.kit.wire import deadline
+from services.kit.wire.client import connect
+from services.kit.wire.listening import CannotListen
+from services.kit.wire.server import Registration, Service, running
 
 
 class TooFond(SignalboxError):
@@ -126,7 +126,7 @@ async def test_health_follows_the_life_of_the_service(tmp_path) -> None:  # type
 
 @pytest.mark.parametrize("setting", ["SIGNALBOX_LISTEN", "SIGNALBOX_METRICS_LISTEN"])
 def test_an_address_that_is_taken_is_told_with_its_setting_and_without_a_traceback(setting: str) -> None:
-    run = "from tests.integration.kit.test_serving import *; from services.kit.server import main; "
+    run = "from tests.integration.kit.test_serving import *; from services.kit.wire.server import main; "
     run += "main('echo', ServiceSettings, build)"
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"

@@ -11,10 +11,10 @@ import grpc
 import pytest
 from signalbox.v1 import runs_pb2, runs_pb2_grpc
 
-from services.kit.client import connect
-from services.kit.server import Registration, Service, running
 from services.kit.settings import ServiceSettings
-from services.kit.silence import GRPC_OPTIONS
+from services.kit.wire.client import connect
+from services.kit.wire.server import Registration, Service, running
+from services.kit.wire.silence import GRPC_OPTIONS
 from tests.fixtures.silent_proxy import Direction, SilentProxy
 
 # The same options, sooner: gRPC by itself stops asking after two pings, and would wait a minute for an answer.

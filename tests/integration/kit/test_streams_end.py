@@ -15,11 +15,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from signalbox.v1 import runs_pb2, runs_pb2_grpc
 
-from services.kit.client import connect
-from services.kit.metrics import RPC_DURATION, RPC_ERRORS
-from services.kit.names import RPC_STATUS
-from services.kit.server import Registration, Service, running
 from services.kit.settings import ServiceSettings
+from services.kit.telemetry.metrics import RPC_DURATION, RPC_ERRORS
+from services.kit.telemetry.names import RPC_STATUS
+from services.kit.wire.client import connect
+from services.kit.wire.server import Registration, Service, running
 
 METHOD = "/signalbox.v1.RunService/WatchRun"
 TIMEOUT_S = 60.0

@@ -11,9 +11,9 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from services.gateway.settings import GatewaySettings
-from services.kit.client import connect
-from services.kit.server import Service, running
 from services.kit.settings import ServiceSettings
+from services.kit.wire.client import connect
+from services.kit.wire.server import Service, running
 from tests.fixtures.certificates import Authority, Certificate
 
 SERVING = health_pb2.HealthCheckResponse.SERVING

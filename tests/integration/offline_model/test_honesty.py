@@ -15,8 +15,8 @@ import pytest
 from psycopg_pool import AsyncConnectionPool
 
 from examples.harbour import load as harbour
-from services.kit.policy_file import load_policy_file
-from services.kit.tool_names import EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES
+from services.kit.text.policy_file import load_policy_file
+from services.kit.tools.names import EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES
 from services.local.database import WORLD_VOCABULARY
 from services.offline_model.conversation import CallMade, Conversation
 from services.offline_model.skills.answer_data_question import answer_data_question

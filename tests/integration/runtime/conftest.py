@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
 from services.runtime.engine.carrier import Claimable
 from services.runtime.engine.database import PlatformPool, Pools
 from services.runtime.engine.quota import CallerQuota

@@ -11,7 +11,7 @@ import psycopg
 from hypothesis.stateful import RuleBasedStateMachine
 from langgraph.checkpoint.base import empty_checkpoint
 
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
 from services.runtime.engine.carrier import Claimable
 from services.runtime.engine.claim import Claim
 from services.runtime.engine.database import Pools, open_pool

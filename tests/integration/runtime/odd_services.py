@@ -21,11 +21,11 @@ from signalbox.v1 import (
     tools_pb2_grpc,
 )
 
-from services.kit.bearer import bearer_metadata
-from services.kit.caller_tokens import CallerTokenMinter
-from services.kit.identity import Caller
-from services.kit.keys import generate_keypair
-from services.kit.server import running
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller
+from services.kit.identity.caller_tokens import CallerTokenMinter
+from services.kit.identity.keys import generate_keypair
+from services.kit.wire.server import running
 from services.runtime import server as runtime
 from services.runtime.settings import RuntimeSettings
 from tests.fixtures.scripted_model import ScriptedModel

@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 
-from services.kit.silence import NOTICE_LOSS_THERE
+from services.kit.wire.silence import NOTICE_LOSS_THERE
 from services.runtime.engine import liveness
 from services.runtime.engine.background import attempt
 from services.runtime.engine.clock import ClockWatch

@@ -14,16 +14,16 @@ import pytest
 from opentelemetry import baggage, context
 from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
 
-from services.kit import deadline
-from services.kit.caller_tokens import CallerTokenVerifier
-from services.kit.server import Registration
-from services.runtime.callers import Callers
+from services.kit.identity.caller_tokens import CallerTokenVerifier
+from services.kit.wire import deadline
+from services.kit.wire.server import Registration
+from services.runtime.api.callers import Callers
+from services.runtime.api.run_servicer import RunServicer
 from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.records import RunState
 from services.runtime.engine.run_search import RunFilter, RunSearch
+from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.table import StateUpdate
-from services.runtime.run_context import NodeContext
-from services.runtime.servicer import RunServicer
 from tests.fixtures.replica import KEYS, Counting, Replica, gateway_word, open_replica, serving
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 

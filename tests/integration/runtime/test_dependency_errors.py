@@ -13,13 +13,13 @@ from grpc_status import rpc_status
 from signalbox.v1 import table_pb2, tools_pb2, tools_pb2_grpc
 
 from services.kit.errors import InvalidRequest, SignalboxError, internal_status, to_status
-from services.kit.identity import Caller, StaleEpoch
+from services.kit.identity.caller import Caller, StaleEpoch
 from services.runtime.agents.graph_editor.planning import preview
 from services.runtime.agents.graph_editor.state import Operation
+from services.runtime.calls.tool_client import ToolClient
 from services.runtime.engine.records import RunState
 from services.runtime.errors import ClaimLost, DependencyAway, ServiceFailed
-from services.runtime.run_context import NodeContext, RunContext
-from services.runtime.tool_client import ToolClient
+from services.runtime.routing.run_context import NodeContext, RunContext
 from services.sql_executor.errors import DatabaseBusy, DatabaseDown
 from tests.fixtures.replica import Counting
 from tests.integration.runtime.conftest import StartReplica, ended, new_run

@@ -13,14 +13,14 @@ from grpc_status import rpc_status
 from signalbox.v1 import caller_pb2, evaluator_pb2, evaluator_pb2_grpc, sast_pb2
 
 from services.kit.errors import SignalboxError, to_status
-from services.kit.identity import Caller
-from services.kit.model import ModelUnavailable, ModelUnusable
-from services.kit.model_usage import ModelUsage
+from services.kit.identity.caller import Caller
+from services.kit.models.usage import ModelUsage
+from services.kit.models.verdict_model import ModelUnavailable, ModelUnusable
+from services.runtime.calls.evaluator_client import EvaluatorClient
 from services.runtime.errors import DependencyAway, ServiceFailed
-from services.runtime.evaluator_client import EvaluatorClient
 from services.runtime.routing.calls import collecting
+from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.state import spend_of
-from services.runtime.run_context import RunContext
 
 RUN = RunContext("r", "c", Caller("27"), 1, lambda _: "token")
 CALL = evaluator_pb2.EvaluationModelCall(

@@ -10,12 +10,12 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from signalbox.v1 import runs_pb2, runs_pb2_grpc
 
-from services.kit.identity import Caller
-from services.kit.server import Registration
-from services.runtime.callers import Callers
+from services.kit.identity.caller import Caller
+from services.kit.wire.server import Registration
+from services.runtime.api.callers import Callers
+from services.runtime.api.run_servicer import RunServicer
 from services.runtime.engine.questions import Answer
 from services.runtime.engine.records import RunRecord, RunState
-from services.runtime.servicer import RunServicer
 from tests.fixtures.replica import TOKENS_PER_COUNT, Counting, Replica, gateway_word, serving
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 from tests.integration.runtime.test_waits import ORACLE, Outage
@@ -232,7 +232,7 @@ async def test_explanations_too_large_for_one_message_come_on_more_pages(
     replica = await start_replica()
     run, _ = await replica.engine.create(new_run(until=3))
     await finished(replica, run)
-    monkeypatch.setattr("services.runtime.pages.MOST_BYTES", 1)
+    monkeypatch.setattr("services.runtime.engine.pages.MOST_BYTES", 1)
     pages = [await explained(replica, run)]
     while pages[-1].next_page_token:
         pages.append(await explained(replica, run, page_token=pages[-1].next_page_token))

@@ -15,13 +15,13 @@ from langgraph.checkpoint.base import Checkpoint, empty_checkpoint
 from psycopg import sql
 
 from services.local.postgres import EmbeddedPostgres
+from services.runtime.commands.migrate import migrate
 from services.runtime.engine.claim import Claim
 from services.runtime.engine.database import PlatformPool, open_pool
 from services.runtime.engine.records import Ending, InputRequest, RunRecord, RunState
 from services.runtime.engine.saver import RunSaver
 from services.runtime.engine.serde import make_serde
 from services.runtime.errors import ClaimLost
-from services.runtime.migrate import migrate
 from tests.fixtures.patience import START_TIMEOUT_S
 from tests.fixtures.standby import Standby, standby_of
 from tests.integration.runtime.conftest import AGENTS, OwnerStore, new_run

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import REGISTRY
 from psycopg_pool import AsyncConnectionPool
 
-from services.runtime.compat_check import report
+from services.runtime.commands.compat_check import report
 from services.runtime.engine.carrier import PAGE, Carrier
 from services.runtime.engine.compatibility import incompatible_runs
 from services.runtime.engine.records import RunRecord, RunState

@@ -13,11 +13,11 @@ from signalbox.v1 import caller_pb2, guard_pb2, guard_pb2_grpc
 
 from services.guard.errors import GuardBroken, GuardUnavailable
 from services.kit.errors import SignalboxError, to_status
-from services.kit.identity import Caller, TokenExpired
+from services.kit.identity.caller import Caller, TokenExpired
+from services.runtime.calls.guard_client import GuardClient
 from services.runtime.errors import DependencyAway
-from services.runtime.guard_client import GuardClient
 from services.runtime.routing.calls import collecting
-from services.runtime.run_context import RunContext
+from services.runtime.routing.run_context import RunContext
 
 RUN = RunContext("r", "c", Caller("27"), 1, lambda _: "token")
 ALLOW, BLOCK = guard_pb2.SCREEN_VERDICT_ALLOW, guard_pb2.SCREEN_VERDICT_BLOCK

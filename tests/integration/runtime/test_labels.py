@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
 
-from services.kit.identity import Caller
-from services.kit.names import ROLE_OPERATOR
-from services.kit.server import Registration
-from services.runtime.callers import Callers
+from services.kit.identity.caller import Caller
+from services.kit.telemetry.names import ROLE_OPERATOR
+from services.kit.wire.server import Registration
+from services.runtime.api.callers import Callers
+from services.runtime.api.run_servicer import RunServicer
 from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.retention import Pruner
@@ -22,7 +23,6 @@ from services.runtime.engine.run_search import Place, RunFilter, RunSearch
 from services.runtime.engine.search import statement
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.threads import Fork, ThreadStore
-from services.runtime.servicer import RunServicer
 from tests.fixtures.replica import Counting, gateway_word, serving
 from tests.integration.runtime.conftest import OwnerStore, StartReplica, ended, new_run
 
@@ -212,7 +212,7 @@ async def test_runs_too_large_for_one_message_come_on_more_pages(
         asked = runs_pb2.RunInput(data_chat=data_chat_pb2.DataChatInput(question=question))
         created = await stub.CreateRun(runs_pb2.CreateRunRequest(input=asked), metadata=who)
         made.append(created.run.run_id)
-    monkeypatch.setattr("services.runtime.pages.MOST_BYTES", 1)
+    monkeypatch.setattr("services.runtime.engine.pages.MOST_BYTES", 1)
     request, found = runs_pb2.ListRunsRequest(), list[list[str]]()
     while not found or request.page_token:
         page = await stub.ListRuns(request, metadata=who)

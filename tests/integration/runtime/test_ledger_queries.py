@@ -15,11 +15,11 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from signalbox.v1 import runs_pb2, runs_pb2_grpc
 
-from services.kit.server import Registration
-from services.runtime.callers import Callers
+from services.kit.wire.server import Registration
+from services.runtime.api.callers import Callers
+from services.runtime.api.run_servicer import RunServicer
 from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.search import DecisionFilter, DecisionSearch, Place, statement
-from services.runtime.servicer import RunServicer
 from tests.fixtures.refusals import refusal
 from tests.fixtures.replica import Replica, gateway_word, serving
 from tests.integration.runtime.conftest import StartReplica

@@ -10,14 +10,14 @@ import grpc
 import pytest
 from signalbox.v1 import maintenance_pb2, maintenance_pb2_grpc
 
-from services.kit.server import Registration
-from services.runtime.callers import Callers
+from services.kit.wire.server import Registration
+from services.runtime.api.callers import Callers
+from services.runtime.api.maintenance_servicer import MaintenanceServicer
 from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.ledger import Ledger
 from services.runtime.engine.retention import Pruner
 from services.runtime.engine.serde import make_serde
-from services.runtime.maintenance_servicer import MaintenanceServicer
 from tests.fixtures.refusals import refusal
 from tests.fixtures.replica import (
     TOKENS_PER_COUNT,

@@ -16,7 +16,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from yoyo import get_backend
 
-from services.runtime.migrate import migrate
+from services.runtime.commands.migrate import migrate
 from tests.fixtures.ports import reserved_port
 
 DEADLINE_S = 60.0
@@ -35,7 +35,7 @@ def observer(database: str) -> Iterator[psycopg.Connection]:
 @contextmanager
 def migrating(dsn: str) -> Iterator[subprocess.Popen[bytes]]:
     """The migration step as a process of its own, which is killed at the end of the context."""
-    command = [sys.executable, "-m", "services.runtime.migrate"]
+    command = [sys.executable, "-m", "services.runtime.commands.migrate"]
     env = {"SIGNALBOX_DATABASE_DSN": dsn}
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE) as process:
         try:

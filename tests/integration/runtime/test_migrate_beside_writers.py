@@ -16,7 +16,7 @@ from yoyo import read_migrations
 from yoyo.migrations import Migration, read_sql_migration, topological_sort
 
 from services.local.postgres import EmbeddedPostgres
-from services.runtime.migrate import migrate
+from services.runtime.commands.migrate import migrate
 from tests.fixtures.filled import TABLES, fill, migrate_as
 from tests.fixtures.patience import START_TIMEOUT_S
 from tests.fixtures.release import Release, last_release

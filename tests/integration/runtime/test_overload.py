@@ -13,14 +13,14 @@ from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import runs_pb2, runs_pb2_grpc
 
 from services.kit.errors import error_detail
-from services.kit.server import Registration
-from services.runtime.callers import Callers
+from services.kit.wire.server import Registration
+from services.runtime.api.callers import Callers
+from services.runtime.api.run_servicer import RunServicer
 from services.runtime.engine.database import open_pool, open_pools
 from services.runtime.engine.records import RunRecord, RunState
 from services.runtime.errors import DatabaseAway, Overloaded
+from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.table import StateUpdate
-from services.runtime.run_context import NodeContext
-from services.runtime.servicer import RunServicer
 from tests.fixtures.replica import Counting, Replica, gateway_word, serving
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 

@@ -11,8 +11,9 @@ import grpc
 import pytest
 from signalbox.v1 import questions_pb2, questions_pb2_grpc, runs_pb2
 
-from services.kit.identity import Caller
-from services.kit.server import Registration
+from services.kit.identity.caller import Caller
+from services.kit.wire.server import Registration
+from services.runtime.api.question_servicer import QuestionServicer
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.questions import Answer
 from services.runtime.engine.quota import CallerQuota
@@ -22,7 +23,6 @@ from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.threads import ThreadStore
 from services.runtime.errors import ThreadBusy, TooManyRunsWaiting
-from services.runtime.question_servicer import QuestionServicer
 from services.runtime.routing.asking import Answerers, Subject
 from tests.fixtures.refusals import refusal
 from tests.fixtures.replica import Counting, Replica, answer_of, gateway_word, serving
@@ -294,7 +294,7 @@ async def test_an_answer_and_the_expiry_race_and_one_of_them_wins(desk: Desk, co
 async def test_pages_are_oldest_first_and_leave_nothing_out(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [(await desk.asking())[0].run_id for _ in range(5)]
     assert [each.run_id for each in await desk.listed(*APPROVER, page_size=2)] == runs
-    monkeypatch.setattr("services.runtime.pages.MOST_BYTES", 1)
+    monkeypatch.setattr("services.runtime.engine.pages.MOST_BYTES", 1)
     assert [each.run_id for each in await desk.listed(*APPROVER)] == runs
     assert not await desk.listed(*APPROVER, agent="data_chat")
     assert len(await desk.listed(*APPROVER, agent="counting")) == 5

@@ -12,7 +12,7 @@ import orjson
 import pytest
 from psycopg.rows import dict_row
 
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
 from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.questions import Answer, AnswerRight, QuestionRecord, Questions, QuestionState
 from services.runtime.engine.records import InputRequest, RunRecord, RunState

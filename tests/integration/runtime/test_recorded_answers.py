@@ -11,9 +11,11 @@ import grpc
 import pytest
 from signalbox.v1 import recorded_answers_pb2, runs_pb2, runs_pb2_grpc
 
-from services.kit.completions import Endpoint
-from services.kit.server import Registration
-from services.runtime.callers import Callers
+from services.kit.models.completions import Endpoint
+from services.kit.wire.server import Registration
+from services.runtime.api.callers import Callers
+from services.runtime.api.run_servicer import RunServicer
+from services.runtime.calls.recording import RecordedCompletions
 from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.queries import query
 from services.runtime.engine.questions import Answer
@@ -22,8 +24,6 @@ from services.runtime.engine.records import RunRecord, RunState
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.threads import ThreadStore
 from services.runtime.errors import DependencyAway
-from services.runtime.recording import RecordedCompletions
-from services.runtime.servicer import RunServicer
 from tests.fixtures.refusals import refusal
 from tests.fixtures.replica import Counting, Replica, gateway_word, serving
 from tests.fixtures.scripted_model import Reply, ScriptedModel

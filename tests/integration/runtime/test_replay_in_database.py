@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from services.runtime.commands.migrate import migrate
 from services.runtime.engine.database import open_pool
 from services.runtime.engine.ledger import DecidedInDatabase, Ledger
 from services.runtime.engine.replay import LedgerReplay
-from services.runtime.migrate import migrate
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.in_sql import NotInSql, decision_in_sql
 from services.runtime.routing.replay import Divergence, Replay

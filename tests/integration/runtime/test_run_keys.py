@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from services.runtime.agents.run_key import RunKey
 from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.quota import CallerQuota
 from services.runtime.engine.records import Ending, NewRun, RunState
 from services.runtime.engine.store import RunStore
 from services.runtime.errors import RequestIdReused, RunKeyReused, TooManyRunsAtOnce
-from services.runtime.run_key import RunKey
 from tests.integration.runtime.conftest import MakeStore, new_run
 
 

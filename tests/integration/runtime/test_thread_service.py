@@ -12,13 +12,13 @@ from google.protobuf import json_format
 from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import runs_pb2, threads_pb2, threads_pb2_grpc
 
-from services.kit.identity import Caller
-from services.kit.server import Registration
-from services.runtime.callers import Callers
+from services.kit.identity.caller import Caller
+from services.kit.wire.server import Registration
+from services.runtime.api.callers import Callers
+from services.runtime.api.thread_servicer import ThreadServicer
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
 from services.runtime.engine.threads import ThreadStore
-from services.runtime.thread_servicer import ThreadServicer
 from tests.fixtures.refusals import refusal
 from tests.fixtures.replica import Counting, Replica, gateway_word, serving
 from tests.integration.runtime.conftest import StartReplica, ended, new_run

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from psycopg_pool import AsyncConnectionPool
 
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
 from services.runtime.engine.records import ActiveRunPolicy, Ending, RunRecord, RunState
+from services.runtime.engine.rights import shown_to
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.threads import Fork, ThreadStore
 from services.runtime.errors import (
@@ -22,7 +23,6 @@ from services.runtime.errors import (
     ThreadExists,
     ThreadNotFound,
 )
-from services.runtime.rights import shown_to
 from tests.fixtures.replica import Counting, Replica, answer_of
 from tests.integration.runtime.conftest import AGENT, AGENTS, VERSION, OwnerStore, StartReplica, ended, new_run
 

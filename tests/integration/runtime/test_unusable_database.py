@@ -16,7 +16,7 @@ PASSWORD = "correct-horse"
 # Less than a pool tries to connect.
 DEADLINE_S = 60.0
 LOAD = ("services.sql_executor.load_examples", "--file", "examples/harbour/examples.yaml", "--dsn-env", VARIABLE)
-COMMANDS = (("services.runtime.compat_check",), ("services.runtime.migrate",), LOAD)
+COMMANDS = (("services.runtime.commands.compat_check",), ("services.runtime.commands.migrate",), LOAD)
 
 
 def refused(command: Sequence[str], dsn: str) -> list[str]:
@@ -59,5 +59,5 @@ def test_it_says_what_is_wrong_and_where(
 
 
 def test_a_database_that_nobody_has_migrated(database: str) -> None:
-    error, _ = refused(("services.runtime.compat_check",), database)
+    error, _ = refused(("services.runtime.commands.compat_check",), database)
     assert 'relation "platform.runs" does not exist' in error

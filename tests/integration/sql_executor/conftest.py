@@ -13,16 +13,16 @@ import pytest_asyncio
 import yaml
 from signalbox.v1 import tools_pb2, tools_pb2_grpc
 
-from services.kit.bearer import bearer_metadata
-from services.kit.identity import Caller, RunClaims
-from services.kit.keys import KeyPair, generate_keypair
-from services.kit.names import AUDIENCE_SQL_EXECUTOR
-from services.kit.run_tokens import RunTokenMinter
-from services.kit.server import running
-from services.kit.tool_names import (
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller, RunClaims
+from services.kit.identity.keys import KeyPair, generate_keypair
+from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.telemetry.names import AUDIENCE_SQL_EXECUTOR
+from services.kit.tools.names import (
     EXECUTE_DB_QUERY,
     GET_FEW_SHOT_EXAMPLES,
 )
+from services.kit.wire.server import running
 from services.sql_executor.server import build
 from services.sql_executor.settings import SqlExecutorSettings
 from tests.fixtures.postgres import PostgresCluster

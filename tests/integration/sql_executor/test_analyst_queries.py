@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from signalbox.v1 import table_pb2, tools_pb2
 
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
 from services.sql_executor.rows import ResultTable, text_results
 from tests.integration.sql_executor.analyst_queries import ANALYST_QUERIES
 from tests.integration.sql_executor.conftest import ADMIN, USER, Executor

@@ -8,7 +8,7 @@ import sys
 _SURVIVES = """
 import asyncio, sys
 from tests.unit.sql_executor.test_syntax import DEEP, LIMITS, _roundtrip
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 from services.sql_executor.syntax import SyntaxThread, read
 
 async def main():

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.errors import DatabaseDown
 from services.sql_executor.execution import QueryRunner

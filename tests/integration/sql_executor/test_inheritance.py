@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
 from services.sql_executor.policy import SqlPolicy
 from services.sql_executor.provisioning import NotApplied, apply, compare
 from services.sql_executor.provisioning.trial import tried

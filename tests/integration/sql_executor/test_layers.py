@@ -17,7 +17,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.catalog import Catalog, read_catalog
 from services.sql_executor.statement import statement_for

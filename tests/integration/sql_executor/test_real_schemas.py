@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.execution import QueryRunner
 from services.sql_executor.policy import SqlPolicy, TableName, load_policy

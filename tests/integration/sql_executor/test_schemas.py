@@ -9,9 +9,9 @@ import psycopg
 import pytest
 import yaml
 
-from services.kit.identity import Caller
-from services.kit.keys import generate_keypair
-from services.kit.server import running
+from services.kit.identity.caller import Caller
+from services.kit.identity.keys import generate_keypair
+from services.kit.wire.server import running
 from services.sql_executor.policy import SqlPolicy
 from services.sql_executor.provisioning import apply, compare
 from services.sql_executor.provisioning.objects import fingerprint

@@ -11,7 +11,7 @@ import grpc
 import psycopg
 import pytest
 
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.errors import DatabaseBusy, DatabaseDown
 from services.sql_executor.execution import QueryRunner

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.kit.names import AUDIENCE_SQL_EXECUTOR
-from services.kit.tool_names import EXECUTE_DB_QUERY
+from services.kit.telemetry.names import AUDIENCE_SQL_EXECUTOR
+from services.kit.tools.names import EXECUTE_DB_QUERY
 from tests.contract.executor_conformance import ReadingExecutorContract
 from tests.contract.executor_subject import Sample, Subject
 from tests.integration.sql_executor.conftest import USER, Executor

@@ -18,9 +18,9 @@ from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import tools_pb2
 
 from services.kit.errors import error_detail
-from services.kit.identity import Caller
-from services.kit.keys import generate_keypair
-from services.kit.tool_names import (
+from services.kit.identity.caller import Caller
+from services.kit.identity.keys import generate_keypair
+from services.kit.tools.names import (
     EXECUTE_DB_QUERY,
     GET_FEW_SHOT_EXAMPLES,
 )

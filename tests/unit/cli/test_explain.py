@@ -5,7 +5,7 @@ from signalbox.v1 import runs_pb2
 from services.cli.explain import explanation
 from services.cli.progress import now_doing, what_happened
 from services.cli.render import to_text
-from services.kit.words import moment
+from services.kit.text.words import moment
 from tests.unit.cli.runs import RUN_ID, decisions, run, struct
 
 EXPECTED = """\

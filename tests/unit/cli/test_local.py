@@ -8,9 +8,9 @@ import pytest
 
 from services.cli.settings import CliSettings
 from services.findings.errors import BadFile
-from services.kit.caller_tokens import IssuerTokenVerifier
-from services.kit.identity import Caller, TokenInvalid
-from services.kit.jwks import JwksDocument
+from services.kit.identity.caller import Caller, TokenInvalid
+from services.kit.identity.caller_tokens import IssuerTokenVerifier
+from services.kit.identity.jwks import JwksDocument
 from services.local.database import WORLD_POLICY, libpq_environment, with_database, with_user
 from services.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER, DevelopmentKeys, mint_issuer_token
 from services.local.policy_file import owner_columns, restricted_tables

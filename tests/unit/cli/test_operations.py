@@ -8,7 +8,7 @@ from signalbox.v1 import caller_pb2, maintenance_pb2, runs_pb2, threads_pb2
 
 from services.cli import maintenance, render, threads
 from services.cli.errors import CliError
-from services.kit.words import struct_json
+from services.kit.text.words import struct_json
 from tests.unit.cli.runs import RUN_ID
 
 HISTORY, RUNS = maintenance_pb2.RETAINED_KIND_HISTORY, maintenance_pb2.RETAINED_KIND_RUNS

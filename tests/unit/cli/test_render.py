@@ -11,7 +11,7 @@ from services.cli.explain import explanation
 from services.cli.labels import parse_labels
 from services.cli.tables import rows
 from services.cli.terminal import Terminal
-from services.kit.words import duration, fact, parse_state, state_name
+from services.kit.text.words import duration, fact, parse_state, state_name
 from tests.unit.cli.runs import RUN_ID, decisions, run, table, usage
 
 

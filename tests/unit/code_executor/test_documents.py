@@ -31,7 +31,7 @@ from services.code_executor.fragments import Budget, merge_ranges, show_line
 from services.code_executor.limits import Limits
 from services.code_executor.manifest import FILE, SYMLINK, Entry, read_manifest, shown, write_manifest
 from services.code_executor.tree import matches_glob
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 
 SOURCE = {"repository": "/r", "commit": "a" * 40}
 

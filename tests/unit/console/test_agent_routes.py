@@ -7,7 +7,7 @@ from signalbox.v1 import agent_outline_pb2, runs_pb2
 from services.console.agent_routes import agent_routes
 from services.console.explanation_page.route_drawing import END
 from services.runtime.agents.registry import definitions
-from services.runtime.outline_wire import outline_proto
+from services.runtime.api.outline_wire import outline_proto
 
 ROUTER = "data_chat.route_after_{}"
 

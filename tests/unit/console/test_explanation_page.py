@@ -15,7 +15,7 @@ from services.console.explanation_page.page import render_page, shown
 from services.console.explanation_page.route_drawing import END, edges_of
 from services.console.explanation_page.timeline import WIDTH, timeline
 from services.runtime.agents.registry import definitions
-from services.runtime.outline_wire import outline_proto
+from services.runtime.api.outline_wire import outline_proto
 from tests.fixtures.cost import growth
 from tests.fixtures.walked_run import RUN_ID, TWO_QUERIES, explained
 

@@ -13,7 +13,7 @@ from services.graph_executor.bolt import failure
 from services.graph_executor.bolt_servers import server_of
 from services.graph_executor.bolt_store import LONGEST_DATABASE_NAME, database_of
 from services.graph_executor.settings import GraphExecutorSettings
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 
 GRAPHS = (
     "signalbox", "signalbox:north", "signalbox:North", "signalbox:%6Eorth%20", "signalbox:a%3Ab", "signalbox:a-b",

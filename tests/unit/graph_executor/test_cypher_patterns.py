@@ -7,7 +7,7 @@ import re
 import pytest
 
 from services.graph_executor.cypher_patterns import check_patterns
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 
 TAKEN = (
     "MATCH (t:Ticket) RETURN t",

@@ -10,8 +10,8 @@ from services.graph_executor.elements import Change, EdgeName, EdgeState, NodeCh
 from services.graph_executor.planning import Planner
 from services.graph_executor.policy import Access, GraphPolicy
 from services.graph_executor.store import KeptChange
-from services.kit.identity import Caller
-from services.kit.tool_executor import ToolRefused
+from services.kit.identity.caller import Caller
+from services.kit.tools.executor import ToolRefused
 
 POLICY = GraphPolicy.model_validate(
     {

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from services.graph_executor.policy import Access, GraphPolicy, PropertyRule, check_properties
-from services.kit.identity import Caller
-from services.kit.policy_file import PolicyFileError, load_policy_file
+from services.kit.identity.caller import Caller
+from services.kit.text.policy_file import PolicyFileError, load_policy_file
 
 WRONG = """
 version: 1

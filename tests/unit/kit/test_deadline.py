@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.kit import deadline
+from services.kit.wire import deadline
 
 
 @pytest.fixture(autouse=True)

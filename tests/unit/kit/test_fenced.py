@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.kit.fenced import unfenced
+from services.kit.models.fenced import unfenced
 
 
 @pytest.mark.parametrize("text", ["```json\n{}\n```", "```\n{}\n```", " ```json \n{}\n ```\n", "```json\r\n{}\r\n```"])

@@ -15,10 +15,9 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from services.kit import run_tokens, signed_tokens
-from services.kit.bearer import bearer_metadata, bearer_token
-from services.kit.caller_tokens import CallerTokenMinter, CallerTokenVerifier, IssuerTokenVerifier
-from services.kit.identity import (
+from services.kit.identity import run_tokens, signed_tokens
+from services.kit.identity.bearer import bearer_metadata, bearer_token
+from services.kit.identity.caller import (
     Caller,
     ClocksApart,
     KeyUnknown,
@@ -33,10 +32,16 @@ from services.kit.identity import (
     authorize_tool,
     authorize_writing,
 )
-from services.kit.jwks import JwksDocument
-from services.kit.keys import generate_keypair
-from services.kit.names import AUDIENCE_CODE_EXECUTOR, AUDIENCE_EVALUATOR, AUDIENCE_GUARD, AUDIENCE_SQL_EXECUTOR
-from services.kit.run_tokens import RunTokenMinter, RunTokenVerifier
+from services.kit.identity.caller_tokens import CallerTokenMinter, CallerTokenVerifier, IssuerTokenVerifier
+from services.kit.identity.jwks import JwksDocument
+from services.kit.identity.keys import generate_keypair
+from services.kit.identity.run_tokens import RunTokenMinter, RunTokenVerifier
+from services.kit.telemetry.names import (
+    AUDIENCE_CODE_EXECUTOR,
+    AUDIENCE_EVALUATOR,
+    AUDIENCE_GUARD,
+    AUDIENCE_SQL_EXECUTOR,
+)
 
 KEYS, OTHER = generate_keypair(), generate_keypair()
 ISSUER, AUDIENCE = "https://login.example/", "signalbox"
@@ -142,7 +147,7 @@ def clock(monkeypatch: pytest.MonkeyPatch, shift_s: float) -> Iterator[None]:
     """A while in which whoever signs is on a machine whose clock is off."""
     now = time.time()
     with monkeypatch.context() as patch:
-        patch.setattr("services.kit.signed_tokens.time.time", lambda: now + shift_s)
+        patch.setattr("services.kit.identity.signed_tokens.time.time", lambda: now + shift_s)
         yield
 
 
@@ -321,11 +326,11 @@ def test_a_caller_s_token_serves_for_half_its_life_and_nobody_else(monkeypatch: 
         replace(CLAIMS.caller, claims={"tenant": "another"}),
     ]
     assert [checks.verify(minter.mint(other)) for other in others] == others
-    monkeypatch.setattr("services.kit.caller_tokens.time.time", lambda: start + 29)
+    monkeypatch.setattr("services.kit.identity.caller_tokens.time.time", lambda: start + 29)
     assert minter.mint(CLAIMS.caller) == first
-    monkeypatch.setattr("services.kit.caller_tokens.time.time", lambda: start + 31)
+    monkeypatch.setattr("services.kit.identity.caller_tokens.time.time", lambda: start + 31)
     second = minter.mint(CLAIMS.caller)
-    monkeypatch.setattr("services.kit.caller_tokens.time.time", lambda: start - 3600)
+    monkeypatch.setattr("services.kit.identity.caller_tokens.time.time", lambda: start - 3600)
     assert len({first, second, minter.mint(CLAIMS.caller)}) == 3
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from services.kit.provider_words import HIDDEN, LONGEST, provider_words
+from services.kit.models.provider_words import HIDDEN, LONGEST, provider_words
 
 TOO_LONG = "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens."
 

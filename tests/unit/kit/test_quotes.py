@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.kit.quotes import is_quoted
+from services.kit.text.quotes import is_quoted
 
 
 @pytest.mark.parametrize(

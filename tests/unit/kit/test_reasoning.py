@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.kit.reasoning import without_reasoning
+from services.kit.models.reasoning import without_reasoning
 from tests.fixtures.cost import growth
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from opentelemetry import context
 
-from services.kit import deadline
-from services.kit.tasks import detached
-from services.kit.telemetry import carried, carrying
+from services.kit.telemetry.tracing import carried, carrying
+from services.kit.wire import deadline
+from services.kit.wire.tasks import detached
 
 
 async def test_a_detached_task_knows_nothing_of_the_call_that_starts_it() -> None:

@@ -21,8 +21,8 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from services.kit import telemetry
-from services.kit.telemetry import carried, carrying, start_telemetry, trace_ids
+from services.kit.telemetry import tracing
+from services.kit.telemetry.tracing import carried, carrying, start_telemetry, trace_ids
 
 NOBODY_LISTENS = "http://127.0.0.1:1"
 Start = Callable[[str, float], TracerProvider]
@@ -126,11 +126,11 @@ def test_baggage_is_written_as_opentelemetry_writes_it(propagator: TextMapPropag
 
 @pytest.mark.parametrize("header", ["long=" + "x" * 2_000, ",".join(f"n{number}=x" for number in range(100))])
 def test_what_is_longer_than_the_platforms_own_is_not_remembered(propagator: TextMapPropagator, header: str) -> None:
-    remembered = telemetry._read.cache_info().currsize, telemetry._written.cache_info().currsize
+    remembered = tracing._read.cache_info().currsize, tracing._written.cache_info().currsize
     passed_on: dict[str, str] = {}
     propagator.inject(passed_on, propagator.extract({"baggage": header}, Context()))
     assert passed_on == {"baggage": header}
-    assert (telemetry._read.cache_info().currsize, telemetry._written.cache_info().currsize) == remembered
+    assert (tracing._read.cache_info().currsize, tracing._written.cache_info().currsize) == remembered
 
 
 @pytest.mark.parametrize(("ratio", "recorded"), [(0.0, False), (1.0, True)])

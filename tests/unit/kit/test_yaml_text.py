@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from services.kit.yaml_text import parse_yaml
+from services.kit.text.yaml_text import parse_yaml
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.kit.policy_file import load_policy_file
+from services.kit.text.policy_file import load_policy_file
 from services.local.database import WORLD_VOCABULARY
 from services.offline_model.data_questions.adapt import Adapted, adapt
 from services.offline_model.data_questions.prompts import Example

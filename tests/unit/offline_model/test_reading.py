@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.kit.policy_file import load_policy_file
+from services.kit.text.policy_file import load_policy_file
 from services.local.database import WORLD_VOCABULARY
 from services.offline_model.data_questions.reading import Number, Reading, Window
 from services.offline_model.data_questions.reading import read_question as read

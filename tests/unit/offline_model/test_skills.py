@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from services.kit.policy_file import load_policy_file
+from services.kit.text.policy_file import load_policy_file
 from services.local.database import WORLD_VOCABULARY
 from services.offline_model.conversation import Answer, Call, Conversation, read_conversation
 from services.offline_model.skills.answer_data_question import answer_data_question

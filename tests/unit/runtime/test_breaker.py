@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from services.runtime.breaker import Breaker, BreakerPolicy
+from services.runtime.calls.breaker import Breaker, BreakerPolicy
 from services.runtime.errors import DependencyAway
 
 POLICY = BreakerPolicy(failures=3, open_s=1.0, longest_open_s=4.0)

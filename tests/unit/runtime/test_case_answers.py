@@ -9,12 +9,12 @@ import grpc
 import pytest
 from signalbox.v1 import guard_pb2, guard_pb2_grpc, tools_pb2
 
-from services.kit.completions import CompletionError, Completions, Endpoint
 from services.kit.errors import error_detail, to_status
+from services.kit.models.completions import CompletionError, Completions, Endpoint
+from services.runtime.calls.recording import CHAT, MODEL, Answer, Failure, asked_of, asked_of_model, method_of
 from services.runtime.cases.answers import AnsweringChannel, AnsweringCompletions, Answers
 from services.runtime.cases.errors import AnswerMissing
 from services.runtime.errors import RunNotFound
-from services.runtime.recording import CHAT, MODEL, Answer, Failure, asked_of, asked_of_model, method_of
 
 
 def said(asked: str, answer: str, method: str = CHAT) -> Answer:

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from signalbox.v1 import data_chat_pb2, runs_pb2, tools_pb2
 
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.data_chat.definition import AGENT, begin, result
 from services.runtime.agents.data_chat.policy import DataChatPolicy

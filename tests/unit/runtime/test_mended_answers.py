@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.runtime.mended_answers import MOST_NESTED, mend
+from services.runtime.calls.mended_answers import MOST_NESTED, mend
 
 
 def answer(**choice: Any) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from services.runtime.agents.policies import FILE, InvalidPoliciesError, bounds_of, load_policies, restored, set_limits
 from services.runtime.agents.registry import built_in_limits, definitions
-from services.runtime.policies import FILE, InvalidPoliciesError, bounds_of, load_policies, restored, set_limits
 
 BUILT_IN = built_in_limits()
 

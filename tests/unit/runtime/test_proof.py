@@ -13,7 +13,7 @@ import pytest
 from services.evaluator.judge import ATTEMPTS
 from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
 from services.runtime.agents.registry import agent_graphs, definitions
-from services.runtime.prove import in_words, main
+from services.runtime.commands.prove import in_words, main
 from services.runtime.routing.effects import Cost, Effect, Outcome, changes, may_set, raises, sets
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 from services.runtime.routing.model import Model
@@ -387,7 +387,7 @@ def test_the_command_says_what_holds(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_the_command_shows_what_is_wrong(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.runtime.prove.agent_graphs", lambda: [loop(DONE, GO_ON)])
+    monkeypatch.setattr("services.runtime.commands.prove.agent_graphs", lambda: [loop(DONE, GO_ON)])
     assert main([]) == 1
     assert "✗ loop: nothing bounds this cycle:" in capsys.readouterr().out
 

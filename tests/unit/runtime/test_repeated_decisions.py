@@ -11,8 +11,8 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from langgraph.checkpoint.memory import InMemorySaver
 from structlog.testing import capture_logs
 
-from services.kit.identity import Caller
-from services.runtime.run_context import RunContext
+from services.kit.identity.caller import Caller
+from services.runtime.routing.run_context import RunContext
 from tests.fixtures.replica import Counting
 
 START = {"run_id": "run-1", "status": "in_progress", "iteration_count": 0, "messages": [], "until": 3}

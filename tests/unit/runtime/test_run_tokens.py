@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from services.kit.identity import Caller
+from services.kit.identity.caller import Caller
+from services.runtime.engine.run_tokens import RunTokens
 from services.runtime.errors import ClaimLost
-from services.runtime.run_context import RunContext
-from services.runtime.run_tokens import RunTokens
+from services.runtime.routing.run_context import RunContext
 
 
 def tokens(*, renewed_every_s: float = 60) -> RunTokens:

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from services.runtime.agents.data_chat.policy import DataChatPolicy
 from services.runtime.agents.data_chat.routing import AgentFacts
+from services.runtime.agents.policies import InvalidPoliciesError
 from services.runtime.agents.registry import agent_graphs, built_in_limits, limits_in_shadow
-from services.runtime.policies import InvalidPoliciesError
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.recorder import DecisionRecord
+from services.runtime.routing.shadow import SHADOW_DECISIONS, Shadow
 from services.runtime.routing.table import Router, as_dict
-from services.runtime.shadow import SHADOW_DECISIONS, Shadow
 
 ROUTER = "data_chat.route_after_agent"
 [TABLE] = [router for graph in agent_graphs() for router in graph.routers if router.name == ROUTER]

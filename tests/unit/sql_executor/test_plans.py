@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 from services.sql_executor.callers import SqlCaller
 from services.sql_executor.plans import MAX_COLUMNS, MAX_NODES, MAX_STEPS, Plan
 from services.sql_executor.statement import Statements, check_statement, statement_for

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from services.kit.policy_file import PolicyFileError
+from services.kit.text.policy_file import PolicyFileError
 from services.sql_executor.naming import assignment_view, keys_function
 from services.sql_executor.policy import SqlPolicy, TableName, load_policy
 

@@ -7,7 +7,7 @@ from functools import reduce
 
 import pytest
 
-from services.kit.tool_executor import ToolRefused
+from services.kit.tools.executor import ToolRefused
 from services.sql_executor.statement import check_statement
 from tests.unit.sql_executor.test_statement_check import POLICY, _catalog
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kit.identity import Caller
-from services.kit.tool_executor import ToolRefused
+from services.kit.identity.caller import Caller
+from services.kit.tools.executor import ToolRefused
 from services.sql_executor.callers import CallerSigner, SqlCaller, hmac_pads, sql_caller
 from services.sql_executor.catalog import Catalog, ColumnInfo
 from services.sql_executor.errors import CallerUnfit

@@ -11,7 +11,7 @@ from services.runtime.agents.code_review.code_bank import Fragment, render
 from services.runtime.agents.code_review.draft import Drafted, ask_for_draft
 from services.runtime.agents.code_review.finding import describe
 from services.runtime.agents.templates import template
-from services.runtime.chat_model import ChatModel
+from services.runtime.calls.chat_model import ChatModel
 
 
 async def analyze(

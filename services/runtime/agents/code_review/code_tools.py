@@ -11,8 +11,8 @@ from google.protobuf import json_format
 
 from services.runtime.agents.code_review.code_bank import Fragment, fragments_of
 from services.runtime.agents.refusals import refusal
-from services.runtime.run_context import NodeContext
-from services.runtime.tool_client import ToolClient
+from services.runtime.calls.tool_client import ToolClient
+from services.runtime.routing.run_context import NodeContext
 
 INJECTED = "x-signalbox-injected"
 MAX_TOOL_CALL_ID = 256

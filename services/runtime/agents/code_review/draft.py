@@ -12,8 +12,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from signalbox.v1 import evaluator_pb2, sast_pb2
 
-from services.runtime.chat_model import ChatModel
-from services.runtime.mended_answers import each_key_once
+from services.runtime.calls.chat_model import ChatModel
+from services.runtime.calls.mended_answers import each_key_once
 
 SUBMIT_VERDICT = "submit_verdict"
 Word = Literal["TRUE_POSITIVE", "FALSE_POSITIVE", "NEEDS_REVIEW"]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from signalbox.v1 import sast_pb2
 
-from services.kit.names import FINDING_ID
+from services.kit.telemetry.names import FINDING_ID
 from services.runtime.agents.quoting import one_line, quoted
 
 PLACES_SHOWN = 30

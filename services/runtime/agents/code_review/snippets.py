@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from signalbox.v1 import sast_pb2
 
-from services.kit.quotes import is_quoted, squeezed
-from services.kit.tool_names import FETCH_CODE
+from services.kit.text.quotes import is_quoted, squeezed
+from services.kit.tools.names import FETCH_CODE
 from services.runtime.agents.code_review.code_tools import CodeTools, Source
 from services.runtime.agents.code_review.finding import last_line
 from services.runtime.errors import SnippetContradicted
-from services.runtime.run_context import NodeContext
+from services.runtime.routing.run_context import NodeContext
 
 SHOWN = 80
 # How the code executor ends a line that it has cut.

@@ -18,8 +18,8 @@ from services.runtime.agents.data_chat.state import Turn
 from services.runtime.agents.data_chat.table_csv import as_csv
 from services.runtime.agents.data_chat.wording import grounding_of, with_result
 from services.runtime.agents.definition import AgentDefinition
-from services.runtime.connections import Connections
-from services.runtime.peers import GUARD, SQL_EXECUTOR
+from services.runtime.calls.connections import Connections
+from services.runtime.calls.peers import GUARD, SQL_EXECUTOR
 from services.runtime.routing.state import Budget
 
 TURN_ANSWER_LENGTH = 1000

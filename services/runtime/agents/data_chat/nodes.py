@@ -10,9 +10,9 @@ from google.protobuf import json_format
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from signalbox.v1 import guard_pb2, tools_pb2
 
-from services.kit.logs import get_logger
-from services.kit.names import ROLE_ADMIN
-from services.kit.tool_names import (
+from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.names import ROLE_ADMIN
+from services.kit.tools.names import (
     EXECUTE_DB_QUERY,
     GET_FEW_SHOT_EXAMPLES,
 )
@@ -23,13 +23,13 @@ from services.runtime.agents.prompt_messages import INTERNAL, prompt_messages
 from services.runtime.agents.refusals import INVALID_ARGUMENTS, refusal, unknown_tool
 from services.runtime.agents.screening import ALLOWED, BLOCKED
 from services.runtime.agents.templates import template
-from services.runtime.chat_model import ChatModel, ModelCall, whole_text
+from services.runtime.calls.chat_model import ChatModel, ModelCall, whole_text
+from services.runtime.calls.guard_client import GuardClient, Screening
+from services.runtime.calls.tool_client import ToolClient
 from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused
-from services.runtime.guard_client import GuardClient, Screening
+from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import COMPLETED
 from services.runtime.routing.table import StateUpdate
-from services.runtime.run_context import NodeContext
-from services.runtime.tool_client import ToolClient
 
 log = get_logger()
 TOOLS = (EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES)

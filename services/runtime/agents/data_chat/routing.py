@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AIMessage
 
-from services.kit.tool_names import EXECUTE_DB_QUERY
+from services.kit.tools.names import EXECUTE_DB_QUERY
 from services.runtime.agents.data_chat.policy import DataChatPolicy
 from services.runtime.agents.data_chat.state import ADMIN_BYPASS
 from services.runtime.agents.screening import ALLOWED, UNSCREENED, ScreenFacts, fail, screen_facts
-from services.runtime.chat_model import whole_text
+from services.runtime.calls.chat_model import whole_text
 from services.runtime.routing.state import budget_spent
 from services.runtime.routing.table import END, Router, Rule, State, StateUpdate
 from services.runtime.routing.terms import Always, terms

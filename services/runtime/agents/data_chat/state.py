@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Annotated, TypedDict
 
-from services.runtime.chat_model import ModelCall
+from services.runtime.calls.chat_model import ModelCall
 from services.runtime.routing.state import REPLACED, AgentState, append
 
 ADMIN_BYPASS = "admin_bypass"

@@ -9,9 +9,9 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from signalbox.v1 import data_chat_pb2, tools_pb2
 
-from services.kit.tool_names import EXECUTE_DB_QUERY
+from services.kit.tools.names import EXECUTE_DB_QUERY
 from services.runtime.agents.screening import BLOCKED, UNSCREENED
-from services.runtime.chat_model import whole_text
+from services.runtime.calls.chat_model import whole_text
 from services.runtime.routing.state import COMPLETED, NEEDS_REVIEW
 from services.runtime.routing.table import StateUpdate
 

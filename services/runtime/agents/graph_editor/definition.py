@@ -16,8 +16,8 @@ from services.runtime.agents.graph_editor.nodes import GraphEditorNodes
 from services.runtime.agents.graph_editor.planning import NO_PROBLEM
 from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
 from services.runtime.agents.graph_editor.state import DONE, NOT_DONE, PARTLY
-from services.runtime.connections import Connections
-from services.runtime.peers import GRAPH_EXECUTOR, GUARD
+from services.runtime.calls.connections import Connections
+from services.runtime.calls.peers import GRAPH_EXECUTOR, GUARD
 from services.runtime.routing.state import Budget
 
 _OUTCOMES = {

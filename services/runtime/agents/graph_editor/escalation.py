@@ -7,7 +7,7 @@ from typing import Final
 
 from google.protobuf import json_format
 
-from services.kit.tool_names import CYPHER_QUERY
+from services.kit.tools.names import CYPHER_QUERY
 from services.runtime.agents.graph_editor.change_set import change_set
 from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
 from services.runtime.agents.graph_editor.state import (

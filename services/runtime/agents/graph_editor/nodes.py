@@ -11,9 +11,9 @@ from jsonschema.exceptions import best_match
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from signalbox.v1 import guard_pb2, tools_pb2
 
-from services.kit.effects import plain
-from services.kit.logs import get_logger
-from services.kit.tool_names import (
+from services.kit.telemetry.logs import get_logger
+from services.kit.tools.effects import plain
+from services.kit.tools.names import (
     ADD_EDGE,
     ADD_NODE,
     CYPHER_QUERY,
@@ -64,14 +64,14 @@ from services.runtime.agents.refusals import INVALID_ARGUMENTS, UNKNOWN_TOOL, no
 from services.runtime.agents.screening import ALLOWED, BLOCKED, screened
 from services.runtime.agents.structured import UnreadableAnswer
 from services.runtime.agents.templates import template
-from services.runtime.chat_model import ChatModel, whole_text
+from services.runtime.calls.chat_model import ChatModel, whole_text
+from services.runtime.calls.guard_client import GuardClient
+from services.runtime.calls.tool_client import ToolClient, ToolDescription
 from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused, NodeTimedOut, ServiceFailed
-from services.runtime.guard_client import GuardClient
 from services.runtime.routing.asking import GRAPH_CHANGE_SET, Answerers, Subject, ask_person
+from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import COMPLETED, NEEDS_REVIEW
 from services.runtime.routing.table import StateUpdate
-from services.runtime.run_context import NodeContext
-from services.runtime.tool_client import ToolClient, ToolDescription
 
 log = get_logger()
 WRITING_TOOLS: Final = (ADD_NODE, ADD_EDGE, UPDATE_PROPS, DELETE_NODE, DELETE_EDGE)

@@ -8,8 +8,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from services.kit.effects import plain
-from services.kit.tool_names import (
+from services.kit.tools.effects import plain
+from services.kit.tools.names import (
     PREVIEW_CHANGES,
     READ_CHANGES,
     UNDO_CHANGE,
@@ -17,10 +17,10 @@ from services.kit.tool_names import (
 from services.runtime.agents.graph_editor.change_set import checked
 from services.runtime.agents.graph_editor.goal import ToolSignature
 from services.runtime.agents.graph_editor.state import Operation, Plan, Problem, Step
+from services.runtime.calls.tool_client import ToolClient
+from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.table import State
 from services.runtime.routing.waiting import WAIT
-from services.runtime.run_context import NodeContext
-from services.runtime.tool_client import ToolClient
 
 NO_PROBLEM: Final = Problem(reason="", message="", tool="", call="", retryable=False)
 # The last release's digests have 32 digits, and tell nothing of what went before a plan.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from services.kit.tool_names import CYPHER_QUERY
+from services.kit.tools.names import CYPHER_QUERY
 from services.runtime.agents.graph_editor.planning import approval_holds
 from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
 from services.runtime.agents.graph_editor.state import (

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from services.kit.tool_names import UNDO_CHANGE
+from services.kit.tools.names import UNDO_CHANGE
 from services.runtime.agents.graph_editor.state import GraphEditorState, Step
 from services.runtime.agents.screening import BLOCKED, refusal
 

@@ -9,7 +9,7 @@ from typing import Any
 from signalbox.v1 import incident_investigation_pb2
 
 from services.kit.lexing_processes import LexingProcesses
-from services.kit.names import INCIDENT_ID
+from services.kit.telemetry.names import INCIDENT_ID
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.code_review.code_tools import CodeTools
 from services.runtime.agents.definition import AgentDefinition
@@ -21,10 +21,10 @@ from services.runtime.agents.incident_investigation.nodes import IncidentNodes
 from services.runtime.agents.incident_investigation.policy import IncidentPolicy
 from services.runtime.agents.incident_investigation.report import result
 from services.runtime.agents.incident_investigation.state import INITIAL
-from services.runtime.connections import Connections
-from services.runtime.peers import CODE_EXECUTOR, GRAPH_EXECUTOR, GUARD, SQL_EXECUTOR
+from services.runtime.agents.run_key import RunKey
+from services.runtime.calls.connections import Connections
+from services.runtime.calls.peers import CODE_EXECUTOR, GRAPH_EXECUTOR, GUARD, SQL_EXECUTOR
 from services.runtime.routing.state import Budget
-from services.runtime.run_key import RunKey
 
 
 def _wire(connections: Connections, policy: IncidentPolicy) -> IncidentNodes:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from google.protobuf import json_format
 from signalbox.v1 import table_pb2
 
-from services.kit.quotes import squeezed
+from services.kit.text.quotes import squeezed
 from services.runtime.agents.code_review.code_tools import CodeTools, Source
 from services.runtime.agents.incident_investigation.comments import Parting
 from services.runtime.agents.incident_investigation.conclusion import (
@@ -28,8 +28,8 @@ from services.runtime.agents.incident_investigation.conclusion import (
 )
 from services.runtime.agents.incident_investigation.investigation_tools import EXECUTE_DB_QUERY, QUERY_GRAPH
 from services.runtime.agents.incident_investigation.state import CheckedEvidence
-from services.runtime.run_context import NodeContext
-from services.runtime.tool_client import ToolClient
+from services.runtime.calls.tool_client import ToolClient
+from services.runtime.routing.run_context import NodeContext
 
 FETCH_CODE: Final = "fetch_code"
 FOUND_CHARS: Final = 2000

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from services.runtime.agents.code_review.code_tools import MAX_TOOL_CALL_ID, CodeTools, Source
-from services.runtime.run_context import NodeContext
-from services.runtime.tool_client import ToolClient, ToolDescription
+from services.runtime.calls.tool_client import ToolClient, ToolDescription
+from services.runtime.routing.run_context import NodeContext
 
 EXECUTE_DB_QUERY: Final = "execute_db_query"
 QUERY_GRAPH: Final = "query_graph"

@@ -27,11 +27,11 @@ from services.runtime.agents.prompt_messages import prompt_messages
 from services.runtime.agents.screening import ALLOWED, BLOCKED, unscreened
 from services.runtime.agents.structured import UnreadableAnswer
 from services.runtime.agents.templates import template
-from services.runtime.chat_model import ChatModel
+from services.runtime.calls.chat_model import ChatModel
+from services.runtime.calls.guard_client import GuardClient
 from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused
-from services.runtime.guard_client import GuardClient
+from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.table import StateUpdate
-from services.runtime.run_context import NodeContext
 
 PURPOSE: Final = "incident"
 VALIDATION_PURPOSE: Final = "validation"

@@ -12,8 +12,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 from signalbox.v1 import sast_pb2
 
-from services.kit.problems import problems_of
-from services.kit.yaml_text import parse_yaml
+from services.kit.text.problems import problems_of
+from services.kit.text.yaml_text import parse_yaml
 from services.runtime.agents.code_review.finding import language_of
 
 GENERAL: Final = "general"

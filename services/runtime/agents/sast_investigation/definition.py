@@ -19,8 +19,8 @@ from services.runtime.agents.sast_investigation.nodes import SastInvestigationNo
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.agents.sast_investigation.research import Research
 from services.runtime.agents.sast_investigation.routing import APPROVED
-from services.runtime.connections import Connections
-from services.runtime.peers import CODE_EXECUTOR, EVALUATOR
+from services.runtime.calls.connections import Connections
+from services.runtime.calls.peers import CODE_EXECUTOR, EVALUATOR
 from services.runtime.routing.state import Budget
 
 

@@ -9,7 +9,7 @@ from services.runtime.agents.sast_investigation.research import RESEARCH
 from services.runtime.agents.sast_investigation.routing import make_routers
 from services.runtime.agents.sast_investigation.state import SastInvestigationState
 from services.runtime.agents.sast_investigation.task import TOOLS
-from services.runtime.evaluator_client import MOST_MODEL_CALLS
+from services.runtime.calls.evaluator_client import MOST_MODEL_CALLS
 from services.runtime.routing.effects import Cost
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 

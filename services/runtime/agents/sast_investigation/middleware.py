@@ -31,7 +31,7 @@ from services.runtime.agents.sast_investigation.task import (
     ResearchTask,
 )
 from services.runtime.agents.templates import template
-from services.runtime.chat_model import ChatModel
+from services.runtime.calls.chat_model import ChatModel
 from services.runtime.routing.calls import collecting, note
 from services.runtime.routing.recorder import CallRecord
 

@@ -21,11 +21,11 @@ from services.runtime.agents.sast_investigation.research import Research
 from services.runtime.agents.sast_investigation.routing import APPROVED, NEEDS_REANALYSIS, NEEDS_RESEARCH
 from services.runtime.agents.sast_investigation.state import Critique, SastInvestigationState
 from services.runtime.agents.sast_investigation.task import ResearchTask
-from services.runtime.chat_model import ChatModel
-from services.runtime.evaluator_client import EvaluatorClient, outcome_word
+from services.runtime.calls.chat_model import ChatModel
+from services.runtime.calls.evaluator_client import EvaluatorClient, outcome_word
+from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import COMPLETED, IN_PROGRESS, NEEDS_REVIEW, NOTHING_SPENT
 from services.runtime.routing.table import StateUpdate
-from services.runtime.run_context import NodeContext
 
 
 class SastInvestigationNodes:

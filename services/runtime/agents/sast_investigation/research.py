@@ -10,14 +10,14 @@ from langchain.agents.middleware import ModelRetryMiddleware
 from langchain_core.messages import HumanMessage
 from langgraph.errors import GraphRecursionError
 
-from services.kit.logs import get_logger
+from services.kit.telemetry.logs import get_logger
 from services.runtime.agents.code_review.code_bank import BankLimits, new_code
 from services.runtime.agents.code_review.code_tools import CodeTools
 from services.runtime.agents.code_review.finding import describe
 from services.runtime.agents.sast_investigation.middleware import CodeGathering, Limits, StatelessPrompt
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.agents.sast_investigation.task import DONE, STEP_LIMIT, Gathered, ResearchState, ResearchTask
-from services.runtime.chat_model import ChatModel, is_transient
+from services.runtime.calls.chat_model import ChatModel, is_transient
 from services.runtime.errors import DependencyAway
 from services.runtime.routing.calls import note
 from services.runtime.routing.inner import InnerGraph

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from langchain.agents.middleware import AgentState
 from signalbox.v1 import sast_pb2
 
-from services.kit.tool_names import (
+from services.kit.tools.names import (
     FETCH_CODE,
     FIND_FILE,
     LIST_DIRECTORY,
@@ -22,8 +22,8 @@ from services.runtime.agents.code_review.code_bank import Fragment
 from services.runtime.agents.code_review.code_tools import Source
 from services.runtime.agents.sast_investigation.state import ToolUse
 from services.runtime.routing.recorder import CallRecord
+from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import Budget, Spend, add_spend, append, budget_spent, spend_of
-from services.runtime.run_context import NodeContext
 
 TOOLS = (FETCH_CODE, READ_FILE, SEARCH_CODEBASE, LIST_DIRECTORY, FIND_FILE)
 DONE = "done"

@@ -17,8 +17,8 @@ from services.runtime.agents.sast_triage.graph import make_graph
 from services.runtime.agents.sast_triage.nodes import SastTriageNodes
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
 from services.runtime.agents.sast_triage.state import EvaluationResult
-from services.runtime.connections import Connections
-from services.runtime.peers import CODE_EXECUTOR, EVALUATOR
+from services.runtime.calls.connections import Connections
+from services.runtime.calls.peers import CODE_EXECUTOR, EVALUATOR
 from services.runtime.routing.state import Budget
 
 

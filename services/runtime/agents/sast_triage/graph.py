@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from services.kit.tool_names import FETCH_CODE
+from services.kit.tools.names import FETCH_CODE
 from services.runtime.agents.sast_triage import outcomes
 from services.runtime.agents.sast_triage.nodes import SastTriageNodes
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
 from services.runtime.agents.sast_triage.routing import COMPREHENSIVE_EVALUATION, make_routers
 from services.runtime.agents.sast_triage.state import SastTriageState
-from services.runtime.evaluator_client import MOST_MODEL_CALLS
+from services.runtime.calls.evaluator_client import MOST_MODEL_CALLS
 from services.runtime.routing.effects import Cost
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 

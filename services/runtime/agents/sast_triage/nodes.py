@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from signalbox.v1 import evaluator_pb2
 
-from services.kit.tool_names import FETCH_CODE
+from services.kit.tools.names import FETCH_CODE
 from services.runtime.agents.code_review.analysis import analyze
 from services.runtime.agents.code_review.answers import with_own_ids
 from services.runtime.agents.code_review.calibration import Calibration
@@ -26,11 +26,11 @@ from services.runtime.agents.sast_triage.policy import SastTriagePolicy
 from services.runtime.agents.sast_triage.routing import ANALYZE_ISSUE, TOOL_CALL, TOOLS, make_routers, repeats
 from services.runtime.agents.sast_triage.state import Analysis, EvaluationResult, RequestedCall, SastTriageState
 from services.runtime.agents.templates import template
-from services.runtime.chat_model import ChatModel
-from services.runtime.evaluator_client import EvaluatorClient
+from services.runtime.calls.chat_model import ChatModel
+from services.runtime.calls.evaluator_client import EvaluatorClient
+from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import COMPLETED, IN_PROGRESS, NEEDS_REVIEW, Status
 from services.runtime.routing.table import END, StateUpdate
-from services.runtime.run_context import NodeContext
 
 ANALYZE_FUNCTION: dict[str, Any] = {
     "type": "function",

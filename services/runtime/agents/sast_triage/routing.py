@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.kit.tool_names import FETCH_CODE
+from services.kit.tools.names import FETCH_CODE
 from services.runtime.agents.code_review.code_tools import canonical
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
 from services.runtime.agents.sast_triage.state import RequestedCall

@@ -1,0 +1,1 @@
+"""Who calls, and for whom: callers' tokens, run tokens, the keys that sign them."""

@@ -1,0 +1,38 @@
+"""What the claims of a token say of its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from services.kit.identity.caller import Caller, TokenInvalid
+
+LONGEST_NAME: Final = 128
+MOST_PASSED_CLAIMS: Final = 16
+
+
+def caller_of(claims: Mapping[str, Any], roles_claim: str, passed: object) -> Caller:
+    """Returns the caller that claims name, with those of their claims that are passed on. Raises TokenInvalid."""
+    roles = claims.get(roles_claim, [])
+    subject = claims["sub"]
+    if not _is_name(subject) or not is_strings(roles) or not all(map(_is_name, roles)):
+        raise TokenInvalid("the token's subject or roles are malformed")
+    return Caller(subject, frozenset(roles), _passed_claims(passed))
+
+
+def _passed_claims(claims: object) -> Mapping[str, str]:
+    if not isinstance(claims, dict) or len(claims) > MOST_PASSED_CLAIMS:
+        raise TokenInvalid("the claims of the caller that are passed on are malformed")
+    if not all(_is_name(name) and _is_name(value) for name, value in claims.items()):
+        raise TokenInvalid("a claim of the caller that is passed on is no name: up to 128 printable characters")
+    return claims
+
+
+def _is_name(value: object) -> bool:
+    """Whether a value can stand in logs, prompts and databases as it is: no control or invisible characters."""
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and value.isprintable()
+
+
+def is_strings(value: object) -> bool:
+    """Whether a value is a list of strings, and not a long one."""
+    return isinstance(value, list) and len(value) <= 64 and all(isinstance(item, str) for item in value)

@@ -1,0 +1,210 @@
+"""Chat completions over HTTP: the one request that the platform makes of a model, at a tenth of an SDK's CPU.
+
+The openai SDK takes 2.2 ms of CPU for a call, aiohttp with orjson 0.2 (docs/adr/0008-lean-model-calls.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import orjson
+from opentelemetry import trace
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+
+from services.kit.models.provider_words import provider_words
+from services.kit.models.span import describe_request, describe_response
+from services.kit.telemetry.tracing import trace_headers
+from services.kit.wire import deadline
+from services.kit.wire.silence import notice_silence
+
+RETRYABLE_STATUS = frozenset({408, 409, 429, *range(500, 600)})
+# Finish reasons of an answer that is not whole, and so is none.
+CUT_SHORT = frozenset({"length", "content_filter"})
+LONGEST_WAIT_S = 8.0
+ACCOUNT_USED_UP = b'"insufficient_quota"'
+# A model may take its time, and the timeout is around all attempts; to connect takes none, and may be tried again.
+CONNECT_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=5)
+_BACKOFF = wait_exponential_jitter(multiplier=0.2, max=LONGEST_WAIT_S, jitter=0.2)
+# Half of what gRPC takes as a message by default: what came of a larger one could be shown to nobody.
+MOST_ANSWER_BYTES = 2 * 1024 * 1024
+# More than any model takes, and few enough to be added up for ever.
+MOST_TOKENS = 10**9
+_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
+NOT_THE_APIS_FORM = "not_the_apis_form"
+# What a client library says to itself, and no endpoint needs to hear.
+_NOT_SENT = frozenset({"extra_headers", "extra_query", "extra_body", "timeout"})
+
+
+class CompletionError(Exception):
+    """A completion that failed: `kind` for people and metrics, and whether the same request may succeed later.
+
+    `said` is what the endpoint says no with, in its own words.
+    """
+
+    def __init__(
+        self, kind: str, message: str, *, retryable: bool, retry_after_s: float | None = None, said: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.said = said
+        self.retryable = retryable
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An OpenAI-compatible endpoint, and how patient to be with it; the timeout is for all attempts together."""
+
+    base_url: str
+    api_key: str
+    timeout_s: float
+    retries: int
+
+
+class Completions:
+    """Asks an endpoint for chat completions. Whoever makes it closes it."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._url = endpoint.base_url.rstrip("/") + "/chat/completions"
+        self._session: aiohttp.ClientSession | None = None
+
+    async def create(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Sends a request in the API's form and returns the answer in the API's form. Raises CompletionError.
+
+        The current span is the call's: it is told who was asked, who answered, and how that ended.
+        A request that failed in passing (no connection, 408, 409, 429, 5xx) is repeated, after the time that the
+        endpoint asks for or a growing one, all within one timeout and the deadline of the call being served.
+        """
+        span = trace.get_current_span()
+        describe_request(span, self._endpoint.base_url)
+        body = orjson.dumps({name: value for name, value in payload.items() if name not in _NOT_SENT})
+        try:
+            async with asyncio.timeout(deadline.remaining(self._endpoint.timeout_s)):
+                answer = await self._answered(body)
+        except TimeoutError as error:
+            raise CompletionError("timeout", "the model took too long", retryable=True) from error
+        describe_response(span, answer)
+        return answer
+
+    async def _answered(self, body: bytes) -> dict[str, Any]:
+        try:
+            return await self._post(body)
+        except CompletionError as error:
+            if not error.retryable:
+                raise
+            failed = [error]
+
+        async def post() -> dict[str, Any]:
+            if failed:
+                raise failed.pop()
+            return await self._post(body)
+
+        # To prepare this costs as much as a request, and most requests need no second one.
+        attempts = AsyncRetrying(
+            stop=stop_after_attempt(self._endpoint.retries + 1),
+            wait=_wait,
+            retry=retry_if_exception(lambda error: isinstance(error, CompletionError) and error.retryable),
+            reraise=True,
+        )
+        return await attempts(post)
+
+    async def _post(self, body: bytes) -> dict[str, Any]:
+        try:
+            async with self._open().post(self._url, data=body, headers=trace_headers()) as response:
+                return _read(response, await _content(response), self._endpoint.api_key)
+        except (aiohttp.ClientError, OSError) as error:
+            raise CompletionError("connection", f"no answer from the model: {error}", retryable=True) from error
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            headers = {
+                "Content-Type": "application/json",
+                "Authorization": f"Bearer {self._endpoint.api_key or 'none'}",
+            }
+            self._session = aiohttp.ClientSession(
+                headers=headers,
+                connector=aiohttp.TCPConnector(limit=0, socket_factory=_open_socket),
+                timeout=CONNECT_TIMEOUT,
+            )
+        return self._session
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+
+def _open_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    opened = socket.socket(family, kind, protocol)
+    notice_silence(opened)
+    return opened
+
+
+async def _content(response: aiohttp.ClientResponse) -> bytes:
+    parts, size = list[bytes](), 0
+    async for part in response.content.iter_any():
+        size += len(part)
+        if size > MOST_ANSWER_BYTES:
+            said = f"the model answered with more than {MOST_ANSWER_BYTES} bytes"
+            raise CompletionError("too_large", said, retryable=False)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _read(response: aiohttp.ClientResponse, content: bytes, api_key: str) -> dict[str, Any]:
+    if response.status != 200:
+        retry_after = response.headers.get("Retry-After", "")
+        said = provider_words(content, api_key)
+        raise CompletionError(
+            f"http_{response.status}",
+            f"the model's endpoint answered {response.status}: {said}",
+            # An account that is used up answers 429 too, and no wait fills it.
+            retryable=response.status in RETRYABLE_STATUS and ACCOUNT_USED_UP not in content,
+            retry_after_s=float(retry_after) if retry_after.replace(".", "", 1).isdecimal() else None,
+            said=said,
+        )
+    answer = _parse(content)
+    if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list) or not answer["choices"]:
+        raise CompletionError("no_choice", "the model answered with no choice", retryable=False)
+    _count_whole_tokens(answer)
+    return answer
+
+
+def _count_whole_tokens(answer: dict[str, Any]) -> None:
+    """Makes the tokens that an answer says it took whole numbers. Raises CompletionError where they are none."""
+    usage = answer.get("usage") or {}
+    if not isinstance(usage, dict):
+        raise CompletionError(NOT_THE_APIS_FORM, "the model's answer has a usage that is no object", retryable=False)
+    for name in _COUNTS:
+        count = usage.get(name)
+        if count is None:
+            continue
+        if isinstance(count, bool) or not isinstance(count, int | float) or not 0 <= count <= MOST_TOKENS or count % 1:
+            said = f"the model's answer says {name} are {count!r}"[:200]
+            raise CompletionError(NOT_THE_APIS_FORM, said, retryable=False)
+        usage[name] = int(count)
+
+
+def _parse(content: bytes) -> object:
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        # The standard library also takes halves of surrogate pairs, which models do write.
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise CompletionError("not_json", "the endpoint did not answer with JSON", retryable=False) from error
+
+
+def _wait(state: RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome else None
+    wait_s = error.retry_after_s if isinstance(error, CompletionError) else None
+    return min(wait_s, LONGEST_WAIT_S) if wait_s is not None else _BACKOFF(state)

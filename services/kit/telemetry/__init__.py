@@ -1,0 +1,1 @@
+"""Traces, logs and metrics, and the names that they share."""

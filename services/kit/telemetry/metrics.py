@@ -1,0 +1,82 @@
+"""Prometheus: what every service counts. A service's own metrics are in its `metrics.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import version
+from itertools import product
+from typing import TypeVar
+
+from opentelemetry import trace
+from prometheus_client import Counter, Gauge, Histogram
+
+from services.kit.telemetry.names import METRIC_PREFIX
+
+MetricT = TypeVar("MetricT", Counter, Gauge, Histogram)
+
+
+def from_zero(metric: MetricT, *labels: Iterable[str]) -> MetricT:
+    """Makes a metric's series for labels that are known ahead, each an iterable of values; returns the metric.
+
+    A series that begins with its first increase hides that one: a rate needs the 0 before it.
+    """
+    for values in product(*labels):
+        metric.labels(*values)
+    return metric
+
+
+# From a cached answer to a slow model, in seconds.
+DURATION_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+
+RPC_DURATION = Histogram(
+    METRIC_PREFIX + "rpc_server_duration_seconds",
+    "Duration of calls served, by method and status code.",
+    ["method", "code"],
+    buckets=DURATION_BUCKETS,
+)
+RPC_ERRORS = Counter(
+    METRIC_PREFIX + "rpc_server_errors_total", "Calls refused or failed, by reason.", ["method", "reason"]
+)
+RPC_ACTIVE = Gauge(
+    METRIC_PREFIX + "rpc_server_calls_active", "Calls that are served now, open streams among them.", ["method"]
+)
+RPC_CLIENT_CALLS = Counter(
+    METRIC_PREFIX + "rpc_client_calls_total", "Calls of other services that ended, by status code.", ["target", "code"]
+)
+RPC_CLIENT_DURATION = Histogram(
+    METRIC_PREFIX + "rpc_client_duration_seconds",
+    "Duration of calls of other services, their repeats included.",
+    ["target"],
+    buckets=DURATION_BUCKETS,
+)
+MODEL_DURATION = Histogram(
+    METRIC_PREFIX + "model_call_duration_seconds",
+    "Duration of model calls, by purpose and outcome.",
+    ["purpose", "outcome"],
+    buckets=DURATION_BUCKETS,
+)
+MODEL_TOKENS = Counter(
+    METRIC_PREFIX + "model_tokens_total", "Tokens of model calls, by purpose and direction.", ["purpose", "direction"]
+)
+
+
+def model_calls_from_zero(*purposes: str) -> None:
+    """Makes the series of model calls for what a service asks models."""
+    from_zero(MODEL_DURATION, purposes, ["ok", "error"])
+    from_zero(MODEL_TOKENS, purposes, ["input", "output"])
+
+
+BUILD_INFO = Gauge(
+    METRIC_PREFIX + "build_info", "Always 1; what is running here, by its labels.", ["service", "version", "revision"]
+)
+
+
+def tell_build(service: str, revision: str) -> None:
+    """Says what is running; `revision` is the commit that it was built from, or empty."""
+    BUILD_INFO.labels(service, version("signalbox"), revision or "unknown").set(1)
+
+
+def exemplar(of: trace.Span | None = None) -> dict[str, str] | None:
+    """Returns the trace of a span, by default the current one, as an exemplar; None when it is not recorded."""
+    span = (of or trace.get_current_span()).get_span_context()
+    return {"trace_id": f"{span.trace_id:032x}"} if span.is_valid and span.trace_flags.sampled else None

@@ -1,0 +1,1 @@
+"""Texts that people, models and repositories write: how they are read, compared and printed."""

@@ -1,0 +1,168 @@
+"""Values as words: states, times, durations, grounds. Everything that came from elsewhere is made safe to print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import cast
+
+from google.protobuf import struct_pb2
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+from signalbox.v1 import caller_pb2, policy_pb2, runs_pb2, table_pb2
+
+from services.kit.text.printing import printable
+
+# Of a limit that nobody set.
+DEFAULT = "default"
+A_MOMENT = "a date and time such as 2026-03-02T09:30"
+_ORIGINS = {
+    policy_pb2.LIMIT_ORIGIN_DEFAULT: DEFAULT,
+    policy_pb2.LIMIT_ORIGIN_FILE: "policy file",
+    policy_pb2.LIMIT_ORIGIN_CALLER: "caller",
+    policy_pb2.LIMIT_ORIGIN_ADDED: "default of a newer release",
+    policy_pb2.LIMIT_ORIGIN_UNKNOWN: "another release; no effect here",
+}
+
+
+def state_name(state: int) -> str:
+    """`SUCCEEDED` for `RUN_STATE_SUCCEEDED`; a number that this version does not know stays one."""
+    names = {value: name for name, value in runs_pb2.RunState.items()}
+    return names.get(state, str(int(state))).removeprefix("RUN_STATE_")
+
+
+def parse_state(name: str) -> runs_pb2.RunState:
+    """The state of a name such as `succeeded`. Raises ValueError that lists the names there are."""
+    wanted = name.upper().replace("-", "_")
+    known = {each.removeprefix("RUN_STATE_"): value for each, value in runs_pb2.RunState.items() if value}
+    if wanted not in known:
+        raise ValueError(f"{name!r} is no state; there are: {', '.join(known).lower()}")
+    return cast(runs_pb2.RunState, known[wanted])
+
+
+# From here on hundredths of a second say nothing.
+LONG_S = 120
+
+
+def duration(milliseconds: float) -> str:
+    """`0.4 ms`, `35 ms`, `1.25 s`, `3 min 20 s` or `2 h 5 min`."""
+    if milliseconds < 1:
+        return f"{milliseconds:.1f} ms"
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1000
+    if seconds < LONG_S:
+        return f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def moment(timestamp: Timestamp) -> str:
+    """A time in this machine's zone; empty when unset."""
+    if not timestamp.ByteSize():
+        return ""
+    return timestamp.ToDatetime(tzinfo=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def parse_moment(text: str) -> Timestamp:
+    """The time of a text such as `2026-03-02T09:30`. Raises ValueError.
+
+    What names no offset from UTC is in this machine's zone, as `moment` shows times.
+    """
+    stamp = Timestamp()
+    try:
+        stamp.FromDatetime(datetime.fromisoformat(text).astimezone(UTC))
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{text!r} is no time: give {A_MOMENT}") from error
+    return stamp
+
+
+def elapsed(run: runs_pb2.Run) -> str:
+    """How long a run took or has taken."""
+    if not run.HasField("start_time"):
+        return ""
+    start = run.start_time.ToDatetime(tzinfo=UTC)
+    end = run.end_time.ToDatetime(tzinfo=UTC) if run.HasField("end_time") else datetime.now(UTC)
+    return duration((end - start).total_seconds() * 1000)
+
+
+def tokens(usage: caller_pb2.TokenUsage) -> str:
+    """`812 tokens (700 in, 112 out)`."""
+    if not usage.total_tokens:
+        return "no tokens"
+    return f"{usage.total_tokens:,} tokens ({usage.input_tokens:,} in, {usage.output_tokens:,} out)"
+
+
+def grounds(struct: Struct) -> str:
+    """Facts and limits as `iteration_count = 3, max_iterations = 3`, by name; `no facts` when a rule read none."""
+    values: Mapping[str, object] = MessageToDict(struct)
+    return ", ".join(f"{printable(name)} = {fact(value)}" for name, value in sorted(values.items())) or "no facts"
+
+
+def struct_json(struct: Struct) -> str:
+    """A struct as indented JSON by name, with whole numbers as such and nothing that a terminal would obey."""
+    values = MessageToDict(struct)
+    return json.dumps(_safe(values), indent=2, ensure_ascii=False, sort_keys=True)
+
+
+def _safe(value: object) -> object:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printable(name): _safe(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_safe(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def fact(value: object) -> str:
+    """One fact: whole numbers without a fraction, text in quotes."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    if isinstance(value, float):
+        return f"{value:g}" if not value.is_integer() else f"{value:.0f}"
+    if isinstance(value, list):
+        return "[" + ", ".join(fact(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{printable(name)}: {fact(item)}" for name, item in value.items()) + "}"
+    return f'"{printable(str(value))}"'
+
+
+def limit_text(value: struct_pb2.Value) -> str:
+    """A limit of a policy: a number, a flag, or a text such as a role."""
+    match value.WhichOneof("kind"):
+        case "string_value":
+            return printable(value.string_value) or "none"
+        case "bool_value":
+            return "yes" if value.bool_value else "no"
+        case _:
+            return number(value.number_value)
+
+
+def origin_name(origin: int) -> str:
+    """Where a limit comes from; `unknown` for an origin that this version does not know."""
+    return {int(each): name for each, name in _ORIGINS.items()}.get(origin, "unknown")
+
+
+def number(value: float) -> str:
+    """A limit or a count: whole numbers in full, with commas."""
+    return f"{value:,.0f}" if value.is_integer() else f"{value:,g}"
+
+
+def cell(value: table_pb2.Cell) -> str:
+    """One value of a result table; NULL when it is none."""
+    kind = value.WhichOneof("value")
+    if kind is None:
+        return "NULL"
+    if kind == "bool_value":
+        return "true" if value.bool_value else "false"
+    if kind == "double_value":
+        return f"{value.double_value:g}"
+    return str(value.int_value) if kind == "int_value" else printable(value.text_value)
+
+
+def shown_labels(labels: Mapping[str, str]) -> str:
+    """Labels as `key=value key=value`, in the order of their keys."""
+    return " ".join(f"{key}={value}" for key, value in sorted(labels.items()))

@@ -1,0 +1,1 @@
+"""Serving tools: what every call is checked for, effects once, the tools' names."""

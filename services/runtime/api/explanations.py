@@ -1,0 +1,118 @@
+"""Explanations of runs: a page of their decisions in words, and with the first page the run's story."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
+from signalbox.v1 import runs_pb2
+
+from services.kit.identity.caller import Caller
+from services.runtime.agents.agent import Agent
+from services.runtime.agents.policies import UnknownLimitTypeError
+from services.runtime.api.outline_wire import outline_proto
+from services.runtime.api.story_wire import story_proto
+from services.runtime.api.wire import explanation_proto
+from services.runtime.engine.pages import fitting
+from services.runtime.engine.pins import Pins
+from services.runtime.engine.queries import query
+from services.runtime.engine.records import RunRecord
+from services.runtime.engine.rights import has_rights_of
+from services.runtime.engine.store import found_run
+from services.runtime.engine.story import RunStory
+from services.runtime.routing.explaining import Explainer, Nearness
+from services.runtime.routing.graph import NODE_FAILED
+from services.runtime.routing.table import Record
+
+Row = Mapping[str, Any]
+# A run's graph stops long before it has made so many.
+MOST_DECISIONS = 10_000
+
+
+async def decisions_of(
+    connection: AsyncConnection[Any], run_id: str, *, after: int = 0, limit: int = MOST_DECISIONS
+) -> list[dict[str, Any]]:
+    """Returns the decisions of a run after a sequence number, in order."""
+    cursor = connection.cursor(row_factory=dict_row)
+    await cursor.execute(query("list_decisions"), {"run_id": run_id, "after": after, "limit": limit})
+    return await cursor.fetchall()
+
+
+class Explanations:
+    """Explains runs by the tables that this release has of their agents."""
+
+    def __init__(self, pool: AsyncConnectionPool[Any], agents: Mapping[str, Agent], pins: Pins) -> None:
+        self._pool = pool
+        self._agents = agents
+        self._pins = pins
+        self._explainers = {
+            router.name: Explainer(router) for agent in agents.values() for router in agent.in_force.routers
+        }
+
+    async def of(
+        self, run_id: str, caller: Caller, *, after: int, limit: int
+    ) -> tuple[list[dict[str, Any]], list[runs_pb2.DecisionExplanation | None], runs_pb2.RunExplanation | None]:
+        """Returns a page of decisions and one more, if there are more; the page in words; and on the first the story.
+
+        The words may be of fewer, as one message takes; None stands for a decision that this release can't explain.
+        What was asked and answered is left out for a caller who lacks a role that the run was made with.
+        Raises RunNotFound.
+        """
+        story = None
+        async with self._pool.connection() as connection, connection.transaction():
+            # One moment for all that is read: what is charged adds up while the run goes on.
+            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            run = await found_run(connection, run_id, caller)
+            rows = await decisions_of(connection, run_id, after=after, limit=MOST_DECISIONS if not after else limit + 1)
+            if not after:
+                cursor = connection.cursor(row_factory=dict_row)
+                await cursor.execute(query("run_story"), {"run_id": run_id})
+                events = await cursor.fetchall()
+                happened = [event for event in events if event["sequence"] is not None]
+                story = RunStory(run, rows, happened, events[0]["read_at"])
+        policy = await self._policy_of(run)
+        told = fitting(self._told(row, policy) for row in rows[:limit])
+        words = self._story(story, rows, policy) if story else None
+        if words and not has_rights_of(caller, run):
+            for asked in words.questions:
+                asked.ClearField("question")
+                asked.ClearField("answer")
+        return rows[: limit + 1], told, words
+
+    def _told(self, row: Row, policy: Record | None) -> runs_pb2.DecisionExplanation | None:
+        explainer = self._explainer(row)
+        told = explainer.stored(*_asked(row), policy) if explainer else None
+        return explanation_proto(row["sequence"], told) if told else None
+
+    def _story(self, story: RunStory, rows: Sequence[Row], policy: Record | None) -> runs_pb2.RunExplanation:
+        breakers: list[tuple[str, int, Nearness]] = []
+        for row in rows:
+            if explainer := self._explainer(row):
+                near = explainer.breakers(*_asked(row), policy)
+                breakers += [(row["router"], row["sequence"], each) for each in near]
+        proto = story_proto(story, breakers)
+        if agent := self._agents.get(story.run.agent):
+            proto.agent.CopyFrom(outline_proto(agent.in_force, policy or agent.limits.policy))
+        return proto
+
+    def _explainer(self, row: Row) -> Explainer | None:
+        return None if row["rule"] == NODE_FAILED else self._explainers.get(row["router"])
+
+    async def _policy_of(self, run: RunRecord) -> Record | None:
+        """Returns the policy that a run is pinned to, as far as this release knows it."""
+        if run.agent not in self._agents or run.policy_id is None:
+            return None
+        try:
+            return await self._pins.policy_of(run, self._agents[run.agent].definition)
+        except UnknownLimitTypeError:
+            return None
+
+
+def _asked(row: Row) -> tuple[str, dict[str, Any], dict[str, Any], str]:
+    """What an explainer is asked of a decision: rule, facts, grounds and the policy's version."""
+    read = [row["grounds"], *(tried["grounds"] for tried in row["rejected_rules"])]
+    return row["rule"], row["facts"], dict(ChainMap(*read)), row["policy_version"]

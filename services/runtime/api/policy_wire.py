@@ -1,0 +1,54 @@
+"""From limits to the protos."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from google.protobuf import struct_pb2
+from signalbox.v1 import policy_pb2
+
+from services.runtime.agents.policies import BUDGET, CALLER, FILE, Limits, Pin
+from services.runtime.engine.records import RunRecord
+from services.runtime.routing.table import Record
+
+_ORIGINS = {FILE: policy_pb2.LIMIT_ORIGIN_FILE, CALLER: policy_pb2.LIMIT_ORIGIN_CALLER}
+
+
+def policy_proto(limits: Limits) -> policy_pb2.Policy:
+    """Returns the limits that new runs of an agent get."""
+    budget = {name.removeprefix(f"{BUDGET}."): origin for name, origin in limits.origins.items()}
+    return policy_pb2.Policy(
+        version=limits.pin.policy_version,
+        limits=_limits(limits.pin.limits, limits.pin.origins),
+        budget=_limits(limits.budget, budget),
+    )
+
+
+def run_policy_proto(run: RunRecord, pin: Pin, known: type[Record] | None) -> policy_pb2.Policy:
+    """Returns the policy that a run is pinned to, and what this release makes of it; `known` is its own, if any."""
+    fields = dataclasses.fields(known) if known and dataclasses.is_dataclass(known) else ()
+    added = {field.name: field.default for field in fields if field.name not in pin.limits}
+    names = {field.name for field in fields}
+    limits = [*_limits(pin.limits, pin.origins), *_limits(added, {})]
+    for limit in limits:
+        if limit.name in added:
+            limit.origin = policy_pb2.LIMIT_ORIGIN_ADDED
+        elif known and limit.name not in names:
+            limit.origin = policy_pb2.LIMIT_ORIGIN_UNKNOWN
+    return policy_pb2.Policy(version=pin.policy_version, limits=limits, budget=_limits(run.budget, run.budget_origins))
+
+
+def _limits(values: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator[policy_pb2.Limit]:
+    for name, value in values.items():
+        origin = _ORIGINS.get(origins.get(name, ""), policy_pb2.LIMIT_ORIGIN_DEFAULT)
+        yield policy_pb2.Limit(name=name, value=_value(value), origin=origin)
+
+
+def _value(limit: float | str) -> struct_pb2.Value:
+    if isinstance(limit, str):
+        return struct_pb2.Value(string_value=limit)
+    if isinstance(limit, bool):
+        return struct_pb2.Value(bool_value=limit)
+    return struct_pb2.Value(number_value=limit)

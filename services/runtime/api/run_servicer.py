@@ -1,0 +1,256 @@
+"""RunService as the runtime serves it to the gateway: protos to the engine and back, nothing else."""
+
+# ruff: noqa: N802 - method names are the proto's
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from opentelemetry import propagate
+from psycopg_pool import AsyncConnectionPool
+from signalbox.v1 import caller_pb2, recorded_answers_pb2, runs_pb2, runs_pb2_grpc
+
+from services.kit.errors import FieldViolation, InvalidRequest
+from services.kit.identity.caller import Caller
+from services.runtime.agents.agent import Agent
+from services.runtime.agents.policies import BUDGET, CALLER, Limits
+from services.runtime.agents.registry import definitions
+from services.runtime.api.callers import Callers, Context
+from services.runtime.api.explanations import Explanations, decisions_of
+from services.runtime.api.ledger_queries import LedgerQueries, refuse_filters
+from services.runtime.api.page_tokens import number_place_of, page_token, run_place_of, time_token
+from services.runtime.api.policy_wire import run_policy_proto
+from services.runtime.api.wire import decision_proto, event_proto, moment_of, run_proto, state_of
+from services.runtime.engine.engine import Engine
+from services.runtime.engine.pages import fitting
+from services.runtime.engine.pins import Pins
+from services.runtime.engine.questions import Answer
+from services.runtime.engine.recorded_answers import RecordedAnswers
+from services.runtime.engine.records import ActiveRunPolicy, NewRun, RunRecord
+from services.runtime.engine.rights import has_rights_of, shown_to
+from services.runtime.engine.run_search import RunFilter, RunSearch
+from services.runtime.engine.search import DecisionSearch
+from services.runtime.engine.store import RunStore
+from services.runtime.errors import QuestionNotFound, StaleAnswer
+from services.runtime.routing.state import Budget
+
+RUNS_PAGE = 50
+DECISIONS_PAGE = 100
+_POLICIES = {
+    runs_pb2.ACTIVE_RUN_POLICY_QUEUE: ActiveRunPolicy.QUEUE,
+    runs_pb2.ACTIVE_RUN_POLICY_CANCEL_ACTIVE: ActiveRunPolicy.CANCEL_ACTIVE,
+}
+
+
+class RunServicer(runs_pb2_grpc.RunServiceServicer):
+    """Serves runs."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: RunStore,
+        pool: AsyncConnectionPool[Any],
+        agents: Mapping[str, Agent],
+        callers: Callers,
+        pins: Pins,
+        *,
+        records_all: bool = False,
+    ) -> None:
+        self._engine = engine
+        self._store = store
+        self._pool = pool
+        self._agents = agents
+        self._callers = callers
+        self._pins = pins
+        self._records_all = records_all
+        self._answers = RecordedAnswers(pool)
+        self._runs = RunSearch(pool)
+        self._explanations = Explanations(pool, agents, pins)
+        self._ledger = LedgerQueries(DecisionSearch(pool), agents)
+
+    async def CreateRun(self, request: runs_pb2.CreateRunRequest, context: Context) -> runs_pb2.CreateRunResponse:
+        """Creates a run and returns at once."""
+        caller = self._callers.caller(context)
+        # Shown as it may be by now: a repeat of a request finds the run that it made.
+        run, _ = await self._engine.create(self._new_run(request, caller))
+        return runs_pb2.CreateRunResponse(run=run_proto(shown_to(caller, run)))
+
+    async def ExecuteRun(
+        self, request: runs_pb2.ExecuteRunRequest, context: Context
+    ) -> AsyncIterator[runs_pb2.ExecuteRunResponse]:
+        """Creates a run and streams its events from the first."""
+        caller = self._callers.caller(context)
+        run, is_new = await self._engine.create(self._new_run(request.create, caller))
+        async for event in self._events(run, caller, after=0, fresh=is_new):
+            yield runs_pb2.ExecuteRunResponse(event=event)
+
+    async def WatchRun(
+        self, request: runs_pb2.WatchRunRequest, context: Context
+    ) -> AsyncIterator[runs_pb2.WatchRunResponse]:
+        """Streams a run's events after a sequence number."""
+        caller = self._callers.caller(context)
+        run = await self._store.get(request.run_id, caller)
+        async for event in self._events(run, caller, after=request.after_sequence):
+            yield runs_pb2.WatchRunResponse(event=event)
+
+    async def GetRun(self, request: runs_pb2.GetRunRequest, context: Context) -> runs_pb2.GetRunResponse:
+        """Returns a run."""
+        caller = self._callers.caller(context)
+        run = await self._store.get(request.run_id, caller)
+        proto = run_proto(shown_to(caller, run))
+        if pin := await self._pins.pin_of(run):
+            known = self._agents[run.agent].definition.policy if run.agent in self._agents else None
+            proto.policy.CopyFrom(run_policy_proto(run, pin, known))
+        return runs_pb2.GetRunResponse(run=proto)
+
+    async def ListRuns(self, request: runs_pb2.ListRunsRequest, context: Context) -> runs_pb2.ListRunsResponse:
+        """Lists runs, newest first."""
+        known = {*definitions(), *self._agents}
+        if request.agent and request.agent not in known:
+            violation = FieldViolation("agent", f"one of: {', '.join(sorted(known))}")
+            raise InvalidRequest(f"there is no agent {request.agent!r}", violations=[violation])
+        caller = self._callers.caller(context)
+        limit = request.page_size or RUNS_PAGE
+        wanted = RunFilter(
+            agent=request.agent or None,
+            state=state_of(request.state),
+            thread_id=request.thread_id or None,
+            since=moment_of(request.since_time) if request.HasField("since_time") else None,
+            until=moment_of(request.until_time) if request.HasField("until_time") else None,
+            subject=request.subject or None,
+            labels=request.labels,
+        )
+        found = await self._runs.page(caller, wanted, limit=limit, after=run_place_of(request.page_token))
+        page = fitting(run_proto(shown_to(caller, run)) for run in found.runs)
+        after = found.after
+        if len(page) < len(found.runs):
+            last = found.runs[len(page) - 1]
+            after = (last.created_at, last.run_id)
+        return runs_pb2.ListRunsResponse(runs=page, next_page_token=time_token(*after) if after else "")
+
+    async def CancelRun(self, request: runs_pb2.CancelRunRequest, context: Context) -> runs_pb2.CancelRunResponse:
+        """Asks a run to stop."""
+        caller = self._callers.caller(context)
+        run = await self._engine.cancel(request.run_id, caller)
+        return runs_pb2.CancelRunResponse(run=run_proto(shown_to(caller, run)))
+
+    async def ResumeRun(self, request: runs_pb2.ResumeRunRequest, context: Context) -> runs_pb2.ResumeRunResponse:
+        """Answers a paused run's question."""
+        caller = self._callers.caller(context)
+        await self._store.get(request.run_id, caller)
+        try:
+            await self._engine.answer(caller, Answer(request.run_id, request.input_request_id, request.answer))
+        except QuestionNotFound as error:
+            # The run is the caller's to see; so it is only this question that it does not ask.
+            raise StaleAnswer("the run does not ask this question", metadata={"run_id": request.run_id}) from error
+        run = await self._store.get(request.run_id, caller)
+        return runs_pb2.ResumeRunResponse(run=run_proto(shown_to(caller, run)))
+
+    async def ListDecisions(
+        self, request: runs_pb2.ListDecisionsRequest, context: Context
+    ) -> runs_pb2.ListDecisionsResponse:
+        """Lists a run's decisions in order, or those of many runs."""
+        caller = self._callers.caller(context)
+        limit = request.page_size or DECISIONS_PAGE
+        if not request.run_id:
+            return await self._ledger.list(request, caller, limit=limit)
+        refuse_filters(request)
+        after = number_place_of(request.page_token)
+        await self._store.get(request.run_id, caller)
+        async with self._pool.connection() as connection:
+            rows = await decisions_of(connection, request.run_id, after=after, limit=limit + 1)
+        page = fitting(map(decision_proto, rows[:limit]))
+        return runs_pb2.ListDecisionsResponse(decisions=page, next_page_token=_token_of(rows, len(page)))
+
+    async def CountDecisions(
+        self, request: runs_pb2.CountDecisionsRequest, context: Context
+    ) -> runs_pb2.CountDecisionsResponse:
+        """Counts an agent's decisions by rule."""
+        return await self._ledger.count(request, self._callers.caller(context))
+
+    async def ExplainRun(self, request: runs_pb2.ExplainRunRequest, context: Context) -> runs_pb2.ExplainRunResponse:
+        """Explains a run and its decisions."""
+        caller = self._callers.caller(context)
+        limit, after = request.page_size or DECISIONS_PAGE, number_place_of(request.page_token)
+        rows, page, story = await self._explanations.of(request.run_id, caller, after=after, limit=limit)
+        told = filter(None, page)
+        return runs_pb2.ExplainRunResponse(explanations=told, next_page_token=_token_of(rows, len(page)), run=story)
+
+    async def ListRecordedAnswers(
+        self, request: runs_pb2.ListRecordedAnswersRequest, context: Context
+    ) -> runs_pb2.ListRecordedAnswersResponse:
+        """Lists what a run's nodes heard."""
+        caller, after = self._callers.caller(context), number_place_of(request.page_token)
+        rows, more = await self._answers.page(request.run_id, caller, after)
+        answers = [recorded_answers_pb2.RecordedAnswer.FromString(answer) for _, answer in rows]
+        token = page_token(str(rows[-1][0])) if more else ""
+        return runs_pb2.ListRecordedAnswersResponse(answers=answers, next_page_token=token)
+
+    async def _events(
+        self, run: RunRecord, caller: Caller, *, after: int, fresh: bool = False
+    ) -> AsyncIterator[runs_pb2.RunEvent]:
+        if fresh and run.event_count:
+            # A run that was created claimed has had its first event; it is known, and need not be read.
+            started = runs_pb2.StateChanged(state=runs_pb2.RUN_STATE_RUNNING)
+            yield runs_pb2.RunEvent(
+                sequence=run.event_count,
+                run_id=run.run_id,
+                event_time=run_proto(run).create_time,
+                state_changed=started,
+            )
+            after = run.event_count
+        async for event in self._engine.watch(run, after, fresh=fresh):
+            if not event.is_last:
+                yield event_proto(event, None)
+                continue
+            then = event.run or await self._store.get(run.run_id, caller)
+            asked = event.question(then) if has_rights_of(caller, then) else None
+            yield event_proto(event, shown_to(caller, then), asked)
+
+    def _new_run(self, request: runs_pb2.CreateRunRequest, caller: Caller) -> NewRun:
+        name = request.input.WhichOneof("agent")
+        if name is None or name not in self._agents:
+            raise InvalidRequest(
+                "the input names no agent that runs here",
+                violations=[FieldViolation("input.agent", f"one of: {', '.join(sorted(self._agents))}")],
+            )
+        agent = self._agents[name]
+        budget, origins = _budget(request.budget, agent.limits)
+        run_key = agent.definition.run_key
+        carrier: dict[str, str] = {}
+        propagate.inject(carrier)
+        return NewRun(
+            agent=name,
+            graph_version=agent.outline.version,
+            caller=caller,
+            input=request.input.SerializeToString(deterministic=True),
+            budget=budget,
+            budget_origins=origins,
+            correlation_id=request.correlation_id,
+            thread_id=request.thread_id or None,
+            request_id=request.request_id or None,
+            active_run_policy=_POLICIES.get(request.active_run_policy, ActiveRunPolicy.REFUSE),
+            traceparent=carrier.get("traceparent", ""),
+            key=run_key(getattr(request.input, name)) if run_key else None,
+            labels=request.labels,
+            recorded=request.record or self._records_all,
+        )
+
+
+def _token_of(rows: Sequence[Mapping[str, Any]], shown: int) -> str:
+    """Returns the token of the page behind the first of these decisions; empty when those are all."""
+    return page_token(str(rows[shown - 1]["sequence"])) if len(rows) > shown else ""
+
+
+def _budget(wanted: caller_pb2.Budget, limits: Limits) -> tuple[Budget, dict[str, str]]:
+    """Returns what a run may spend, and where those parts come from that are not built in."""
+    default = limits.budget
+    budget = Budget(
+        model_calls=wanted.model_calls or default["model_calls"],
+        tool_calls=wanted.tool_calls or default["tool_calls"],
+        tokens=wanted.tokens or default["tokens"],
+        wall_time_s=float(wanted.wall_time_s) or default["wall_time_s"],
+    )
+    origins = {name: CALLER if getattr(wanted, name) else limits.origins.get(f"{BUDGET}.{name}", "") for name in budget}
+    return budget, {name: origin for name, origin in origins.items() if origin}

@@ -1,0 +1,105 @@
+"""ThreadService as the runtime serves it to the gateway."""
+
+# ruff: noqa: N802 - method names are the proto's
+
+from __future__ import annotations
+
+from opentelemetry import propagate
+from signalbox.v1 import threads_pb2, threads_pb2_grpc
+
+from services.runtime.api.callers import Callers, Context
+from services.runtime.api.page_tokens import thread_place_of, time_token
+from services.runtime.api.wire import run_proto, struct_proto, timestamp_proto
+from services.runtime.engine.rights import shown_to
+from services.runtime.engine.snapshot import CheckpointSummary, Snapshot
+from services.runtime.engine.threads import Fork, ThreadRecord, ThreadStore
+
+THREADS_PAGE = 50
+
+
+class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
+    """Serves threads."""
+
+    def __init__(self, callers: Callers, threads: ThreadStore) -> None:
+        self._callers = callers
+        self._threads = threads
+
+    async def ListThreads(
+        self, request: threads_pb2.ListThreadsRequest, context: Context
+    ) -> threads_pb2.ListThreadsResponse:
+        """Lists the caller's threads, newest first."""
+        caller = self._callers.caller(context)
+        limit = request.page_size or THREADS_PAGE
+        threads = await self._threads.select(caller, limit=limit + 1, before=thread_place_of(request.page_token))
+        last = threads[limit - 1] if len(threads) > limit else None
+        return threads_pb2.ListThreadsResponse(
+            threads=[_thread(thread) for thread in threads[:limit]],
+            next_page_token=time_token(last.created_at, last.thread_id) if last else "",
+        )
+
+    async def GetThread(self, request: threads_pb2.GetThreadRequest, context: Context) -> threads_pb2.GetThreadResponse:
+        """Returns a thread with its runs."""
+        caller = self._callers.caller(context)
+        thread = await self._threads.get(caller, request.thread_id)
+        runs = await self._threads.runs(caller, request.thread_id)
+        shown = [run_proto(shown_to(caller, run)) for run in runs]
+        return threads_pb2.GetThreadResponse(thread=_thread(thread), runs=shown)
+
+    async def GetThreadState(
+        self, request: threads_pb2.GetThreadStateRequest, context: Context
+    ) -> threads_pb2.GetThreadStateResponse:
+        """Returns the state of a run at a checkpoint."""
+        snapshot, checkpoints = await self._threads.state(
+            self._callers.caller(context), request.thread_id, request.run_id, request.checkpoint_id or None
+        )
+        return threads_pb2.GetThreadStateResponse(
+            state=_state(request.run_id, snapshot), checkpoints=[_checkpoint(each) for each in checkpoints]
+        )
+
+    async def ForkThread(
+        self, request: threads_pb2.ForkThreadRequest, context: Context
+    ) -> threads_pb2.ForkThreadResponse:
+        """Makes a thread of another's history."""
+        carrier: dict[str, str] = {}
+        propagate.inject(carrier)
+        fork = Fork(
+            request.thread_id,
+            request.run_id,
+            request.checkpoint_id or None,
+            request.new_thread_id or None,
+            carrier.get("traceparent", ""),
+        )
+        thread, run = await self._threads.fork(self._callers.caller(context), fork)
+        return threads_pb2.ForkThreadResponse(thread=_thread(thread), run=run_proto(run) if run else None)
+
+    async def DeleteThread(
+        self, request: threads_pb2.DeleteThreadRequest, context: Context
+    ) -> threads_pb2.DeleteThreadResponse:
+        """Deletes a thread."""
+        run_count, decision_count = await self._threads.delete(self._callers.caller(context), request.thread_id)
+        return threads_pb2.DeleteThreadResponse(run_count=run_count, decision_count=decision_count)
+
+
+def _thread(thread: ThreadRecord) -> threads_pb2.Thread:
+    return threads_pb2.Thread(
+        thread_id=thread.thread_id,
+        create_time=timestamp_proto(thread.created_at),
+        latest_run_time=timestamp_proto(thread.latest_run_at),
+        run_count=thread.run_count,
+        active_run_id=thread.active_run_id or "",
+    )
+
+
+def _checkpoint(summary: CheckpointSummary) -> threads_pb2.Checkpoint:
+    return threads_pb2.Checkpoint(
+        checkpoint_id=summary.checkpoint_id, step=summary.step, create_time=timestamp_proto(summary.created_at)
+    )
+
+
+def _state(run_id: str, snapshot: Snapshot) -> threads_pb2.ThreadState:
+    return threads_pb2.ThreadState(
+        run_id=run_id,
+        checkpoint=_checkpoint(snapshot.checkpoint),
+        next_nodes=snapshot.next_nodes,
+        values=struct_proto(snapshot.values),
+    )

@@ -1,0 +1,234 @@
+"""From the engine's records to the protos."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from google.protobuf import struct_pb2, timestamp_pb2
+from signalbox.v1 import caller_pb2, runs_pb2
+
+from services.kit.errors import InvalidRequest
+from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED
+from services.runtime.engine.events import Event
+from services.runtime.engine.records import InputRequest, RunRecord, RunState
+from services.runtime.routing.explaining import ExplainedRule, Explanation
+from services.runtime.routing.state import Budget, Spend
+
+_STATES = {state: f"RUN_STATE_{state.value}" for state in RunState}
+# Ends that say nothing against the input.
+_ASK_AGAIN = frozenset({"guard_unavailable"})
+_RIGHTS = {
+    "": runs_pb2.ANSWER_RIGHT_UNSPECIFIED,
+    "caller": runs_pb2.ANSWER_RIGHT_CALLER,
+    "role": runs_pb2.ANSWER_RIGHT_ROLE,
+    "assignee": runs_pb2.ANSWER_RIGHT_ASSIGNEE,
+}
+_STATE_OF = {runs_pb2.RunState.Value(name): state for state, name in _STATES.items()}
+
+
+def state_of(number: int) -> RunState | None:
+    """Returns the state that a request names; None for unspecified."""
+    return _STATE_OF.get(number)
+
+
+def run_proto(run: RunRecord) -> runs_pb2.Run:
+    """Returns a run; the question only while it is asked."""
+    request = run.input_request if run.state is RunState.AWAITING_INPUT else None
+    waiting = run.state is RunState.PENDING and run.not_before is not None
+    return runs_pb2.Run(
+        run_id=run.run_id,
+        agent=run.agent,
+        graph_version=run.graph_version,
+        thread_id=run.thread_id or "",
+        caller=caller_pb2.Caller(subject=run.caller.subject, roles=sorted(run.caller.roles)),
+        correlation_id=run.correlation_id,
+        state=_STATES[run.state],
+        input=runs_pb2.RunInput.FromString(run.input) if run.input else None,
+        output=runs_pb2.RunOutput.FromString(run.output) if run.output else None,
+        stop_reason=run.stop_reason,
+        error=run.error,
+        input_request=_input_request(request) if request else None,
+        budget=_budget(run.budget),
+        spend=spend_proto(run.spend),
+        epoch=run.epoch,
+        create_time=timestamp_proto(run.created_at),
+        start_time=timestamp_proto(run.started_at),
+        end_time=timestamp_proto(run.ended_at),
+        trace_id=run.traceparent.split("-")[1] if run.traceparent else "",
+        waiting_for=run.waiting_for if waiting else "",
+        retry_time=timestamp_proto(run.not_before) if waiting else None,
+        retryable=run.state is RunState.FAILED and run.stop_reason in _ASK_AGAIN,
+        labels=run.labels,
+        recorded=run.recorded,
+    )
+
+
+def event_proto(event: Event, run: RunRecord | None, asked: InputRequest | None = None) -> runs_pb2.RunEvent:
+    """Returns an event; `run` is the run as it ended, `asked` what it asked."""
+    proto = runs_pb2.RunEvent(
+        sequence=event.sequence, run_id=event.run_id, event_time=timestamp_proto(event.created_at)
+    )
+    payload = event.payload or {}
+    if event.kind == RUN_ENDED:
+        proto.run_ended.CopyFrom(runs_pb2.RunEnded(run=run_proto(run) if run else None))
+    elif event.kind == DECISION:
+        proto.decision.CopyFrom(decision_proto(event.decision or {}))
+    elif event.kind == NODE_COMPLETED:
+        proto.node_completed.CopyFrom(
+            runs_pb2.NodeCompleted(
+                node=payload["node"], elapsed_ms=payload["elapsed_ms"], calls=calls_proto(payload["calls"])
+            )
+        )
+    else:
+        not_before, received = payload.get("not_before"), payload.get("input_received")
+        proto.state_changed.CopyFrom(
+            runs_pb2.StateChanged(
+                state=_STATES[RunState(payload["state"])],
+                input_request=_input_request(asked) if asked else None,
+                waiting_for=payload.get("waiting_for", ""),
+                cause=payload.get("cause", ""),
+                retry_time=timestamp_proto(datetime.fromisoformat(not_before)) if not_before else None,
+                input_received=_input_received(received) if received else None,
+            )
+        )
+    return proto
+
+
+def right_of(right: str | None) -> runs_pb2.AnswerRight:
+    """Returns by which right somebody answers."""
+    return _RIGHTS[right or ""]
+
+
+def _input_received(received: Mapping[str, Any]) -> runs_pb2.InputReceived:
+    return runs_pb2.InputReceived(
+        input_request_id=received["input_request_id"],
+        expired=received.get("expired", False),
+        subject=received.get("subject") or "",
+        right=right_of(received.get("right")),
+        role=received.get("role") or "",
+    )
+
+
+def decision_proto(row: Mapping[str, Any]) -> runs_pb2.Decision:
+    """Returns a decision from its row in the ledger."""
+    decided_at = row["decided_at"]
+    return runs_pb2.Decision(
+        decision_id=row["decision_id"],
+        run_id=str(row["run_id"]),
+        sequence=row["sequence"],
+        router=row["router"],
+        rule=row["rule"],
+        destination=row["destination"],
+        rejected_rules=[
+            runs_pb2.TriedRule(rule=tried["rule"], grounds=struct_proto(tried["grounds"]))
+            for tried in row["rejected_rules"]
+        ],
+        grounds=struct_proto(row["grounds"]),
+        facts=struct_proto(row["facts"]),
+        policy_version=row["policy_version"],
+        checkpoint_id=row["checkpoint_id"],
+        trace_id=row["trace_id"],
+        span_id=row["span_id"],
+        node=row["node"],
+        node_elapsed_ms=row["node_elapsed_ms"],
+        calls=calls_proto(row["calls"]),
+        decide_time=timestamp_proto(datetime.fromisoformat(decided_at) if isinstance(decided_at, str) else decided_at),
+    )
+
+
+def explanation_proto(sequence: int, told: Explanation) -> runs_pb2.DecisionExplanation:
+    """Returns a decision in words."""
+    return runs_pb2.DecisionExplanation(
+        sequence=sequence,
+        rules=map(_rule, told.rules),
+        alternatives=[
+            runs_pb2.Alternative(
+                change=each.change, is_limit=each.is_limit, rule=each.rule, destination=each.destination
+            )
+            for each in told.alternatives
+        ],
+        later_rules=map(_rule, told.later),
+    )
+
+
+def _rule(rule: ExplainedRule) -> runs_pb2.RuleExplanation:
+    return runs_pb2.RuleExplanation(rule=rule.rule, condition=rule.condition, missed_by=rule.missed_by)
+
+
+def calls_proto(calls: Iterable[Mapping[str, Any]]) -> list[runs_pb2.NodeCall]:
+    """Returns the calls of a node."""
+    return [
+        runs_pb2.NodeCall(
+            kind=call["kind"],
+            name=call["name"],
+            outcome=call["outcome"],
+            elapsed_ms=call["elapsed_ms"],
+            token_usage=_tokens(call["input_tokens"], call["output_tokens"]),
+            service=call.get("service", ""),
+            end_time=timestamp_proto(datetime.fromtimestamp(call["ended_at"], UTC)) if "ended_at" in call else None,
+        )
+        for call in calls
+    ]
+
+
+def _tokens(given: int, made: int) -> caller_pb2.TokenUsage | None:
+    if not given and not made:
+        return None
+    # Rows of earlier releases may have them as a model's endpoint said them, for example 5.0.
+    given, made = int(given), int(made)
+    return caller_pb2.TokenUsage(input_tokens=given, output_tokens=made, total_tokens=given + made)
+
+
+def _budget(budget: Budget) -> caller_pb2.Budget:
+    return caller_pb2.Budget(
+        model_calls=budget["model_calls"],
+        tokens=budget["tokens"],
+        tool_calls=budget["tool_calls"],
+        wall_time_s=int(budget["wall_time_s"]),
+    )
+
+
+def spend_proto(spend: Spend) -> runs_pb2.Spend:
+    """Returns what was spent."""
+    return runs_pb2.Spend(
+        model_calls=spend["model_calls"],
+        token_usage=_tokens(spend["input_tokens"], spend["output_tokens"]),
+        tool_calls=spend["tool_calls"],
+        wall_time_s=spend["wall_time_s"],
+    )
+
+
+def _input_request(request: InputRequest) -> runs_pb2.InputRequest:
+    return runs_pb2.InputRequest(
+        input_request_id=request.input_request_id,
+        question=request.question,
+        options=request.options,
+        expire_time=timestamp_proto(request.expires_at),
+        any_text=request.any_text,
+    )
+
+
+def timestamp_proto(moment: datetime | None) -> timestamp_pb2.Timestamp | None:
+    """Returns a moment; None stays unset."""
+    if moment is None:
+        return None
+    stamp = timestamp_pb2.Timestamp()
+    stamp.FromDatetime(moment)
+    return stamp
+
+
+def moment_of(stamp: timestamp_pb2.Timestamp) -> datetime:
+    """Returns a moment that a request names. Raises InvalidRequest for one that no calendar has."""
+    try:
+        return stamp.ToDatetime(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
+        raise InvalidRequest("a time in the request is out of range: years 1 to 9999") from error
+
+
+def struct_proto(values: Mapping[str, Any]) -> struct_pb2.Struct:
+    """Returns JSON values by name."""
+    struct = struct_pb2.Struct()
+    struct.update(values)
+    return struct

@@ -1,0 +1,131 @@
+"""Calling a chat model: one span, one metric, one call record each, and errors that say what happened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypedDict
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from services.kit.errors import SignalboxError
+from services.kit.models.call import StartedCall, model_call
+from services.kit.models.completions import CUT_SHORT, CompletionError, Completions
+from services.kit.telemetry.names import GEN_AI_CHAT
+from services.runtime.calls.breaker import Breaker
+from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused
+from services.runtime.routing.calls import MODEL, noting
+from services.runtime.routing.recorder import CallRecord
+
+INPUT_SUMMARY_LENGTH = 200
+OUTPUT_LENGTH = 2000
+
+
+class ModelCall(TypedDict):
+    """A model call as `debug` shows it."""
+
+    purpose: str
+    model: str
+    input_summary: str
+    output: str
+    input_tokens: int
+    output_tokens: int
+    elapsed_ms: float
+
+
+def is_transient(error: Exception) -> bool:
+    """Tells whether a model call that failed may succeed when made again at once."""
+    return isinstance(error, DependencyAway) and not error.held_back
+
+
+class RecordedCall:
+    """A model call while it is made: told of the answer, it takes down what the answer cost."""
+
+    def __init__(self, record: CallRecord, call: StartedCall) -> None:
+        self._record = record
+        self._call = call
+
+    def answered(self, answer: AIMessage) -> None:
+        """Takes the tokens from an answer."""
+        usage = answer.usage_metadata
+        self._record["input_tokens"] = usage["input_tokens"] if usage else 0
+        self._record["output_tokens"] = usage["output_tokens"] if usage else 0
+        self._call.took(self._record["input_tokens"], self._record["output_tokens"])
+
+
+@contextmanager
+def _recorded(purpose: str, model: str, breaker: Breaker) -> Iterator[RecordedCall]:
+    with noting(MODEL, model) as record, breaker.passing():
+        try:
+            with model_call(GEN_AI_CHAT, purpose, model) as call:
+                yield RecordedCall(record, call)
+        except CompletionError as error:
+            raise failure_of(error, model) from error
+
+
+def failure_of(error: CompletionError, model: str) -> SignalboxError:
+    """Returns what a failed completion means: the model is away, it says no, or its answer can't be used."""
+    if error.retryable:
+        away = DependencyAway(f"model {model}", error.kind)
+        away.retry_after_s = error.retry_after_s
+        return away
+    if error.said:
+        return ModelRefused(f"the model {model!r} refused the request ({error.kind}): {error.said}")
+    return ModelFailed(f"the model {model!r} gave no answer that can be used ({error.kind})")
+
+
+class ChatModel:
+    """One model in one role."""
+
+    def __init__(self, completions: Completions, model: str) -> None:
+        # OpenAI's types take half a second to import, and who looks at an agent, or tests its rules, asks no model.
+        from services.runtime.calls.lenient_client import make_client
+
+        self.name = model
+        self.client = make_client(completions, model)
+        self._breaker = Breaker(f"model {model}")
+
+    def recorded(self, purpose: str) -> AbstractContextManager[RecordedCall]:
+        """Records a call of this model that is made inside the context, also by others. Raises what `ask` does."""
+        return _recorded(purpose, self.name, self._breaker)
+
+    async def ask(
+        self,
+        purpose: str,
+        messages: Sequence[BaseMessage],
+        tools: Sequence[dict[str, Any]] = (),
+        *,
+        tool_choice: str | None = None,
+    ) -> tuple[AIMessage, ModelCall]:
+        """Sends messages and returns the answer with its record; `tool_choice` names the tool that it must be.
+
+        Raises DependencyAway, ModelRefused, ModelFailed.
+        """
+        start = time.perf_counter()
+        with self.recorded(purpose) as call:
+            answer = await self.client.answer(messages, tools, tool_choice)
+            call.answered(answer)
+        usage = answer.usage_metadata
+        return answer, ModelCall(
+            purpose=purpose,
+            model=self.name,
+            input_summary=messages[-1].text[:INPUT_SUMMARY_LENGTH],
+            output=summary_of(answer),
+            input_tokens=usage["input_tokens"] if usage else 0,
+            output_tokens=usage["output_tokens"] if usage else 0,
+            elapsed_ms=round((time.perf_counter() - start) * 1000, 3),
+        )
+
+
+def whole_text(answer: BaseMessage) -> str:
+    """Returns what an answer says, or nothing when a limit or a filter cut it short: half an answer is none."""
+    if answer.response_metadata.get("finish_reason") in CUT_SHORT:
+        return ""
+    return answer.text.strip()
+
+
+def summary_of(answer: AIMessage) -> str:
+    """Returns the tool calls that an answer asks for, or its text."""
+    calls = [f"{call['name']}({call['args']})" for call in (*answer.tool_calls, *answer.invalid_tool_calls)]
+    return ("; ".join(calls) or answer.text)[:OUTPUT_LENGTH]

@@ -1,0 +1,67 @@
+"""Says which unfinished runs this release could not go on with: `python -m services.runtime.commands.compat_check`.
+
+Run it from the new release's image before a roll-out; it only reads. Exit status 1 when there is such a run, or an
+agent whose tables are not shown to end under the limits that the settings give; 2 when these limits are wrong, so that
+no replica would start with them, or when the database can't be used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import psycopg
+
+from services.kit.dsn import refuse_database, require_database
+from services.kit.settings import load_settings, refuse
+from services.runtime.agents.policies import InvalidPoliciesError
+from services.runtime.agents.registry import agent_graphs, definitions, limits_in_force
+from services.runtime.commands.prove import problems_under
+from services.runtime.engine.compatibility import IncompatibleRun, incompatible_runs
+from services.runtime.engine.database import open_pool
+from services.runtime.engine.serde import make_serde
+from services.runtime.errors import DatabaseAway
+from services.runtime.settings import PolicySettings
+
+DSN_VARIABLE = "SIGNALBOX_DATABASE_DSN"
+
+
+async def check(dsn: str) -> tuple[int, list[IncompatibleRun]]:
+    """Returns how many runs are unfinished, and which of them could not go on."""
+    graphs = {graph.name: graph for graph in agent_graphs()}
+    policies = {name: definition.policy for name, definition in definitions().items()}
+    async with open_pool(dsn, size=2, prepare=False) as pool:
+        looked_at = [incompatible async for incompatible in incompatible_runs(pool, make_serde(), graphs, policies)]
+    return len(looked_at), [incompatible for incompatible in looked_at if incompatible]
+
+
+def report(run_count: int, found: list[IncompatibleRun]) -> str:
+    """Returns what was found, in words."""
+    lines = [
+        f"{incompatible.run_id}  {incompatible.agent} {incompatible.graph_version}: {problem}"
+        for incompatible in found
+        for problem in incompatible.problems
+    ]
+    return "\n".join([*lines, f"{run_count} unfinished runs, of which {len(found)} could not go on", ""])
+
+
+def main() -> int:
+    """Checks the database that the settings name; returns the exit status."""
+    settings = load_settings(PolicySettings)
+    try:
+        limits = limits_in_force(settings)
+    except InvalidPoliciesError as error:
+        refuse(error.problems)
+    dsn = settings.database_dsn.get_secret_value()
+    require_database(dsn, DSN_VARIABLE)
+    try:
+        run_count, found = asyncio.run(check(dsn))
+    except (DatabaseAway, psycopg.Error) as error:
+        refuse_database(error, DSN_VARIABLE)
+    problems = list(problems_under(limits))
+    sys.stdout.write("".join(f"{problem}\n" for problem in problems) + report(run_count, found))
+    return 1 if found or problems else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,162 @@
+"""Brings the platform database up to date, in one step of its own: `python -m services.runtime.commands.migrate`."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+from urllib.parse import urlencode
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import DeadlockDetected, LockNotAvailable, QueryCanceled
+from tenacity import (
+    RetryCallState,
+    retry,
+    retry_if_exception_type,
+    retry_if_result,
+    stop_after_delay,
+    wait_random,
+    wait_random_exponential,
+)
+from yoyo import get_backend, internalmigrations, read_migrations
+from yoyo.backends import DatabaseBackend
+from yoyo.migrations import Migration, MigrationList
+
+from services.kit.dsn import require_database
+from services.kit.settings import load_settings, refuse
+from services.kit.telemetry.logs import configure_logs, get_logger
+from services.kit.text.printing import printable
+from services.runtime.engine.queries import query
+from services.runtime.settings import MigrationSettings
+
+log = get_logger()
+DSN_VARIABLE = "SIGNALBOX_DATABASE_DSN"
+# A change that waits for a lock holds up everybody behind it: it gives way after less than Postgres's deadlock_timeout,
+# and comes back. This is for each lock: a migration that takes several in one statement bounds that statement.
+_GIVE_WAY = "SET LOCAL lock_timeout = '500ms'"
+# Autovacuum leaves only when somebody has waited for it longer than deadlock_timeout. In this mode that is no harm: who
+# reads and writes passes, and nothing else begins to tend the tables before the migration is through.
+_WAIT = "SET LOCAL lock_timeout = '5s'"
+GIVE_UP_AFTER_S = 600
+# Of the session, since an index built beside writers takes no transaction around it; and tried again and again, since
+# such a build waits for every transaction that is under way, also for one that waits for this lock.
+_LOCK = "SELECT pg_try_advisory_lock(hashtextextended('signalbox migration', 3))"
+# As often as somebody who reads along would ask.
+TELL_EVERY_S = 30.0
+
+
+class MigrationFailed(Exception):
+    """Postgres refused a migration; the message says which, and why."""
+
+
+def migrate(dsn: str) -> list[str]:
+    """Applies what is missing and returns the names of what it applied; waits while another migration is at it.
+
+    Raises MigrationFailed, and psycopg.Error for what has to do with none of them.
+    """
+    # Read as libpq reads it: yoyo's own reading knows no URL of several servers.
+    backend = get_backend(f"postgresql+psycopg:///?{urlencode(conninfo_to_dict(dsn))}")
+    applied: list[str] = []
+    with backend, as_file(files("services.runtime") / "migrations") as folder:
+        migrations = read_migrations(str(folder))
+        _take_lock(backend)
+        while migration := _first_missing(backend, migrations):
+            log.info("applying a migration", migration=migration.id)
+            try:
+                _apply(backend, migration)
+            except psycopg.Error as error:
+                raise MigrationFailed(f"the migration {migration.id} can't be applied: {_first(error)}") from error
+            applied.append(str(migration.id))
+    return applied
+
+
+def _first(error: BaseException) -> BaseException:
+    # On a connection that is gone, yoyo's rollback fails too, and would be all that is told.
+    while isinstance(error.__context__, psycopg.Error):
+        error = error.__context__
+    return error
+
+
+def _take_lock(backend: DatabaseBackend) -> None:
+    locked = _try_lock(backend)
+    while not locked:
+        _tell_who_is_at_it(backend)
+        locked = _try_lock_for_a_while(backend)
+
+
+def _try_lock(backend: DatabaseBackend) -> bool:
+    # Not yoyo's own lock: that is a row, which a killed migration leaves behind.
+    [locked] = backend.execute(_LOCK).fetchone()
+    return bool(locked)
+
+
+_try_lock_for_a_while = retry(
+    retry=retry_if_result(lambda locked: not locked),
+    wait=wait_random(0.1, 0.5),
+    stop=stop_after_delay(TELL_EVERY_S),
+    retry_error_callback=lambda _: False,
+)(_try_lock)
+
+
+def _tell_who_is_at_it(backend: DatabaseBackend) -> None:
+    for pid, address, since, blocked_by, statement in backend.execute(query("migration_under_way")).fetchall():
+        log.info(
+            "another migration is under way; this one waits for its end",
+            pid=pid, address=address, since=since, blocked_by=blocked_by, statement=statement,
+        )  # fmt: skip
+
+
+def _note_wait(state: RetryCallState) -> None:
+    log.info("a table is in use; the migration tries again", attempt=state.attempt_number)
+
+
+_patiently = retry(
+    retry=retry_if_exception_type((LockNotAvailable, QueryCanceled, DeadlockDetected)),
+    wait=wait_random_exponential(multiplier=0.1, max=5),
+    stop=stop_after_delay(GIVE_UP_AFTER_S),
+    before_sleep=_note_wait,
+    reraise=True,
+)
+
+
+@_patiently
+def _first_missing(backend: DatabaseBackend, migrations: MigrationList) -> Migration | None:
+    with backend.transaction():
+        if internalmigrations.needs_upgrading(backend):
+            internalmigrations.upgrade(backend)
+        return next(iter(backend.to_apply(migrations)), None)
+
+
+@_patiently
+def _apply(backend: DatabaseBackend, migration: Migration) -> None:
+    """Applies a migration and notes it.
+
+    Both or neither; one that takes no transaction can be done and not noted, and must bear to be done again.
+    """
+    migration.load()
+    if not migration.use_transactions:
+        migration.process_steps(backend, "apply")
+    with backend.transaction():
+        if migration.use_transactions:
+            backend.execute(_WAIT)
+            backend.execute(query("send_autovacuum_away"))
+            backend.execute(_GIVE_WAY)
+            migration.process_steps(backend, "apply")
+        backend.mark_one(migration)
+
+
+def main() -> None:
+    """Migrates the database that the settings name."""
+    settings = load_settings(MigrationSettings)
+    configure_logs("runtime-migrate", settings.log_level)
+    dsn = settings.database_dsn.get_secret_value()
+    require_database(dsn, DSN_VARIABLE)
+    try:
+        applied = migrate(dsn)
+    except (MigrationFailed, psycopg.Error) as error:
+        told = printable(" ".join(str(error).split()))
+        refuse([f"error: {told}", "what to do: migrate again once that is mended; what was applied before it stays"])
+    log.info("migrated", applied=applied)
+
+
+if __name__ == "__main__":
+    main()
