@@ -1,48 +1,60 @@
 """The caller's filter, added to a statement so that the SQL shown to the caller is honest about what ran.
 
-It is not what isolates rows: row-level security does (docs/adr/0002-row-isolation.md). The reader may not read
-the tables that assign keys to owners; the view of the same name in the schema `signalbox` shows it the caller's own
-entries.
+Row-level security isolates rows without it (docs/adr/0002-row-isolation.md), and it does without row-level security:
+`sent.py` looks for it in what is sent. The reader may not read the tables that assign keys to owners; the view of the
+same name in the schema `signalbox` shows it the caller's own entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from postgast import pg_query_pb2 as pb
 
 from services.sql_executor.callers import SqlCaller
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.naming import POLICY_SCHEMA, assignment_view
-from services.sql_executor.policy import OwnedByColumn, SqlPolicy, TableRule
+from services.sql_executor.policy import OwnedByColumn, SqlPolicy, TableName, TableRule
 from services.sql_executor.table_uses import TableUse
 
 
-def add_owner_filter(uses: Iterable[TableUse], caller: SqlCaller, catalog: Catalog) -> None:
+def add_owner_filter(uses: Sequence[TableUse], caller: SqlCaller, catalog: Catalog) -> None:
     """Limit each owned table in a tree to the caller's rows, and each table to the columns that are shown.
 
-    Admins' statements are only limited in columns. The tree is changed in place.
+    Admins' statements are only limited in columns. The tree is changed in place; `uses` are in the order in which they
+    were found, and are limited from the last on: to put a condition beside another one is to copy that, and what stands
+    in a condition was found after the tables that it is about.
     """
-    for use in uses:
-        rule = catalog.rules[use.table]
-        is_limited = rule.owned_by is not None and not caller.is_admin
-        if use.table in catalog.partial:
-            columns = [column.name for column in catalog.columns[use.table]]
-            condition = _condition(rule, caller, catalog.policy, use.table.name) if is_limited else None
-            _wrap(use.node, use.table.name, columns, condition)
-        elif is_limited:
-            _limit(use, rule, caller, catalog.policy)
+    for use in reversed(uses):
+        named = use.node.range_var
+        condition = owner_condition(use.table, named.alias.aliasname, caller, catalog)
+        conditions = use.place.conditions(named) if use.table not in catalog.partial else None
+        if condition is not None and conditions is not None:
+            _add(conditions, condition)
+        elif (limited := limited_table(use.table, named, caller, catalog)) is not None:
+            alias = pb.Alias(aliasname=named.alias.aliasname or use.table.name, colnames=named.alias.colnames)
+            subquery = pb.Node(select_stmt=limited)
+            use.node.CopyFrom(pb.Node(range_subselect=pb.RangeSubselect(subquery=subquery, alias=alias)))
 
 
-def _limit(use: TableUse, rule: TableRule, caller: SqlCaller, policy: SqlPolicy) -> None:
-    named = use.node.range_var
-    condition = _condition(rule, caller, policy, named.alias.aliasname or use.table.name)
-    if named.alias.colnames or not (use.place.is_plain or use.place.left_join):
-        _wrap(use.node, use.table.name, None, _condition(rule, caller, policy, use.table.name))
-    elif use.place.left_join:
-        _add(use.place.left_join.quals, condition)
-    else:
-        _add(use.place.select.where_clause, condition)
+def owner_condition(table: TableName, alias: str, caller: SqlCaller, catalog: Catalog) -> pb.Node | None:
+    """Returns the condition that limits a table of a query, under an alias or its own name, to the caller's rows.
+
+    None when nobody owns its rows, or an admin asks.
+    """
+    rule = catalog.rules[table]
+    is_limited = rule.owned_by is not None and not caller.is_admin
+    return _condition(rule, caller, catalog.policy, alias or table.name) if is_limited else None
+
+
+def limited_table(table: TableName, named: pb.RangeVar, caller: SqlCaller, catalog: Catalog) -> pb.SelectStmt | None:
+    """Returns the query that stands in a table's place: what of it the caller may see. None for all of it."""
+    condition = owner_condition(table, "", caller, catalog)
+    columns = [column.name for column in catalog.columns[table]] if table in catalog.partial else []
+    if condition is None and not columns:
+        return None
+    plain = pb.RangeVar(schemaname=named.schemaname, relname=named.relname, inh=True, relpersistence="p")
+    return _select([_reference(column) for column in columns] or [_STAR], plain, condition)
 
 
 def _add(conditions: pb.Node, condition: pb.Node) -> None:
@@ -56,28 +68,17 @@ def _add(conditions: pb.Node, condition: pb.Node) -> None:
         conditions.CopyFrom(pb.Node(bool_expr=both))
 
 
-def _wrap(node: pb.Node, name: str, columns: list[str] | None, condition: pb.Node | None) -> None:
-    """Puts a subquery of the same name in a table's place."""
-    named = node.range_var
-    alias = pb.Alias(aliasname=named.alias.aliasname or name, colnames=named.alias.colnames)
-    table = pb.RangeVar(schemaname=named.schemaname, relname=named.relname, inh=True, relpersistence="p")
-    listed = [_reference(column) for column in columns] if columns else [_STAR]
-    select = _select(listed, table, condition)
-    node.CopyFrom(pb.Node(range_subselect=pb.RangeSubselect(subquery=select, alias=alias)))
-
-
 _STAR = pb.Node(column_ref=pb.ColumnRef(fields=[pb.Node(a_star=pb.A_Star())]))
 
 
-def _select(columns: Iterable[pb.Node], table: pb.RangeVar, condition: pb.Node | None) -> pb.Node:
-    select = pb.SelectStmt(
+def _select(columns: Iterable[pb.Node], table: pb.RangeVar, condition: pb.Node | None) -> pb.SelectStmt:
+    return pb.SelectStmt(
         target_list=[pb.Node(res_target=pb.ResTarget(val=column)) for column in columns],
         from_clause=[pb.Node(range_var=table)],
         where_clause=condition,
         limit_option=pb.LIMIT_OPTION_DEFAULT,
         op=pb.SETOP_NONE,
     )
-    return pb.Node(select_stmt=select)
 
 
 def _condition(rule: TableRule, caller: SqlCaller, policy: SqlPolicy, qualifier: str) -> pb.Node:
@@ -90,7 +91,9 @@ def _condition(rule: TableRule, caller: SqlCaller, policy: SqlPolicy, qualifier:
     view = pb.RangeVar(schemaname=POLICY_SCHEMA, relname=assignment_view(policy, way), inh=True, relpersistence="p")
     assigned = _select([_reference(way.key)], view, _equal(_reference(way.subject_column), subject))
     key = _reference(qualifier, way.column)
-    return pb.Node(sub_link=pb.SubLink(sub_link_type=pb.ANY_SUBLINK, testexpr=key, subselect=assigned))
+    return pb.Node(
+        sub_link=pb.SubLink(sub_link_type=pb.ANY_SUBLINK, testexpr=key, subselect=pb.Node(select_stmt=assigned))
+    )
 
 
 def _equal(one: pb.Node, other: pb.Node) -> pb.Node:

@@ -1,7 +1,7 @@
 """The check of one statement: exactly one SELECT that only reads what the policy shows.
 
 What runs is written from the checked tree with the caller's filter in it, and is parsed again and compared with that
-tree (`syntax.py`), so that nothing runs but what was checked.
+tree (`syntax.py`), so that nothing runs but what was checked; and every table in it has its filter (`sent.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from services.sql_executor.callers import SqlCaller
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.owner_filter import add_owner_filter
 from services.sql_executor.selects import Selects
+from services.sql_executor.sent import check_sent
 from services.sql_executor.syntax import SyntaxThread, read, write
 from services.sql_executor.table_uses import TableUse
 
@@ -66,7 +67,9 @@ def statement_for(query: str, caller: SqlCaller, catalog: Catalog) -> CallersSta
     """Returns what runs of a query for a caller, on the syntax thread. Raises ToolRefused."""
     checked = check_statement(query, catalog)
     add_owner_filter(checked.uses, caller, catalog)
-    return CallersStatement(write(checked.tree), checked.parts, checked.reads_tables, checked.stated_columns)
+    written = write(checked.tree)
+    check_sent(written.tree, caller, catalog)
+    return CallersStatement(written.text, checked.parts, checked.reads_tables, checked.stated_columns)
 
 
 class Statements:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import postgast
 from google.protobuf.descriptor import FieldDescriptor
@@ -103,7 +103,14 @@ _WRITES: Final = frozenset(
 )  # fmt: skip
 
 
-def write(select: pb.SelectStmt) -> str:
+class Written(NamedTuple):
+    """A text, and the tree that Postgres reads in it, without positions."""
+
+    text: str
+    tree: pb.SelectStmt
+
+
+def write(select: pb.SelectStmt) -> Written:
     """Returns a text that Postgres reads as exactly this tree, which must have no positions. Raises ToolRefused."""
     for text in _texts(select):
         try:
@@ -113,7 +120,7 @@ def write(select: pb.SelectStmt) -> str:
         if len(again) == 1:
             without_positions(again[0].stmt)
             if again[0].stmt.select_stmt == select:
-                return text
+                return Written(text, again[0].stmt.select_stmt)
     raise ToolRefused(
         "unsupported_syntax", "The query's operators nest in a way that can't be written back; use CASE or a subquery."
     )

@@ -20,6 +20,14 @@ class Place(NamedTuple):
     is_plain: bool = True
     left_join: pb.JoinExpr | None = None
 
+    def conditions(self, named: pb.RangeVar) -> pb.Node | None:
+        """Returns what filters a table here before anything is joined to it; None when nothing does."""
+        if named.alias.colnames:  # its columns may have other names
+            return None
+        if self.left_join is not None:
+            return self.left_join.quals
+        return self.select.where_clause if self.is_plain else None
+
 
 @dataclass(frozen=True)
 class TableUse:

@@ -1,17 +1,22 @@
 """Each layer holds without the others: the check where row-level security is off and everything is granted, and
-row-level security where nothing checks; against the whole corpus and against 100,000 mutants of it.
+row-level security where nothing checks; against the whole corpus, mutants of it, and generated statements, whose
+answers are those of a database that has no other rows.
+
+SQL_STATEMENTS says how many mutants and generated statements there are, and SQL_SEED which.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import os
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
@@ -24,6 +29,7 @@ from services.sql_executor.statement import statement_for
 from tests.fixtures.postgres import PostgresCluster
 from tests.integration.sql_executor.analyst_queries import ANALYST_QUERIES
 from tests.integration.sql_executor.fleet import CALLER, MARKS, SECRET, Fleet, fleet_policy, leaks, prepare, provisioned
+from tests.integration.sql_executor.generated import generated
 from tests.integration.sql_executor.hostile import (
     carriers,
     catalogs,
@@ -37,10 +43,12 @@ from tests.integration.sql_executor.mutants import mutants
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-COUNT, SEED = 100_000, 27
+GENERATED = int(os.environ.get("SQL_STATEMENTS", "300"))
+MUTANTS = 20 * GENERATED
+SEED = int(os.environ.get("SQL_SEED", "27"))
 USER = SqlCaller(str(CALLER), is_admin=False)
 _SESSIONS, _BATCH = 2, 200
-_BATCH_TIMEOUT_MS, _TIMEOUT_MS = 1500, 150
+_BATCH_TIMEOUT_MS, _TIMEOUT_MS, _LONG_MS = 1500, 150, 300_000
 # Runs each statement as a cursor in a subtransaction of its own, that is always rolled back, and returns up to fifty of
 # its rows as text; of an error, what the executor would say of it.
 _PROBE = """
@@ -71,6 +79,38 @@ _PROBE = """
     END
     $probe$;
 """
+# Answers each statement with its rows, in an order of their own, or with what kind of error it was.
+_ANSWERS = """
+    CREATE FUNCTION public.answers(statements text[]) RETURNS SETOF text LANGUAGE plpgsql AS $answers$
+    DECLARE
+        statement text;
+        answer text;
+    BEGIN
+        FOREACH statement IN ARRAY statements LOOP
+            BEGIN
+                EXECUTE format($q$
+                    SELECT count(*) || ': ' || left(coalesce(string_agg(t::text, ' ' ORDER BY t::text), ''), 10000)
+                    FROM (%s) AS t$q$, statement) INTO answer;
+            EXCEPTION WHEN OTHERS THEN
+                answer := SQLSTATE;
+            END;
+            RETURN NEXT answer;
+        END LOOP;
+    END
+    $answers$;
+"""
+# What is left when nobody else ever had a row.
+_ALONE = """
+    CREATE TEMP TABLE mine AS SELECT device_id FROM public.user_device_assignment WHERE user_id = 27;
+    DELETE FROM public.user_device_assignment WHERE user_id <> 27;
+    DELETE FROM public.device_readings WHERE device_id NOT IN (SELECT device_id FROM mine);
+    DELETE FROM public.device_current_data WHERE device_id NOT IN (SELECT device_id FROM mine);
+    DELETE FROM public.devices WHERE device_id NOT IN (SELECT device_id FROM mine);
+    DELETE FROM public.users WHERE user_id <> 27;
+    ALTER TABLE public.users DROP COLUMN pin;
+"""
+# What row-level security alone says of a NATURAL JOIN over a column that is not shown.
+_NOT_ALLOWED = "42501"
 # A few rows of each kind are enough here: what a statement takes is small.
 _SMALL = "DELETE FROM public.device_readings WHERE reading_id % 100 <> 7; ANALYZE"
 # The catalog, which row-level security is not there to hide, is marked here as well.
@@ -136,6 +176,15 @@ class World:
                 found += [(text, answer) for text, answer in zip(batch, answers, strict=True) if leaks(answer)]
         return Shown(count, found)
 
+    async def answers(self, statements_: Sequence[str]) -> list[str]:
+        """Runs statements as the reader, for the caller, and returns what each gives."""
+        async with await psycopg.AsyncConnection.connect(self.fleet.reader_dsn, autocommit=True) as connection:
+            return [
+                answer
+                for batch in _batches(statements_)
+                for answer in await self._asked(connection, "SELECT * FROM public.answers(%s)", batch, _LONG_MS)
+            ]
+
     async def _answers(self, connection: psycopg.AsyncConnection[Any], batch: list[str]) -> list[str]:
         """Returns what statements show; where one takes too long, each is run alone, and shows nothing when it does."""
         try:
@@ -150,6 +199,11 @@ class World:
             return ""
 
     async def _probe(self, connection: psycopg.AsyncConnection[Any], batch: list[str], timeout_ms: int) -> list[str]:
+        return await self._asked(connection, "SELECT * FROM public.probe(%s)", batch, timeout_ms)
+
+    async def _asked(
+        self, connection: psycopg.AsyncConnection[Any], question: LiteralString, batch: list[str], timeout_ms: int
+    ) -> list[str]:
         signer = CallerSigner(SECRET)
         async with connection.transaction(force_rollback=True):
             await connection.execute("SET TRANSACTION READ ONLY")
@@ -162,7 +216,7 @@ class World:
                 "SELECT set_config('signalbox.caller', %s, true), set_config('statement_timeout', %s, true)",
                 (signed, str(timeout_ms)),
             )
-            cursor = await connection.execute("SELECT * FROM public.probe(%s)", (batch,))
+            cursor = await connection.execute(question, (batch,))
             return [answer for (answer,) in await cursor.fetchall()]
 
 
@@ -177,6 +231,7 @@ async def _prepare(dsn: str) -> None:
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as owner:
         await owner.execute(_SMALL)
         await owner.execute(_PROBE)
+        await owner.execute(_ANSWERS)
 
 
 @asynccontextmanager
@@ -206,19 +261,29 @@ async def without_check(postgres_cluster: PostgresCluster) -> AsyncIterator[Worl
         yield world
 
 
-def _passed(texts: Iterable[str], catalog: Catalog) -> tuple[set[str], int]:
-    """Returns the statements that run for texts that pass the check, on a thread like the executor's own."""
-    passed: set[str] = set()
-    count = refused = 0
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def answers_alone(postgres_cluster: PostgresCluster) -> AsyncIterator[Callable[[Sequence[str]], list[str]]]:
+    """What statements give in a database that holds nobody else's rows, where nothing checks and nothing filters."""
+    name = postgres_cluster.create_database(await postgres_cluster.template("small_fleet", _prepare))
+    with psycopg.connect(postgres_cluster.dsn(name), autocommit=True) as owner:
+        owner.execute(_ALONE)
+
+        def answers(texts: Sequence[str]) -> list[str]:
+            cursor = owner.execute("SELECT * FROM public.answers(%s)", (list(texts),))
+            return [answer for (answer,) in cursor.fetchall()]
+
+        yield answers
+    postgres_cluster.drop_database(name)
+
+
+def _passed(texts: Iterable[str], catalog: Catalog) -> dict[str, str]:
+    """Returns the texts that pass the check, with what runs for them, on a thread like the executor's own."""
+    passed: dict[str, str] = {}
 
     def check_all() -> None:
-        nonlocal count, refused
         for text in texts:
-            try:
-                passed.add(statement_for(text, USER, catalog).sql)
-                count += 1
-            except ToolRefused:
-                refused += 1
+            with contextlib.suppress(ToolRefused):
+                passed[text] = statement_for(text, USER, catalog).sql
 
     before = threading.stack_size(64 << 20)
     try:
@@ -226,7 +291,7 @@ def _passed(texts: Iterable[str], catalog: Catalog) -> tuple[set[str], int]:
             thread.submit(check_all).result()
     finally:
         threading.stack_size(before)
-    return passed, count
+    return passed
 
 
 async def test_without_the_check_the_open_world_shows_other_rows(without_row_level_security: World) -> None:
@@ -237,9 +302,9 @@ async def test_without_the_check_the_open_world_shows_other_rows(without_row_lev
 
 
 async def test_the_check_alone_holds_against_the_corpus(without_row_level_security: World) -> None:
-    passed, count = _passed(_corpus(), without_row_level_security.catalog)
-    assert count > len(ANALYST_QUERIES)
-    assert (await without_row_level_security.shown(sorted(passed))).leaks == []
+    passed = _passed(_corpus(), without_row_level_security.catalog)
+    assert len(passed) > len(ANALYST_QUERIES)
+    assert (await without_row_level_security.shown(sorted({*passed.values()}))).leaks == []
 
 
 async def test_row_level_security_alone_holds_against_the_corpus(without_check: World) -> None:
@@ -248,9 +313,10 @@ async def test_row_level_security_alone_holds_against_the_corpus(without_check: 
 
 async def test_the_check_alone_holds_against_mutants(without_row_level_security: World) -> None:
     before = await without_row_level_security.fleet.fingerprint()
-    texts = mutants(_corpus(), COUNT, seed=SEED)
-    passed, count = await asyncio.to_thread(_passed, texts, without_row_level_security.catalog)
-    assert COUNT // 50 < count < COUNT // 2, f"{count} of {COUNT} mutants passed: they are too wild, or too tame"
+    texts = mutants(_corpus(), MUTANTS, seed=SEED)
+    found = await asyncio.to_thread(_passed, texts, without_row_level_security.catalog)
+    assert MUTANTS // 50 < len(found) < MUTANTS // 2, f"{len(found)} of {MUTANTS} mutants passed: too many, or too few"
+    passed = {*found.values()}
     shown = await without_row_level_security.shown(sorted(passed))
     assert shown.leaks == []
     assert shown.count > len(passed) // 4, f"only {shown.count} of {len(passed)} statements showed a row"
@@ -259,7 +325,27 @@ async def test_the_check_alone_holds_against_mutants(without_row_level_security:
 
 async def test_row_level_security_alone_holds_against_mutants(without_check: World) -> None:
     before = await without_check.fleet.fingerprint()
-    shown = await without_check.shown(mutants(_corpus(), COUNT, seed=SEED))
+    shown = await without_check.shown(mutants(_corpus(), MUTANTS, seed=SEED))
     assert shown.leaks == []
-    assert shown.count > COUNT // 50, f"only {shown.count} of {COUNT} mutants showed a row"
+    assert shown.count > MUTANTS // 50, f"only {shown.count} of {MUTANTS} mutants showed a row"
     assert await without_check.fleet.fingerprint() == before
+
+
+async def test_generated_statements_answer_as_if_nobody_else_had_rows(
+    without_row_level_security: World, without_check: World, answers_alone: Callable[[Sequence[str]], list[str]]
+) -> None:
+    """By the check alone, and by row-level security alone."""
+    texts = generated(GENERATED, seed=SEED)
+    passed = await asyncio.to_thread(_passed, texts, without_row_level_security.catalog)
+    assert len(passed) > GENERATED // 2, f"only {len(passed)} of {GENERATED} statements passed: they are too wild"
+    expected = await asyncio.to_thread(answers_alone, [*passed])
+    checked = await without_row_level_security.answers([*passed.values()])
+    isolated = await without_check.answers([*passed])
+    told = sum(not answer.startswith("0:") and ":" in answer for answer in expected)
+    assert told > len(passed) // 3, f"only {told} of {len(passed)} statements gave a row"
+    wrong = [
+        (text, passed[text], *answers)
+        for text, *answers in zip(passed, expected, checked, isolated, strict=True)
+        if len({*answers} - {_NOT_ALLOWED}) > 1
+    ]
+    assert not wrong, f"{len(wrong)} of {len(passed)}, seed {SEED}: " + "\n".join(map(str, wrong[:3]))

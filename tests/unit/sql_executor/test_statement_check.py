@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from postgast import pg_query_pb2 as pb
 
 from services.kit.identity.caller import Caller
 from services.kit.tools.executor import ToolRefused
@@ -17,8 +18,9 @@ from services.sql_executor.callers import CallerSigner, SqlCaller, hmac_pads, sq
 from services.sql_executor.catalog import Catalog, ColumnInfo
 from services.sql_executor.errors import CallerUnfit
 from services.sql_executor.policy import Functions, Limits, SqlPolicy, TableName, load_policy
+from services.sql_executor.sent import check_sent
 from services.sql_executor.statement import check_statement, statement_for
-from services.sql_executor.syntax import read, write
+from services.sql_executor.syntax import read, without_positions, write
 from tests.integration.sql_executor.analyst_queries import ANALYST_QUERIES
 from tests.integration.sql_executor.hostile import (
     RUNS_AWAY,
@@ -91,8 +93,8 @@ def test_a_hostile_statement_is_refused_with_its_reason(hostile: Hostile) -> Non
 @pytest.mark.parametrize("sql", ANALYST_QUERIES)
 def test_what_is_shown_passes_again_and_stays_as_it_is(sql: str) -> None:
     catalog = _catalog()
-    once = write(check_statement(sql, catalog).tree)
-    assert write(check_statement(once, catalog).tree) == once
+    once = write(check_statement(sql, catalog).tree).text
+    assert write(check_statement(once, catalog).tree).text == once
 
 
 @pytest.mark.parametrize(
@@ -138,6 +140,74 @@ def test_what_is_shown_passes_again_and_stays_as_it_is(sql: str) -> None:
 def test_the_filter_is_shown_where_it_filters_before_joining(sql: str, shown: str) -> None:
     assert _shown(sql) == shown
     assert "signalbox." not in _shown(sql, admin=True)
+
+
+IN_SUBQUERIES = [
+    "SELECT g.n FROM users u, generate_series(0, 99) AS g(n) WHERE g.n IN (SELECT user_id FROM users)",
+    "SELECT d.device_id FROM devices d WHERE EXISTS (SELECT 1 FROM devices e WHERE e.device_id > d.device_id)",
+    "SELECT 1 FROM users WHERE user_id = (SELECT max(user_id) FROM users) AND name = ANY (SELECT name FROM users)",
+    "SELECT 1 FROM ships s LEFT JOIN devices d ON d.ship_id IN (SELECT ship_id FROM devices) AND TRUE",
+    "SELECT 1 FROM devices WHERE TRUE AND kind IN (SELECT kind FROM devices WHERE EXISTS (SELECT FROM users))",
+    "SELECT (SELECT count(*) FROM users) FROM devices GROUP BY (SELECT max(user_id) FROM users) "
+    "HAVING count(*) > (SELECT count(*) FROM devices) ORDER BY (SELECT 1 FROM users) LIMIT (SELECT 1 FROM devices)",
+    "WITH c AS (SELECT name FROM users WHERE name IN (SELECT name FROM devices)) SELECT 1 FROM c, users WHERE TRUE",
+]
+
+
+@pytest.mark.parametrize("sql", IN_SUBQUERIES)
+@pytest.mark.parametrize("partial", [(), ("users",), ("users", "devices")])
+def test_every_table_in_a_subquery_is_filtered(sql: str, partial: tuple[str, ...]) -> None:
+    catalog = _catalog(partial=partial)
+    uses = len(check_statement(sql, catalog).uses) - sql.count("FROM ships")
+    shown = _shown(sql, catalog=catalog)
+    assert shown.count("user_id = 27") == uses >= 2
+
+
+FILTERED = f"SELECT name FROM devices d WHERE d.device_id IN {MINE}"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT name FROM devices",
+        "TABLE users",
+        f"{FILTERED} OR TRUE",
+        f"{FILTERED} UNION SELECT name FROM users",
+        f"SELECT name FROM devices d, devices e WHERE d.device_id IN {MINE}",
+        f"SELECT name FROM devices e WHERE EXISTS (SELECT 1 FROM ships d WHERE d.device_id IN {MINE})",
+        f"SELECT name FROM devices d WHERE kind IN (SELECT kind FROM devices d WHERE d.device_id IN {MINE})",
+        f"SELECT name FROM ships s LEFT JOIN devices d ON TRUE WHERE d.device_id IN {MINE}",
+        f"SELECT name FROM devices d LEFT JOIN ships s ON d.device_id IN {MINE}",
+        f"SELECT name FROM devices d FULL JOIN ships s ON TRUE WHERE d.device_id IN {MINE}",
+        f"SELECT name FROM devices d(device_id) WHERE d.device_id IN {MINE}",
+        f"{FILTERED} AND 1 IN (SELECT user_id FROM signalbox.user_device_assignment)",
+        "SELECT name FROM users WHERE users.user_id = 28",
+        "WITH devices AS (SELECT 1) SELECT * FROM devices",
+        "SELECT * FROM c, (WITH c AS (SELECT 1) SELECT 1 FROM c) q",
+        "WITH a AS (SELECT 1 FROM c), c AS (SELECT 1) SELECT 1 FROM a",
+        "SELECT * FROM admin",
+        "SELECT * FROM devices d TABLESAMPLE system (10)",
+    ],
+)
+def test_what_has_a_table_without_its_filter_is_not_sent(sql: str) -> None:
+    """However the statement was made: these were not made here."""
+    with pytest.raises(ToolRefused):
+        check_sent(_tree(sql), SqlCaller("27", is_admin=False), _catalog())
+
+
+def test_a_table_is_filtered_at_its_own_place() -> None:
+    for sql in (FILTERED, f"SELECT 1 FROM ships LEFT JOIN devices d ON TRUE AND d.device_id IN {MINE}"):
+        check_sent(_tree(sql), SqlCaller("27", is_admin=False), _catalog())
+    every = SqlCaller("ops", is_admin=True)
+    check_sent(_tree("SELECT name FROM devices"), every, _catalog())
+    with pytest.raises(ToolRefused):
+        check_sent(_tree("SELECT pin FROM users"), every, _catalog(partial=("users",)))
+
+
+def _tree(sql: str) -> pb.SelectStmt:
+    tree = read(sql, Limits())
+    without_positions(tree)
+    return tree
 
 
 @pytest.mark.parametrize(
