@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated
 
+import typer
 from rich.text import Text
 from signalbox.v1 import agents_pb2, policy_pb2
 
@@ -11,9 +13,32 @@ from services.cli.client import Connection, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.input_schema import agents_known
+from services.cli.invocation import As, AsJson, Roles, terminal
 from services.cli.listing import Listing
-from services.cli.terminal import Terminal
+from services.cli.terminal import Terminal, run_command
 from services.kit.text.words import limit_text, origin_name
+
+commands = typer.Typer()
+
+
+@commands.command("agents")
+def agents_command(context: typer.Context, subject: As = None, roles: Roles = None, as_json: AsJson = False) -> None:
+    """List the agents that the platform offers."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(list_agents(connection, terminal, as_json=as_json), terminal)
+
+
+@commands.command("policies")
+def policies_command(
+    context: typer.Context,
+    agent: Annotated[str, typer.Argument(metavar="[AGENT]", help="Only those of this agent.")] = "",
+    subject: As = None,
+    roles: Roles = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the limits that new runs get, and where each comes from; `explain` shows those of a run."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(list_policies(connection, terminal, agent=agent, as_json=as_json), terminal)
 
 
 async def list_agents(connection: Connection, terminal: Terminal, *, as_json: bool) -> ExitCode:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 from uuid import uuid4
 
+import typer
 from rich.text import Text
 from signalbox.v1 import data_chat_pb2, runs_pb2
 
@@ -13,9 +15,41 @@ from services.cli import render
 from services.cli.client import Connection, open_gateway
 from services.cli.exit_codes import ExitCode, exit_code_of
 from services.cli.following import follow
+from services.cli.invocation import (
+    Admin,
+    As,
+    AsJson,
+    Roles,
+    Timeout,
+    terminal,
+)
 from services.cli.output_files import check_writable, remove_older, write_text
 from services.cli.progress import progress_on
-from services.cli.terminal import Terminal
+from services.cli.terminal import Terminal, run_command
+
+commands = typer.Typer()
+
+
+@commands.command("ask")
+def ask_command(
+    context: typer.Context,
+    question: Annotated[str, typer.Argument(help="The question, in natural language.")],
+    subject: As = None,
+    admin: Admin = False,
+    roles: Roles = None,
+    thread: Annotated[str, typer.Option(metavar="ID", help="Conversation to start or continue.")] = "",
+    debug: Annotated[bool, typer.Option("--debug", help="Show messages and model calls too.")] = False,
+    as_json: AsJson = False,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write the rows as CSV.")] = None,
+    timeout: Timeout = None,
+) -> None:
+    """Ask a question to the database, and show the answer.
+
+    The exit status tells how it ended; `signalbox --help` lists them.
+    """
+    connection = context.obj.connection(subject, admin=admin, roles=roles, must_name=True)
+    asked = Question(question, thread_id=thread, want_debug=debug, want_csv=csv is not None)
+    run_command(ask(connection, asked, Presentation(as_json, csv), terminal, timeout_s=timeout), terminal)
 
 
 @dataclass(frozen=True)

@@ -2,35 +2,53 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
 
-from rich.text import Text
+import typer
 
-from services.cli.configured import model_endpoint
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.guard_probe import screens
-from services.cli.listing import Listing
-from services.cli.model_checks import Check, Failed, ModelProbe, roles_of
-from services.cli.progress import Progress, progress_on
-from services.cli.service_settings import check_service_settings, parse_service_settings
+from services.cli.invocation import (
+    AsJson,
+    takeable,
+    terminal,
+)
+from services.cli.progress import progress_on
+from services.cli.service_settings import ServiceSettings, check_service_settings, parse_service_settings
 from services.cli.settings import CliSettings
-from services.cli.terminal import Terminal
-from services.kit.models.completions import Completions, Endpoint
-from services.local.processes import ProcessError
-from services.local.topology import ModelEndpoint
+from services.cli.terminal import Terminal, run_command
 
-TOOL_ROLES = frozenset(("agent", "triage", "research"))
-SUBMITTING_ROLES = frozenset(("triage", "analysis"))
-ServiceEnv = Mapping[str, Mapping[str, str]]
+commands = typer.Typer()
 
 
-async def check_model(
+@commands.command("check-model")
+def check_model_command(
+    context: typer.Context,
+    timeout: Annotated[
+        float, typer.Option(min=1, metavar="SECONDS", help="Most that one call may take.", callback=takeable)
+    ] = 60,
+    settings: ServiceSettings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try the models of OPENAI_BASE_URL: key, names, tools, structured output, the guard's verdict, speed.
+
+    The exit status is 1 when a model does not do what the platform needs of it.
+    """
+    command = _check_model(
+        context.obj.settings, terminal, timeout_s=timeout, service_settings=settings or (), as_json=as_json
+    )
+    run_command(command, terminal)
+
+
+async def _check_model(
     settings: CliSettings, terminal: Terminal, *, timeout_s: float, service_settings: Sequence[str], as_json: bool
 ) -> ExitCode:
     """Tries every model that the settings name in each of its roles, and shows what was seen. Raises CliError."""
+    from services.cli.configured import model_endpoint  # what these import comes with the extra `local` only
+    from services.cli.model_checks import as_listing, run_checks
+
     endpoint = model_endpoint(settings)
     if endpoint is None:
         raise CliError(
@@ -47,55 +65,3 @@ async def check_model(
     else:
         terminal.out.print(as_listing(checks))
     return ExitCode.OK if all(check.ok for check in checks) else ExitCode.RUN_FAILED
-
-
-async def run_checks(
-    endpoint: ModelEndpoint, service_env: ServiceEnv, progress: Progress, *, timeout_s: float
-) -> AsyncIterator[Check]:
-    """Yields what came of each check; a model that does not answer at all is not asked for more."""
-    completions = Completions(Endpoint(endpoint.base_url, endpoint.api_key, timeout_s, retries=0))
-    try:
-        for model, roles in roles_of(endpoint).items():
-            probe = ModelProbe(completions, endpoint, model)
-            for name, attempt in _attempts(probe, endpoint, service_env, roles):
-                progress.say(f"{model}: {name}")
-                check = await _tried(name, model, roles, attempt)
-                yield check
-                if name == "answers" and not check.ok:
-                    break
-    finally:
-        await completions.close()
-
-
-def as_listing(checks: list[Check]) -> Listing:
-    """Checks for a terminal."""
-    shown = Listing("", "check", "model", "roles", "time", "seen", right=("time",))
-    for check in checks:
-        mark = Text("✓", style="green") if check.ok else Text("✗", style="red")
-        shown.add(mark, check.name, check.model, check.roles, f"{check.elapsed_s:.1f} s", check.said)
-    return shown
-
-
-def _attempts(
-    probe: ModelProbe, endpoint: ModelEndpoint, service_env: ServiceEnv, roles: list[str]
-) -> list[tuple[str, Callable[[], Awaitable[str]]]]:
-    attempts: list[tuple[str, Callable[[], Awaitable[str]]]] = [("answers", probe.answers)]
-    if TOOL_ROLES.intersection(roles):
-        attempts.append(("tools", probe.uses_tools))
-    if SUBMITTING_ROLES.intersection(roles):
-        attempts.append(("structured output", probe.hands_in))
-    if "evaluator" in roles:
-        attempts.append(("JSON", probe.judges))
-    if "guard" in roles:
-        attempts.append(("guard verdict", lambda: screens(endpoint, service_env)))
-    return attempts
-
-
-async def _tried(name: str, model: str, roles: list[str], attempt: Callable[[], Awaitable[str]]) -> Check:
-    start = time.perf_counter()
-    check = Check(name, model, ", ".join(roles), ok=True, said="")
-    try:
-        said, ok = await attempt(), True
-    except (Failed, ProcessError) as error:
-        said, ok = str(error), False
-    return replace(check, ok=ok, said=said, elapsed_s=time.perf_counter() - start)

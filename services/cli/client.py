@@ -6,8 +6,9 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -27,6 +28,7 @@ from services.console.explained import Explained
 from services.console.reading import Explanation, RunReader
 from services.kit.identity.bearer import bearer_metadata
 from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED
+from services.kit.wire.pages import listed
 from services.kit.wire.retries import SAFE_TO_RETRY, repeated
 from services.kit.wire.silence import GRPC_OPTIONS
 
@@ -115,17 +117,8 @@ class GatewayClient:
             return await self._reader.run(run_id)
 
     async def list_runs(self, request: runs_pb2.ListRunsRequest, *, limit: int) -> list[runs_pb2.Run]:
-        """Returns the newest runs, page by page, up to a limit."""
-        runs: list[runs_pb2.Run] = []
-        while len(runs) < limit:
-            request.page_size = min(limit - len(runs), 500)
-            with self._worded():
-                page = await self._stub.ListRuns(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
-            runs.extend(page.runs)
-            if not page.next_page_token:
-                break
-            request.page_token = page.next_page_token
-        return runs
+        """Returns the newest runs, up to a limit."""
+        return await self.listed(self._stub.ListRuns, request, "runs", limit=limit)
 
     async def steps(self, run: runs_pb2.Run) -> list[Step]:
         """Returns the ends of a run's nodes in order; decisions alone while it runs, or once its events are gone."""
@@ -150,27 +143,11 @@ class GatewayClient:
     async def recorded_answers(self, run_id: str) -> list[recorded_answers_pb2.RecordedAnswer]:
         """Returns what the nodes of a recorded run heard."""
         request = runs_pb2.ListRecordedAnswersRequest(run_id=run_id)
-        answers: list[recorded_answers_pb2.RecordedAnswer] = []
-        while True:
-            with self._worded():
-                page = await self._stub.ListRecordedAnswers(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
-            answers.extend(page.answers)
-            if not page.next_page_token:
-                return answers
-            request.page_token = page.next_page_token
+        return await self.listed(self._stub.ListRecordedAnswers, request, "answers")
 
     async def search_decisions(self, request: runs_pb2.ListDecisionsRequest, *, limit: int) -> list[runs_pb2.Decision]:
         """Returns the newest decisions that fit, of all runs that the caller may see, up to a limit."""
-        decisions: list[runs_pb2.Decision] = []
-        while len(decisions) < limit:
-            request.page_size = min(limit - len(decisions), 1000)
-            with self._worded():
-                page = await self._stub.ListDecisions(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
-            decisions.extend(page.decisions)
-            if not page.next_page_token:
-                break
-            request.page_token = page.next_page_token
-        return decisions
+        return await self.listed(self._stub.ListDecisions, request, "decisions", limit=limit)
 
     async def count_decisions(self, request: runs_pb2.CountDecisionsRequest) -> runs_pb2.CountDecisionsResponse:
         """Counts an agent's newest decisions by rule."""
@@ -204,6 +181,17 @@ class GatewayClient:
         """Makes a call of `agents`, `questions`, `threads` or `maintenance`."""
         with self._worded(timeout_s):
             return await method(request, metadata=self._metadata, timeout=timeout_s)
+
+    async def listed(
+        self,
+        method: Callable[..., Awaitable[ResponseT]],
+        request: Message,
+        items: str,
+        *,
+        limit: int | None = None,
+    ) -> list[Any]:
+        """Returns the `items` of a list that comes in pages, up to a limit."""
+        return await listed(partial(self.call, method, timeout_s=CALL_TIMEOUT_S), request, items, limit=limit)
 
     async def _events(
         self, run_id: str, after_sequence: int, timeout_s: float | None

@@ -43,10 +43,8 @@ def model_endpoint(settings: CliSettings) -> ModelEndpoint | None:
         guard_model=settings.guard_model or settings.agent_model,
         agent_model=settings.agent_model,
         format_model=settings.format_model or settings.agent_model,
-        triage_model=settings.triage_model,
-        research_model=settings.research_model,
-        analysis_model=settings.analysis_model,
         evaluator_model=settings.evaluator_model,
+        models=settings.models_by_role,
     )
 
 

@@ -19,12 +19,12 @@ from services.cli.exit_codes import ExitCode
 from services.cli.invocation import Admin, As, Invocation, Roles, terminal
 from services.cli.terminal import Terminal, run_command
 
-console_commands = typer.Typer()
+commands = typer.Typer()
 # Of a development token, which is good for an hour.
 RENEW_AFTER_S = 1800.0
 
 
-@console_commands.command()
+@commands.command()
 def console(
     context: typer.Context,
     subject: As = None,

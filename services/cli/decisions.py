@@ -1,24 +1,26 @@
-"""Options and arguments of `signalbox decisions`: of one run, of many, and how often each rule fires."""
+"""`signalbox decisions`: routing decisions of one run or of many, and how often each rule fires."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 import typer
+from rich.text import Text
 from signalbox.v1 import runs_pb2
 
-from services.cli import runs as commands
+from services.cli import render
+from services.cli.client import Connection, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.invocation import Admin, As, AsJson, Roles, Since, Until, fail, terminal
-from services.cli.terminal import run_command
+from services.cli.terminal import Terminal, run_command
 
-ledger_commands = typer.Typer()
+commands = typer.Typer()
 _COUNTED_BY = {"agent", "since_time"}
 
 
-@ledger_commands.command()
-def decisions(
+@commands.command("decisions")
+def decisions_command(
     context: typer.Context,
     run: Annotated[str, typer.Argument(metavar="[RUN]", help="A run; all that the caller may see when left out.")] = "",
     agent: Annotated[str, typer.Option(metavar="AGENT", help="Only of this agent.")] = "",
@@ -50,11 +52,11 @@ def decisions(
         raise fail(misused)
     connection = context.obj.connection(subject, admin=admin, roles=roles)
     if run:
-        run_command(commands.list_decisions(connection, run, terminal, as_json=as_json), terminal)
+        run_command(list_decisions(connection, run, terminal, as_json=as_json), terminal)
     if count:
         counted = runs_pb2.CountDecisionsRequest(agent=agent, interval_hours=every, since_time=since)
-        run_command(commands.count_decisions(connection, counted, terminal, as_json=as_json), terminal)
-    run_command(commands.search_decisions(connection, request, terminal, limit=limit, as_json=as_json), terminal)
+        run_command(count_decisions(connection, counted, terminal, as_json=as_json), terminal)
+    run_command(search_decisions(connection, request, terminal, limit=limit, as_json=as_json), terminal)
 
 
 def _misused(request: runs_pb2.ListDecisionsRequest, run: str, *, count: bool, every: int) -> CliError | None:
@@ -71,3 +73,50 @@ def _misused(request: runs_pb2.ListDecisionsRequest, run: str, *, count: bool, e
     else:
         return None
     return CliError(usage, hint=hint, code=ExitCode.USAGE)
+
+
+async def list_decisions(connection: Connection, run_id: str, terminal: Terminal, *, as_json: bool) -> ExitCode:
+    """Shows the routing decisions of a run."""
+    async with open_gateway(connection) as gateway:
+        decisions = await gateway.decisions(run_id)
+    if as_json:
+        terminal.json_list(list(decisions))
+    else:
+        terminal.out.print(render.decision_list(decisions))
+    return ExitCode.OK
+
+
+async def search_decisions(
+    connection: Connection,
+    request: runs_pb2.ListDecisionsRequest,
+    terminal: Terminal,
+    *,
+    limit: int,
+    as_json: bool,
+) -> ExitCode:
+    """Shows the newest decisions that fit, of all runs that the caller may see."""
+    async with open_gateway(connection) as gateway:
+        decisions = await gateway.search_decisions(request, limit=limit)
+    if as_json:
+        terminal.json_list(decisions)
+    elif decisions:
+        terminal.out.print(render.found_decisions(decisions))
+    else:
+        terminal.err.print(Text("no decision that fits"))
+    return ExitCode.OK
+
+
+async def count_decisions(
+    connection: Connection, request: runs_pb2.CountDecisionsRequest, terminal: Terminal, *, as_json: bool
+) -> ExitCode:
+    """Shows which of an agent's rules fire how often, and which never do."""
+    async with open_gateway(connection) as gateway:
+        counted = await gateway.count_decisions(request)
+    if as_json:
+        terminal.json(counted)
+        return ExitCode.OK
+    terminal.out.print(render.decision_counts(counted))
+    if counted.is_partial:
+        told = f"{counted.decision_count:,} decisions counted, among the newest; older ones were not looked at"
+        terminal.err.print(Text(f"{told}, so that what never fired among these may have fired before"))
+    return ExitCode.OK

@@ -12,7 +12,7 @@ from rich.text import Text
 from services.cli.client import Connection
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.investigate import Investigation, summarise
+from services.cli.investigation import Investigation, summarise
 from services.cli.terminal import Terminal
 from services.findings.investigation.scores import Scores
 from services.findings.investigation.summary import Summary, share

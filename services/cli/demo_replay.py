@@ -9,7 +9,7 @@ from rich.text import Text
 from signalbox.v1 import maintenance_pb2
 
 from services.cli.client import Connection, open_gateway
-from services.cli.maintenance import TIMEOUT_S, replayed
+from services.cli.replay import TIMEOUT_S, replayed
 from services.cli.terminal import Terminal
 from services.kit.telemetry.names import ROLE_OPERATOR
 from services.local.stack import LocalStack

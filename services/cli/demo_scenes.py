@@ -1,7 +1,4 @@
-"""`signalbox demo`, which is `make run`: questions to a database, goals for a graph, an incident, findings about code.
-
-All go through the whole platform, and what comes of them is checked; then everything stops.
-"""
+"""The scenes of `signalbox demo`: questions to a database, goals for a graph, an incident, findings about code."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from rich.text import Text
@@ -82,20 +78,8 @@ SCENES: Final = (
 )
 
 
-async def demo(settings: CliSettings, terminal: Terminal) -> ExitCode:
-    """Plays every scene on a platform of its own; RUN_FAILED when one does not go as it should."""
-    with TemporaryDirectory(prefix="signalbox-demo-") as name:
-        problems = await _play_all(settings, Path(name), terminal)
-    terminal.rule()
-    for problem in problems:
-        terminal.err.print(Text(f"not as expected: {problem}", style="red"))
-    if problems:
-        return ExitCode.RUN_FAILED
-    terminal.out.print(Text("All went as expected. `make up` keeps the platform running; `signalbox ask` asks it."))
-    return ExitCode.OK
-
-
-async def _play_all(settings: CliSettings, folder: Path, terminal: Terminal) -> list[str]:
+async def play_all(settings: CliSettings, folder: Path, terminal: Terminal) -> list[str]:
+    """Plays every scene on a platform of its own; returns what was not as it should be."""
     async with AsyncExitStack() as running:
         with progress_on(terminal.err) as progress:
             options = stack_options(settings, code_roots=(folder,))

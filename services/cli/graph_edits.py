@@ -2,16 +2,54 @@
 
 from __future__ import annotations
 
+from typing import Annotated
 from uuid import uuid4
 
+import typer
 from signalbox.v1 import graph_editor_pb2, runs_pb2
 
 from services.cli import render
 from services.cli.client import Connection, open_gateway
 from services.cli.exit_codes import ExitCode, exit_code_of
 from services.cli.following import follow
+from services.cli.invocation import As, AsJson, Roles, RunId, Timeout, terminal
 from services.cli.progress import progress_on
-from services.cli.terminal import Terminal
+from services.cli.terminal import Terminal, run_command
+
+commands = typer.Typer()
+Preview = Annotated[bool, typer.Option("--preview", help="Only show what would be changed.")]
+
+
+@commands.command("edit-graph")
+def edit_graph_command(
+    context: typer.Context,
+    goal: Annotated[str, typer.Argument(help="What to change or to find, in natural language.")],
+    preview: Preview = False,
+    subject: As = None,
+    roles: Roles = None,
+    as_json: AsJson = False,
+    timeout: Timeout = None,
+) -> None:
+    """Change or query the graph; a run that asks something is answered with `signalbox resume`."""
+    connection = context.obj.connection(subject, roles=roles, must_name=True)
+    request = edit_request(goal, preview=preview)
+    run_command(edit_graph(connection, request, terminal, as_json=as_json, timeout_s=timeout), terminal)
+
+
+@commands.command("undo")
+def undo_command(
+    context: typer.Context,
+    run: RunId,
+    preview: Preview = False,
+    subject: As = None,
+    roles: Roles = None,
+    as_json: AsJson = False,
+    timeout: Timeout = None,
+) -> None:
+    """Take back what a run has changed in the graph, if nothing has changed since."""
+    connection = context.obj.connection(subject, roles=roles, must_name=True)
+    request = edit_request(undo_run_id=run, preview=preview)
+    run_command(edit_graph(connection, request, terminal, as_json=as_json, timeout_s=timeout), terminal)
 
 
 def edit_request(goal: str = "", *, preview: bool = False, undo_run_id: str = "") -> runs_pb2.CreateRunRequest:

@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 from signalbox.v1 import guard_pb2, guard_pb2_grpc
 
-from services.cli.model_checks import Failed
+from services.cli.model_probe import Failed
 from services.kit.errors import error_detail
 from services.kit.identity.bearer import bearer_metadata
 from services.kit.identity.caller import Caller, RunClaims

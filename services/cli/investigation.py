@@ -1,4 +1,4 @@
-"""`signalbox investigate`: all findings of a scanner's log, to verdicts."""
+"""All findings of a scanner's log, brought to verdicts on a platform."""
 
 from __future__ import annotations
 
@@ -69,14 +69,6 @@ class _Material:
     def findings(self) -> list[LogResult]:
         """The results that are findings."""
         return [result for result in self.results if not result.skipped]
-
-
-async def investigate(connection: Connection, wanted: Investigation, terminal: Terminal) -> ExitCode:
-    """Investigates every finding of a log, and shows what came of them. Raises CliError, FindingsError."""
-    summary = await summarise(connection, wanted, terminal)
-    if summary.has(wanted.fail_on):
-        return ExitCode.FOUND
-    return ExitCode.RUN_FAILED if summary.failed else ExitCode.OK
 
 
 async def summarise(connection: Connection, wanted: Investigation, terminal: Terminal) -> Summary:

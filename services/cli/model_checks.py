@@ -1,59 +1,23 @@
-"""What the platform needs of a model, tried with a few small calls: each check says what it saw."""
+"""Which checks each model of an endpoint is put to, by its roles, and what came of them."""
 
 from __future__ import annotations
 
-import json
-import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 
-import aiohttp
-import jsonschema
+from rich.text import Text
 
-from services.kit.models.completions import CompletionError, Completions
-from services.kit.models.fenced import unfenced
+from services.cli.guard_probe import screens
+from services.cli.listing import Listing
+from services.cli.model_probe import Failed, ModelProbe
+from services.cli.progress import Progress
+from services.kit.models.completions import Completions, Endpoint
+from services.kit.models.roles import CALL_TOOLS, RETURN_STRUCTURED, ROLES
+from services.local.processes import ProcessError
 from services.local.topology import ModelEndpoint
 
-NAMES_TIMEOUT_S = 10.0
-SHOWN_NAMES = 10
-SHOWN_TEXT = 120
-
-COUNT_TOOL = {
-    "type": "function",
-    "function": {
-        "name": "count_devices",
-        "description": "Counts the devices that are warmer than a temperature.",
-        "parameters": {
-            "type": "object",
-            "properties": {"celsius": {"type": "number", "description": "Temperature in degrees Celsius."}},
-            "required": ["celsius"],
-            "additionalProperties": False,
-        },
-    },
-}
-VERDICT_TOOL = {
-    "type": "function",
-    "function": {
-        "name": "submit_verdict",
-        "description": "Hands in the verdict.",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "verdict": {"type": "string", "enum": ["TRUE_POSITIVE", "FALSE_POSITIVE", "NEEDS_REVIEW"]},
-                "confidence": {"type": "number", "minimum": 0, "maximum": 1},
-                "lines": {"type": "array", "items": {"type": "integer"}, "minItems": 1},
-            },
-            "required": ["verdict", "confidence", "lines"],
-        },
-    },
-}
-JUDGEMENT = {
-    "type": "object",
-    "properties": {"supported": {"type": "boolean"}, "reason": {"type": "string"}},
-    "required": ["supported", "reason"],
-}
+ServiceEnv = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -68,146 +32,63 @@ class Check:
     elapsed_s: float = 0.0
 
 
-class Failed(Exception):
-    """A model does not do what is needed; the message says what it did, and what to do about it."""
-
-
 def roles_of(endpoint: ModelEndpoint) -> dict[str, list[str]]:
     """The models of an endpoint, and the roles that each has on the platform."""
-    named = {
-        "guard": endpoint.guard_model,
-        "agent": endpoint.agent_model,
-        "format": endpoint.format_model,
-        "triage": endpoint.triage_model,
-        "research": endpoint.research_model,
-        "analysis": endpoint.analysis_model,
-        "evaluator": endpoint.evaluator_model,
-    }
+    named = {"guard": endpoint.guard_model, "evaluator": endpoint.evaluator_model}
+    named |= {role: endpoint.model_of(role) for role in ROLES}
     models: dict[str, list[str]] = {}
     for role, model in named.items():
         models.setdefault(model or endpoint.agent_model, []).append(role)
     return models
 
 
-class ModelProbe:
-    """Tries one model; every method returns what it saw, or raises Failed."""
-
-    def __init__(self, completions: Completions, endpoint: ModelEndpoint, model: str) -> None:
-        self._completions = completions
-        self._endpoint = endpoint
-        self._model = model
-
-    async def answers(self) -> str:
-        """Asks for one sentence: says that the key and the name are right, and how fast the model is."""
-        start = time.perf_counter()
-        answer, usage = await self._ask([_user("Write one sentence about the sea.")])
-        if not (answer.get("content") or "").strip():
-            raise Failed("it answered with nothing: a reasoning model may need a larger limit of tokens")
-        tokens = usage.get("completion_tokens")
-        if not isinstance(tokens, int):
-            return "it answers, but does not say how many tokens it used: budgets count none"
-        return f"it answers, {tokens / (time.perf_counter() - start):.0f} tokens/s"
-
-    async def uses_tools(self) -> str:
-        """Offers a tool that the question needs, gives it the result, and looks for that in the answer."""
-        messages = [_user("How many devices are warmer than 12 degrees? Use the tool, then say the number.")]
-        answer, _ = await self._ask(messages, tools=[COUNT_TOOL])
-        call = _tool_call(answer, COUNT_TOOL)
-        if call["arguments"] != {"celsius": 12}:
-            raise Failed(f"it called the tool with {json.dumps(call['arguments'])}, not with 12 degrees")
-        result = {"role": "tool", "tool_call_id": call["id"], "content": '{"count": 4711}'}
-        final, _ = await self._ask([*messages, answer, result], tools=[COUNT_TOOL])
-        if "4711" not in re.sub(r"(?<=\d)[,.\s\u202f](?=\d)", "", final.get("content") or ""):
-            raise Failed(f"it was told 4711 by the tool, and answered {_shown(final.get('content'))}")
-        return "it calls a tool and uses its result"
-
-    async def hands_in(self) -> str:
-        """Makes it call one tool, whose arguments have a schema: how verdicts are handed in."""
-        messages = [_user("Line 3 runs eval() on what a caller sends. Hand in your verdict on that finding.")]
-        choice = {"type": "function", "function": {"name": "submit_verdict"}}
-        answer, _ = await self._ask(messages, tools=[VERDICT_TOOL], tool_choice=choice)
-        _tool_call(answer, VERDICT_TOOL)
-        return "it hands in what a schema asks for"
-
-    async def judges(self) -> str:
-        """Asks for a JSON object and nothing else: how the evaluator is answered."""
-        schema = json.dumps(JUDGEMENT)
-        messages = [
-            {"role": "system", "content": f"Answer with one JSON object of this schema, and nothing else: {schema}"},
-            _user("Claim: line 3 calls eval. Line 3: `return eval(text)`. Is the claim supported?"),
-        ]
-        answer, _ = await self._ask(messages)
-        _conforming(unfenced(answer.get("content") or ""), JUDGEMENT)
-        return "it answers in JSON"
-
-    async def _ask(self, messages: list[dict[str, Any]], **options: Any) -> tuple[dict[str, Any], Mapping[str, Any]]:
-        payload = {"model": self._model, "messages": messages, "temperature": 0, **options}
-        try:
-            answer = await self._completions.create(payload)
-            choice = answer["choices"][0]
-            message, usage = dict(choice["message"]), answer.get("usage") or {}
-        except CompletionError as error:
-            raise Failed(await self._explained(error)) from error
-        except (KeyError, TypeError, ValueError) as error:
-            raise Failed("its answer is not of the chat completions API's form") from error
-        if choice.get("finish_reason") == "length":
-            raise Failed("its answer was cut at the endpoint's limit of tokens: raise that limit")
-        return message, usage
-
-    async def _explained(self, error: CompletionError) -> str:
-        if error.kind in ("http_401", "http_403"):
-            return f"the endpoint refuses the key: check OPENAI_API_KEY ({error})"
-        if error.kind == "http_404":
-            names = await _model_names(self._endpoint)
-            known = f"; it has: {', '.join(names[:SHOWN_NAMES])}" if names else ""
-            return f"the endpoint knows no such model, or has no /chat/completions{known} ({error})"
-        if error.kind == "connection":
-            return f"nothing answers at {self._endpoint.base_url}: check OPENAI_BASE_URL ({error})"
-        return str(error)
-
-
-async def _model_names(endpoint: ModelEndpoint) -> list[str]:
-    """The models that an endpoint says it has; none when it does not say."""
-    headers = {"Authorization": f"Bearer {endpoint.api_key or 'none'}"}
-    timeout = aiohttp.ClientTimeout(total=NAMES_TIMEOUT_S)
+async def run_checks(
+    endpoint: ModelEndpoint, service_env: ServiceEnv, progress: Progress, *, timeout_s: float
+) -> AsyncIterator[Check]:
+    """Yields what came of each check; a model that does not answer at all is not asked for more."""
+    completions = Completions(Endpoint(endpoint.base_url, endpoint.api_key, timeout_s, retries=0))
     try:
-        async with (
-            aiohttp.ClientSession(headers=headers, timeout=timeout) as session,
-            session.get(endpoint.base_url.rstrip("/") + "/models") as response,
-        ):
-            listed = await response.json(content_type=None)
-            return sorted(str(each["id"]) for each in listed["data"])
-    except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError):
-        return []
+        for model, roles in roles_of(endpoint).items():
+            probe = ModelProbe(completions, endpoint, model)
+            for name, attempt in _attempts(probe, endpoint, service_env, roles):
+                progress.say(f"{model}: {name}")
+                check = await _tried(name, model, roles, attempt)
+                yield check
+                if name == "answers" and not check.ok:
+                    break
+    finally:
+        await completions.close()
 
 
-def _tool_call(answer: Mapping[str, Any], tool: Mapping[str, Any]) -> dict[str, Any]:
-    """The one call of a tool that an answer makes, its arguments read and held against the tool's schema."""
-    function = tool["function"]
-    calls = answer.get("tool_calls") or []
-    named = [call for call in calls if call.get("function", {}).get("name") == function["name"]]
-    if not named:
-        raise Failed(f"it did not call the tool {function['name']}, but answered {_shown(answer.get('content'))}")
-    return {
-        "id": named[0].get("id", ""),
-        "arguments": _conforming(named[0]["function"].get("arguments", ""), function["parameters"]),
-    }
+def as_listing(checks: list[Check]) -> Listing:
+    """Checks for a terminal."""
+    shown = Listing("", "check", "model", "roles", "time", "seen", right=("time",))
+    for check in checks:
+        mark = Text("✓", style="green") if check.ok else Text("✗", style="red")
+        shown.add(mark, check.name, check.model, check.roles, f"{check.elapsed_s:.1f} s", check.said)
+    return shown
 
 
-def _conforming(text: str, schema: Mapping[str, Any]) -> Any:
+def _attempts(
+    probe: ModelProbe, endpoint: ModelEndpoint, service_env: ServiceEnv, roles: list[str]
+) -> list[tuple[str, Callable[[], Awaitable[str]]]]:
+    attempts: list[tuple[str, Callable[[], Awaitable[str]]]] = [("answers", probe.answers)]
+    if CALL_TOOLS.intersection(roles):
+        attempts.append(("tools", probe.uses_tools))
+    if RETURN_STRUCTURED.intersection(roles):
+        attempts.append(("structured output", probe.returns_structured))
+    if "evaluator" in roles:
+        attempts.append(("JSON", probe.judges))
+    if "guard" in roles:
+        attempts.append(("guard verdict", lambda: screens(endpoint, service_env)))
+    return attempts
+
+
+async def _tried(name: str, model: str, roles: list[str], attempt: Callable[[], Awaitable[str]]) -> Check:
+    start = time.perf_counter()
+    check = Check(name, model, ", ".join(roles), ok=True, said="")
     try:
-        value = json.loads(text)
-        jsonschema.validate(value, schema)
-    except ValueError as error:
-        raise Failed(f"what should be JSON is {_shown(text)}") from error
-    except jsonschema.ValidationError as error:
-        raise Failed(f"what it gave does not fit the schema: {error.message[:SHOWN_TEXT]}") from error
-    return value
-
-
-def _user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-def _shown(text: object) -> str:
-    return repr(str(text or "")[:SHOWN_TEXT])
+        said, ok = await attempt(), True
+    except (Failed, ProcessError) as error:
+        said, ok = str(error), False
+    return replace(check, ok=ok, said=said, elapsed_s=time.perf_counter() - start)

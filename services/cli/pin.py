@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from google.protobuf.json_format import MessageToJson
 from rich.text import Text
 from signalbox.v1 import cases_pb2
@@ -11,10 +13,36 @@ from signalbox.v1 import cases_pb2
 from services.cli.client import ENDED, Connection, GatewayClient, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
+from services.cli.invocation import (
+    As,
+    Roles,
+    RunId,
+    terminal,
+)
 from services.cli.output_files import check_writable, remove_older, write_text
-from services.cli.terminal import Terminal
+from services.cli.terminal import Terminal, run_command
+
+commands = typer.Typer()
 
 FORM = 1
+
+
+@commands.command("pin")
+def pin_command(
+    context: typer.Context,
+    run: RunId,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write it here, not on standard output.")
+    ] = None,
+    subject: As = None,
+    roles: Roles = None,
+) -> None:
+    """Write a recorded run as a test case: `signalbox replay --case FILE` decides it again without model or executor.
+
+    The file holds what the run's nodes heard, which is as personal as its output.
+    """
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(pin(connection, run, terminal, output=output), terminal)
 
 
 async def pin(connection: Connection, run_id: str, terminal: Terminal, *, output: Path | None) -> ExitCode:

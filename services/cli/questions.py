@@ -6,7 +6,9 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import Annotated
 
+import typer
 from rich.text import Text
 from signalbox.v1 import questions_pb2, runs_pb2
 
@@ -14,12 +16,13 @@ from services.cli import render
 from services.cli.client import Connection, GatewayClient, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode, exit_code_of
+from services.cli.invocation import As, AsJson, Roles, RunId, Timeout, terminal
 from services.cli.progress import progress_on
-from services.cli.terminal import Terminal
+from services.cli.terminal import Terminal, prompt, run_command, run_part
 from services.kit.telemetry.names import ROLE_OPERATOR
 from services.kit.text.printing import printable
 
-PAGE = 500
+commands = typer.Typer()
 CLOSED = {
     questions_pb2.QUESTION_STATE_ANSWERED: "its question has been answered",
     questions_pb2.QUESTION_STATE_EXPIRED: "its question has expired",
@@ -27,10 +30,57 @@ CLOSED = {
 }
 
 
+@commands.command("waiting")
+def waiting_command(
+    context: typer.Context,
+    subject: As = None,
+    roles: Roles = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List the questions that await an answer: those you may answer, and those of your own runs."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(waiting(connection, terminal, limit=limit, as_json=as_json), terminal)
+
+
+@commands.command("resume")
+def resume_command(
+    context: typer.Context,
+    run: RunId,
+    answer: Annotated[str, typer.Argument(help="Answer to the run's question; asked for when left out.")] = "",
+    option: Annotated[str, typer.Option("--answer", metavar="TEXT", help="The answer, as an option.")] = "",
+    subject: As = None,
+    roles: Roles = None,
+    timeout: Timeout = None,
+) -> None:
+    """Answer the question of a run that awaits input, and follow it to its end where the run is yours."""
+    connection = context.obj.connection(subject, roles=roles)
+    given, asked = option or answer, None
+    if not given:
+        asked = run_part(question_of(connection, run, timeout_s=timeout), terminal)
+        given = prompt(terminal, render.question(asked.input_request))
+    run_command(resume(connection, run, given, terminal, asked=asked, timeout_s=timeout), terminal)
+
+
+@commands.command("assign")
+def assign_command(
+    context: typer.Context,
+    run: RunId,
+    assignee: Annotated[str, typer.Argument(help="Subject of who may answer from now on; nobody, when left out.")] = "",
+    subject: As = None,
+    roles: Roles = None,
+) -> None:
+    """Name who may answer a run's question, besides those who may anyway."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(assign(connection, run, assignee, terminal), terminal)
+
+
 async def waiting(connection: Connection, terminal: Terminal, *, limit: int, as_json: bool) -> ExitCode:
     """Shows the questions that wait, oldest first: those to answer, and those of one's own runs."""
     async with open_gateway(connection) as gateway:
-        questions = await _waiting(gateway, limit)
+        questions = await gateway.listed(
+            gateway.questions.ListQuestions, questions_pb2.ListQuestionsRequest(), "questions", limit=limit
+        )
     if as_json:
         terminal.json_list(questions)
         return ExitCode.OK
@@ -118,19 +168,6 @@ async def assign(connection: Connection, run_id: str, assignee: str, terminal: T
         response = await gateway.call(gateway.questions.AssignQuestion, request)
     terminal.out.print(Text(f"{printable(run_id)}: {_answerers(response.question)}"))
     return ExitCode.OK
-
-
-async def _waiting(gateway: GatewayClient, limit: int) -> list[questions_pb2.Question]:
-    found: list[questions_pb2.Question] = []
-    request = questions_pb2.ListQuestionsRequest()
-    while len(found) < limit:
-        request.page_size = min(limit - len(found), PAGE)
-        page = await gateway.call(gateway.questions.ListQuestions, request)
-        found.extend(page.questions)
-        request.page_token = page.next_page_token
-        if not page.next_page_token:
-            break
-    return found
 
 
 async def _asked(gateway: GatewayClient, run_id: str) -> questions_pb2.Question:

@@ -1,9 +1,11 @@
-"""`signalbox runs`, `show`, `explain`, `decisions` and `cancel`: runs that exist already."""
+"""`signalbox runs`, `show`, `explain` and `cancel`: runs that exist already."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.text import Text
 from signalbox.v1 import runs_pb2
 
@@ -12,10 +14,88 @@ from services.cli.client import Connection, GatewayClient, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode, exit_code_of
 from services.cli.explain import explanation
+from services.cli.invocation import (
+    Admin,
+    As,
+    AsJson,
+    Roles,
+    RunId,
+    Since,
+    Until,
+    fail,
+    terminal,
+)
+from services.cli.labels import WantedLabels, parse_labels
 from services.cli.output_files import check_writable, remove_older, write_text
 from services.cli.story import story
-from services.cli.terminal import Terminal
-from services.kit.text.words import state_name
+from services.cli.terminal import Terminal, run_command
+from services.kit.text.words import parse_state, state_name
+
+commands = typer.Typer()
+
+
+@commands.command("runs")
+def runs_command(
+    context: typer.Context,
+    subject: As = None,
+    admin: Admin = False,
+    roles: Roles = None,
+    agent: Annotated[str, typer.Option(metavar="AGENT", help="Only runs of this agent.")] = "",
+    state: Annotated[str, typer.Option(metavar="STATE", help="Only runs in this state, such as failed.")] = "",
+    thread: Annotated[str, typer.Option(metavar="ID", help="Only runs of this conversation.")] = "",
+    since: Since = None,
+    until: Until = None,
+    caller: Annotated[str, typer.Option(metavar="USER", help="Only runs of this caller. For operators.")] = "",
+    labels: WantedLabels = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List runs, newest first."""
+    try:
+        wanted = parse_labels(labels or ())
+    except CliError as error:
+        raise fail(error) from error
+    request = runs_pb2.ListRunsRequest(
+        agent=agent, thread_id=thread, subject=caller, labels=wanted, since_time=since, until_time=until
+    )
+    if state:
+        try:
+            request.state = parse_state(state)
+        except ValueError as error:
+            raise fail(CliError(str(error), hint="name one of those", code=ExitCode.USAGE)) from error
+    connection = context.obj.connection(subject, admin=admin, roles=roles)
+    run_command(list_runs(connection, request, terminal, limit=limit, as_json=as_json), terminal)
+
+
+@commands.command("show")
+def show_command(
+    context: typer.Context, run: RunId, subject: As = None, roles: Roles = None, as_json: AsJson = False
+) -> None:
+    """Show a run; the exit status tells how it ended."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(show(connection, run, terminal, as_json=as_json), terminal)
+
+
+@commands.command("explain")
+def explain_command(
+    context: typer.Context,
+    run: RunId,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write it here, as a page to look at.")
+    ] = None,
+    subject: As = None,
+    roles: Roles = None,
+) -> None:
+    """Show why a run went where it went: its decisions as a tree, with the numbers they rest on."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(explain(connection, run, terminal, html=html), terminal)
+
+
+@commands.command("cancel")
+def cancel_command(context: typer.Context, run: RunId, subject: As = None, roles: Roles = None) -> None:
+    """Ask a run to stop at its next step."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(cancel(connection, run, terminal), terminal)
 
 
 async def list_runs(
@@ -76,53 +156,6 @@ async def explanation_page(gateway: GatewayClient, run_id: str) -> str:
     from services.console.explanation_page.page import render_page  # the templates, which nothing else here needs
 
     return render_page(explained)
-
-
-async def list_decisions(connection: Connection, run_id: str, terminal: Terminal, *, as_json: bool) -> ExitCode:
-    """Shows the routing decisions of a run."""
-    async with open_gateway(connection) as gateway:
-        decisions = await gateway.decisions(run_id)
-    if as_json:
-        terminal.json_list(list(decisions))
-    else:
-        terminal.out.print(render.decision_list(decisions))
-    return ExitCode.OK
-
-
-async def search_decisions(
-    connection: Connection,
-    request: runs_pb2.ListDecisionsRequest,
-    terminal: Terminal,
-    *,
-    limit: int,
-    as_json: bool,
-) -> ExitCode:
-    """Shows the newest decisions that fit, of all runs that the caller may see."""
-    async with open_gateway(connection) as gateway:
-        decisions = await gateway.search_decisions(request, limit=limit)
-    if as_json:
-        terminal.json_list(decisions)
-    elif decisions:
-        terminal.out.print(render.found_decisions(decisions))
-    else:
-        terminal.err.print(Text("no decision that fits"))
-    return ExitCode.OK
-
-
-async def count_decisions(
-    connection: Connection, request: runs_pb2.CountDecisionsRequest, terminal: Terminal, *, as_json: bool
-) -> ExitCode:
-    """Shows which of an agent's rules fire how often, and which never do."""
-    async with open_gateway(connection) as gateway:
-        counted = await gateway.count_decisions(request)
-    if as_json:
-        terminal.json(counted)
-        return ExitCode.OK
-    terminal.out.print(render.decision_counts(counted))
-    if counted.is_partial:
-        told = f"{counted.decision_count:,} decisions counted, among the newest; older ones were not looked at"
-        terminal.err.print(Text(f"{told}, so that what never fired among these may have fired before"))
-    return ExitCode.OK
 
 
 async def cancel(connection: Connection, run_id: str, terminal: Terminal) -> ExitCode:

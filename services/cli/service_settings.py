@@ -5,12 +5,21 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterable, Mapping
+from typing import Annotated
+
+import typer
 
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.local.settings import inherited_environment
 from services.local.topology import SERVICES
 
+ServiceSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="SERVICE.NAME=VALUE", help="Set a setting of one service (docs/settings.md); repeatable."
+    ),
+]
 PREFIX = "SIGNALBOX_"
 HINT = "write --set SERVICE.NAME=VALUE, such as --set runtime.SIGNALBOX_LEASE_S=5; docs/settings.md lists them all"
 

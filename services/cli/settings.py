@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from services.kit.models.roles import ROLES
 from services.kit.settings import OptionalFile
 from services.local.settings import inherited_environment
 
@@ -61,10 +62,18 @@ class CliSettings(BaseSettings):
     guard_model: str = Field("", description="Model of the guard at that endpoint.")
     agent_model: str = Field("", description="Model that agents think with at that endpoint.")
     format_model: str = Field("", description="Model that words answers at that endpoint.")
-    triage_model: str = Field("", description="Model that triages findings at that endpoint.")
-    research_model: str = Field("", description="Model that gathers code for findings at that endpoint.")
-    analysis_model: str = Field("", description="Model that drafts verdicts on findings at that endpoint.")
-    evaluator_model: str = Field("", description="Model that judges those verdicts at that endpoint.")
+    evaluator_model: str = Field("", description="Model that judges verdicts on findings at that endpoint.")
+    models: dict[str, str] = Field(
+        {},
+        description='JSON: models by role at that endpoint, such as {"triage": "large"}; '
+        "SIGNALBOX_<ROLE>_MODEL names that of one role.",
+    )
+
+    @property
+    def models_by_role(self) -> dict[str, str]:
+        """The models of single roles: by their own variables, and those of `models`, which go before."""
+        named = {role: os.environ.get(f"SIGNALBOX_{role.upper()}_MODEL", "") for role in ROLES}
+        return {role: model for role, model in (named | self.models).items() if model}
 
 
 def provisioning_environment(dsn_variable: str) -> dict[str, str]:

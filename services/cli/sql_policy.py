@@ -4,14 +4,52 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
+from services.cli.invocation import (
+    Roles,
+    terminal,
+)
 from services.cli.settings import provisioning_environment
+from services.cli.terminal import run_command
 from services.local.settings import DSN_VARIABLE
+
+commands = typer.Typer()
 
 MODULE = "services.sql_executor.provisioning"
 ACTIONS = ("plan", "apply", "verify", "init", "try")
+
+
+@commands.command("sql-policy")
+def sql_policy_command(
+    action: Annotated[str, typer.Argument(metavar="plan|apply|verify|init|try", help="What to do.")],
+    query: Annotated[str, typer.Argument(metavar="[SQL]", help="For `try`: a query.")] = "",
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Policy file (YAML).")
+    ] = None,
+    users: Annotated[str, typer.Option(metavar="TABLE", help="For `init`: the table of the users who own rows.")] = "",
+    subject: Annotated[str, typer.Option("--as", metavar="USER", help="For `try`: the caller.")] = "",
+    roles: Roles = None,
+    dsn_env: Annotated[
+        str, typer.Option(metavar="NAME", help="Environment variable with the DSN of the tables' owner.")
+    ] = DSN_VARIABLE,
+) -> None:
+    """Show, apply or check what a policy file needs in its database: roles, grants, row-level security.
+
+    `apply` also reads SIGNALBOX_CALLER_SECRET and, if set, SIGNALBOX_READER_PASSWORD. `init` drafts a policy file from
+    foreign keys. `try --as 27 "SELECT …"` shows what a caller sees, or why a query is refused; it reads
+    SIGNALBOX_CALLER_SECRET, and its DSN is the reader's.
+    """
+    options = {"--policy": str(policy or ""), "--users": users, "--as": subject}
+    arguments = [part for name, value in options.items() if value for part in (name, value)]
+    arguments += [part for role in roles or () for part in ("--role", role)]
+    arguments += ["--", query] if query else []
+    run_command(sql_policy(action, *arguments, dsn_env=dsn_env), terminal)
 
 
 async def sql_policy(action: str, *arguments: str, dsn_env: str = DSN_VARIABLE) -> ExitCode:

@@ -2,26 +2,103 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
 from rich.console import Group, RenderableType
 from rich.json import JSON
 from rich.text import Text
 from signalbox.v1 import threads_pb2
 
 from services.cli import render
-from services.cli.client import Connection, GatewayClient, open_gateway
+from services.cli.client import Connection, open_gateway
 from services.cli.exit_codes import ExitCode
+from services.cli.invocation import As, AsJson, Roles, terminal
 from services.cli.listing import Listing
-from services.cli.terminal import Terminal
+from services.cli.terminal import Terminal, run_command
 from services.kit.text.printing import printable
 from services.kit.text.words import moment, struct_json
 
-PAGE = 500
+commands = typer.Typer()
+thread_command = typer.Typer(no_args_is_help=True, help="Show, fork or delete a conversation.")
+commands.add_typer(thread_command, name="thread")
+
+ThreadId = Annotated[str, typer.Argument(metavar="THREAD", help="Id of the conversation.")]
+Checkpoint = Annotated[str, typer.Option(metavar="ID", help="Checkpoint of that run.")]
+
+
+@commands.command("threads")
+def threads_command(
+    context: typer.Context,
+    subject: As = None,
+    roles: Roles = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List your conversations, newest first."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(list_threads(connection, terminal, limit=limit, as_json=as_json), terminal)
+
+
+@thread_command.command("show")
+def show_command(
+    context: typer.Context,
+    thread: ThreadId,
+    subject: As = None,
+    roles: Roles = None,
+    run: Annotated[str, typer.Option(metavar="RUN", help="Show the state of this run.")] = "",
+    checkpoint: Checkpoint = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show a conversation and its runs, or the state of one of them at a checkpoint."""
+    if checkpoint and not run:
+        raise typer.BadParameter("a checkpoint is one of a run: name it with --run")
+    connection = context.obj.connection(subject, roles=roles)
+    if run:
+        shown = show_state(connection, thread, run, checkpoint, terminal, as_json=as_json)
+    else:
+        shown = show(connection, thread, terminal, as_json=as_json)
+    run_command(shown, terminal)
+
+
+@thread_command.command("fork")
+def fork_command(
+    context: typer.Context,
+    thread: ThreadId,
+    run: Annotated[str, typer.Option(metavar="RUN", help="Latest run of the history to start with.")],
+    subject: As = None,
+    roles: Roles = None,
+    checkpoint: Checkpoint = "",
+    new: Annotated[str, typer.Option("--new", metavar="ID", help="Id of the new conversation.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Start a conversation with the history of another; with --checkpoint, go on from there in a new run."""
+    request = threads_pb2.ForkThreadRequest(thread_id=thread, run_id=run, checkpoint_id=checkpoint, new_thread_id=new)
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(fork(connection, request, terminal, as_json=as_json), terminal)
+
+
+@thread_command.command("delete")
+def delete_command(
+    context: typer.Context,
+    thread: ThreadId,
+    subject: As = None,
+    roles: Roles = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete a conversation with all its runs; its decisions stay in the ledger without their content."""
+    if not yes:
+        typer.confirm(f"Delete {thread} and all its runs?", abort=True, err=True)
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(delete(connection, thread, terminal), terminal)
 
 
 async def list_threads(connection: Connection, terminal: Terminal, *, limit: int, as_json: bool) -> ExitCode:
     """Shows the newest threads."""
     async with open_gateway(connection) as gateway:
-        threads = await _threads(gateway, limit)
+        threads = await gateway.listed(
+            gateway.threads.ListThreads, threads_pb2.ListThreadsRequest(), "threads", limit=limit
+        )
     if as_json:
         terminal.json_list(list(threads))
     elif threads:
@@ -80,19 +157,6 @@ async def delete(connection: Connection, thread_id: str, terminal: Terminal) -> 
     what = f"{gone.run_count} runs deleted, {gone.decision_count} decisions blanked in the ledger"
     terminal.out.print(Text(f"{printable(thread_id)} is gone: {what}"))
     return ExitCode.OK
-
-
-async def _threads(gateway: GatewayClient, limit: int) -> list[threads_pb2.Thread]:
-    threads: list[threads_pb2.Thread] = []
-    request = threads_pb2.ListThreadsRequest()
-    while len(threads) < limit:
-        request.page_size = min(limit - len(threads), PAGE)
-        page = await gateway.call(gateway.threads.ListThreads, request)
-        threads.extend(page.threads)
-        if not page.next_page_token:
-            break
-        request.page_token = page.next_page_token
-    return threads
 
 
 def thread_list(threads: list[threads_pb2.Thread]) -> Listing:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Group
 from rich.text import Text
 from signalbox.v1 import runs_pb2, sast_pb2
@@ -12,17 +14,34 @@ from signalbox.v1 import runs_pb2, sast_pb2
 from services.cli.client import Connection
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.investigate import run_findings
-from services.cli.terminal import Terminal
-from services.findings.investigation.batch import BatchPolicy
-from services.findings.investigation.batch_progress import COLOURS
-from services.findings.investigation.repository import check_readable, open_source
-from services.findings.investigation.snippets import with_checked_snippets
-from services.findings.sarif.documents import read_document
-from services.findings.sarif.findings import LogResult, read_results
+from services.cli.findings_options import Commit, FailOn, Repository, RerunFailed
+from services.cli.invocation import As, AsJson, Roles, terminal
+from services.cli.terminal import Terminal, run_command
 from services.findings.sarif.outcome import Outcome, Verdict
-from services.findings.sarif.paths import RepositoryPaths
 from services.kit.text.printing import printable
+
+if TYPE_CHECKING:
+    from services.findings.sarif.findings import LogResult
+
+commands = typer.Typer()
+
+
+@commands.command("triage")
+def triage_command(
+    context: typer.Context,
+    finding: Annotated[Path, typer.Option(metavar="FILE", dir_okay=False, help="The finding: JSON, or a SARIF log.")],
+    repo: Repository,
+    commit: Commit = "",
+    fingerprint: Annotated[str, typer.Option(metavar="ID", help="Which finding, when the file has several.")] = "",
+    fail_on: FailOn = None,
+    again: RerunFailed = False,
+    subject: As = None,
+    roles: Roles = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring one finding of a static analyser to a verdict, with evidence."""
+    wanted = Triage(finding, repo, commit, fingerprint, as_json, tuple(fail_on or ()), rerun_failed=again)
+    run_command(triage(context.obj.connection(subject, roles=roles), wanted, terminal), terminal)
 
 
 @dataclass(frozen=True)
@@ -35,11 +54,19 @@ class Triage:
     fingerprint: str = ""
     as_json: bool = False
     fail_on: tuple[Verdict, ...] = ()
-    policy: BatchPolicy = field(default_factory=BatchPolicy)
+    rerun_failed: bool = False
 
 
 async def triage(connection: Connection, wanted: Triage, terminal: Terminal) -> ExitCode:
     """Brings one finding to a verdict and shows it. Raises CliError, FindingsError."""
+    from services.cli.investigation import run_findings  # what these import takes longer than most commands
+    from services.findings.investigation.batch import BatchPolicy
+    from services.findings.investigation.repository import check_readable, open_source
+    from services.findings.investigation.snippets import with_checked_snippets
+    from services.findings.sarif.documents import read_document
+    from services.findings.sarif.findings import read_results
+    from services.findings.sarif.paths import RepositoryPaths
+
     document = read_document(wanted.finding_file)
     source = await open_source(wanted.repository, wanted.commit)
     check_readable(source, connection.code_roots)
@@ -53,7 +80,8 @@ async def triage(connection: Connection, wanted: Triage, terminal: Terminal) -> 
         )
     finding = picked.finding
     code = sast_pb2.CodeSource(repository=source.repository, commit=source.commit)
-    outcomes = await run_findings(connection, [finding], code, wanted.policy, terminal, make_input=triage_input)
+    policy = BatchPolicy(concurrency=1, rerun_failed=wanted.rerun_failed)
+    outcomes = await run_findings(connection, [finding], code, policy, terminal, make_input=triage_input)
     outcome = outcomes[finding.fingerprint]
     if wanted.as_json:
         terminal.json_value(asdict(outcome))
@@ -94,6 +122,8 @@ def _exit_code(outcome: Outcome, wanted: Triage) -> ExitCode:
 
 
 def _shown(outcome: Outcome) -> Group:
+    from services.findings.investigation.batch_progress import COLOURS
+
     sure = "" if outcome.confidence is None else f"  confidence {outcome.confidence:.2f}"
     head = Text.assemble((outcome.verdict, f"bold {COLOURS[outcome.verdict]}"), sure)
     lines = [Text(printable(outcome.error or outcome.justification))]

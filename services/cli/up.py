@@ -7,22 +7,56 @@ import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.text import Text
 
-from services.cli.configured import stack_options
 from services.cli.endpoint import Endpoint, check_listen, only_one, write_endpoint
 from services.cli.exit_codes import ExitCode
+from services.cli.invocation import (
+    terminal,
+)
 from services.cli.progress import progress_on
-from services.cli.service_settings import check_service_settings, parse_service_settings
+from services.cli.service_settings import ServiceSettings, check_service_settings, parse_service_settings
 from services.cli.settings import CliSettings
-from services.cli.terminal import Terminal
+from services.cli.terminal import Terminal, run_command
 from services.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER
-from services.local.stack import LocalStack
-from services.local.supervision import supervise
+
+if TYPE_CHECKING:
+    from services.local.stack import LocalStack
+
+commands = typer.Typer()
 
 
-async def up(
+@commands.command("up")
+def up_command(
+    context: typer.Context,
+    replicas: Annotated[int, typer.Option(min=1, max=16, help="Replicas of the runtime.")] = 1,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the gateway.")] = "127.0.0.1:0",
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the database here.")] = None,
+    code_root: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR", exists=True, file_okay=False, help="Let agents read the git repositories here; repeatable."
+        ),
+    ] = None,
+    settings: ServiceSettings = None,
+) -> None:
+    """Start the whole platform on this machine and keep it running until Ctrl-C."""
+    command = _up(
+        context.obj.settings,
+        terminal,
+        replicas=replicas,
+        listen=listen,
+        data_dir=data,
+        code_roots=code_root or (),
+        service_settings=settings or (),
+    )
+    run_command(command, terminal)
+
+
+async def _up(
     settings: CliSettings,
     terminal: Terminal,
     *,
@@ -33,6 +67,10 @@ async def up(
     service_settings: Sequence[str] = (),
 ) -> ExitCode:
     """Starts everything, says where it is, and keeps it running until Ctrl-C: what dies is started again."""
+    from services.cli.configured import stack_options  # what these import comes with the extra `local` only
+    from services.local.stack import LocalStack
+    from services.local.supervision import supervise
+
     check_listen(listen)
     service_env = parse_service_settings(service_settings)
     await check_service_settings(service_env)

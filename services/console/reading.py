@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 from signalbox.v1 import runs_pb2, runs_pb2_grpc
 
 from services.console.explained import Explained
+from services.kit.wire.pages import listed, pages
 
-PAGE = 1000
+ResponseT = TypeVar("ResponseT", bound=Message)
 Metadata = tuple[tuple[str, str], ...]
 
 
@@ -38,20 +42,15 @@ class RunReader:
 
     async def decisions(self, run_id: str) -> list[runs_pb2.Decision]:
         """Returns all decisions of a run."""
-        request = runs_pb2.ListDecisionsRequest(run_id=run_id, page_size=PAGE)
-        decisions: list[runs_pb2.Decision] = []
-        while True:
-            page = await self._runs.ListDecisions(request, metadata=self._metadata, timeout=self._timeout_s)
-            decisions.extend(page.decisions)
-            if not page.next_page_token:
-                return decisions
-            request.page_token = page.next_page_token
+        request = runs_pb2.ListDecisionsRequest(run_id=run_id)
+        return await listed(self._called(self._runs.ListDecisions), request, "decisions")
 
     async def explanation(self, run_id: str) -> Explanation:
         """Returns a run's decisions in words, and its story; a platform of an earlier release lacks one or both."""
         found = Explanation()
         try:
-            async for page in self._explanation_pages(run_id):
+            request = runs_pb2.ExplainRunRequest(run_id=run_id)
+            async for page in pages(self._called(self._runs.ExplainRun), request, "explanations"):
                 found.told.update((each.sequence, each) for each in page.explanations)
                 found.story = page.run if page.HasField("run") else found.story
         except grpc.aio.AioRpcError as error:
@@ -73,14 +72,8 @@ class RunReader:
         run, decisions = await self.run(run_id), await self.decisions(run_id)
         return Explained(run, decisions, explanation.told, explanation.story, await self.traffic(run.agent))
 
-    async def _explanation_pages(self, run_id: str) -> AsyncIterator[runs_pb2.ExplainRunResponse]:
-        request = runs_pb2.ExplainRunRequest(run_id=run_id, page_size=PAGE)
-        while True:
-            page = await self._runs.ExplainRun(request, metadata=self._metadata, timeout=self._timeout_s)
-            yield page
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
+    def _called(self, method: Callable[..., Awaitable[ResponseT]]) -> Callable[[Any], Awaitable[ResponseT]]:
+        return partial(method, metadata=self._metadata, timeout=self._timeout_s)
 
 
 def traffic_of(counted: runs_pb2.CountDecisionsResponse) -> Mapping[tuple[str, str], int]:

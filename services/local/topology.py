@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+from services.kit.models.roles import DEFAULT_ROLE, ROLES
 from services.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER, DevelopmentKeys
 from services.local.processes import Program
 from services.local.settings import inherited_environment
@@ -26,9 +27,9 @@ SERVICES = (GATEWAY, RUNTIME, GUARD, EVALUATOR, SQL_EXECUTOR, GRAPH_EXECUTOR, CO
 
 @dataclass(frozen=True)
 class ModelEndpoint:
-    """An OpenAI-compatible endpoint and the models to ask there; one name per role.
+    """An OpenAI-compatible endpoint and the models to ask there.
 
-    Where the models that read code, or goals for a graph, have no name, the agents' is taken.
+    `models` are those of the agents' roles (`services/kit/models/roles.py`); a role without one has the agents' model.
     """
 
     base_url: str
@@ -36,15 +37,13 @@ class ModelEndpoint:
     guard_model: str = ""
     agent_model: str = ""
     format_model: str = ""
-    triage_model: str = ""
-    research_model: str = ""
-    analysis_model: str = ""
     evaluator_model: str = ""
-    parse_model: str = ""
-    plan_model: str = ""
-    answer_model: str = ""
-    incident_model: str = ""
-    validation_model: str = ""
+    models: Mapping[str, str] = field(default_factory=dict)
+
+    def model_of(self, role: str) -> str:
+        """Returns the model that agents have in a role."""
+        named = {DEFAULT_ROLE: self.agent_model, "format": self.format_model, **self.models}
+        return named.get(role) or self.agent_model
 
 
 @dataclass(frozen=True)
@@ -183,13 +182,7 @@ class Topology:
                     "SIGNALBOX_GRAPH_EXECUTOR_TARGET": target([graph_executor]) if graph_executor else "",
                     "SIGNALBOX_AGENT_MODEL": model.agent_model,
                     "SIGNALBOX_FORMAT_MODEL": model.format_model,
-                    "SIGNALBOX_TRIAGE_MODEL": model.triage_model,
-                    "SIGNALBOX_RESEARCH_MODEL": model.research_model,
-                    "SIGNALBOX_ANALYSIS_MODEL": model.analysis_model,
-                    "SIGNALBOX_PARSE_MODEL": model.parse_model,
-                    "SIGNALBOX_PLAN_MODEL": model.plan_model,
-                    "SIGNALBOX_ANSWER_MODEL": model.answer_model,
-                    "SIGNALBOX_MODELS": _roles(incident=model.incident_model, validation=model.validation_model),
+                    "SIGNALBOX_MODELS": json.dumps(dict(model.models)) if model.models else "",
                 }
             ),
         }
@@ -235,15 +228,8 @@ def offline_endpoint(address: str) -> ModelEndpoint:
         guard_model="signalbox-offline-guard",
         agent_model="signalbox-offline-agent",
         format_model="signalbox-offline-format",
-        triage_model="signalbox-offline-triage",
-        research_model="signalbox-offline-research",
-        analysis_model="signalbox-offline-analysis",
         evaluator_model="signalbox-offline-evaluator",
-        parse_model="signalbox-offline-parse",
-        plan_model="signalbox-offline-plan",
-        answer_model="signalbox-offline-answer",
-        incident_model="signalbox-offline-incident",
-        validation_model="signalbox-offline-validation",
+        models={role: f"signalbox-offline-{role}" for role in ROLES},
     )
 
 
@@ -264,12 +250,6 @@ def target(addresses: Sequence[str]) -> str:
 
 def _model_env(model: ModelEndpoint) -> dict[str, str]:
     return {"SIGNALBOX_MODEL_BASE_URL": model.base_url, "SIGNALBOX_MODEL_API_KEY": model.api_key}
-
-
-def _roles(**models: str) -> str:
-    """Models by role, as the runtime's setting has them; empty where none is named."""
-    named = _set_only(models)
-    return json.dumps(named) if named else ""
 
 
 def _set_only(env: Mapping[str, str]) -> dict[str, str]:

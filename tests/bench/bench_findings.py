@@ -77,8 +77,8 @@ async def measure(folder: Path) -> Found:
     found: Found = {agent: [] for agent in AGENTS}
     with EmbeddedPostgres() as postgres:
         async with scripted_model() as model:
-            roles = ("guard", "agent", "format", "triage", "research", "analysis", "judge")
-            endpoint = ModelEndpoint(model.base_url, "none", *roles)
+            roles = {role: role for role in ("triage", "research", "analysis")}
+            endpoint = ModelEndpoint(model.base_url, "none", "guard", "agent", "format", "judge", roles)
             options = StackOptions(postgres_dsn=postgres.dsn(), model=endpoint, code_agents=True, code_roots=(folder,))
             async with LocalStack(options) as stack:
                 platform = Platform(stack, postgres.pid)

@@ -14,7 +14,7 @@ from signalbox.v1 import runs_pb2, sast_pb2
 from examples.harbour import repository as portal
 from services.cli.batch_gateway import BatchGateway
 from services.cli.client import Connection, open_gateway
-from services.cli.investigate import investigation_input
+from services.cli.investigation import investigation_input
 from services.findings.investigation.batch import Batch, BatchPolicy
 from services.findings.investigation.repository import open_source
 from services.findings.sarif.documents import read_document

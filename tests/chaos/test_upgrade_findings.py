@@ -18,7 +18,7 @@ import pytest
 from signalbox.v1 import maintenance_pb2, maintenance_pb2_grpc, runs_pb2, sast_pb2
 
 from examples.harbour import repository as portal
-from services.cli.investigate import investigation_input
+from services.cli.investigation import investigation_input
 from services.cli.triage import triage_input
 from services.findings.investigation.repository import open_source
 from services.findings.sarif.documents import read_document
@@ -40,6 +40,8 @@ SUBJECT = "27"
 AT_ONCE = 6
 ONE_OF = 3
 TIMEOUT_S = 240.0
+# The last release has a setting for each of these.
+MODELS = {f"SIGNALBOX_{role.upper()}_MODEL": f"signalbox-offline-{role}" for role in ("triage", "research", "analysis")}
 INPUTS = (triage_input, investigation_input)
 Asked = tuple[str, str]
 
@@ -136,7 +138,7 @@ async def test_forwards_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         code_agents=True,
         code_roots=(tmp_path,),
         runtime_replicas=2,
-        base_env={**inherited_environment(), **release.env},
+        base_env={**inherited_environment(), **release.env, **MODELS},
         ready_timeout_s=START_TIMEOUT_S,
     )
     async with LocalStack(options) as stack:

@@ -20,7 +20,8 @@ from examples.harbour import repository as portal
 from services.cli.client import Connection
 from services.cli.demo_findings import SCENE, check_findings
 from services.cli.exit_codes import ExitCode
-from services.cli.investigate import Investigation, investigate, summarise
+from services.cli.investigate import investigate
+from services.cli.investigation import Investigation, summarise
 from services.cli.terminal import Terminal
 from services.cli.triage import Triage, triage
 from services.findings.investigation.batch import BatchPolicy

@@ -20,7 +20,7 @@ from charts.dashboards.panels import Panel
 from charts.dashboards.unused import UNUSED
 from examples.harbour import repository as portal
 from services.cli.client import Connection
-from services.cli.investigate import summarise
+from services.cli.investigation import summarise
 from services.cli.triage import Triage, triage
 from tests.contract.deploy.helm import CHART, EXAMPLES, Helm, locate
 from tests.contract.deploy.manifests import named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -60,9 +61,6 @@ def _values(given: Given, repositories: str) -> dict[str, object]:
         "files": {"SIGNALBOX_GRAPH_POLICY": {"name": "policy.yaml", "content": WORLD_GRAPH_POLICY.read_text()}},
     }
     services["runtime"]["env"] |= {
-        "SIGNALBOX_PARSE_MODEL": models.parse_model,
-        "SIGNALBOX_PLAN_MODEL": models.plan_model,
-        "SIGNALBOX_ANSWER_MODEL": models.answer_model,
-        "SIGNALBOX_MODELS": f'{{"incident": "{models.incident_model}", "validation": "{models.validation_model}"}}',
+        "SIGNALBOX_MODELS": json.dumps(models.models),
     }
     return dict(chosen)

@@ -11,7 +11,7 @@ import pytest
 from examples.harbour import repository
 from services.cli.client import Connection
 from services.cli.demo_findings import SCENE, check_findings
-from services.cli.investigate import Investigation, summarise
+from services.cli.investigation import Investigation, summarise
 from services.findings.investigation.batch import BatchPolicy
 from services.findings.sarif.outcome import Source
 from tests.cluster.agents.backing import Agents

@@ -13,7 +13,7 @@ import pytest
 from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import runs_pb2, sast_pb2
 
-from services.cli.investigate import investigation_input
+from services.cli.investigation import investigation_input
 from services.code_executor import server as code_executor
 from services.code_executor.settings import CodeExecutorSettings
 from services.evaluator import server as evaluator

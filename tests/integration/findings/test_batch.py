@@ -16,7 +16,7 @@ from services.cli.batch_gateway import BatchGateway
 from services.cli.client import open_gateway
 from services.cli.errors import from_findings
 from services.cli.exit_codes import ExitCode
-from services.cli.investigate import investigation_input
+from services.cli.investigation import investigation_input
 from services.findings.errors import CallFailed
 from services.findings.investigation.batch import Batch, BatchPolicy, request_id
 from services.findings.sarif.outcome import Verdict

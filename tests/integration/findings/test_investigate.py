@@ -17,7 +17,8 @@ from signalbox.v1 import caller_pb2, runs_pb2, sast_pb2
 
 from services.cli.errors import CliError, from_findings
 from services.cli.exit_codes import ExitCode
-from services.cli.investigate import Investigation, investigate
+from services.cli.investigate import investigate
+from services.cli.investigation import Investigation
 from services.cli.terminal import Terminal
 from services.cli.triage import Triage, triage
 from services.findings.errors import FindingsError

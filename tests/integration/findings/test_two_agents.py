@@ -5,7 +5,7 @@ from __future__ import annotations
 from signalbox.v1 import sast_pb2
 
 from services.cli.batch_gateway import BatchGateway
-from services.cli.investigate import investigation_input
+from services.cli.investigation import investigation_input
 from services.cli.triage import triage_input
 from services.findings.investigation.batch import Batch, BatchPolicy
 from tests.integration.findings.conftest import Recorder, findings, serving

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from signalbox.v1 import runs_pb2, sast_pb2
 
-from services.cli.investigate import investigation_input
+from services.cli.investigation import investigation_input
 from services.findings.investigation.batch import Batch, BatchPolicy
 from services.findings.sarif.outcome import Outcome
 

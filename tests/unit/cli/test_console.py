@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from services.cli.client import Connection
-from services.cli.console_commands import token_source
+from services.cli.console import token_source
 from services.cli.errors import not_running
 
 FIRST = Connection("127.0.0.1:1", "first")

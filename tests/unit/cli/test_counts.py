@@ -12,7 +12,7 @@ from rich.console import Console
 from signalbox.v1 import runs_pb2
 from typer.testing import CliRunner
 
-from services.cli import runs as commands
+from services.cli import decisions as commands
 from services.cli.app import app
 from services.cli.client import Connection
 from services.cli.exit_codes import ExitCode

@@ -162,7 +162,9 @@ def test_every_setting_of_the_command_is_described() -> None:
 def test_agents_that_read_code_get_an_executor_and_a_judge(keys: DevelopmentKeys, tmp_path: Path) -> None:
     roots = (tmp_path / "a,b", tmp_path / "c")
     given = topology(keys, code_agents=True, code_roots=roots)
-    model = ModelEndpoint("http://127.0.0.1:1/v1", "key", agent_model="big", triage_model="quick", evaluator_model="j")
+    model = ModelEndpoint(
+        "http://127.0.0.1:1/v1", "key", agent_model="big", models={"triage": "quick"}, evaluator_model="j"
+    )
     executor = given.code_executor(tmp_path / "cache").env
     assert json.loads(executor["SIGNALBOX_CODE_LOCAL_ROOTS"]) == [str(root) for root in roots]
     assert executor["SIGNALBOX_CODE_CACHE_DIR"] == str(tmp_path / "cache")
@@ -172,8 +174,7 @@ def test_agents_that_read_code_get_an_executor_and_a_judge(keys: DevelopmentKeys
     told = given.runtime(1, model, dsn="d", guard="h:1", sql_executor="h:2", code_executor="h:3", evaluator="h:4").env
     assert told["SIGNALBOX_CODE_EXECUTOR_TARGET"] == "ipv4:h:3"
     assert told["SIGNALBOX_EVALUATOR_TARGET"] == "ipv4:h:4"
-    assert told["SIGNALBOX_TRIAGE_MODEL"] == "quick"
-    assert "SIGNALBOX_ANALYSIS_MODEL" not in told  # the runtime takes the agents'
+    assert json.loads(told["SIGNALBOX_MODELS"]) == {"triage": "quick"}  # the runtime takes the agents' for the others
 
 
 def test_without_them_the_runtime_is_told_of_none(keys: DevelopmentKeys) -> None:

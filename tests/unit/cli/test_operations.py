@@ -6,7 +6,7 @@ import pytest
 from google.protobuf import struct_pb2
 from signalbox.v1 import caller_pb2, maintenance_pb2, runs_pb2, threads_pb2
 
-from services.cli import maintenance, render, threads
+from services.cli import maintenance, render, replay, threads
 from services.cli.errors import CliError
 from services.kit.text.words import struct_json
 from tests.unit.cli.runs import RUN_ID
@@ -46,7 +46,7 @@ def test_replay_shows_both_ways_and_what_came_after() -> None:
     response = maintenance_pb2.ReplayDecisionsResponse(
         run_count=9, decision_count=40, skipped_count=2, diverged_count=2, divergences=[divergence], spent_after=spent
     )
-    shown = render.to_text(maintenance.replayed(response, ROUTER, {"max_iterations": "5"}), width=300)
+    shown = render.to_text(replay.replayed(response, ROUTER, {"max_iterations": "5"}), width=300)
     assert "data_chat:\n  max_iterations: 5" in shown
     assert "tool_call → fetch_code" in shown
     assert "max_iterations → the end" in shown
@@ -66,7 +66,7 @@ def test_decisions_that_come_out_otherwise_are_shown_with_their_facts() -> None:
     response = maintenance_pb2.VerifyDecisionsResponse(
         decision_count=40, skipped_count=2, disagreement_count=2, disagreements=[disagreement]
     )
-    shown = render.to_text(maintenance.verified(response), width=300)
+    shown = render.to_text(replay.verified(response), width=300)
     assert "iteration_count = 3.0, tool = 'fetch_code\\x1b[31m'" in shown
     assert "tool_call → fetch_code" in shown
     assert "max_iterations → the end" in shown
@@ -77,7 +77,7 @@ def test_decisions_that_come_out_otherwise_are_shown_with_their_facts() -> None:
 
 def test_a_replay_that_changes_nothing_says_so_plainly() -> None:
     response = maintenance_pb2.ReplayDecisionsResponse(run_count=9, decision_count=40)
-    shown = render.to_text(maintenance.replayed(response, ROUTER, {}))
+    shown = render.to_text(replay.replayed(response, ROUTER, {}))
     assert "With today's limits, 0 of 9 runs would have gone elsewhere" in shown
     assert "could not" not in shown
 
@@ -85,11 +85,11 @@ def test_a_replay_that_changes_nothing_says_so_plainly() -> None:
 @pytest.mark.parametrize("setting", ["max_iterations", "=5", ""])
 def test_what_sets_no_limit_is_refused(setting: str) -> None:
     with pytest.raises(CliError, match="sets no limit"):
-        maintenance.parse_limits([setting])
+        replay.parse_limits([setting])
 
 
 def test_limits_may_hold_an_equals_sign() -> None:
-    assert maintenance.parse_limits(["a=1", "b=x=y"]) == {"a": "1", "b": "x=y"}
+    assert replay.parse_limits(["a=1", "b=x=y"]) == {"a": "1", "b": "x=y"}
 
 
 def test_the_state_at_a_checkpoint_is_marked_among_the_others() -> None:

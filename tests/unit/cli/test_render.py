@@ -5,7 +5,7 @@ from rich.rule import Rule
 from rich.text import Text
 from signalbox.v1 import data_chat_pb2, maintenance_pb2, runs_pb2, threads_pb2
 
-from services.cli import demo, demo_findings, maintenance, render, threads
+from services.cli import demo_findings, demo_scenes, render, replay, threads
 from services.cli.errors import CliError
 from services.cli.explain import explanation
 from services.cli.labels import parse_labels
@@ -144,7 +144,7 @@ def test_ids_are_whole_on_a_narrow_terminal_as_the_next_command_takes_them() -> 
     for shown in (
         render.run_list([run()]),
         threads.thread_list([thread]),
-        maintenance.replayed(response, "a.router", {}),
+        replay.replayed(response, "a.router", {}),
     ):
         assert RUN_ID in render.to_text(shown, width=80)
 
@@ -186,5 +186,5 @@ def test_states_have_short_names_and_unknown_ones_stay_numbers() -> None:
 
 
 def test_the_titles_of_the_demo_are_whole_on_a_narrow_terminal() -> None:
-    for scene in (*demo.SCENES, demo_findings.SCENE):
+    for scene in (*demo_scenes.SCENES, demo_findings.SCENE):
         assert scene.title in render.to_text(Rule(Text(scene.title), align="left"), width=80)

@@ -1,0 +1,63 @@
+"""`signalbox investigate`: all findings of a scanner's log, to verdicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from services.cli.client import Connection
+from services.cli.exit_codes import ExitCode
+from services.cli.findings_options import Commit, FailOn, Repository, RerunFailed
+from services.cli.invocation import As, AsJson, Roles, terminal
+from services.cli.terminal import Terminal, run_command
+
+if TYPE_CHECKING:
+    from services.cli.investigation import Investigation
+
+commands = typer.Typer()
+
+
+@commands.command("investigate")
+def investigate_command(
+    context: typer.Context,
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="SARIF 2.1.0 log, Bandit's JSON, or a list of findings.")],
+    repo: Repository,
+    commit: Commit = "",
+    known_fp: Annotated[Path | None, typer.Option(metavar="FILE", help="Known false positives (YAML).")] = None,
+    truth: Annotated[Path | None, typer.Option(metavar="FILE", help="Ground truth (CSV or YAML).")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the log here, with verdicts.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report here.")] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Suppress false positives as accepted, not as under review.")
+    ] = False,
+    concurrency: Annotated[int, typer.Option(min=1, max=256, help="Findings at once.")] = 8,
+    batch: Annotated[str, typer.Option(metavar="NAME", help="Start over under a new name.")] = "",
+    fail_on: FailOn = None,
+    again: RerunFailed = False,
+    subject: As = None,
+    roles: Roles = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring every finding of a static analyser's log to a verdict, with evidence.
+
+    Each finding is a run of its own. Given again within a day, the same command finds the runs that there are, follows
+    those under way and starts what is missing.
+    """
+    from services.cli.investigation import Investigation  # what it imports takes longer than most commands
+    from services.findings.investigation.batch import BatchPolicy
+
+    policy = BatchPolicy(concurrency=concurrency, rerun_failed=again, label=batch)
+    wanted = Investigation(log, repo, commit, known_fp, truth, out, html, as_json, tuple(fail_on or ()), policy, accept)
+    run_command(investigate(context.obj.connection(subject, roles=roles), wanted, terminal), terminal)
+
+
+async def investigate(connection: Connection, wanted: Investigation, terminal: Terminal) -> ExitCode:
+    """Investigates every finding of a log, and shows what came of them. Raises CliError, FindingsError."""
+    from services.cli.investigation import summarise
+
+    summary = await summarise(connection, wanted, terminal)
+    if summary.has(wanted.fail_on):
+        return ExitCode.FOUND
+    return ExitCode.RUN_FAILED if summary.failed else ExitCode.OK

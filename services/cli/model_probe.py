@@ -1,0 +1,183 @@
+"""What the platform needs of a model, tried with a few small calls: each says what it saw."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+import jsonschema
+
+from services.kit.models.completions import CompletionError, Completions
+from services.kit.models.fenced import unfenced
+from services.local.topology import ModelEndpoint
+
+NAMES_TIMEOUT_S = 10.0
+SHOWN_NAMES = 10
+SHOWN_TEXT = 120
+
+COUNT_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "count_devices",
+        "description": "Counts the devices that are warmer than a temperature.",
+        "parameters": {
+            "type": "object",
+            "properties": {"celsius": {"type": "number", "description": "Temperature in degrees Celsius."}},
+            "required": ["celsius"],
+            "additionalProperties": False,
+        },
+    },
+}
+VERDICT_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "submit_verdict",
+        "description": "Submits the verdict.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "verdict": {"type": "string", "enum": ["TRUE_POSITIVE", "FALSE_POSITIVE", "NEEDS_REVIEW"]},
+                "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+                "lines": {"type": "array", "items": {"type": "integer"}, "minItems": 1},
+            },
+            "required": ["verdict", "confidence", "lines"],
+        },
+    },
+}
+JUDGEMENT = {
+    "type": "object",
+    "properties": {"supported": {"type": "boolean"}, "reason": {"type": "string"}},
+    "required": ["supported", "reason"],
+}
+
+
+class Failed(Exception):
+    """A model does not do what is needed; the message says what it did, and what to do about it."""
+
+
+class ModelProbe:
+    """Tries one model; every method returns what it saw, or raises Failed."""
+
+    def __init__(self, completions: Completions, endpoint: ModelEndpoint, model: str) -> None:
+        self._completions = completions
+        self._endpoint = endpoint
+        self._model = model
+
+    async def answers(self) -> str:
+        """Asks for one sentence: says that the key and the name are right, and how fast the model is."""
+        start = time.perf_counter()
+        answer, usage = await self._ask([_user("Write one sentence about the sea.")])
+        if not (answer.get("content") or "").strip():
+            raise Failed("it answered with nothing: a reasoning model may need a larger limit of tokens")
+        tokens = usage.get("completion_tokens")
+        if not isinstance(tokens, int):
+            return "it answers, but does not say how many tokens it used: budgets count none"
+        return f"it answers, {tokens / (time.perf_counter() - start):.0f} tokens/s"
+
+    async def uses_tools(self) -> str:
+        """Offers a tool that the question needs, gives it the result, and looks for that in the answer."""
+        messages = [_user("How many devices are warmer than 12 degrees? Use the tool, then say the number.")]
+        answer, _ = await self._ask(messages, tools=[COUNT_TOOL])
+        call = _tool_call(answer, COUNT_TOOL)
+        if call["arguments"] != {"celsius": 12}:
+            raise Failed(f"it called the tool with {json.dumps(call['arguments'])}, not with 12 degrees")
+        result = {"role": "tool", "tool_call_id": call["id"], "content": '{"count": 4711}'}
+        final, _ = await self._ask([*messages, answer, result], tools=[COUNT_TOOL])
+        if "4711" not in re.sub(r"(?<=\d)[,.\s\u202f](?=\d)", "", final.get("content") or ""):
+            raise Failed(f"it was told 4711 by the tool, and answered {_shown(final.get('content'))}")
+        return "it calls a tool and uses its result"
+
+    async def returns_structured(self) -> str:
+        """Makes it call one tool, whose arguments have a schema: how verdicts are returned."""
+        messages = [_user("Line 3 runs eval() on what a caller sends. Submit your verdict on that finding.")]
+        choice = {"type": "function", "function": {"name": "submit_verdict"}}
+        answer, _ = await self._ask(messages, tools=[VERDICT_TOOL], tool_choice=choice)
+        _tool_call(answer, VERDICT_TOOL)
+        return "it returns what a schema asks for"
+
+    async def judges(self) -> str:
+        """Asks for a JSON object and nothing else: how the evaluator is answered."""
+        schema = json.dumps(JUDGEMENT)
+        messages = [
+            {"role": "system", "content": f"Answer with one JSON object of this schema, and nothing else: {schema}"},
+            _user("Claim: line 3 calls eval. Line 3: `return eval(text)`. Is the claim supported?"),
+        ]
+        answer, _ = await self._ask(messages)
+        _conforming(unfenced(answer.get("content") or ""), JUDGEMENT)
+        return "it answers in JSON"
+
+    async def _ask(self, messages: list[dict[str, Any]], **options: Any) -> tuple[dict[str, Any], Mapping[str, Any]]:
+        payload = {"model": self._model, "messages": messages, "temperature": 0, **options}
+        try:
+            answer = await self._completions.create(payload)
+            choice = answer["choices"][0]
+            message, usage = dict(choice["message"]), answer.get("usage") or {}
+        except CompletionError as error:
+            raise Failed(await self._explained(error)) from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise Failed("its answer is not of the chat completions API's form") from error
+        if choice.get("finish_reason") == "length":
+            raise Failed("its answer was cut at the endpoint's limit of tokens: raise that limit")
+        return message, usage
+
+    async def _explained(self, error: CompletionError) -> str:
+        if error.kind in ("http_401", "http_403"):
+            return f"the endpoint refuses the key: check OPENAI_API_KEY ({error})"
+        if error.kind == "http_404":
+            names = await _model_names(self._endpoint)
+            known = f"; it has: {', '.join(names[:SHOWN_NAMES])}" if names else ""
+            return f"the endpoint knows no such model, or has no /chat/completions{known} ({error})"
+        if error.kind == "connection":
+            return f"nothing answers at {self._endpoint.base_url}: check OPENAI_BASE_URL ({error})"
+        return str(error)
+
+
+async def _model_names(endpoint: ModelEndpoint) -> list[str]:
+    """The models that an endpoint says it has; none when it does not say."""
+    headers = {"Authorization": f"Bearer {endpoint.api_key or 'none'}"}
+    timeout = aiohttp.ClientTimeout(total=NAMES_TIMEOUT_S)
+    try:
+        async with (
+            aiohttp.ClientSession(headers=headers, timeout=timeout) as session,
+            session.get(endpoint.base_url.rstrip("/") + "/models") as response,
+        ):
+            listed = await response.json(content_type=None)
+            return sorted(str(each["id"]) for each in listed["data"])
+    except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _tool_call(answer: Mapping[str, Any], tool: Mapping[str, Any]) -> dict[str, Any]:
+    """The one call of a tool that an answer makes, its arguments read and held against the tool's schema."""
+    function = tool["function"]
+    calls = answer.get("tool_calls") or []
+    named = [call for call in calls if call.get("function", {}).get("name") == function["name"]]
+    if not named:
+        raise Failed(f"it did not call the tool {function['name']}, but answered {_shown(answer.get('content'))}")
+    return {
+        "id": named[0].get("id", ""),
+        "arguments": _conforming(named[0]["function"].get("arguments", ""), function["parameters"]),
+    }
+
+
+def _conforming(text: str, schema: Mapping[str, Any]) -> Any:
+    try:
+        value = json.loads(text)
+        jsonschema.validate(value, schema)
+    except ValueError as error:
+        raise Failed(f"what should be JSON is {_shown(text)}") from error
+    except jsonschema.ValidationError as error:
+        raise Failed(f"what it gave does not fit the schema: {error.message[:SHOWN_TEXT]}") from error
+    return value
+
+
+def _user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def _shown(text: object) -> str:
+    return repr(str(text or "")[:SHOWN_TEXT])
