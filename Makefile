@@ -28,10 +28,10 @@ BUILD_FLAGS ?=
 OF_SERVICE = $(wildcard tests/unit/$(SERVICE) tests/integration/$(SERVICE))
 
 .DEFAULT_GOAL := help
-.PHONY: help run up test test-times mutants chaos check format protos docs bench clean images images-test base-image kubernetes cluster-test
+.PHONY: help run up test test-times faults chaos browser-test client-programs-test mutants check format protos docs bench clean images images-test base-image kubernetes cluster-test
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(UV):
 	$(PYTHON) -m venv .uv
@@ -64,10 +64,22 @@ test-times: .venv/.dev ## Print what of the last `make test` was dearest: tests,
 mutants: .venv/.dev ## Break important lines one by one, in a copy, and see that the nearest tests notice (ONLY=gateway)
 	$(BIN)/python -m tests.mutants $(ONLY)
 
-chaos: .venv/.dev ## Break parts of it under load, for long (RUNS=1000 KILLS=60 GRAPH_KILLS=500 SEED=1; PYTEST_ARGS to choose)
+# What lasting promises rest on. The seed chooses moments and victims; the tests say which it is.
+faults: .venv/.dev ## Kill, freeze, cut, take away and upgrade parts of it under load, for some minutes (SEED=1)
+	SIGNALBOX_CHAOS_SEED=$(or $(SEED),1) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m faults tests/chaos $(PYTEST_ARGS)
+
+chaos: .venv/.dev ## Do that and more for long (RUNS=1000 KILLS=60 GRAPH_KILLS=500 SEED=1; PYTEST_ARGS to choose)
 	SIGNALBOX_CHAOS_RUNS=$(or $(RUNS),1000) SIGNALBOX_CHAOS_KILLS=$(or $(KILLS),60) SIGNALBOX_CHAOS_SEED=$(or $(SEED),1) \
 		SIGNALBOX_CHAOS_GRAPH_KILLS=$(or $(GRAPH_KILLS),500) SIGNALBOX_CHAOS_SLOW_S=40 SIGNALBOX_CHAOS_OUTAGE_S=60 SIGNALBOX_CHAOS_THOROUGH=1 \
 		$(BIN)/pytest tests/chaos --timeout 7200 $(PYTEST_ARGS)
+
+browser-test: .venv/.dev ## Look at the console and the pages that explain a run with Chromium, which has to be there
+	@command -v chromium chromium-browser google-chrome >/dev/null || { echo "no Chromium here (Debian: apt-get install chromium)" >&2; exit 1; }
+	$(BIN)/pytest -m browser tests/integration/console tests/e2e $(PYTEST_ARGS)
+
+client-programs-test: .venv/.dev ## Run the programs of docs/clients.md (needs Go, node and their package indexes)
+	@for each in go npm; do command -v $$each >/dev/null || { echo "no $$each here" >&2; exit 1; }; done
+	$(BIN)/pytest -m client_programs -rs tests/e2e $(PYTEST_ARGS)
 
 check: .venv/.dev ## Lint, types, imports, protos, decision tables, image and generated files
 	$(BIN)/ruff check

@@ -7,11 +7,15 @@ import os
 import signal
 from random import Random
 
+import pytest
+
 from tests.chaos.book import check
 from tests.chaos.conftest import Extent
 from tests.chaos.deployment import Deployment, until
 from tests.chaos.load import Load
 from tests.fixtures.ports import reserved
+
+pytestmark = pytest.mark.faults
 
 CUTS = 20
 PAUSE_S = 0.02  # between looks for a session at work

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from tests.chaos.book import check
 from tests.chaos.conftest import Extent
 from tests.chaos.deployment import Deployment, kill_and_start
 from tests.chaos.load import Load
+
+pytestmark = pytest.mark.faults
 
 KILLS = 5
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.chaos.book import check
 from tests.chaos.deployment import Deployment, kill_and_start
 from tests.chaos.load import Load
+
+pytestmark = pytest.mark.faults
 
 KILLS = 3
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import grpc
+import pytest
 import pytest_asyncio
 from signalbox.v1 import caller_pb2, graph_editor_pb2, runs_pb2
 
@@ -33,6 +34,8 @@ from tests.fixtures.script import ALLOW
 from tests.fixtures.scripted_model import ModelRequest, Reply, ScriptedModel
 from tests.fixtures.stack import GUARD_MODEL, Platform, platform, world
 from tests.integration.graph_editor.faulty_executor import FaultyExecutor, standing_before
+
+pytestmark = pytest.mark.faults
 
 log = get_logger()
 T = TypeVar("T")

@@ -18,6 +18,8 @@ from tests.fixtures.ports import place_kept, reserved
 from tests.fixtures.scripted_model import Reply
 from tests.fixtures.stack import AGENT_MODEL, GUARD_MODEL
 
+pytestmark = pytest.mark.faults
+
 CONCURRENCY = 10
 # More than any outage here; a caller who has waited for longer is given up by the test.
 OUTAGE_TIMEOUT_S = 240.0
@@ -29,6 +31,21 @@ _WAITING = """
     ) AS waits
     WHERE state IN ('PENDING', 'RUNNING') AND waited_s >= %s
 """
+# What Postgres says to whoever writes when its disk is full, and only then; what is there can be read.
+_FILL = """
+    CREATE FUNCTION platform.has_no_room() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$;
+    DO $$ DECLARE place regclass; BEGIN
+        FOR place IN
+            SELECT oid FROM pg_class
+            WHERE relnamespace = 'platform'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+        LOOP
+            EXECUTE 'CREATE TRIGGER has_no_room BEFORE INSERT OR UPDATE ON ' || place
+                || ' EXECUTE FUNCTION platform.has_no_room()';
+        END LOOP;
+    END $$
+"""
+_FREE = "DROP FUNCTION platform.has_no_room() CASCADE"
 Away = Callable[[Deployment], AbstractAsyncContextManager[None]]
 
 
@@ -80,21 +97,37 @@ async def test_runs_wait_for_what_they_call(deployed: Deployment, extent: Extent
     assert {told.run.epoch for told in load.told if not told.waited} == {1}
 
 
-async def test_the_platforms_database_is_away(deployed: Deployment, extent: Extent) -> None:
+@asynccontextmanager
+async def database_away(deployed: Deployment) -> AsyncIterator[None]:
+    """The platform's database is stopped, and nobody else takes its port."""
+    await asyncio.to_thread(deployed.postgres.stop)
+    with reserved(f"127.0.0.1:{deployed.postgres.port}"):
+        yield
+        await asyncio.to_thread(deployed.postgres.start)
+
+
+@asynccontextmanager
+async def disk_full(deployed: Deployment) -> AsyncIterator[None]:
+    """The platform's database has no room for more."""
+    async with deployed.database() as connection:
+        await connection.execute(_FILL)
+        yield
+        await connection.execute(_FREE)
+
+
+@pytest.mark.parametrize("away", [database_away, disk_full])
+async def test_the_platforms_database_is_away(deployed: Deployment, extent: Extent, away: Away) -> None:
     load = Load(deployed, concurrency=CONCURRENCY, callers_reconnect=True)
     pids = [service.pid for service in deployed.stack.services]
     async with load.running():
         await load.more(CONCURRENCY)
-        address = f"127.0.0.1:{deployed.postgres.port}"
-        await asyncio.to_thread(deployed.postgres.stop)
-        over_at = time.monotonic() + extent.outage_s
+        async with away(deployed):
+            over_at = time.monotonic() + extent.outage_s
 
-        async def over() -> bool:
-            return time.monotonic() >= over_at
+            async def over() -> bool:
+                return time.monotonic() >= over_at
 
-        with reserved(address):
             await until(over, "every lease to end", timeout_s=OUTAGE_TIMEOUT_S)
-            await asyncio.to_thread(deployed.postgres.start)
         await load.more(2 * CONCURRENCY)
     await check(deployed, load.told)
     assert [service.pid for service in deployed.stack.services if service.running] == pids, "a service ended meanwhile"

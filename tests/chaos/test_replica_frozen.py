@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from services.local.processes import ServiceProcess
 from tests.chaos.book import check
 from tests.chaos.deployment import Deployment, until
 from tests.chaos.load import Load
+
+pytestmark = pytest.mark.faults
 
 TAKEN_OVER = "signalbox_runs_taken_over_total"
 CLAIMS_LOST = "signalbox_claims_lost_total"

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
+import pytest
+
 from services.local.processes import ServiceProcess
 from tests.chaos.book import check
 from tests.chaos.conftest import Extent
 from tests.chaos.deployment import Deployment
 from tests.chaos.load import Load
 from tests.fixtures.ports import place_kept
+
+pytestmark = pytest.mark.faults
 
 CONCURRENCY = 12
 LONGEST_PAUSE_S = 1.0

@@ -104,6 +104,7 @@ def test_the_last_release_runs_its_own_code(release: Release) -> None:
     assert all(Path(file).is_relative_to(release.folder) for file in found.stdout.split())
 
 
+@pytest.mark.faults
 @pytest.mark.timeout(1200)
 async def test_forwards_and_back(deployed: Deployment) -> None:
     first, second = deployed.stack.runtimes

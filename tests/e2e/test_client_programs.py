@@ -26,7 +26,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r"(?://|#) (\S+\.\w+)\n")
 STEP_TIMEOUT_S = 1200  # tools that compile a gRPC library for the first time, on a busy machine
 PROBE_TIMEOUT_S = 60
-pytestmark = pytest.mark.timeout(STEP_TIMEOUT_S + 300)
+pytestmark = [pytest.mark.client_programs, pytest.mark.timeout(STEP_TIMEOUT_S + 300)]
 INDEX = {
     "npm": ["npm", "view", "@grpc/grpc-js", "version"],
     "go": ["go", "list", "-m", "google.golang.org/grpc@latest"],

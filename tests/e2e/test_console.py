@@ -12,6 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import httpx
+import pytest
 from playwright.async_api import expect
 from signalbox.v1 import runs_pb2
 
@@ -76,6 +77,7 @@ async def asked_to_delete(platform: Platform) -> str:
     return await asks(client, f"Delete the ticket {ticket}.")
 
 
+@pytest.mark.browser
 async def test_a_person_answers_and_looks_on(asking: Platform, tmp_path: Path) -> None:
     run_id = await asked_to_delete(asking)
     async with (

@@ -16,6 +16,7 @@ from services.kit.text.printing import printable
 from tests.fixtures.browser import browser
 from tests.fixtures.walked_run import RUN_ID, TWO_QUERIES, agent_facts, explained, tool_facts
 
+pytestmark = pytest.mark.browser
 __all__ = ["browser"]
 WIDE, NARROW = {"width": 1240, "height": 900}, {"width": 380, "height": 800}
 HOSTILE = [

@@ -19,6 +19,7 @@ from tests.fixtures.walked_run import RUN_ID, TWO_QUERIES, explained
 from tests.integration.console.conftest import Console, console_over
 from tests.integration.console.fake_gateway import FakeGateway, fake_gateway, refusal, serving, waiting
 
+pytestmark = pytest.mark.browser
 TIMEOUT_MS = 60_000
 NARROW = {"width": 380, "height": 800}
 # What a browser says of an answer that is an error, which the page says as well.
