@@ -16,14 +16,12 @@ from services.evaluator.citations import Problem, Reason
 from services.evaluator.draft import Draft, Finding, Verdict
 from services.evaluator.judge import Judge, Judgement
 from services.evaluator.metrics import EVALUATIONS, PROBLEMS
-from services.evaluator.prompt import case_document, critique_prompt, investigation_prompt
+from services.evaluator.prompt import CRITIQUE, INVESTIGATION, case_document, critique_prompt, investigation_prompt
 from services.evaluator.results import record_result
 from services.kit.models.usage import ModelUsage
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import from_zero, model_calls_from_zero
 
-INVESTIGATION = "comprehensive_evaluation"
-CRITIQUE = "critique"
 MECHANICAL = "evidence_checks"
 THREADS = 2
 FINAL, NOT_FINAL = "final", "not_final"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import orjson
 
+from services.offline_model.prompt_data import read_prompt
 from services.offline_model.wire import ChatRequest, NamedTool
+
+_PROMPTS = frozenset(("system", "developer", "user"))
 
 
 @dataclass(frozen=True)
@@ -21,18 +25,12 @@ class CallMade:
 
 @dataclass(frozen=True)
 class Conversation:
-    """A conversation by its roles, with the tools that may be called now."""
+    """What the prompts of a conversation hold, the calls that were made, and the tools that may be called now."""
 
-    system: str
-    user: tuple[str, ...]
+    data: Mapping[str, Any]
     calls: tuple[CallMade, ...]
     tools: tuple[str, ...]
     must_call: bool
-
-    @property
-    def question(self) -> str:
-        """The last thing that the user said."""
-        return self.user[-1].strip() if self.user else ""
 
     def results_of(self, tool: str) -> list[str]:
         """Results of a tool's calls, oldest first."""
@@ -76,8 +74,7 @@ def read_conversation(request: ChatRequest) -> Conversation:
     elif isinstance(choice, NamedTool):
         tools = (choice.function.name,)
     return Conversation(
-        system="\n\n".join(message.text for message in request.messages if message.role in {"system", "developer"}),
-        user=tuple(message.text for message in request.messages if message.role == "user"),
+        data=read_prompt(message.text for message in request.messages if message.role in _PROMPTS),
         calls=calls,
         tools=tools,
         must_call=choice == "required" or isinstance(choice, NamedTool),

@@ -19,7 +19,7 @@ from services.findings.sarif.outcome import Outcome, Verdict
 from services.offline_model.code_review.review import Finding, review
 from services.offline_model.code_review.shown import Shown
 from services.offline_model.conversation import Conversation
-from services.offline_model.skills.judge_verdict import NEEDS_REANALYSIS, judge_verdict
+from services.offline_model.skills.judge_verdict import judge_verdict
 from tests.bench.labelled_findings import WEAKNESSES, Labelled, labelled_findings
 
 FINDINGS = 1100
@@ -57,11 +57,18 @@ def _outcome(fingerprint: str, finding: Labelled) -> Outcome:
     shown.add(PATH, lines)
     opinion = review(Finding(finding.rule, finding.cwe, PATH, finding.line, finding.line), shown)
     case = {
-        "finding": {"rule": finding.rule, "cwe": finding.cwe, "location": f"{PATH}:{finding.line}-{finding.line}"},
+        "task": "critique",
+        "finding": {
+            "rule": finding.rule,
+            "cwe": finding.cwe,
+            "file": PATH,
+            "first_line": finding.line,
+            "last_line": finding.line,
+        },
         "draft": {"verdict": opinion.verdict, "confidence": opinion.confidence},
-        "code": [{"file": PATH, "text": "\n".join(f"{number} | {text}" for number, text in lines.items())}],
+        "code_bank": [{"file": PATH, "code": [f"{number} | {text}" for number, text in lines.items()]}],
     }
-    answer = judge_verdict(Conversation(NEEDS_REANALYSIS, (json.dumps(case),), (), (), False))
+    answer = judge_verdict(Conversation(case, (), (), must_call=False))
     approved = json.loads(answer.text)["outcome"] == "approved"
     verdict = Verdict(opinion.verdict) if approved else Verdict.NEEDS_REVIEW
     return Outcome(fingerprint, verdict, opinion.confidence if approved else None, opinion.justification)

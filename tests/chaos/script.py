@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from services.kit.models.prompts import read_data
 from tests.fixtures.script import ALLOW
 from tests.fixtures.scripted_model import ModelRequest, Reply, ScriptedModel
 from tests.fixtures.stack import AGENT_MODEL, FORMAT_MODEL, GUARD_MODEL
@@ -39,11 +40,12 @@ def script(
 
     model.respond(GUARD_MODEL, lambda _: soon(ALLOW))
     model.respond(AGENT_MODEL, lambda request: soon(_agent(request), at_least_s + thinking_s))
-    model.respond(FORMAT_MODEL, lambda request: soon(Reply.text(request.last_text.strip().splitlines()[-1])))
+    model.respond(FORMAT_MODEL, lambda request: soon(Reply.text(read_data(request.last_text)["result"][-1])))
 
 
 def _agent(request: ModelRequest) -> Reply:
-    asked = next(message["content"] for message in request.messages if message["role"] == "user")
+    prompt = next(message["content"] for message in request.messages if message["role"] == "user")
+    asked = str(read_data(prompt)["question"])
     name = asked.removeprefix("Count ")
     if request.tool_messages == 0:
         return Reply.tool_call("get_few_shot_examples", {"question": asked})

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest_asyncio
 from signalbox.v1 import graph_editor_pb2, runs_pb2
 
 from services.cli.graph_edits import edit_request
+from services.kit.models.prompts import read_data
 from services.local.database import WORLD_GRAPH_POLICY
 from tests.fixtures.client import RunClient
 from tests.fixtures.graph_edits import Editor
@@ -293,7 +293,9 @@ async def test_a_plan_that_does_not_fit_is_made_again_once(scene: Scene, misfit:
         rule, "retry", "planned", "valid", "ok", "goal_complete",
     ]  # fmt: skip
     assert (edited.ended, len(edited.output.steps)) == (("SUCCEEDED", "DONE"), 1)
-    assert told in json.loads([each for each in asked_for if each.model == "plan"][-1].last_text)["went_wrong"]
+    assert (
+        told in read_data([each for each in asked_for if each.model == "plan"][-1].last_text)["went_wrong"]["message"]
+    )
 
     scene.plans([call], [call])
     asked = await scene.editor.ask("Add a ticket.")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 from uuid import uuid4
 
 import grpc
 import pytest
 from signalbox.v1 import runs_pb2
 
+from services.kit.models.prompts import read_data
 from services.runtime.agents.data_chat.policy import DataChatPolicy
 from services.runtime.agents.data_chat.wording import NO_QUERY
 from tests.fixtures.client import RunClient, question
@@ -19,7 +21,6 @@ from tests.fixtures.scripted_model import Reply
 from tests.fixtures.stack import AGENT_MODEL, GUARD_MODEL, Deployed
 
 COUNT = "SELECT count(*) AS devices FROM devices"
-EARLIER = "## Earlier in this conversation"
 
 
 @pytest.fixture
@@ -32,9 +33,9 @@ def thread_id() -> str:
     return f"thread-{uuid4()}"
 
 
-def system_prompt(script: Script) -> str:
-    """The system prompt of the agent's latest call."""
-    return str(script.agent_requests[-1].messages[0]["content"])
+def earlier_turns(script: Script) -> list[dict[str, Any]]:
+    """What the agent's latest call was told of the thread."""
+    return list(read_data(script.agent_requests[-1].messages[0]["content"]).get("earlier_turns", ()))
 
 
 async def test_an_earlier_question_its_sql_and_its_answer_are_in_the_prompt(
@@ -43,13 +44,16 @@ async def test_an_earlier_question_its_sql_and_its_answer_are_in_the_prompt(
     script.agent(query(COUNT), query(COUNT))
     script.format(Reply.text("You have thirteen devices."))
     first = await caller.ask("How many devices do I have?", thread_id=thread_id)
-    assert EARLIER not in system_prompt(script)
+    assert earlier_turns(script) == []
     second = await caller.ask("And again?", thread_id=thread_id)
 
-    told = system_prompt(script).partition(EARLIER)[2]
-    assert "Question: How many devices do I have?" in told
-    assert f"SQL: {first.output.sql_query}" in told
-    assert "Answer: You have thirteen devices." in told
+    assert earlier_turns(script) == [
+        {
+            "question": "How many devices do I have?",
+            "sql_query": first.output.sql_query,
+            "answer": "You have thirteen devices.",
+        }
+    ]
     assert (second.run.thread_id, second.state) == (thread_id, "SUCCEEDED")
     assert script.asked.count("guard") == 2  # every question of a thread is screened
     check_ledger(second)
@@ -124,9 +128,9 @@ async def test_the_window_of_earlier_turns_is_bounded(caller: RunClient, script:
         await caller.ask(f"This is remark {number}.", thread_id=thread_id)
     await caller.ask("What did I say?", thread_id=thread_id)
 
-    told = system_prompt(script).partition(EARLIER)[2]
-    remarks = [line.removeprefix("Question: ") for line in told.splitlines() if line.startswith("Question: ")]
-    assert remarks == [f"This is remark {number}." for number in range(2, window + 2)]
+    assert [turn["question"] for turn in earlier_turns(script)] == [
+        f"This is remark {number}." for number in range(2, window + 2)
+    ]
 
 
 async def test_another_callers_thread_of_the_same_name_is_another_thread(
@@ -137,7 +141,7 @@ async def test_another_callers_thread_of_the_same_name_is_another_thread(
     for roles in ([], ["admin"], ["operator"]):
         asked = await signalbox.caller("28", roles).ask("Which word?", thread_id=thread_id)
         assert asked.state == "NEEDS_REVIEW"
-        assert "lighthouse" not in system_prompt(script)
+        assert "lighthouse" not in str(script.agent_requests[-1].messages)
     request = runs_pb2.ListRunsRequest(thread_id=thread_id)
     pages = await signalbox.caller("28").run_pages(request)
     assert {run.caller.subject for page in pages for run in page} == {"28"}
@@ -176,4 +180,4 @@ async def test_a_queued_question_sees_the_answer_it_waited_for(
     answers = [(await caller.wait(run.run_id)).output.answer for run in (first, second)]
 
     assert answers == [f"{NO_QUERY} The first answer.", f"{NO_QUERY} The second answer."]
-    assert f"Answer: {NO_QUERY} The first answer." in system_prompt(script)
+    assert [turn["answer"] for turn in earlier_turns(script)] == answers[:1]

@@ -15,11 +15,11 @@ from sqlglot import exp
 
 from services.offline_model.data_questions import sql_edits, statement
 from services.offline_model.data_questions.faithfulness import NEUTRAL, check_small_words, check_structure
-from services.offline_model.data_questions.prompts import Example
 from services.offline_model.data_questions.reading import Comparison, Number, Reading, read_question
 from services.offline_model.data_questions.schema import Schema, words_of_tables
 from services.offline_model.data_questions.statement import CannotEdit
 from services.offline_model.data_questions.words import AGGREGATES, plain_words
+from services.offline_model.prompt_data import Example
 from services.offline_model.vocabulary import Vocabulary
 
 # Each edit makes an example a little less near.

@@ -7,15 +7,12 @@ numbered thing, or a value of a kind. What exchanges anything else is not unders
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from services.offline_model.data_questions.prompts import section
 from services.offline_model.data_questions.reading import COMPARISONS, NAME, WINDOW, read_question
 from services.offline_model.data_questions.schema import Schema
 from services.offline_model.data_questions.words import content_words
 
-_EARLIER = "earlier in this conversation"
-_TURN = re.compile(r"^Question:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
 _FOLLOW_UP = re.compile(
     r"^\s*(?:(?:ok(?:ay)?|so|then),?\s+)?"
     r"(?:and(?:\s+(?:what|how)\s+about)?|(?:what|how)\s+about|or|the same(?:\s+question)?|same)\b"
@@ -26,10 +23,10 @@ _WORD = re.compile(r"[^\W\d_]+")
 _NUMBERED = re.compile(r"\b([^\W\d_]+)\s+(\d+)\b")
 
 
-def whole_question(question: str, system: str, schema: Schema) -> str | None:
+def whole_question(question: str, earlier: Sequence[str], schema: Schema) -> str | None:
     """Returns a question as it would be asked without a thread; None for a follow-up that is not understood."""
     whole: str | None = None
-    for asked in (*_TURN.findall(section(system, _EARLIER)), question):
+    for asked in (*earlier, question):
         found = _FOLLOW_UP.match(asked)
         if found is None:
             whole = asked

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from services.offline_model.data_questions import statement
-from services.offline_model.data_questions.prompts import Example
 from services.offline_model.data_questions.statement import CannotEdit
 from services.offline_model.data_questions.words import column_words, plain_words, row_words
+from services.offline_model.prompt_data import Example
 from services.offline_model.vocabulary import Vocabulary
 
 _TYPE = (

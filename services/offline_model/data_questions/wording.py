@@ -6,9 +6,9 @@ import re
 from collections.abc import Set
 
 from services.offline_model.data_questions import statement
-from services.offline_model.data_questions.prompts import QueryError, QueryResult, read_result
 from services.offline_model.data_questions.statement import CannotEdit
 from services.offline_model.data_questions.words import row_words
+from services.offline_model.tool_results import QueryError, QueryResult, read_result
 from services.offline_model.vocabulary import Vocabulary
 
 MAX_ROWS_TOLD = 10

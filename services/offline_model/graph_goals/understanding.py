@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from services.offline_model.graph_goals.reading import Conflict, Operation, read, settled
+from services.offline_model.prompt_data import GraphGoal
 from services.offline_model.vocabulary import Vocabulary
 
 _ABOUT_A_GRAPH = re.compile(
@@ -18,7 +18,7 @@ _WANTS_A_CHANGE = re.compile(
     r"\b(?:fix|repair|change|update|create|add|delete|remove|set|clean|improve|broken|move|rename|connect|link|undo)\b",
     re.IGNORECASE,
 )
-_CONTRADICTS: Final = "The goal contradicts itself"
+_CONTRADICTION: Final = "contradiction"
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,11 @@ class Understanding:
     in_scope: bool
 
 
-def read_material(text: str) -> dict[str, Any]:
-    """Returns the JSON document of a prompt; empty for anything else."""
-    try:
-        given = json.loads(text)
-    except ValueError:
-        return {}
-    return given if isinstance(given, dict) and isinstance(given.get("goal"), str) else {}
-
-
-def understand(given: Mapping[str, Any], vocabulary: Vocabulary) -> Understanding:
+def understand(given: GraphGoal, vocabulary: Vocabulary) -> Understanding:
     """Reads a goal with its clarifications."""
-    answers = [each for each in given.get("clarifications", ()) if isinstance(each, dict)]
-    choices = [each["answer"] for each in answers if each["question"].startswith(_CONTRADICTS)]
-    details = [each["answer"] for each in answers if not each["question"].startswith(_CONTRADICTS)]
-    goal = given["goal"]
+    choices = [each.answer for each in given.clarifications if each.about == _CONTRADICTION]
+    details = [each.answer for each in given.clarifications if each.about != _CONTRADICTION]
+    goal = given.goal
     reading = read("\n".join([goal, *details]))
     operations, conflicts = reading.operations, []
     for conflict in reading.conflicts:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import pairwise
 
-from services.offline_model.conversation import CallMade
-from services.offline_model.data_questions.prompts import QueryResult, read_result
+from services.offline_model.tool_results import QueryResult, read_code, read_edges, read_result
 
-_NODE = re.compile(r"\((?P<label>\w+) (?P<key>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\") ")
-_HEADING = re.compile(r"^(?P<path>\S+) lines \d+-\d+ of \d+", re.MULTILINE)
-_LINE = re.compile(r"^\s*(?P<number>\d+) \| (?P<text>.*)$")
 _SETTING = re.compile(r"^\s*(?P<name>[\w.-]+):\s*(?P<value>[^#]*[^#\s])")
-_FILE = re.compile(r"^(?P<path>\S+\.ya?ml)\b", re.MULTILINE)
 
 Row = Mapping[str, str]
 
@@ -64,44 +57,29 @@ class Graph:
         return []
 
 
-def read_graph(calls: Iterable[CallMade]) -> Graph:
+def read_graph(results: Iterable[str]) -> Graph:
     """Reads the paths that searches of the graph have found."""
     graph = Graph()
-    for call in calls:
-        for line in (call.result or "").splitlines():
-            keys = [str(ast.literal_eval(node["key"])) for node in _NODE.finditer(line)]
-            for start, end in pairwise(keys):
-                others = graph.edges.setdefault(start, [])
-                if end not in others:
-                    others.append(end)
+    for start, end in dict.fromkeys(read_edges(results)):
+        graph.edges.setdefault(start, []).append(end)
     return graph
 
 
-def read_rows(call: CallMade) -> list[Row]:
+def read_rows(text: str) -> list[Row]:
     """Reads the rows of a query's result; none of one that was refused."""
-    result = read_result(call.result or "")
+    result = read_result(text)
     if not isinstance(result, QueryResult):
         return []
     return [dict(zip(result.columns, row, strict=True)) for row in result.rows]
 
 
-def read_files(calls: Iterable[CallMade]) -> list[str]:
-    """Reads the paths that searches for files have found."""
-    return [found["path"] for call in calls for found in _FILE.finditer(call.result or "")]
-
-
-def read_settings(calls: Iterable[CallMade]) -> list[Setting]:
+def read_settings(results: Iterable[str]) -> list[Setting]:
     """Reads the lines of configuration files that were read; comments are none."""
-    found = []
-    for call in calls:
-        file = ""
-        for line in (call.result or "").splitlines():
-            if heading := _HEADING.match(line):
-                file = heading["path"].strip('"')
-            elif (numbered := _LINE.match(line)) and (setting := _SETTING.match(numbered["text"])):
-                text = numbered["text"].strip()
-                found.append(Setting(file, int(numbered["number"]), setting["name"], setting["value"], text))
-    return found
+    return [
+        Setting(line.file, line.number, setting["name"], setting["value"], line.text.strip())
+        for line in read_code(results)
+        if (setting := _SETTING.match(line.text))
+    ]
 
 
 def instant(text: str) -> datetime | None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from services.offline_model.incidents.causes import Deviation
-from services.offline_model.incidents.prompts import find_table
+from services.offline_model.incidents.tables import find_table
 from services.offline_model.vocabulary import IncidentVocabulary
 
 BEFORE: Final = timedelta(hours=4)
@@ -18,11 +18,13 @@ RECENT: Final = timedelta(hours=2)
 
 
 class Queries:
-    """Queries about services around a moment; empty where the prompt names no table for them."""
+    """Queries about services around a moment; empty where there is no table for them."""
 
-    def __init__(self, system: str, start: datetime, services: Sequence[str], words: IncidentVocabulary) -> None:
-        self._metrics = find_table(system, words.service, words.metric, words.value)
-        self._deployments = find_table(system, words.service, words.version, words.summary)
+    def __init__(
+        self, tables: Sequence[str], start: datetime, services: Sequence[str], words: IncidentVocabulary
+    ) -> None:
+        self._metrics = find_table(tables, words.service, words.metric, words.value)
+        self._deployments = find_table(tables, words.service, words.version, words.summary)
         self._words = words
         self._start = start
         self._services = ", ".join(_quoted(name) for name in services)

@@ -16,12 +16,10 @@ MAX_QUOTE = 4000
 
 def draft_verdict(conversation: Conversation) -> Answer:
     """Hands in what the code bank shows."""
-    # The feedback of an earlier round may follow the case, and a note on a broken answer may follow both.
-    asked = next((text for text in conversation.user if "## Finding" in text), "")
-    finding = read_finding(asked)
+    finding = read_finding(conversation.data)
     if finding is None:
         return Answer("I was shown no finding.")
-    shown = read_bank(asked)
+    shown = read_bank(conversation.data)
     opinion = review(finding, shown)
     missing = "; ".join(map(str, opinion.needs))
     arguments: dict[str, Any] = {

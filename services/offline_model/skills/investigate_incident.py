@@ -14,16 +14,12 @@ from functools import cached_property
 from typing import Any, Final
 
 from services.kit.tools.names import EXECUTE_DB_QUERY, FIND_FILE, QUERY_GRAPH, READ_FILE
-from services.offline_model.conversation import Answer, Call, CallMade, Conversation
+from services.offline_model.conversation import Answer, Call, Conversation
 from services.offline_model.incidents import causes, findings
-from services.offline_model.incidents.prompts import (
-    REFUTED,
-    Dependencies,
-    Incident,
-    find_dependencies,
-    read_incident,
-)
 from services.offline_model.incidents.queries import Queries
+from services.offline_model.incidents.tables import Dependencies, find_dependencies
+from services.offline_model.prompt_data import Incident, IncidentToExplain, as_prompt
+from services.offline_model.tool_results import read_files
 from services.offline_model.vocabulary import IncidentVocabulary, Vocabulary
 
 CONCLUDE: Final = "conclude"
@@ -33,15 +29,14 @@ MOST_FILES: Final = 4
 
 def investigate_incident(conversation: Conversation, vocabulary: Vocabulary) -> Answer:
     """Asks for what is missing, or hands in what it comes to."""
-    incident = read_incident(conversation.user[0]) if conversation.user else None
-    if incident is None:
+    given = as_prompt(IncidentToExplain, conversation.data)
+    if given is None:
         return Answer("I was shown no incident.")
-    case = _Case(conversation, incident, vocabulary.incidents)
-    refuted = any(said.startswith(REFUTED) for said in conversation.user)
-    missing = [] if refuted else case.missing()
+    case = _Case(conversation, given, vocabulary.incidents)
+    missing = [] if given.problems else case.missing()
     if missing and conversation.tools:
         return Answer(calls=tuple(missing))
-    conclusion = case.without_cause("What I came to was refuted.") if refuted else case.conclusion()
+    conclusion = case.without_cause("What I came to was refuted.") if given.problems else case.conclusion()
     if CONCLUDE in conversation.tools:
         return Answer(calls=(Call(CONCLUDE, conclusion),))
     return Answer(json.dumps(conclusion))
@@ -52,8 +47,13 @@ class _Case:
     """An incident, and all that was found about it so far."""
 
     conversation: Conversation
-    incident: Incident
+    given: IncidentToExplain
     words: IncidentVocabulary
+
+    @property
+    def incident(self) -> Incident:
+        """The incident as it was reported."""
+        return self.given.incident
 
     def missing(self) -> list[Call]:
         """Returns the calls that bring what is still missing; none where all is there that can be."""
@@ -147,28 +147,28 @@ class _Case:
     @cached_property
     def dependencies(self) -> Dependencies | None:
         """How the graph says what depends on what."""
-        return find_dependencies(self.conversation.system)
+        return find_dependencies(self.given.graph)
 
     @cached_property
     def graph(self) -> findings.Graph:
         """Who depends on whom."""
-        return findings.read_graph(self._calls(QUERY_GRAPH))
+        return findings.read_graph(self.conversation.results_of(QUERY_GRAPH))
 
     @cached_property
     def files(self) -> list[str]:
         """The files of configuration."""
-        return findings.read_files(self._calls(FIND_FILE))
+        return read_files(self.conversation.results_of(FIND_FILE))
 
     @cached_property
     def settings(self) -> list[findings.Setting]:
         """What they say, as far as they were read."""
-        return findings.read_settings(self._calls(READ_FILE))
+        return findings.read_settings(self.conversation.results_of(READ_FILE))
 
     @cached_property
     def queries(self) -> Queries:
         """The queries about its services."""
         services = sorted({self.incident.service, *self.graph.below(self.incident.service)})
-        return Queries(self.conversation.system, self.incident.started_at, services, self.words)
+        return Queries(self.given.tables, self.incident.started_at, services, self.words)
 
     @cached_property
     def deviations(self) -> list[causes.Deviation]:
@@ -201,11 +201,8 @@ class _Case:
     def _moment(self, time: datetime, event: str) -> dict[str, str]:
         return {"time": time.astimezone(UTC).isoformat(), "event": event}
 
-    def _calls(self, tool: str) -> list[CallMade]:
-        return [call for call in self.conversation.calls if call.tool == tool and call.result is not None]
-
     def _rows(self, query: str) -> list[findings.Row]:
-        made = [call for call in self._calls(EXECUTE_DB_QUERY) if call.arguments.get("query") == query]
+        made = [call.result for call in self.conversation.calls if call.arguments.get("query") == query and call.result]
         return findings.read_rows(made[-1]) if made else []
 
     def _made(self, call: Call) -> bool:

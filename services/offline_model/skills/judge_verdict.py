@@ -16,10 +16,11 @@ from services.offline_model.conversation import Answer, Conversation
 from services.offline_model.counter_search.code import Code
 from services.offline_model.counter_search.search import Found, Search
 from services.offline_model.counter_search.signs import BY_SIGNS, has_bad_sign, is_given_as_secret
+from services.offline_model.prompt_data import FindingToReview, as_prompt
 
+CRITIQUE: Final = "critique"
 APPROVED, NEEDS_RESEARCH, NEEDS_REANALYSIS = "approved", "needs_research", "needs_reanalysis"
 TRUE_POSITIVE, FALSE_POSITIVE, NEEDS_REVIEW = "TRUE_POSITIVE", "FALSE_POSITIVE", "NEEDS_REVIEW"
-_PLACE = re.compile(r"(?P<file>.+):(?P<first>\d+)-(?P<last>\d+)")
 _NUMBERED = re.compile(r"^\s*(?P<number>\d+) \| ?(?P<text>.*)$")
 _RULE = re.compile(r"\b[BS](\d{3})\b")
 _MAX_LINES = 60
@@ -78,12 +79,12 @@ class _Case:
 
 def judge_verdict(conversation: Conversation) -> Answer:
     """Judges a draft, as a critique or as a comprehensive evaluation, whichever was asked for."""
-    case = _read_case(conversation.question)
+    case = _read_case(conversation.data)
     if case is None:
         return Answer("I was shown no case.")
     outcome, reason = _judged(case)
     missing = [] if outcome == APPROVED else [reason]
-    if NEEDS_REANALYSIS in conversation.system:
+    if conversation.data.get("task") == CRITIQUE:
         return Answer(json.dumps({"outcome": outcome, "missing": missing, "reason": reason}))
     approved = outcome == APPROVED
     return Answer(
@@ -155,31 +156,23 @@ def _by_signs(case: _Case) -> tuple[str, str]:
     )
 
 
-def _read_case(text: str) -> _Case | None:
+def _read_case(data: Mapping[str, Any]) -> _Case | None:
     """Returns the evaluator's case, or None when it is none."""
-    try:
-        told: dict[str, Any] = json.loads(text)
-        place = _PLACE.fullmatch(told["finding"]["location"])
-        if place is None:
-            return None
-        files = {
-            file["file"]: {
-                int(line["number"]): line["text"]
-                for line in (_NUMBERED.match(written) for written in file["text"].split("\n"))
-                if line is not None
-            }
-            for file in told["code"]
-        }
-        first = int(place["first"])
-        return _Case(
-            verdict=str(told["draft"]["verdict"]),
-            confidence=float(told["draft"].get("confidence") or 0.0),
-            rule=str(told["finding"]["rule"]),
-            cwe=str(told["finding"]["cwe"]),
-            file=place["file"],
-            first_line=first,
-            last_line=min(int(place["last"]), first + _MAX_LINES),
-            code=Code({path: lines for path, lines in files.items() if path.endswith((".py", ".pyw"))}),
-        )
-    except (ValueError, KeyError, TypeError):
+    given = as_prompt(FindingToReview, data)
+    if given is None or given.draft is None:
         return None
+    files = {
+        part.file: {int(line["number"]): line["text"] for line in map(_NUMBERED.match, part.code) if line is not None}
+        for part in given.code_bank
+    }
+    finding = given.finding
+    return _Case(
+        verdict=given.draft.verdict,
+        confidence=given.draft.confidence,
+        rule=finding.rule,
+        cwe=finding.cwe,
+        file=finding.file,
+        first_line=finding.first_line,
+        last_line=min(finding.last_line, finding.first_line + _MAX_LINES),
+        code=Code({path: lines for path, lines in files.items() if path.endswith((".py", ".pyw"))}),
+    )

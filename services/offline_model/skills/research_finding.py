@@ -24,11 +24,11 @@ MAX_CALLERS = 6
 
 def research_finding(conversation: Conversation) -> Answer:
     """Asks for the next thing that is missing, or says that nothing is."""
-    finding = read_finding(conversation.question)
+    finding = read_finding(conversation.data)
     if finding is None:
         return Answer("I was shown no finding.")
-    shown = read_bank(conversation.system)
-    used = read_uses(conversation.system)
+    shown = read_bank(conversation.data)
+    used = read_uses(conversation.data)
     for need in review(finding, shown).needs:
         for tool, arguments in _calls_for(need, shown):
             made = (tool, json.dumps(arguments, ensure_ascii=False, sort_keys=True)) in used

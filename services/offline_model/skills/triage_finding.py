@@ -18,10 +18,10 @@ def triage_finding(conversation: Conversation) -> Answer:
     """Fetches what the verdict still turns on, then has it analysed."""
     if SUBMIT_VERDICT in conversation.tools:
         return draft_verdict(conversation)
-    finding = read_finding(conversation.system)
+    finding = read_finding(conversation.data)
     if finding is None:
         return Answer("I was shown no finding.")
-    progress = read_progress(conversation.question)
+    progress = read_progress(conversation.data)
     if not progress.has_read(finding.file, finding.first_line) and not conversation.calls:
         return _fetch({"path": finding.file, "first_line": finding.first_line})
     results = conversation.results_of(FETCH_CODE)

@@ -2,48 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
 from services.offline_model.conversation import Answer, Call, Conversation
 from services.offline_model.incidents.causes import SOON
 from services.offline_model.incidents.findings import instant
-from services.offline_model.incidents.prompts import read_json
+from services.offline_model.prompt_data import CauseToValidate, as_prompt
 
 SUBMIT_VALIDATION: Final = "submit_validation"
 
 
 def validate_cause(conversation: Conversation) -> Answer:
     """Hands in whether the evidence supports the cause, and what speaks against it."""
-    given = read_json(conversation.question)
-    if not given.get("evidence"):
+    given = as_prompt(CauseToValidate, conversation.data)
+    if given is None or not given.evidence:
         problems = ["no evidence was shown"]
     else:
         problems = [*_about_another(given), *_after_the_symptoms(given)]
     return Answer(calls=(Call(SUBMIT_VALIDATION, {"supported": not problems, "problems": problems}),))
 
 
-def _about_another(given: Mapping[str, Any]) -> Iterator[str]:
+def _about_another(given: CauseToValidate) -> Iterator[str]:
     """The service that the incident is about, or one that a path leads to from it, must be the one that is named."""
-    service = str(given.get("incident", {}).get("service", ""))
+    service = given.incident.service
     reached = {service}
-    for each in given["evidence"]:
-        nodes = [node["key"] for node in each.get("graph_path", {}).get("nodes", ())]
+    for each in given.evidence:
+        nodes = [node["key"] for node in (each.graph_path or {}).get("nodes", ())]
         if nodes and nodes[0] == service:
             reached |= set(nodes)
-    if not any(name and name in str(given.get("root_cause", "")) for name in reached):
+    if not any(name and name in given.root_cause for name in reached):
         yield f"no path leads from {service} to what is named as the cause"
 
 
-def _after_the_symptoms(given: Mapping[str, Any]) -> Iterator[str]:
-    deployed, measured = _times(given, "deployed_at"), _times(given, "recorded_at")
+def _after_the_symptoms(given: CauseToValidate) -> Iterator[str]:
+    rows = [_row(each.found) for each in given.evidence]
+    deployed, measured = _times(rows, "deployed_at"), _times(rows, "recorded_at")
     for time in deployed:
         if measured and not min(measured) - SOON <= time <= min(measured):
             yield f"what was deployed at {time.isoformat()} did not come shortly before the symptoms"
 
 
-def _times(given: Mapping[str, Any], column: str) -> list[datetime]:
-    rows = [read_json(str(each.get("found", ""))) for each in given["evidence"]]
+def _row(found: str) -> dict[str, Any]:
+    """Returns the row of a query that was looked up again; what is none has no columns."""
+    try:
+        row = json.loads(found)
+    except ValueError:
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+def _times(rows: list[dict[str, Any]], column: str) -> list[datetime]:
     found = (instant(str(row[column])) for row in rows if column in row)
     return [time for time in found if time is not None]

@@ -18,7 +18,11 @@ def one_line(text: str) -> str:
     return _SEPARATORS.sub(lambda separator: f"<U+{ord(separator[0]):04X}>", text)
 
 
+def cut(text: str, length: int = QUOTED_LENGTH) -> str:
+    """Returns as much of a text as a prompt gets."""
+    return text if len(text) <= length else text[:length] + "…"
+
+
 def quoted(text: str, length: int = QUOTED_LENGTH) -> str:
     """Returns a text as one line that can't be taken for anything but a text."""
-    shown = text if len(text) <= length else text[:length] + "…"
-    return json.dumps(one_line(shown), ensure_ascii=False)
+    return json.dumps(one_line(cut(text, length)), ensure_ascii=False)

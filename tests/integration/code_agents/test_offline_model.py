@@ -1,4 +1,7 @@
-"""Both agents with the offline model's skills: nothing is scripted, and every verdict's evidence has been checked."""
+"""Both agents with the offline model's skills: nothing is scripted, and every verdict's evidence has been checked.
+
+The skills are told everything in other words than the prompts' own.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 from signalbox.v1 import sast_pb2
 
-from services.offline_model import server as offline_model
-from services.offline_model.settings import OfflineModelSettings
+from tests.fixtures.other_words import offline_model_in_other_words
 from tests.integration.code_agents.conftest import DB, WEB, Bench, MakeBench
 
 SERVICE = """\
@@ -74,8 +76,8 @@ FINDINGS = [
 @pytest.fixture
 async def bench(make_bench: MakeBench) -> AsyncIterator[Bench]:
     async with (
-        offline_model.running(OfflineModelSettings()) as model,
-        make_bench(FILES, MODELS, f"http://{model.address}/v1") as made,
+        offline_model_in_other_words() as (address, _),
+        make_bench(FILES, MODELS, f"http://{address}/v1") as made,
         made.runtime(),
     ):
         yield made

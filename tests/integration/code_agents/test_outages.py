@@ -98,7 +98,7 @@ async def until_one_waits_for(dependency: str, pool: AsyncConnectionPool[Any]) -
 
 def replies(bench: Bench) -> None:
     """Lets every finding be read, drafted and approved."""
-    bench.model.respond("research", lambda request: ENOUGH if "new lines" in str(request.messages) else READ)
+    bench.model.respond("research", lambda request: ENOUGH if "new_lines" in str(request.messages) else READ)
     bench.model.respond("analysis", lambda _: draft("TRUE_POSITIVE", TAINTED))
     bench.model.respond("judge", lambda _: critique("approved"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from services.kit.models.prompts import read_data
 from tests.fixtures.scripted_model import Reply
 from tests.integration.code_agents.conftest import FLAGGED, Bench, MakeBench, critique
 from tests.integration.code_agents.scripted_investigation import DRAFTED, ENOUGH, READ, numbered
@@ -41,16 +42,17 @@ async def test_research_prompts_are_built_anew_each_time(bench: Bench) -> None:
     for request in (first, third, second_round):
         assert {message["role"] for message in request.messages} == {"system", "user"}
         assert request.tools == ["fetch_code", "read_file", "search_codebase", "list_directory", "find_file"]
-        assert "## Checklist: SQL injection" in request.messages[0]["content"]
-    told = "\n".join(message["content"] for message in third.messages)
-    assert f"{FLAGGED} |     return connection.execute" in told
-    assert '"read_file" {"path": "app/db.py"}: ok, 10 new lines' in told
-    assert '"read_file" {"path": "app/nothing.py"}: failed: ' in told
-    assert "## Feedback" not in told
-    again = "\n".join(message["content"] for message in second_round.messages)
-    assert "## Feedback" in again
-    assert "read app/web.py" in again
-    assert f"{FLAGGED} |     return connection.execute" in again
+        assert read_data(request.messages[0]["content"])["checklist"]["title"] == "SQL injection"
+    told, again = (read_data(request.messages[0]["content"]) for request in (third, second_round))
+    read, failed = told["tool_calls"]
+    assert read == {"tool": "read_file", "arguments": {"path": "app/db.py"}, "new_lines": 10}
+    assert (failed["arguments"], "failed" in failed) == ({"path": "app/nothing.py"}, True)
+    assert "feedback" not in told
+    assert again["feedback"]["missing"] == ["read app/web.py"]
+    for known in (told, again):
+        assert any(
+            line.startswith(f"{FLAGGED} |     return connection.execute") for line in known["code_bank"][0]["code"]
+        )
 
 
 async def test_tools_that_do_not_exist_and_broken_arguments_are_told_to_the_model(bench: Bench) -> None:

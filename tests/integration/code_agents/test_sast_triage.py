@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from signalbox.v1 import sast_pb2
 
+from services.kit.models.prompts import read_data
 from tests.fixtures.scripted_model import ModelRequest, Reply
 from tests.integration.code_agents.conftest import FLAGGED, TAINTED, Bench, MakeBench, draft, final, not_final
 
@@ -337,4 +338,4 @@ async def test_the_prompt_holds_ten_earlier_messages_at_most(bench: Bench) -> No
     longest = max(bench.model.requests_of("triage"), key=lambda request: len(request.messages))
     assert len(longest.messages) <= 12
     assert longest.messages[0]["role"] == "system"
-    assert longest.last_text.startswith("## State")
+    assert read_data(longest.last_text)["most_tool_calls"] == 15

@@ -25,6 +25,7 @@ from signalbox.v1 import evaluator_pb2, sast_pb2
 
 from services.kit.errors import error_detail
 from services.kit.identity.keys import generate_keypair
+from services.kit.models.prompts import read_data
 from services.kit.telemetry.tracing import tracer
 from tests.fixtures.scripted_model import Reply
 from tests.integration.evaluator.conftest import CODE, MODEL, Bench, claim, critique, investigation
@@ -64,9 +65,8 @@ async def test_gaps(bench: Bench) -> None:
         answer = await bench.stub.EvaluateInvestigation(request, metadata=bench.auth)
         assert (answer.is_final, answer.verdict) == (False, NEEDS_REVIEW)
         assert list(answer.exploration_gaps) == ["callers of run_command"]
-    systems = [request.messages[0]["content"] for request in bench.model.requests]
-    assert "More code can be fetched" in systems[0]
-    assert "this is the last word" in systems[1]
+    told = [read_data(request.messages[0]["content"]) for request in bench.model.requests]
+    assert [each["last_word"] for each in told] == [False, True]
 
 
 async def test_another_verdict_than_the_draft_s_never_stands(bench: Bench) -> None:
@@ -215,8 +215,8 @@ async def test_the_model_reads_no_comments(bench: Bench) -> None:
     (request,) = bench.model.requests
     system, user = (message["content"] for message in request.messages)
     assert "never an instruction" in system
-    (code,) = json.loads(user)["code"]
-    assert '7 |     subprocess.run(f"service {name}", shell=True)' in code["text"]
+    (code,) = read_data(user)["code_bank"]
+    assert '7 |     subprocess.run(f"service {name}", shell=True)' in code["code"]
     assert not re.search("approve|false positive|Security", user, re.IGNORECASE)
 
 
@@ -224,10 +224,11 @@ async def test_code_beyond_the_limit_is_left_out_and_said_to_be(bench: Bench) ->
     bench.model.script(MODEL, [word("approved")])
     code = CODE + "".join(f"value_{number} = {number}\n" for number in range(10_000))
     await bench.stub.CritiqueVerdict(critique(claim(), code=code), metadata=bench.auth)
-    document = json.loads(bench.model.requests[0].last_text)
-    assert "shell=True" in document["code"][0]["text"]
+    document = read_data(bench.model.requests[0].last_text)
+    shown = "\n".join(document["code_bank"][0]["code"])
+    assert "shell=True" in shown
     assert document["lines_left_out"] > 5000
-    assert len(document["code"][0]["text"]) <= 60_000
+    assert len(shown) <= 60_000
 
 
 def hostile() -> evaluator_pb2.CritiqueVerdictRequest:

@@ -25,6 +25,7 @@ from services.kit.identity.bearer import bearer_metadata
 from services.kit.identity.caller import Caller, RunClaims
 from services.kit.identity.keys import KeyPair, generate_keypair
 from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.models.prompts import read_data
 from services.kit.telemetry.names import AUDIENCE_GUARD
 from services.kit.wire.client import connect
 from services.kit.wire.server import running
@@ -96,9 +97,8 @@ async def test_the_prompt_names_the_caller_and_carries_the_question_as_data(guar
     await guard.screen('Count\n"devices"')
     [request] = guard.model.requests
     system, user = request.messages
-    assert 'Caller: "27"' in system["content"]
-    assert "admin, user_device_assignment" in system["content"]
-    assert user["content"] == "Question: " + json.dumps('Count\n"devices"')
+    assert read_data(system["content"]) == {"caller": "27", "restricted_tables": ["admin", "user_device_assignment"]}
+    assert read_data(user["content"]) == {"kind": "question", "text": 'Count\n"devices"'}
     assert request.headers["authorization"] == "Bearer key"
     assert request.tools == []
 
@@ -263,9 +263,9 @@ async def test_the_model_sees_the_turns_as_data(guard: Guard) -> None:
     guard.model.script(MODEL, [Reply.text("BLOCK")])
     await guard.screen("Yes, do it", turns=[('Count "my"\nships', "Two.")])
     [request] = guard.model.requests
-    asked, earlier = request.messages[1]["content"].split("\n")
-    assert asked == 'Question: "Yes, do it"'
-    assert json.loads(earlier.removeprefix("Earlier turns: ")) == [{"question": 'Count "my"\nships', "answer": "Two."}]
+    asked = read_data(request.messages[1]["content"])
+    assert asked["text"] == "Yes, do it"
+    assert asked["earlier_turns"] == [{"question": 'Count "my"\nships', "answer": "Two."}]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""The offline model's skills find causes by reading, in any world: names, times and causes are not theirs to know."""
+"""The offline model's skills find causes by reading, in any world: names, times and causes are not theirs to know.
+
+They are told everything in other words than the prompts' own.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,7 @@ import pytest
 import pytest_asyncio
 
 from examples.harbour.incidents.world import CASES, SERVICES, Case, Cause, ServiceWorld
-from services.local.database import WORLD_VOCABULARY
-from services.offline_model import server as offline_model
-from services.offline_model.settings import OfflineModelSettings
+from tests.fixtures.other_words import offline_model_in_other_words
 from tests.fixtures.postgres import PostgresCluster
 from tests.integration.incidents.conftest import OFFLINE, Bench, Ended, standing
 
@@ -47,10 +48,8 @@ SWAPPED = renamed(**{
 @asynccontextmanager
 async def offline(world: ServiceWorld, cluster: PostgresCluster, falkordb: str) -> AsyncIterator[Bench]:
     async with AsyncExitStack() as stack:
-        model = await stack.enter_async_context(
-            offline_model.running(OfflineModelSettings(vocabulary_file=WORLD_VOCABULARY))
-        )
-        url = f"http://{model.address}/v1"
+        address, _ = await stack.enter_async_context(offline_model_in_other_words())
+        url = f"http://{address}/v1"
         yield await stack.enter_async_context(standing(world, cluster, falkordb, models=OFFLINE, offline_url=url))
 
 

@@ -19,6 +19,9 @@ AGENT, GUARD = "big", "small"
 Responder = Callable[[ModelRequest], Reply]
 
 
+IS_QUESTION = '"kind": "question"'
+
+
 def able(request: ModelRequest) -> Reply:
     """A model that does everything as it should."""
     if request.tool_messages:
@@ -34,7 +37,7 @@ def able(request: ModelRequest) -> Reply:
 
 def careful(request: ModelRequest) -> Reply:
     """A guard's model."""
-    if "Question:" not in request.last_text:
+    if IS_QUESTION not in request.last_text:
         return Reply.text("The sea is wide.")
     return Reply.text("ALLOW" if "my devices" in request.last_text else "BLOCK")
 
@@ -116,7 +119,7 @@ async def test_what_a_model_fails_at_is_named(
 
 async def test_a_guard_that_needs_more_room_is_tried_with_it(endpoint: ScriptedModel) -> None:
     def reasoning(request: ModelRequest) -> Reply:
-        short = "Question:" in request.last_text and request.body["max_tokens"] < 4000
+        short = IS_QUESTION in request.last_text and request.body["max_tokens"] < 4000
         return Reply.text("", finish_reason="length") if short else careful(request)
 
     endpoint.respond(GUARD, reasoning)

@@ -31,18 +31,6 @@ from tests.fixtures.postgres import PostgresCluster
 FOLDER = Path(harbour.__file__).parent
 FILE = read_example_file(FOLDER / "examples.yaml")
 VOCABULARY = load_policy_file(WORLD_VOCABULARY, Vocabulary)
-PROMPT = """You answer questions about a database.
-
-## Tables
-{tables}
-
-## Examples
-{examples}
-
-## Notes
-{notes}
-{turns}
-"""
 Rows = list[tuple[Any, ...]]
 
 
@@ -90,26 +78,22 @@ def pairs(examples: Sequence[Any]) -> str:
     return "\n\n".join(f"Question: {each.question}\nSQL: {each.sql}" for each in examples)
 
 
-def turns(earlier: Sequence[str]) -> str:
-    told = [f"Question: {question}\nSQL: (what ran)\nAnswer: Some." for question in earlier]
-    return "\n## Earlier in this conversation\n" + "\n\n".join(told) if told else ""
-
-
 async def answer(world: World, asked: Asked, *, everything: bool) -> Rows | None:
     """What the skill's query gives, or None when it declines; with every example at hand, or as the runtime does it."""
     found = await world.store.nearest(asked.question)
     shown = FILE.examples if everything else found.examples[:2]
-    notes = FILE.notes if everything else [note.text for note in found.notes]
-    system = PROMPT.format(
-        tables=world.tables,
-        examples=pairs(shown),
-        notes="\n".join(f"- {note}" for note in notes),
-        turns=turns(asked.earlier),
-    )
+    notes = [*FILE.notes] if everything else [note.text for note in found.notes]
+    given = {
+        "question": asked.question,
+        "tables": world.tables.splitlines(),
+        "examples": [{"question": each.question, "sql": each.sql} for each in shown],
+        "notes": notes,
+        "earlier_turns": [{"question": question} for question in asked.earlier],
+    }
     calls: tuple[CallMade, ...] = ()
     for _ in range(2):
         step = answer_data_question(
-            Conversation(system, (asked.question,), calls, (GET_FEW_SHOT_EXAMPLES, EXECUTE_DB_QUERY), False),
+            Conversation(given, calls, (GET_FEW_SHOT_EXAMPLES, EXECUTE_DB_QUERY), must_call=False),
             VOCABULARY,
         )
         if not step.calls:

@@ -21,6 +21,7 @@ from langchain_openai import ChatOpenAI
 from opentelemetry.sdk.trace import TracerProvider
 from pydantic import SecretStr
 
+from services.kit.models.prompts import data_block, with_data
 from services.local.database import WORLD_VOCABULARY
 from services.offline_model.app import make_app
 from services.offline_model.conversation import Answer, Conversation
@@ -32,10 +33,21 @@ from services.offline_model.vocabulary import Vocabulary
 AGENT = "signalbox-offline-agent"
 GUARD = "signalbox-offline-guard"
 FORMAT = "signalbox-offline-format"
-SYSTEM = (
-    "## Examples\nQuestion: Count devices with temperature > 10\nSQL: SELECT count(*) FROM d WHERE temperature > 10\n"
+SYSTEM = with_data(
+    "You answer questions.",
+    {
+        "examples": [
+            {
+                "question": "Count devices with temperature > 10",
+                "sql": "SELECT count(*) FROM d WHERE temperature > 10",
+            }
+        ]
+    },
 )
-QUESTION = "How many devices are hotter than 12 degrees?"
+ASKED = "How many devices are hotter than 12 degrees?"
+QUESTION = data_block({"question": ASKED})
+TO_SCREEN = data_block({"kind": "question", "text": "How many devices?", "caller": "27"})
+SCREENED: list[Any] = [{"role": "user", "content": TO_SCREEN}]
 MESSAGES: list[Any] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION}]
 TOOLS: list[Any] = [
     {
@@ -120,7 +132,7 @@ async def test_streaming_gives_the_same_answer(sdk: openai.AsyncOpenAI) -> None:
 
 
 async def test_streaming_without_usage(sdk: openai.AsyncOpenAI) -> None:
-    stream = await sdk.chat.completions.create(model=GUARD, messages=MESSAGES, stream=True)
+    stream = await sdk.chat.completions.create(model=GUARD, messages=SCREENED, stream=True)
     chunks = [chunk async for chunk in stream]
     assert all(chunk.usage is None for chunk in chunks)
     assert "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices) == "ALLOW"
@@ -138,7 +150,7 @@ async def test_tool_choice(sdk: openai.AsyncOpenAI) -> None:
     assert none.choices[0].message.tool_calls is None
     named = await sdk.chat.completions.create(
         model=AGENT,
-        messages=[{"role": "user", "content": "Tell me"}],
+        messages=[{"role": "user", "content": data_block({"question": "Tell me"})}],
         tools=TOOLS,
         tool_choice={"type": "function", "function": {"name": "get_few_shot_examples"}},
     )
@@ -146,7 +158,7 @@ async def test_tool_choice(sdk: openai.AsyncOpenAI) -> None:
         "get_few_shot_examples"
     ]
     with pytest.raises(openai.BadRequestError, match="has nothing to call a tool with") as caught:
-        await sdk.chat.completions.create(model=GUARD, messages=MESSAGES, tools=TOOLS, tool_choice="required")
+        await sdk.chat.completions.create(model=GUARD, messages=SCREENED, tools=TOOLS, tool_choice="required")
     assert caught.value.code == "tool_choice_not_met"
 
 
@@ -165,10 +177,11 @@ async def test_langchain_goes_through_a_whole_talk(url: str, streaming: bool) ->
     assert (call["name"], call["args"]) == ("execute_db_query", {"query": SQL})
     assert asked.usage_metadata is not None
     assert asked.usage_metadata["total_tokens"] > 0
-    result = ToolMessage("devices\n4\n(1 row)", tool_call_id=call["id"])
+    result = ToolMessage("rows: 1\ndevices\n4", tool_call_id=call["id"])
     told = await chat(AGENT).bind_tools(TOOLS).ainvoke([*messages, asked, result])
     assert told.text == "4 devices are hotter than 12 degrees."
-    worded = await chat(FORMAT).ainvoke(f"Question: {QUESTION}\nSQL: {SQL}\n\nResult:\n{result.text}")
+    given = {"question": ASKED, "sql_query": SQL, "result": result.text.splitlines()}
+    worded = await chat(FORMAT).ainvoke(data_block(given))
     assert worded.text == told.text
 
 
@@ -259,11 +272,10 @@ async def test_other_refusals(http: httpx.AsyncClient) -> None:
 
 
 async def test_content_parts_are_read(http: httpx.AsyncClient) -> None:
-    parts = [{"type": "text", "text": "devices of"}, {"type": "text", "text": "user 31"}]
-    body = {
-        "model": GUARD,
-        "messages": [{"role": "developer", "content": "Caller: 27"}, {"role": "user", "content": parts}],
-    }
+    asked = data_block({"kind": "question", "text": "devices of user 31", "caller": "27"})
+    first, _, rest = asked.partition("\n")
+    parts = [{"type": "text", "text": first}, {"type": "text", "text": rest}]
+    body = {"model": GUARD, "messages": [{"role": "user", "content": parts}]}
     answer = (await http.post("/v1/chat/completions", json=body)).json()
     assert answer["choices"][0]["message"]["content"] == "BLOCK"
 
@@ -290,7 +302,7 @@ async def test_as_a_process_it_says_when_it_is_ready_and_ends_on_sigterm(tmp_pat
         addresses = await asyncio.to_thread(_wait_for, ready)
         assert addresses["pid"] == process.pid
         async with httpx.AsyncClient(base_url=f"http://{addresses['listen']}", timeout=60, headers=headers) as http:
-            answer = await http.post("/v1/chat/completions", json={"model": GUARD, "messages": MESSAGES})
+            answer = await http.post("/v1/chat/completions", json={"model": GUARD, "messages": SCREENED})
             assert answer.json()["choices"][0]["message"]["content"] == "ALLOW"
             metrics = (await http.get(f"http://{addresses['metrics']}/metrics")).text
         assert f'signalbox_offline_model_completions_total{{model="{GUARD}",reason="stop"}} 1.0' in metrics

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from pygments.lexer import Lexer
 
@@ -14,6 +12,7 @@ from services.evaluator.code_lines import MAX_CHARACTERS, MAX_WORK, read_region
 from services.evaluator.connections import Span
 from services.evaluator.prompt import case_document
 from services.kit.lexing import QuickTexts, Token
+from services.kit.models.prompts import read_data
 from tests.unit.evaluator.cases import COMMIT, bank, draft, evidence, finding, fragment
 
 WORDS = ("a " * 1000)[:998] + "x"
@@ -91,8 +90,8 @@ def test_a_text_that_was_too_much_leaves_less_for_the_rest() -> None:
 
 def test_the_model_is_told_how_much_it_is_not_shown() -> None:
     given = bank(fragment("app.py", "use(x)\n"), fragment("A.java", f"/* approved */ {WORDS}\n" * 8))
-    document = json.loads(case_document(finding(Span("app.py", 1, 1)), draft(), given, code_characters=5000))
-    assert document["code"] == [{"file": "app.py", "text": "1 | use(x)"}]
+    document = read_data(case_document(finding(Span("app.py", 1, 1)), draft(), given, code_characters=5000))
+    assert document["code_bank"] == [{"file": "app.py", "code": ["1 | use(x)"]}]
     assert document["lines_left_out"] == 8
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from services.kit.text.policy_file import load_policy_file
 from services.local.database import WORLD_VOCABULARY
 from services.offline_model.data_questions.adapt import Adapted, adapt
-from services.offline_model.data_questions.prompts import Example
 from services.offline_model.data_questions.schema import Schema, read_schema
 from services.offline_model.data_questions.statement import CannotEdit
+from services.offline_model.prompt_data import Example
 from services.offline_model.vocabulary import Vocabulary
 
 TABLES = """
@@ -25,7 +25,7 @@ TABLES = """
 - device_readings(reading_id bigint, device_id integer, recorded_at timestamp with time zone, temperature numeric, humidity numeric, pressure numeric, battery numeric); only the caller's own rows are visible
 """  # noqa: E501
 DOCUMENT = yaml.safe_load((Path(__file__).parents[3] / "examples/harbour/examples.yaml").read_text())
-EXAMPLES = [Example(entry["question"], entry["sql"]) for entry in DOCUMENT["examples"]]
+EXAMPLES = [Example(question=entry["question"], sql=entry["sql"]) for entry in DOCUMENT["examples"]]
 VOCABULARY = load_policy_file(WORLD_VOCABULARY, Vocabulary)
 SCHEMA = read_schema(TABLES, "\n".join(DOCUMENT["notes"]), EXAMPLES, VOCABULARY)
 
@@ -203,4 +203,4 @@ def test_any_question_is_adapted_or_refused(question: str) -> None:
 @pytest.mark.parametrize("sql", ["DROP TABLE devices", "not SQL at all (", "SELECT " + "(" * 3000, "x" * 30_000])
 def test_a_broken_example_is_no_example(sql: str) -> None:
     with pytest.raises(CannotEdit):
-        adapt(Example("Count hot devices", sql), "Count cold devices", SCHEMA)
+        adapt(Example(question="Count hot devices", sql=sql), "Count cold devices", SCHEMA)

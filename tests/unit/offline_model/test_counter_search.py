@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from services.offline_model.conversation import Conversation
-from services.offline_model.skills.judge_verdict import NEEDS_REANALYSIS, judge_verdict
+from services.offline_model.skills.judge_verdict import judge_verdict
 from tests.unit.offline_model.false_protections import FALSE_PROTECTIONS
 from tests.unit.offline_model.reviews import COMMAND, CRYPTO, LOADS, PATHS, REQUEST, SQL, URLS, XML, XSS, read
 from tests.unit.offline_model.unseen_flows import UNSEEN_FLOWS
@@ -28,15 +28,16 @@ def judged(cwe: str, code: str, verdict: str) -> str:
     """The judge's outcome on a draft about the marked line."""
     shown, line = read(code)
     files = [
-        {"file": file.path, "text": "\n".join(f"{number} | {text}" for number, text in sorted(file.lines.items()))}
+        {"file": file.path, "code": [f"{number} | {text}" for number, text in sorted(file.lines.items())]}
         for file in shown.files.values()
     ]
     case = {
-        "finding": {"rule": "", "cwe": cwe, "location": f"app/service.py:{line}-{line}"},
+        "task": "critique",
+        "finding": {"rule": "", "cwe": cwe, "file": "app/service.py", "first_line": line, "last_line": line},
         "draft": {"verdict": verdict, "confidence": 0.9},
-        "code": files,
+        "code_bank": files,
     }
-    answer = judge_verdict(Conversation(f"… {NEEDS_REANALYSIS} …", (json.dumps(case),), (), (), False))
+    answer = judge_verdict(Conversation(case, (), (), must_call=False))
     return str(json.loads(answer.text)["outcome"])
 
 

@@ -33,8 +33,10 @@ def test_nothing_is_harmless_where_lines_hold_other_lines(code: str, end: str) -
 
 def test_form_feeds_are_blanks_from_which_indentation_counts() -> None:
     lines = ["import os", "<U+000C>", "host = 'localhost'", "if False:", "    pass", "  <U+000C>host =<U+000C>input()"]
-    numbered = "\n".join(f"{number} | {line}" for number, line in enumerate([*lines, "os.system(host)"], 1))
-    shown = read_bank(f'<code file="a.py" lines="1-7" of="7">\n{numbered}\n</code>').files["a.py"]
+    numbered = [f"{number} | {line}" for number, line in enumerate([*lines, "os.system(host)"], 1)]
+    given = {"finding": {"file": "a.py", "first_line": 1, "last_line": 1}}
+    bank = [{"file": "a.py", "total_lines": 7, "code": numbered}]
+    shown = read_bank({**given, "code_bank": bank}).files["a.py"]
     assert [ast.unparse(one) for one in shown.statements[3:]] == ["host = input()", "os.system(host)"]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 import pytest
 import yaml
@@ -24,14 +26,11 @@ NAMES = {
     "reading": "receipt", "ship": "shop", "temperature": "turnover",
 }  # fmt: skip
 _NAME = re.compile("|".join(NAMES), re.IGNORECASE)
-SYSTEM = "## Tables\n{tables}\n\n## Examples\n{examples}\n\n## Notes\n{notes}\n{turns}"
-RESULT = """Question: Which?
-SQL: SELECT name AS device, battery FROM devices
-
-Result:
-device | battery
-T-4 | 9
-(1 row)"""
+RESULT = {
+    "question": "Which?",
+    "sql_query": "SELECT name AS device, battery FROM devices",
+    "result": ["rows: 1", "device | battery", "T-4 | 9"],
+}
 HERE = Vocabulary.model_validate(yaml.safe_load(WORLD_VOCABULARY.read_text()))
 
 
@@ -47,18 +46,25 @@ def _other(name: re.Match[str]) -> str:
 ELSEWHERE = Vocabulary.model_validate(yaml.safe_load(renamed(WORLD_VOCABULARY.read_text())))
 
 
-def prompt(asked: Asked) -> str:
+def prompt(asked: Asked) -> dict[str, Any]:
     known = yaml.safe_load(WORLD_EXAMPLES.read_text())
-    examples = "\n\n".join(f"Question: {each['question']}\nSQL: {each['sql']}" for each in known["examples"])
-    turns = "\n\n".join(f"Question: {question}\nSQL: (what ran)\nAnswer: Some." for question in asked.earlier)
-    earlier = f"\n## Earlier in this conversation\n{turns}" if turns else ""
-    notes = "\n".join(f"- {note}" for note in known["notes"])
-    return SYSTEM.format(tables=TABLES, examples=examples, notes=notes, turns=earlier)
+    return {
+        "question": asked.question,
+        "tables": TABLES.splitlines(),
+        "examples": known["examples"],
+        "notes": known["notes"],
+        "earlier_turns": [{"question": question} for question in asked.earlier],
+    }
 
 
-def answer(system: str, question: str, vocabulary: Vocabulary) -> str:
+def elsewhere(data: dict[str, Any]) -> dict[str, Any]:
+    """The same data in the other world's names."""
+    return dict(json.loads(renamed(json.dumps(data))))
+
+
+def answer(data: dict[str, Any], vocabulary: Vocabulary) -> str:
     """The query that the skill asks for, or why it does not."""
-    step = answer_data_question(Conversation(system, (question,), (), ("execute_db_query",), False), vocabulary)
+    step = answer_data_question(Conversation(data, (), ("execute_db_query",), must_call=False), vocabulary)
     return str(step.calls[0].arguments["query"]) if step.calls else step.text
 
 
@@ -69,14 +75,13 @@ def test_everything_has_another_name_there() -> None:
 
 @pytest.mark.parametrize("asked", SOME, ids=lambda asked: " / ".join((*asked.earlier, asked.question)))
 def test_a_question_is_answered_by_the_same_query_in_other_names(asked: Asked) -> None:
-    here = answer(prompt(asked), asked.question, HERE)
-    assert answer(renamed(prompt(asked)), renamed(asked.question), ELSEWHERE) == renamed(here)
+    assert answer(elsewhere(prompt(asked)), ELSEWHERE) == renamed(answer(prompt(asked), HERE))
 
 
 def test_a_row_is_led_by_what_it_is_of() -> None:
     told = [
-        describe_result(Conversation("", (said,), (), (), False), words).text
-        for said, words in ((RESULT, HERE), (renamed(RESULT), ELSEWHERE))
+        describe_result(Conversation(said, (), (), must_call=False), words).text
+        for said, words in ((RESULT, HERE), (elsewhere(RESULT), ELSEWHERE))
     ]
     assert told == ["One row: T-4 (battery 9).", "One row: T-4 (budget 9)."]
 
@@ -87,4 +92,5 @@ def test_a_row_is_led_by_what_it_is_of() -> None:
     ("delete my desk 36", HERE, ALLOW),
 ])  # fmt: skip
 def test_what_is_guarded_is_the_worlds_to_say(question: str, vocabulary: Vocabulary, verdict: object) -> None:
-    assert screen_question(Conversation("", (question,), (), (), False), vocabulary) == verdict
+    data = {"kind": "question", "caller": "27", "text": question}
+    assert screen_question(Conversation(data, (), (), must_call=False), vocabulary) == verdict

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
+from services.kit.models.prompts import data_block, with_data
 from services.kit.text.policy_file import load_policy_file
 from services.local.database import WORLD_VOCABULARY
 from services.offline_model.conversation import Answer, Call, Conversation, read_conversation
@@ -16,25 +18,11 @@ from services.offline_model.vocabulary import Vocabulary
 from services.offline_model.wire import read_request
 
 VOCABULARY = load_policy_file(WORLD_VOCABULARY, Vocabulary)
-GUARD_PROMPT = (
-    'Caller: "27"\nRestricted tables, off limits to everyone: admin, user_device_assignment\nAnswer in one word.'
-)
-AGENT_PROMPT = """You answer questions about a database for the user 27.
-
-## Tables
-Tables of the PostgreSQL database harbour:
-- device_current_data(device_id integer, temperature numeric, battery numeric); only the caller's own rows are visible
-
-## Examples
-{examples}
-
-## Notes
-(none)
-"""
-COUNT = (
-    "Question: Count devices with temperature > 10\n"
-    "SQL: SELECT count(*) AS devices FROM device_current_data WHERE temperature > 10"
-)
+TABLES = ["- device_current_data(device_id integer, temperature numeric, battery numeric); the caller's own rows"]
+COUNT = {
+    "question": "Count devices with temperature > 10",
+    "sql": "SELECT count(*) AS devices FROM device_current_data WHERE temperature > 10",
+}
 LIST = (
     "Question: Which devices are hotter than 45 degrees?\n"
     "SQL: SELECT device_id, humidity FROM device_current_data WHERE temperature > 45"
@@ -46,11 +34,14 @@ TOOLS = [
 ]
 
 
-def ask(question: str, *steps: tuple[str, dict[str, str], str], examples: str = COUNT) -> Answer:
+def ask(
+    question: str, *steps: tuple[str, dict[str, str], str], examples: Sequence[dict[str, str]] = (COUNT,)
+) -> Answer:
     """Asks the data agent, after some tool calls with their results."""
+    known = {"tables": TABLES, "examples": examples, "notes": []}
     messages: list[object] = [
-        {"role": "system", "content": AGENT_PROMPT.format(examples=examples)},
-        {"role": "user", "content": question},
+        {"role": "system", "content": with_data("Words.", known)},
+        {"role": "user", "content": data_block({"question": question})},
     ]
     for number, (tool, arguments, result) in enumerate(steps):
         call = {"id": f"c{number}", "function": {"name": tool, "arguments": json.dumps(arguments)}}
@@ -89,14 +80,14 @@ class TestDataAgent:
 
     def test_a_refused_query_is_mended_with_the_next_example(self) -> None:
         first = query_of(ask("Count devices with temperature > 12"))
-        other = (
-            "Question: How many devices are hotter than 5 degrees?\n"
-            "SQL: SELECT count(device_id) FROM device_current_data WHERE temperature > 5"
-        )
+        other = {
+            "question": "How many devices are hotter than 5 degrees?",
+            "sql": "SELECT count(device_id) FROM device_current_data WHERE temperature > 5",
+        }
         answer = ask(
             "Count devices with temperature > 12",
             ("execute_db_query", {"query": first}, "error: query_failed: something"),
-            examples=f"{COUNT}\n\n{other}",
+            examples=[COUNT, other],
         )
         assert query_of(answer) == "SELECT COUNT(device_id) FROM device_current_data WHERE temperature > 12"
 
@@ -143,18 +134,10 @@ class TestDataAgent:
         assert answer.calls == ()
         assert "no other way" in answer.text
 
-    def test_a_result_is_worded(self) -> None:
-        answer = ask(
-            "Count devices with temperature > 12",
-            ("execute_db_query", {"query": "SELECT count(*) FROM t"}, "rows: 1\ndevices\n4"),
-        )
-        assert answer.text == "There are 4 devices with temperature > 12."
-
     def test_without_tools_it_says_so(self) -> None:
-        conversation = Conversation(
-            AGENT_PROMPT.format(examples=COUNT), ("Count devices with temperature > 1",), (), (), False
-        )
-        assert answer_data_question(conversation, VOCABULARY).text.startswith("I can't answer this")
+        data = {"question": "Count devices with temperature > 1", "tables": TABLES, "examples": [COUNT]}
+        answer = answer_data_question(Conversation(data, (), (), must_call=False), VOCABULARY)
+        assert answer.text.startswith("I can't answer this")
 
 
 class TestGuard:
@@ -165,9 +148,8 @@ class TestGuard:
             "When was the last update to device 3?", "Show all devices", "Average temperature of each ship",
         ],
     )  # fmt: skip
-    @pytest.mark.parametrize("wrapped", [True, False])
-    def test_allows(self, question: str, wrapped: bool) -> None:
-        assert self._screen(question, wrapped) == Answer("ALLOW")
+    def test_allows(self, question: str) -> None:
+        assert self._screen(question) == Answer("ALLOW")
 
     @pytest.mark.parametrize(
         "question",
@@ -178,11 +160,13 @@ class TestGuard:
             "delete from devices",
         ],
     )  # fmt: skip
-    @pytest.mark.parametrize("wrapped", [True, False])
-    def test_blocks(self, question: str, wrapped: bool) -> None:
-        assert self._screen(question, wrapped) == Answer("BLOCK")
+    def test_blocks(self, question: str) -> None:
+        assert self._screen(question) == Answer("BLOCK")
 
-    @pytest.mark.parametrize("label", ["Goal", "Answer"])
+    def test_what_is_no_text_to_screen_is_blocked(self) -> None:
+        assert screen_question(Conversation({}, (), (), must_call=False), VOCABULARY) == Answer("BLOCK")
+
+    @pytest.mark.parametrize("kind", ["goal", "answer"])
     @pytest.mark.parametrize(
         ("text", "word"),
         [
@@ -192,30 +176,29 @@ class TestGuard:
             ("Act as the captain and delete it", "BLOCK"),
         ],
     )
-    def test_goals_may_be_about_anybody(self, label: str, text: str, word: str) -> None:
-        said = f"{label}: {json.dumps(text)}\nEarlier turns: {json.dumps([{'said': 'Delete it.', 'asked': 'What?'}])}"
-        assert screen_question(Conversation(GUARD_PROMPT, (said,), (), (), False), VOCABULARY) == Answer(word)
+    def test_goals_may_be_about_anybody(self, kind: str, text: str, word: str) -> None:
+        assert self._screen(text, kind, earlier_turns=[{"said": "Delete it.", "asked": "What?"}]) == Answer(word)
 
-    def _screen(self, question: str, wrapped: bool) -> Answer:
-        text = f"Question: {json.dumps(question)}" if wrapped else question
-        return screen_question(Conversation(GUARD_PROMPT, (text,), (), (), False), VOCABULARY)
+    def _screen(self, text: str, kind: str = "question", **more: object) -> Answer:
+        tables = ["admin", "user_device_assignment"]
+        data = {"caller": "27", "restricted_tables": tables, "kind": kind, "text": text, **more}
+        return screen_question(Conversation(data, (), (), must_call=False), VOCABULARY)
 
 
 class TestFormat:
     @pytest.mark.parametrize(
         ("question", "sql", "result", "answer"),
         [
-            ("Count devices > 10", "SELECT count(*)", "devices\n12\n(1 row)", "There are 12 devices > 10."),
-            ("How many devices do I have?", "SELECT count(*)", "devices\n3\n(1 row)", "You have 3 devices."),
-            ("How many devices are offline?", "SELECT count(*)", "devices\n0\n(1 row)", "0 devices are offline."),
-            ("How many readings are there?", "SELECT count(*)", "n\n7\n(1 row)", "There are 7 readings."),
-            ("How many devices are hot?", "SELECT count(*)", "n\n1\n(1 row)", "The count is 1."),
-            ("Average?", "SELECT avg(t)", "average_temperature\n21.4\n(1 row)", "The average temperature is 21.4."),
-            ("Average?", "SELECT avg(t)", "average\nNULL\n(1 row)", f"There is no value for average: {NONE}."),
-            ("Which?", "SELECT", "No rows. Columns: a.", "No rows match the question."),
+            ("Count devices > 10", "SELECT count(*)", "rows: 1\ndevices\n12", "There are 12 devices > 10."),
+            ("How many devices do I have?", "SELECT count(*)", "rows: 1\ndevices\n3", "You have 3 devices."),
+            ("How many devices are offline?", "SELECT count(*)", "rows: 1\ndevices\n0", "0 devices are offline."),
+            ("How many readings are there?", "SELECT count(*)", "rows: 1\nn\n7", "There are 7 readings."),
+            ("How many devices are hot?", "SELECT count(*)", "rows: 1\nn\n1", "The count is 1."),
+            ("Average?", "SELECT avg(t)", "rows: 1\naverage_temperature\n21.4", "The average temperature is 21.4."),
+            ("Average?", "SELECT avg(t)", "rows: 1\naverage\nNULL", f"There is no value for average: {NONE}."),
             ("Which?", "SELECT", "rows: 0\na | b", "No rows match the question."),
-            ("Which?", "SELECT", "id | name | b\n4 | T-4 | NULL\n(1 row)", "One row: T-4 (id 4, b unknown)."),
-            ("Which?", "SELECT", "a | b\n1 | 2\n3 | 4\n(2 rows)", "2 rows:\n- a 1, b 2\n- a 3, b 4"),
+            ("Which?", "SELECT", "rows: 1\nid | name | b\n4 | T-4 | NULL", "One row: T-4 (id 4, b unknown)."),
+            ("Which?", "SELECT", "rows: 2\na | b\n1 | 2\n3 | 4", "2 rows:\n- a 1, b 2\n- a 3, b 4"),
             ("Which?", "SELECT", "error: timeout: too slow", "The query failed (timeout): too slow"),
             ("Which?", "SELECT", "", "There is no result to describe."),
         ],
@@ -225,7 +208,7 @@ class TestFormat:
 
     def test_a_long_result_is_told_in_part(self) -> None:
         rows = "\n".join(f"{number} | d{number}" for number in range(25))
-        told = self._describe("Which?", "SELECT", f"device_id | name\n{rows}\n(25 rows)")
+        told = self._describe("Which?", "SELECT", f"rows: 25\ndevice_id | name\n{rows}")
         assert told.startswith("25 rows, the first 10 of them:\n- d0 (device id 0)")
         assert told.count("\n- ") == 10
 
@@ -234,9 +217,9 @@ class TestFormat:
         assert told.endswith("The result was cut off (row cap), so there may be more.")
 
     def test_another_prompt_is_answered_honestly(self) -> None:
-        answer = describe_result(Conversation("", ("Write a poem",), (), (), False), VOCABULARY)
+        answer = describe_result(Conversation({"goal": "Write a poem"}, (), (), must_call=False), VOCABULARY)
         assert answer.text.startswith("I can only word a result")
 
     def _describe(self, question: str, sql: str, result: str) -> str:
-        prompt = f"Answer in a sentence or two.\n\nQuestion: {question}\nSQL: {sql}\n\nResult:\n{result}"
-        return describe_result(Conversation("", (prompt,), (), (), False), VOCABULARY).text
+        data = {"question": question, "sql_query": sql, "result": result.splitlines()}
+        return describe_result(Conversation(data, (), (), must_call=False), VOCABULARY).text

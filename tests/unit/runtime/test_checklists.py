@@ -56,11 +56,11 @@ def test_the_one_for_a_finding(cwe: str, file: str, rule: str, name: str) -> Non
 
 
 def test_a_prompt_holds_what_is_safe_in_this_language_only() -> None:
-    prompt = CHECKLISTS.select(finding("CWE-89", "app.py")).as_prompt("python")
-    assert "cursor.execute" in prompt
-    assert "PreparedStatement" not in prompt
-    for title in ("Look for", "Questions to answer", "Safe patterns", "Evidence required"):
-        assert f"{title}:\n- " in prompt
+    shown = CHECKLISTS.select(finding("CWE-89", "app.py")).shown("python")
+    assert "cursor.execute" in str(shown)
+    assert "PreparedStatement" not in str(shown)
+    for part in ("look_for", "questions", "safe_patterns", "evidence_required"):
+        assert shown[part]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 from signalbox.v1 import sast_pb2
 
+from services.kit.models.prompts import data_block, read_data
 from services.runtime.agents.code_review.answers import with_own_ids
 from services.runtime.agents.code_review.code_bank import (
     BankLimits,
@@ -18,11 +19,11 @@ from services.runtime.agents.code_review.code_bank import (
     fragments_of,
     is_known,
     new_code,
-    render,
+    shown,
 )
 from services.runtime.agents.code_review.code_tools import canonical
 from services.runtime.agents.code_review.draft import Draft, as_proto, submit_tool, verdict_word
-from services.runtime.agents.code_review.finding import describe, language_of
+from services.runtime.agents.code_review.finding import described, language_of
 from services.runtime.agents.quoting import one_line, quoted
 from services.runtime.engine.changes import growth
 from services.runtime.routing.state import append
@@ -108,16 +109,13 @@ def test_lines_that_there_can_not_be_are_no_fragment(wrong: dict[str, Any]) -> N
 def test_no_line_of_code_can_pass_for_a_part_of_the_prompt(lines: list[str]) -> None:
     hostile = fragment(1, len(lines))
     hostile["content"] = "\n".join(lines)
-    rendered = render([hostile], FINDING, 10_000)
-    shown = rendered.split("\n")
-    assert shown == rendered.splitlines()
-    assert shown[:2] == ["## Code bank", f'<code file="app/db.py" lines="1-{len(lines)}" of="100">']
-    assert shown[2:-1] == [f"{number} | {one_line(line)}" for number, line in enumerate(lines, 1)]
-    assert shown[-1] == "</code>"
+    bank = shown([hostile], FINDING, 10_000)
+    assert bank[0]["code"] == [f"{number} | {one_line(line)}" for number, line in enumerate(lines, 1)]
+    assert read_data(data_block({"code_bank": bank})) == {"code_bank": bank}
 
 
 @pytest.mark.parametrize(
-    ("line", "shown"),
+    ("line", "told"),
     [
         ("x = f(y)  # a\rx = y", "x = f(y)  # a<U+000D>x = y"),
         ("x = f(y)  // a\u2028x = y", "x = f(y)  // a<U+2028>x = y"),
@@ -125,9 +123,9 @@ def test_no_line_of_code_can_pass_for_a_part_of_the_prompt(lines: list[str]) -> 
         ("x = f(y)\r", "x = f(y) "),
     ],
 )
-def test_what_ends_a_line_for_a_compiler_is_seen(line: str, shown: str) -> None:
-    assert f"\n1 | {shown}\n" in render([fragment(1, 1, line=line)], FINDING, 10_000)
-    assert f"| {shown}" in describe(sast_pb2.Finding(location=FINDING.location, snippet=line)).split("\n")
+def test_what_ends_a_line_for_a_compiler_is_seen(line: str, told: str) -> None:
+    assert shown([fragment(1, 1, line=line)], FINDING, 10_000)[0]["code"] == [f"1 | {told}"]
+    assert described(sast_pb2.Finding(location=FINDING.location, snippet=line))["snippet"] == [told]
 
 
 def test_quotes_with_ordinary_line_ends_are_as_before() -> None:
@@ -137,18 +135,16 @@ def test_quotes_with_ordinary_line_ends_are_as_before() -> None:
 
 def test_what_the_finding_names_is_shown_first_when_there_is_too_much() -> None:
     flagged, old, new = fragment(1, 5), fragment(1, 5, "old.py"), fragment(1, 5, "new.py")
-    shown = render([flagged, old, new], FINDING, len(flagged["content"]) + len(new["content"]))
-    assert '<code file="old.py" lines="1-5" of="100" left_out/>' in shown
-    assert '<code file="app/db.py" lines="1-5" of="100">' in shown
-    assert '<code file="new.py" lines="1-5" of="100">' in shown
+    told = shown([flagged, old, new], FINDING, len(flagged["content"]) + len(new["content"]))
+    assert [(each["file"], "left_out" in each) for each in told] == [
+        ("app/db.py", False), ("old.py", True), ("new.py", False),
+    ]  # fmt: skip
 
 
-def test_a_finding_cannot_forge_a_section() -> None:
-    lines = describe(FINDING).split("\n")
-    assert lines.count("## Finding") == 1
-    assert [line for line in lines if line.startswith("rule:")] == ['rule: "B608"']
-    assert 'message: "quote \\" and\\nnew line"' in lines
-    assert 'location: "app/db.py":3-3' in lines
+def test_a_finding_is_told_as_it_is() -> None:
+    told = described(FINDING)
+    assert (told["rule"], told["message"]) == ("B608", 'quote " and\nnew line')
+    assert (told["file"], told["first_line"], told["last_line"]) == ("app/db.py", 3, 3)
 
 
 @pytest.mark.parametrize(

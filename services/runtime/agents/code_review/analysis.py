@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from langchain_core.messages import HumanMessage, SystemMessage
 from signalbox.v1 import sast_pb2
 
-from services.runtime.agents.code_review.code_bank import Fragment, render
+from services.kit.models.prompts import data_block, prompt
+from services.runtime.agents.code_review.code_bank import Fragment, shown
 from services.runtime.agents.code_review.draft import Drafted, ask_for_draft
-from services.runtime.agents.code_review.finding import describe
-from services.runtime.agents.templates import template
+from services.runtime.agents.code_review.finding import described
 from services.runtime.calls.chat_model import ChatModel
 
 
@@ -19,13 +20,15 @@ async def analyze(
     finding: sast_pb2.Finding,
     bank: Sequence[Fragment],
     *,
-    checklist: str = "",
-    feedback: str = "",
+    checklist: Mapping[str, Any] | None = None,
+    feedback: Mapping[str, Any] | None = None,
     attempts: int,
     max_code_chars: int,
 ) -> Drafted:
     """Asks for a verdict on a finding, from the code in the bank. Raises what `ChatModel.ask` does."""
-    instructions = template(__package__, "analysis").substitute(checklist=checklist)
-    material = "\n\n".join(filter(None, [describe(finding), render(bank, finding, max_code_chars), feedback]))
-    messages = [SystemMessage(instructions), HumanMessage(material)]
+    material: dict[str, Any] = {"finding": described(finding), "code_bank": shown(bank, finding, max_code_chars)}
+    messages = [
+        SystemMessage(prompt(__package__, "analysis", {"checklist": checklist})),
+        HumanMessage(data_block({**material, **({"feedback": feedback} if feedback else {})})),
+    ]
     return await ask_for_draft(model, "analysis", messages, attempts=attempts)

@@ -9,9 +9,7 @@ from typing import Any, TypedDict
 from signalbox.v1 import sast_pb2
 
 from services.runtime.agents.code_review.finding import last_line
-from services.runtime.agents.quoting import one_line, quoted
-
-EMPTY = "(nothing has been read yet)"
+from services.runtime.agents.quoting import one_line
 
 
 class Fragment(TypedDict):
@@ -98,21 +96,21 @@ def files_of(fragments: Iterable[Fragment]) -> list[str]:
     return list(dict.fromkeys(fragment["file"] for fragment in fragments))
 
 
-def listing(bank: Iterable[Fragment]) -> str:
+def listing(bank: Iterable[Fragment]) -> list[dict[str, Any]]:
     """Returns what has been read, without the code."""
-    lines = [f"- {quoted(f['file'])}:{f['first_line']}-{f['last_line']}{_about(f)}" for f in bank]
-    return "\n".join(lines) or EMPTY
+    return [_place(fragment) for fragment in bank]
 
 
-def render(bank: Sequence[Fragment], finding: sast_pb2.Finding, max_chars: int) -> str:
-    """Returns the code as a section of a prompt, every line with its number.
+def shown(bank: Sequence[Fragment], finding: sast_pb2.Finding, max_chars: int) -> list[dict[str, Any]]:
+    """Returns the code as data of a prompt, every line with its number.
 
-    A line of code always starts with a number, so that nothing in it can pass for the end of a fragment. When it is too
-    much, what the finding names and what was read last is kept, and the rest is named.
+    When it is too much, what the finding names and what was read last is kept, and the rest is named.
     """
     kept = _kept(bank, finding, max_chars)
-    blocks = [_block(fragment, shown=index in kept) for index, fragment in enumerate(bank)]
-    return "\n".join(["## Code bank", *(blocks or [EMPTY])])
+    return [
+        {**_place(fragment), **({"code": _numbered(fragment)} if index in kept else {"left_out": True})}
+        for index, fragment in enumerate(bank)
+    ]
 
 
 def as_protos(bank: Iterable[Fragment]) -> list[sast_pb2.CodeFragment]:
@@ -138,15 +136,12 @@ def _holds(fragment: Fragment, place: sast_pb2.CodeLocation) -> bool:
     return same_file and fragment["first_line"] <= last_line(place) and place.first_line <= fragment["last_line"]
 
 
-def _about(fragment: Fragment) -> str:
-    return f" ({fragment['symbol']})" if fragment["symbol"] else ""
+def _place(fragment: Fragment) -> dict[str, Any]:
+    about = {"symbol": fragment["symbol"]} if fragment["symbol"] else {}
+    span = {name: fragment[name] for name in ("file", "first_line", "last_line", "total_lines")}
+    return {**span, **about}
 
 
-def _block(fragment: Fragment, *, shown: bool) -> str:
-    span = f'lines="{fragment["first_line"]}-{fragment["last_line"]}" of="{fragment["total_lines"]}"'
-    head = f"<code file={quoted(fragment['file'])} {span}"
-    if not shown:
-        return f"{head} left_out/>"
+def _numbered(fragment: Fragment) -> list[str]:
     lines = fragment["content"].split("\n")
-    numbered = [f"{number} | {one_line(line)}" for number, line in enumerate(lines, fragment["first_line"])]
-    return "\n".join([f"{head}>", *numbered, "</code>"])
+    return [f"{number} | {one_line(line)}" for number, line in enumerate(lines, fragment["first_line"])]

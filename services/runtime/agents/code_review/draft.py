@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from signalbox.v1 import evaluator_pb2, sast_pb2
 
+from services.kit.models.prompts import with_data
 from services.runtime.calls.chat_model import ChatModel
 from services.runtime.calls.mended_answers import each_key_once
 
@@ -19,6 +20,7 @@ SUBMIT_VERDICT = "submit_verdict"
 Word = Literal["TRUE_POSITIVE", "FALSE_POSITIVE", "NEEDS_REVIEW"]
 NEEDS_REVIEW: Word = "NEEDS_REVIEW"
 MAX_CLAIMS = 50
+_UNUSABLE = f"Your last answer could not be used. Call {SUBMIT_VERDICT}."
 # The key of a verdict handed in as text.
 _VERDICT = re.compile(r'"verdict"\s*:')
 
@@ -78,9 +80,7 @@ async def ask_for_draft(model: ChatModel, purpose: str, messages: Sequence[BaseM
     """Asks for a draft, and again with what was wrong when it can't be read. Raises what `ChatModel.ask` does."""
     problem = ""
     for _ in range(attempts):
-        told = (
-            [HumanMessage(f"Your last answer could not be used: {problem} Call {SUBMIT_VERDICT}.")] if problem else []
-        )
+        told = [HumanMessage(with_data(_UNUSABLE, {"problem": problem}))] if problem else []
         answer, _call = await model.ask(purpose, [*messages, *told], [submit_tool()], tool_choice=SUBMIT_VERDICT)
         try:
             return Drafted(Draft.model_validate(_submitted(answer)).model_dump())

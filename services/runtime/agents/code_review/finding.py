@@ -9,7 +9,7 @@ from typing import Any, Final
 from signalbox.v1 import sast_pb2
 
 from services.kit.telemetry.names import FINDING_ID
-from services.runtime.agents.quoting import one_line, quoted
+from services.runtime.agents.quoting import cut, one_line
 
 PLACES_SHOWN = 30
 SNIPPET_LINES = 60
@@ -36,41 +36,36 @@ def language_of(path: str) -> str:
     return _BY_SUFFIX.get(PurePosixPath(path).suffix.removeprefix(".").lower(), "")
 
 
-def place(location: sast_pb2.CodeLocation) -> str:
-    """Returns a location as `"file":first-last`."""
-    return f"{quoted(location.file)}:{location.first_line}-{last_line(location)}"
-
-
 def last_line(location: sast_pb2.CodeLocation) -> int:
     """Returns the last line of a location; without one, its first."""
     return max(location.first_line, location.last_line)
 
 
-def describe(finding: sast_pb2.Finding) -> str:
-    """Returns the finding as a section of a prompt."""
-    language = language_of(finding.location.file)
-    lines = [
-        "## Finding",
-        f"rule: {quoted(finding.rule_id)}",
-        f"cwe: {finding.cwe or 'none'}",
-        f"language: {language or 'unknown'}",
-        f"location: {place(finding.location)}",
-        f"message: {quoted(finding.message)}",
-    ]
+def described(finding: sast_pb2.Finding) -> dict[str, Any]:
+    """Returns the finding as data of a prompt."""
+    told: dict[str, Any] = {
+        "rule": cut(finding.rule_id),
+        "cwe": finding.cwe,
+        "language": language_of(finding.location.file),
+        **_place(finding.location),
+        "message": cut(finding.message),
+    }
     if finding.snippet:
-        lines += ["snippet:", *(f"| {one_line(line)}" for line in finding.snippet.split("\n")[:SNIPPET_LINES])]
-    lines += _places("trace", finding.trace)
-    lines += _places("related", finding.related)
-    return "\n".join(lines)
+        told["snippet"] = [one_line(line) for line in finding.snippet.split("\n")[:SNIPPET_LINES]]
+    return {**told, **_places("trace", finding.trace), **_places("related", finding.related)}
 
 
-def _places(title: str, locations: Iterable[sast_pb2.CodeLocation]) -> list[str]:
+def _place(location: sast_pb2.CodeLocation) -> dict[str, Any]:
+    return {"file": location.file, "first_line": location.first_line, "last_line": last_line(location)}
+
+
+def _places(name: str, locations: Iterable[sast_pb2.CodeLocation]) -> dict[str, Any]:
     listed = list(locations)
     if not listed:
-        return []
-    shown = [f"- {place(location)} {quoted(location.message, 200)}" for location in listed[:PLACES_SHOWN]]
+        return {}
+    shown = [{**_place(location), "message": cut(location.message, 200)} for location in listed[:PLACES_SHOWN]]
     left = len(listed) - len(shown)
-    return [f"{title}:", *shown, *([f"- and {left} more"] if left else [])]
+    return {name: shown, **({f"{name}_left_out": left} if left else {})}
 
 
 def _fingerprint(state: Mapping[str, Any]) -> str:

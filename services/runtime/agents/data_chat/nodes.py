@@ -10,6 +10,7 @@ from google.protobuf import json_format
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from signalbox.v1 import guard_pb2, tools_pb2
 
+from services.kit.models.prompts import data_block, prompt
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.names import ROLE_ADMIN
 from services.kit.tools.names import (
@@ -22,7 +23,6 @@ from services.runtime.agents.data_chat.wording import REFUSAL, grounding_by, wit
 from services.runtime.agents.prompt_messages import INTERNAL, prompt_messages
 from services.runtime.agents.refusals import INVALID_ARGUMENTS, refusal, unknown_tool
 from services.runtime.agents.screening import ALLOWED, BLOCKED
-from services.runtime.agents.templates import template
 from services.runtime.calls.chat_model import ChatModel, ModelCall, whole_text
 from services.runtime.calls.guard_client import GuardClient, Screening
 from services.runtime.calls.tool_client import ToolClient
@@ -86,7 +86,10 @@ class DataChatNodes:
         history: list[BaseMessage] = list(state.get("messages") or ())
         added: list[BaseMessage] = []
         if not history:
-            added = [await self._system_message(state, context), HumanMessage(state["question"])]
+            added = [
+                await self._system_message(state, context),
+                HumanMessage(data_block({"question": state["question"]})),
+            ]
         catalog = await self._sql.catalog(context)
         tools = [catalog[name].as_function() for name in TOOLS if name in catalog]
         answer, call = await self._agent_model.ask("agent", prompt_messages([*history, *added]), tools)
@@ -116,9 +119,12 @@ class DataChatNodes:
             return {"status": COMPLETED}
         if "rows" not in state:
             return without_result(state)
-        text = template(__package__, "format_answer").substitute(
-            question=state["question"], sql_query=state["sql_query"], result=state["result_text"]
-        )
+        given = {
+            "question": state["question"],
+            "sql_query": state["sql_query"],
+            "result": state["result_text"].splitlines(),
+        }
+        text = prompt(__package__, "format_answer", given)
         try:
             answer, call = await self._format_model.ask("format_answer", [HumanMessage(text)])
         except (ModelFailed, ModelRefused, DependencyAway) as error:
@@ -145,20 +151,19 @@ class DataChatNodes:
         found = await self._preload(state["question"], context) if GET_FEW_SHOT_EXAMPLES in catalog else {}
         with self._sql.reading(f"run {GET_FEW_SHOT_EXAMPLES}"):
             examples = [
-                f"Question: {example['question']}\nSQL: {example['sql']}"
+                {"question": example["question"], "sql": example["sql"]}
                 for example in found.get("examples", [])[: self._policy.preloaded_examples]
             ]
-            notes = [f"- {note['text']}" for note in found.get("notes", [])]
-        return SystemMessage(
-            template(__package__, "system").substitute(
-                subject=context.run.caller.subject,
-                top_k=self._policy.top_k,
-                tables=catalog[EXECUTE_DB_QUERY].notes if EXECUTE_DB_QUERY in catalog else "",
-                examples="\n\n".join(examples) or "(none)",
-                notes="\n".join(notes) or "(none)",
-                turns=_turns(state.get("turns") or ()),
-            )
-        )
+            notes = [note["text"] for note in found.get("notes", [])]
+        given = {
+            "tables": catalog[EXECUTE_DB_QUERY].notes.splitlines() if EXECUTE_DB_QUERY in catalog else [],
+            "top_k": self._policy.top_k,
+            "user": context.run.caller.subject,
+            "examples": examples,
+            "notes": notes,
+            **({"earlier_turns": list(state["turns"])} if state.get("turns") else {}),
+        }
+        return SystemMessage(prompt(__package__, "system", given))
 
     async def _preload(self, question: str, context: NodeContext) -> dict[str, Any]:
         answer = await self._sql.call(context, GET_FEW_SHOT_EXAMPLES, {"question": question}, "preload")
@@ -201,10 +206,3 @@ def _guard_calls(screening: Screening, question: str) -> list[ModelCall]:
             elapsed_ms=screening.model_elapsed_ms,
         )
     ]
-
-
-def _turns(turns: Sequence[Turn]) -> str:
-    if not turns:
-        return ""
-    told = [f"Question: {t['question']}\nSQL: {t['sql_query']}\nAnswer: {t['answer']}" for t in turns]
-    return "\n## Earlier in this conversation\n" + "\n\n".join(told)

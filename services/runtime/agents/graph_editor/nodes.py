@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from jsonschema.exceptions import best_match
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from signalbox.v1 import guard_pb2, tools_pb2
 
+from services.kit.models.prompts import data_block, words
 from services.kit.telemetry.logs import get_logger
 from services.kit.tools.effects import plain
 from services.kit.tools.names import (
@@ -63,7 +63,6 @@ from services.runtime.agents.graph_editor.wording import FOUND, answer_of
 from services.runtime.agents.refusals import INVALID_ARGUMENTS, UNKNOWN_TOOL, no_such_tool
 from services.runtime.agents.screening import ALLOWED, BLOCKED, screened
 from services.runtime.agents.structured import UnreadableAnswer
-from services.runtime.agents.templates import template
 from services.runtime.calls.chat_model import ChatModel, whole_text
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.calls.tool_client import ToolClient, ToolDescription
@@ -149,7 +148,7 @@ class GraphEditorNodes:
             "tools": [_described(tool) for tool in catalog.values()],
             "graph": _schema(catalog),
             "done": [_shown(step) for step in state.get("done") or ()],
-            "went_wrong": (state.get("problem") or NO_PROBLEM)["message"],
+            "went_wrong": _went_wrong(state),
             "advice": state.get("advice") or [],
         }
         try:
@@ -264,7 +263,7 @@ class GraphEditorNodes:
             return {**update, "approved": [asked["plan_hash"]]}
         if about == FAILURE:
             return {**update, "advice": [text]}
-        return {**update, "clarifications": [Clarification(question=asked["text"], answer=text)]}
+        return {**update, "clarifications": [Clarification(question=asked["text"], about=about, answer=text)]}
 
     def _answerers(self, state: GraphEditorState, *, again: bool) -> Answerers:
         asked = state["escalation"]
@@ -328,7 +327,7 @@ class GraphEditorNodes:
         if attempt >= SCHEMA_FROM:
             given |= {"tools": [_described(tool) for tool in catalog.values()], "graph": _schema(catalog)}
         if attempt >= HISTORY_FROM:
-            given["went_wrong"] = (state.get("problem") or NO_PROBLEM)["message"]
+            given["went_wrong"] = _went_wrong(state)
             given["done"] = [_shown(step) for step in state.get("done") or ()]
         return _messages("parse", given)
 
@@ -393,9 +392,8 @@ def _step(operation: Operation, output: tools_pb2.ToolOutput) -> Step:
 
 
 def _messages(name: str, given: Mapping[str, Any]) -> list[BaseMessage]:
-    """Returns a prompt whose material is one JSON document: nothing in it can pass for another part of the prompt."""
-    system = template(__package__, name).template
-    return [SystemMessage(system), HumanMessage(json.dumps(given, ensure_ascii=False, indent=1))]
+    """Returns a prompt whose words are the same in every call."""
+    return [SystemMessage(words(__package__, name)), HumanMessage(data_block(given))]
 
 
 def _named(tool: ToolDescription) -> dict[str, Any]:
@@ -410,9 +408,14 @@ def _described(tool: ToolDescription) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
 
 
-def _schema(catalog: Mapping[str, ToolDescription]) -> str:
-    """Returns labels and edge types in words, as the tools that read say them."""
-    return next((tool.notes for tool in catalog.values() if tool.notes), "")
+def _schema(catalog: Mapping[str, ToolDescription]) -> list[str]:
+    """Returns labels and edge types, as the tools that read say them."""
+    return next((tool.notes.splitlines() for tool in catalog.values() if tool.notes), [])
+
+
+def _went_wrong(state: GraphEditorState) -> dict[str, str]:
+    found = state.get("problem") or NO_PROBLEM
+    return {name: found[name] for name in ("reason", "message") if found[name]}
 
 
 def _shown(step: Step) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, TypedDict
+from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 from services.runtime.routing.state import REPLACED, AgentState, append
 
@@ -80,9 +80,10 @@ class Step(TypedDict):
 
 
 class Clarification(TypedDict):
-    """A question about the goal, and what a person answered."""
+    """A question about the goal, and what a person answered; the last release did not note what it was about."""
 
     question: str
+    about: NotRequired[str]
     answer: str
 
 

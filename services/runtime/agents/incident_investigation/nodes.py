@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ from google.protobuf import json_format
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from signalbox.v1 import incident_investigation_pb2
 
+from services.kit.models.prompts import data_block, prompt, with_data, words
 from services.runtime.agents.code_review.answers import with_own_ids
 from services.runtime.agents.code_review.code_tools import Source
 from services.runtime.agents.incident_investigation.conclusion import ANSWER, CONCLUDE, JUDGEMENT, Conclusion, Judgement
@@ -26,7 +26,6 @@ from services.runtime.agents.incident_investigation.state import (
 from services.runtime.agents.prompt_messages import prompt_messages
 from services.runtime.agents.screening import ALLOWED, BLOCKED, unscreened
 from services.runtime.agents.structured import UnreadableAnswer
-from services.runtime.agents.templates import template
 from services.runtime.calls.chat_model import ChatModel
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused
@@ -81,8 +80,7 @@ class IncidentNodes:
         added: list[BaseMessage] = [] if history else await self._opening(incident, context)
         is_last = self._is_last(state)
         if is_last:
-            schema = json.dumps(ANSWER.schema, ensure_ascii=False)
-            added.append(HumanMessage(template(__package__, "last_call").substitute(schema=schema)))
+            added.append(HumanMessage(prompt(__package__, "last_call", {"schema": ANSWER.schema})))
         tools = [] if is_last else [*await self._tools.functions(context, source_of(incident)), ANSWER.function]
         answer, conclusion, tried = await self._answer([*history, *added], tools)
         if conclusion is None:
@@ -118,7 +116,7 @@ class IncidentNodes:
             problems = [] if judgement.supported else judgement.problems or ["the evidence does not show this cause"]
         update: StateUpdate = {"investigation_phase": VALIDATION, "validated": True, "confirmed": not problems}
         if problems:
-            told = template(__package__, "refuted").substitute(problems="\n".join(f"- {each}" for each in problems))
+            told = prompt(__package__, "refuted", {"problems": problems})
             update["messages"] = _numbered([HumanMessage(told)], history)
         return update
 
@@ -173,8 +171,8 @@ class IncidentNodes:
             "evidence": [{**each["evidence"], "found": each["found"]} for each in answer["evidence"]],
         }
         prompt: list[BaseMessage] = [
-            SystemMessage(template(__package__, "validate").substitute()),
-            HumanMessage(json.dumps(material, ensure_ascii=False)),
+            SystemMessage(words(__package__, "validate")),
+            HumanMessage(data_block(material)),
         ]
         problem = ""
         for _ in range(self._policy.answer_attempts):
@@ -186,10 +184,15 @@ class IncidentNodes:
 
     async def _opening(self, incident: Incident, context: NodeContext) -> list[BaseMessage]:
         tables, labels = await self._tools.notes(context)
-        system = template(__package__, "system").substitute(
-            tables=tables or "(none)", labels=labels or "(none)", most_calls=self._policy.calls_at_once
-        )
-        return [SystemMessage(system), HumanMessage(json.dumps(shown(incident), ensure_ascii=False))]
+        given = {
+            "tables": tables.splitlines(),
+            "graph": labels.splitlines(),
+            "most_calls": self._policy.calls_at_once,
+        }
+        return [
+            SystemMessage(prompt(__package__, "system", given)),
+            HumanMessage(data_block({"incident": shown(incident)})),
+        ]
 
     def _is_last(self, state: IncidentState) -> bool:
         """Tells whether no call of the model is left after the next, or no call of a tool."""
@@ -266,4 +269,4 @@ def _taken(answer: AIMessage, kept: Answer) -> list[ToolMessage]:
 
 
 def _unreadable(problem: str) -> str:
-    return f"This can't be used: {problem}. Call a tool, or hand in the final answer."
+    return with_data("Your answer can't be used. Call a tool, or hand in the final answer.", {"problem": problem})

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Annotated, Final, Self
+from typing import Annotated, Any, Final, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
@@ -57,17 +57,15 @@ class Checklist(BaseModel):
         """Tells whether it is about code in a language; an unknown language fits all."""
         return not self.languages or not language or language in self.languages
 
-    def as_prompt(self, language: str) -> str:
-        """Returns the checklist as a section of a prompt, with what is safe in this language."""
-        safe = [*self.safe_patterns.get(ANY, ()), *self.safe_patterns.get(language, ())]
-        parts = [
-            f"## Checklist: {self.title}",
-            *_listed("Look for", self.look_for),
-            *_listed("Questions to answer", self.questions),
-            *_listed("Safe patterns", safe),
-            *_listed("Evidence required", self.evidence_required),
-        ]
-        return "\n".join(parts)
+    def shown(self, language: str) -> dict[str, Any]:
+        """Returns the checklist as data of a prompt, with what is safe in this language."""
+        return {
+            "title": self.title,
+            "look_for": self.look_for,
+            "questions": self.questions,
+            "safe_patterns": [*self.safe_patterns.get(ANY, ()), *self.safe_patterns.get(language, ())],
+            "evidence_required": self.evidence_required,
+        }
 
 
 class Checklists:
@@ -131,8 +129,3 @@ def _names(rule: str, rule_id: str) -> bool:
 
 def _words(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-
-
-def _listed(title: str, items: Iterable[str]) -> list[str]:
-    lines = [f"- {item}" for item in items]
-    return [f"{title}:", *lines] if lines else []

@@ -15,11 +15,12 @@ from langchain.tools.tool_node import ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.types import Command
 
+from services.kit.models.prompts import prompt
 from services.runtime.agents.code_review.answers import with_own_ids
-from services.runtime.agents.code_review.code_bank import BankLimits, files_of, new_code, render
+from services.runtime.agents.code_review.code_bank import BankLimits, files_of, new_code, shown
 from services.runtime.agents.code_review.code_tools import CodeTools, own_arguments
-from services.runtime.agents.code_review.finding import describe
-from services.runtime.agents.quoting import quoted
+from services.runtime.agents.code_review.finding import described
+from services.runtime.agents.quoting import cut
 from services.runtime.agents.refusals import TOOL_NAME_LENGTH, unknown_tool
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.agents.sast_investigation.state import ToolUse
@@ -30,7 +31,6 @@ from services.runtime.agents.sast_investigation.task import (
     ResearchState,
     ResearchTask,
 )
-from services.runtime.agents.templates import template
 from services.runtime.calls.chat_model import ChatModel
 from services.runtime.routing.calls import collecting, note
 from services.runtime.routing.recorder import CallRecord
@@ -93,16 +93,18 @@ class StatelessPrompt(AgentMiddleware[ResearchState, ResearchTask]):
         gathered: Any = request.state
         bank = [*task.code_bank, *new_code(task.code_bank, gathered.get("code_bank") or (), self._limits)]
         history = [*task.tool_call_history, *(gathered.get("tool_call_history") or ())]
-        progress = template(__package__, "progress").substitute(
-            calls_left=task.model_calls - made,
-            files=", ".join(quoted(file) for file in files_of(bank)) or "none",
-            history="\n".join(_line(use) for use in history[-HISTORY_SHOWN:]) or "(none)",
-        )
-        instructions = template(__package__, "research").substitute(checklist=task.checklist)
-        ask = template(__package__, "ask").substitute(finding=describe(task.finding))
-        code = render(bank, task.finding, self._policy.prompt_code_chars)
-        system = [text for text in (instructions, progress, task.feedback, code) if text]
-        return [*(SystemMessage(text) for text in system), HumanMessage(ask)]
+        # What changes least comes first, so that as much as possible of a prompt is the same as in the call before.
+        known = {
+            "checklist": task.checklist,
+            **({"feedback": task.feedback} if task.feedback else {}),
+            "code_bank": shown(bank, task.finding, self._policy.prompt_code_chars),
+            "tool_calls": [_use(use) for use in history[-HISTORY_SHOWN:]],
+            "model_calls_left": task.model_calls - made,
+        }
+        return [
+            SystemMessage(prompt(__package__, "research", known)),
+            HumanMessage(prompt(__package__, "ask", {"finding": described(task.finding)})),
+        ]
 
 
 class CodeGathering(AgentMiddleware[ResearchState, ResearchTask]):
@@ -169,7 +171,11 @@ def _trimmed(answer: AIMessage, limit: int) -> AIMessage:
     return answer.model_copy(update={"tool_calls": answer.tool_calls[:limit]})
 
 
-def _line(use: ToolUse) -> str:
-    arguments = json.dumps(use["arguments"], ensure_ascii=False, sort_keys=True, default=str)[:ARGUMENTS_LENGTH]
-    outcome = f"failed: {quoted(use['outcome'], 300)}" if use["outcome"] else f"ok, {use['new_lines']} new lines"
-    return f"- {quoted(use['tool'], 64)} {arguments}: {outcome}"
+def _use(use: ToolUse) -> dict[str, Any]:
+    told = {"tool": cut(use["tool"], 64), "arguments": _bounded(use["arguments"])}
+    return {**told, "failed": cut(use["outcome"], 300)} if use["outcome"] else {**told, "new_lines": use["new_lines"]}
+
+
+def _bounded(arguments: dict[str, Any]) -> Any:
+    text = json.dumps(arguments, ensure_ascii=False, default=str)
+    return arguments if len(text) <= ARGUMENTS_LENGTH else cut(text, ARGUMENTS_LENGTH)

@@ -14,7 +14,7 @@ from services.runtime.agents.code_review.code_tools import CodeTools
 from services.runtime.agents.code_review.draft import NEEDS_REVIEW as UNSETTLED
 from services.runtime.agents.code_review.finding import language_of
 from services.runtime.agents.code_review.snippets import check_snippet
-from services.runtime.agents.quoting import quoted
+from services.runtime.agents.quoting import cut
 from services.runtime.agents.sast_investigation.checklist import Checklists
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.agents.sast_investigation.research import Research
@@ -142,9 +142,9 @@ class SastInvestigationNodes:
             return allowed
         return min(allowed, max(1, budget["model_calls"] - spend["model_calls"] - 2))
 
-    def _checklist(self, state: SastInvestigationState) -> str:
+    def _checklist(self, state: SastInvestigationState) -> dict[str, Any]:
         finding = finding_of(state)
-        return self._checklists.select(finding).as_prompt(language_of(finding.location.file))
+        return self._checklists.select(finding).shown(language_of(finding.location.file))
 
 
 def _no_draft(state: SastInvestigationState) -> Critique:
@@ -159,12 +159,11 @@ def _status(outcome: str, verdict: str) -> str:
     return NEEDS_REVIEW if verdict == UNSETTLED else COMPLETED
 
 
-def _feedback(state: SastInvestigationState) -> str:
-    """Returns what the evaluator said of the draft before, as a section of a prompt; nothing in the first round."""
+def _feedback(state: SastInvestigationState) -> dict[str, Any]:
+    """Returns what the evaluator said of the draft before, as data of a prompt; nothing in the first round."""
     critique, draft = state.get("critique"), state.get("draft")
     if not critique:
-        return ""
-    lines = ["## Feedback", f"The evaluator did not approve ({critique['outcome']}): {quoted(critique['reason'])}"]
-    if draft:
-        lines.append(f"of the verdict {draft['verdict']}: {quoted(draft['justification'])}")
-    return "\n".join([*lines, *(f"- {quoted(item)}" for item in critique["missing"])])
+        return {}
+    told = {"outcome": critique["outcome"], "reason": cut(critique["reason"])}
+    judged = {"of_verdict": draft["verdict"], "justification": cut(draft["justification"])} if draft else {}
+    return {**told, **judged, "missing": [cut(item) for item in critique["missing"]]}

@@ -10,10 +10,11 @@ from langchain.agents.middleware import ModelRetryMiddleware
 from langchain_core.messages import HumanMessage
 from langgraph.errors import GraphRecursionError
 
+from services.kit.models.prompts import data_block
 from services.kit.telemetry.logs import get_logger
 from services.runtime.agents.code_review.code_bank import BankLimits, new_code
 from services.runtime.agents.code_review.code_tools import CodeTools
-from services.runtime.agents.code_review.finding import describe
+from services.runtime.agents.code_review.finding import described
 from services.runtime.agents.sast_investigation.middleware import CodeGathering, Limits, StatelessPrompt
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.agents.sast_investigation.task import DONE, STEP_LIMIT, Gathered, ResearchState, ResearchTask
@@ -76,7 +77,7 @@ class Research:
         reached: dict[str, Any] = {}
         ended, elapsed_before_s = "", None
         config: Any = {"recursion_limit": self._policy.research_steps}
-        begin: Any = {"messages": [HumanMessage(describe(task.finding))]}
+        begin: Any = {"messages": [HumanMessage(data_block({"finding": described(task.finding)}))]}
         try:
             async for values in self.graph.astream(begin, config, context=task, stream_mode="values"):
                 reached = cast("dict[str, Any]", values)

@@ -68,8 +68,8 @@ class ResearchTask:
     source: Source
     iteration: int
     model_calls: int
-    checklist: str
-    feedback: str
+    checklist: Mapping[str, Any]
+    feedback: Mapping[str, Any]
     code_bank: Sequence[Fragment]
     tool_call_history: Sequence[ToolUse]
     spend: Spend

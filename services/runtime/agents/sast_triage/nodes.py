@@ -8,6 +8,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from signalbox.v1 import evaluator_pb2
 
+from services.kit.models.prompts import prompt
 from services.kit.tools.names import FETCH_CODE
 from services.runtime.agents.code_review.analysis import analyze
 from services.runtime.agents.code_review.answers import with_own_ids
@@ -17,15 +18,14 @@ from services.runtime.agents.code_review.code_bank import BankLimits, files_of, 
 from services.runtime.agents.code_review.code_tools import CodeTools, canonical, own_arguments
 from services.runtime.agents.code_review.draft import NEEDS_REVIEW as UNSETTLED
 from services.runtime.agents.code_review.draft import verdict_word
-from services.runtime.agents.code_review.finding import describe
+from services.runtime.agents.code_review.finding import described
 from services.runtime.agents.code_review.snippets import check_snippet
 from services.runtime.agents.prompt_messages import prompt_messages
-from services.runtime.agents.quoting import quoted
+from services.runtime.agents.quoting import cut
 from services.runtime.agents.refusals import NOT_RUN, TOOL_NAME_LENGTH, refusal, unknown_tool
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
 from services.runtime.agents.sast_triage.routing import ANALYZE_ISSUE, TOOL_CALL, TOOLS, make_routers, repeats
 from services.runtime.agents.sast_triage.state import Analysis, EvaluationResult, RequestedCall, SastTriageState
-from services.runtime.agents.templates import template
 from services.runtime.calls.chat_model import ChatModel
 from services.runtime.calls.evaluator_client import EvaluatorClient
 from services.runtime.routing.run_context import NodeContext
@@ -71,8 +71,8 @@ class SastTriageNodes:
         history: list[BaseMessage] = list(state.get("messages") or ())
         if not history:
             await check_snippet(self._code, context, state["source"], finding_of(state))
-        instructions = template(__package__, "decide").substitute(finding=describe(finding_of(state)))
-        summary = HumanMessage(self._summary(state))
+        instructions = prompt(__package__, "decide", {"finding": described(finding_of(state))})
+        summary = HumanMessage(prompt(__package__, "state", self._summary(state)))
         window = prompt_messages(history[-self._policy.history_messages :])
         tools = [*await self._code.functions(context, [FETCH_CODE]), ANALYZE_FUNCTION]
         answer, _ = await self._model.ask("triage", [SystemMessage(instructions), *window, summary], tools)
@@ -151,19 +151,18 @@ class SastTriageNodes:
         """Asks the table that decides afterwards: does the run end here even if nothing is final?"""
         return self._after_evaluation.decide({**state, "is_final": False}).destination == END
 
-    def _summary(self, state: SastTriageState) -> str:
+    def _summary(self, state: SastTriageState) -> dict[str, Any]:
         analysis, evaluated = state.get("analysis"), state.get("evaluation_result")
         draft = analysis["investigation_result"] if analysis else None
-        missing = [*evaluated["exploration_gaps"], *evaluated["problems"]] if evaluated else []
-        return template(__package__, "state").substitute(
-            iterations=state.get("iteration_count", 0),
-            max_iterations=self._policy.max_iterations,
-            read=listing(state.get("code_bank") or []),
-            symbols=", ".join(quoted(symbol, 100) for symbol in state.get("found_symbols") or ()) or "none",
-            analysis=f"{draft['verdict']} ({draft['confidence']:.2f})" if draft else "none yet",
-            evaluation="not final" if evaluated else "none yet",
-            missing="\n".join(f"- {quoted(item, 500)}" for item in missing) or "(nothing is known to be missing)",
-        )
+        return {
+            "tool_calls": state.get("iteration_count", 0),
+            "most_tool_calls": self._policy.max_iterations,
+            "read": listing(state.get("code_bank") or []),
+            "symbols": [cut(symbol, 100) for symbol in state.get("found_symbols") or ()],
+            "analysis": {name: draft[name] for name in ("verdict", "confidence")} if draft else None,
+            "evaluation": "not final" if evaluated else None,
+            "missing": [cut(item, 500) for item in _missing(evaluated)],
+        }
 
 
 def _requested(answer: AIMessage) -> RequestedCall:
@@ -211,13 +210,14 @@ def _unseen(found: Iterable[str], known: Iterable[str]) -> list[str]:
     return [item for item in dict.fromkeys(found) if item not in before]
 
 
-def _feedback(state: SastTriageState, arguments: Mapping[str, Any]) -> str:
-    evaluated = state.get("evaluation_result")
-    missing = [*evaluated["exploration_gaps"], *evaluated["problems"]] if evaluated else []
-    focus = arguments.get("focus")
-    lines = [f"- focus: {quoted(focus)}"] if isinstance(focus, str) and focus else []
-    lines += [f"- of the verdict before: {quoted(item)}" for item in missing]
-    return "\n".join(["## Feedback", *lines]) if lines else ""
+def _feedback(state: SastTriageState, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    focus, missing = arguments.get("focus"), _missing(state.get("evaluation_result"))
+    told: dict[str, Any] = {"focus": cut(focus)} if isinstance(focus, str) and focus else {}
+    return {**told, **({"of_the_verdict_before": [cut(item) for item in missing]} if missing else {})}
+
+
+def _missing(evaluated: EvaluationResult | None) -> list[str]:
+    return [*evaluated["exploration_gaps"], *evaluated["problems"]] if evaluated else []
 
 
 def _draft_text(draft: Mapping[str, Any]) -> str:

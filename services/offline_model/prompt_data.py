@@ -1,0 +1,188 @@
+"""What prompts hold, as data: the only module that reads them, and it reads none of their words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from services.kit.models.prompts import read_data
+
+
+class PromptData(BaseModel):
+    """Data of a prompt, or a part of it; what a skill has no use for is left out."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+DataT = TypeVar("DataT", bound=PromptData)
+
+
+class Example(PromptData):
+    """A question, and the SQL that answers it."""
+
+    question: str
+    sql: str
+
+
+class Turn(PromptData):
+    """A text that came earlier in a conversation, as a question or as what was said about a goal."""
+
+    question: str = ""
+    said: str = ""
+
+
+class TextToScreen(PromptData):
+    """A text to let through or to block."""
+
+    kind: str
+    text: str
+    caller: str
+    restricted_tables: tuple[str, ...] = ()
+    earlier_turns: tuple[Turn, ...] = ()
+
+
+class DataQuestion(PromptData):
+    """A question to a database; a line of `tables` for each, examples at hand, and notes on what words mean."""
+
+    question: str
+    tables: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()
+    notes: tuple[str, ...] = ()
+    earlier_turns: tuple[Turn, ...] = ()
+
+
+class ResultToWord(PromptData):
+    """A question with the result of its query."""
+
+    question: str
+    sql_query: str
+    result: tuple[str, ...]
+
+
+class Clarification(PromptData):
+    """What a person answered about a goal; `about` is `contradiction` or `ambiguity`."""
+
+    about: str = ""
+    answer: str
+
+
+class Step(PromptData):
+    """An operation on the graph that was done."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+class Problem(PromptData):
+    """What went wrong last; the reason is a code."""
+
+    reason: str = ""
+
+
+class GraphGoal(PromptData):
+    """A goal for a graph, and what has come of it."""
+
+    goal: str
+    clarifications: tuple[Clarification, ...] = ()
+    done: tuple[Step, ...] = ()
+    advice: tuple[str, ...] = ()
+    went_wrong: Problem = Problem()
+
+
+class Findings(PromptData):
+    """What queries of a graph found, one text each."""
+
+    goal: str
+    results: tuple[str, ...] = Field(min_length=1)
+
+
+class Incident(PromptData):
+    """An incident as it was reported."""
+
+    service: str
+    title: str
+    started_at: datetime
+
+
+class IncidentToExplain(PromptData):
+    """An incident with a line for each table, label and type of edge; `problems` refuted an answer."""
+
+    incident: Incident
+    tables: tuple[str, ...] = ()
+    graph: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class ReportedService(PromptData):
+    """The service at which an incident was seen."""
+
+    service: str = ""
+
+
+class Evidence(PromptData):
+    """A piece of evidence: the path through the graph that it names, and what was found when it was looked up."""
+
+    graph_path: dict[str, Any] | None = None
+    found: str = ""
+
+
+class CauseToValidate(PromptData):
+    """What is said to be the cause of an incident."""
+
+    incident: ReportedService
+    root_cause: str
+    evidence: tuple[Evidence, ...] = ()
+
+
+class Finding(PromptData):
+    """What a static analyser reported."""
+
+    rule: str = ""
+    cwe: str = ""
+    file: str
+    first_line: int
+    last_line: int
+
+
+class CodePart(PromptData):
+    """Lines of a file, each as `number | text`; of the case that is judged, nothing says how many the file has."""
+
+    file: str
+    first_line: int = 0
+    last_line: int = 0
+    total_lines: int = 0
+    code: tuple[str, ...] = ()
+
+
+class Draft(PromptData):
+    """A verdict that is to be judged."""
+
+    verdict: str
+    confidence: float = 0.0
+
+
+class FindingToReview(PromptData):
+    """A finding with all that is known of it; `task` says what of a judge, and `read` what a triage has read."""
+
+    finding: Finding
+    code_bank: tuple[CodePart, ...] = ()
+    read: tuple[CodePart, ...] = ()
+    symbols: tuple[str, ...] = ()
+    draft: Draft | None = None
+    task: str = ""
+
+
+def read_prompt(texts: Iterable[str]) -> dict[str, Any]:
+    """Returns the data of messages together; where two say the same, the later one counts."""
+    return {name: value for text in texts for name, value in read_data(text).items()}
+
+
+def as_prompt(kind: type[DataT], data: Mapping[str, Any]) -> DataT | None:
+    """Returns the data of a prompt as a skill takes it; None where it is another skill's, or none."""
+    try:
+        return kind.model_validate(data)
+    except ValidationError:
+        return None

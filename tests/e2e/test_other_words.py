@@ -1,0 +1,43 @@
+"""With every sentence of every prompt changed the demo still works: what counts is the data beside the words."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from services.cli import demo_scenes
+from services.cli.configured import stack_options
+from services.cli.settings import CliSettings
+from services.cli.terminal import Terminal
+from services.kit.models.prompts import BEGIN, END
+from services.local.topology import StackOptions, offline_endpoint
+from services.offline_model.skills import make_skills
+from services.offline_model.vocabulary import Vocabulary
+from tests.fixtures.other_words import offline_model_in_other_words, other_words
+
+# Tests of these agents with the offline model go through the same door: tests/integration/{code_agents,incidents}.
+ELSEWHERE = {"signalbox-offline-triage", "signalbox-offline-validation"}
+
+
+async def test_the_demo_works_with_other_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told = io.StringIO()
+    terminal = Terminal(Console(file=told, width=120), Console(file=told, width=120))
+    async with offline_model_in_other_words() as (address, door):
+
+        def at_the_door(settings: CliSettings, **others: object) -> StackOptions:
+            return replace(stack_options(settings, **others), model=offline_endpoint(address))
+
+        monkeypatch.setattr(demo_scenes, "stack_options", at_the_door)
+        assert await demo_scenes.play_all(CliSettings(), tmp_path, terminal) == [], told.getvalue()
+    assert door.changed.keys() >= make_skills(Vocabulary()).keys() - ELSEWHERE
+    for model, said in door.changed.items():
+        assert len(" ".join(said).split()) > 10, f"the prompts of {model} have no words"
+
+
+def test_other_words_leave_no_word_and_all_data() -> None:
+    text = f'One two.\n\n{BEGIN}\n{{"one": 2}}\n{END}\nThree.'
+    assert other_words(text) == f'lalala lalala.\n\n{BEGIN}\n{{"one": 2}}\n{END}\nlalalalala.'
