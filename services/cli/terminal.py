@@ -23,6 +23,7 @@ from services.cli.errors import CliError, from_findings
 from services.cli.exit_codes import ExitCode
 from services.cli.listing import UNBOUNDED
 from services.findings.errors import FindingsError
+from services.kit.text.policy_file import PolicyFileError
 from services.kit.text.printing import printable
 from services.local.postgres import EmbeddedPostgresError
 from services.local.processes import ProcessError
@@ -135,6 +136,9 @@ def _ending(terminal: Terminal) -> Iterator[None]:
         wrong = from_findings(error)
         terminal.error(wrong)
         raise typer.Exit(wrong.code) from error
+    except PolicyFileError as error:
+        terminal.error(CliError(str(error), hint="correct the file and try again", code=ExitCode.USAGE))
+        raise typer.Exit(ExitCode.USAGE) from error
     except (ProcessError, EmbeddedPostgresError) as error:
         logged = "\n" in str(error)
         hint = "mend what the log above says" if logged else "mend that and try again"

@@ -15,7 +15,7 @@ BAR_WIDTH, HEIGHT = 10, 24
 
 
 @dataclass(frozen=True)
-class Bar:
+class RuleBar:
     """An interval in which a rule fired: where it is drawn, and how often that was."""
 
     x: int
@@ -44,13 +44,13 @@ class RuleHistory:
         return max(self.counts)
 
     @property
-    def bars(self) -> Sequence[Bar]:
+    def bars(self) -> Sequence[RuleBar]:
         """The intervals in which it fired, each as high as its part of the one with the most."""
         drawn = []
         for number, count in enumerate(self.counts):
             if count:
                 height = max(2.0, HEIGHT * count / self.most)
-                drawn.append(Bar(number * BAR_WIDTH, HEIGHT - height, height, count))
+                drawn.append(RuleBar(number * BAR_WIDTH, HEIGHT - height, height, count))
         return drawn
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from services.findings.investigation.yaml_file import read_yaml
+from services.kit.text.policy_file import load_policy_file
 
 # Where a table's rule names the column that holds an owner; the other columns there only lead to it.
 _OWNER_KEYS = ("column", "subject_column")
@@ -23,12 +23,12 @@ class _Policy(BaseModel):
 
 
 def restricted_tables(policy: Path) -> list[str]:
-    """Returns the tables that nobody may read, as the policy names them. Raises BadFile."""
-    return read_yaml(policy, _Policy).restricted
+    """Returns the tables that nobody may read, as the policy names them. Raises PolicyFileError."""
+    return load_policy_file(policy, _Policy).restricted
 
 
 def owner_columns(policy: Path) -> list[str]:
-    """Returns the columns that hold the owners of rows, each once, as the policy names them. Raises BadFile."""
-    rules = [table.owned_by or {} for table in read_yaml(policy, _Policy).tables.values()]
+    """Returns the columns that hold the owners of rows, each once, as the policy names them. Raises PolicyFileError."""
+    rules = [table.owned_by or {} for table in load_policy_file(policy, _Policy).tables.values()]
     named = [rule[key] for rule in rules for key in _OWNER_KEYS if isinstance(rule.get(key), str)]
     return list(dict.fromkeys(named))

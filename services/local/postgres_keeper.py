@@ -57,7 +57,7 @@ def die_with_keeper(expected_parent: int) -> None:
         os._exit(1)
 
 
-class Cluster:
+class KeptCluster:
     """One data directory and the server on it."""
 
     def __init__(self, order: dict[str, Any], account: Account, work: Path) -> None:
@@ -228,7 +228,7 @@ def tail(text: str) -> str:
     return "\n".join(text.strip().splitlines()[-LOG_TAIL_LINES:]) or "(nothing)"
 
 
-def stay(cluster: Cluster, port: int, wakeup: socket.socket, *, restart: bool) -> None:
+def stay(cluster: KeptCluster, port: int, wakeup: socket.socket, *, restart: bool) -> None:
     """Returns when the launcher is gone, SIGTERM came, or the server ended by itself and is not to be started again."""
     pauses = _pauses()
     while True:
@@ -286,7 +286,7 @@ def keep() -> None:
     try:
         account = account_for(order["run_as"])
         with work_directory(account) as work:
-            cluster = Cluster(order, account, work)
+            cluster = KeptCluster(order, account, work)
             try:
                 cluster.prepare()
                 port, pid = cluster.start()

@@ -22,8 +22,8 @@ from services.runtime.agents.registry import agent_graphs
 from services.runtime.commands.migrate import migrate
 from services.runtime.engine.database import open_pool
 from services.runtime.engine.ledger import Ledger
-from services.runtime.engine.replay import LedgerReplay
-from services.runtime.routing.replay import Replay, with_limits
+from services.runtime.engine.ledger_replay import LedgerReplay
+from services.runtime.routing.redeciding import Replay, with_limits
 from services.runtime.routing.table import Router
 
 RUNS, DECISIONS_PER_RUN = 100_000, 10

@@ -14,10 +14,10 @@ from services.kit.errors import FieldViolation, InvalidRequest
 from services.runtime.api.callers import Callers, Context
 from services.runtime.api.wire import moment_of, spend_proto, struct_proto, timestamp_proto
 from services.runtime.engine.ledger import Ledger
-from services.runtime.engine.replay import LedgerReplay
-from services.runtime.engine.retention import Kind, Pruner, Removal
+from services.runtime.engine.ledger_replay import LedgerReplay
+from services.runtime.engine.retention import Pruner, Removal, RetainedData
 from services.runtime.engine.verification import Disagreement, Verification
-from services.runtime.routing.replay import Divergence, with_limits
+from services.runtime.routing.redeciding import Divergence, with_limits
 from services.runtime.routing.state import NOTHING_SPENT, Spend, add_spend
 from services.runtime.routing.table import Router
 
@@ -27,12 +27,12 @@ DIVERGENCES = 100
 # Divergences are looked up this many at a time, while the decisions stream by.
 SPEND_PAGE = 500
 _KINDS = {
-    Kind.HISTORY: maintenance_pb2.RETAINED_KIND_HISTORY,
-    Kind.CHECKPOINTS: maintenance_pb2.RETAINED_KIND_CHECKPOINTS,
-    Kind.EVENTS: maintenance_pb2.RETAINED_KIND_EVENTS,
-    Kind.QUESTIONS: maintenance_pb2.RETAINED_KIND_QUESTIONS,
-    Kind.RUNS: maintenance_pb2.RETAINED_KIND_RUNS,
-    Kind.DECISIONS: maintenance_pb2.RETAINED_KIND_DECISIONS,
+    RetainedData.HISTORY: maintenance_pb2.RETAINED_KIND_HISTORY,
+    RetainedData.CHECKPOINTS: maintenance_pb2.RETAINED_KIND_CHECKPOINTS,
+    RetainedData.EVENTS: maintenance_pb2.RETAINED_KIND_EVENTS,
+    RetainedData.QUESTIONS: maintenance_pb2.RETAINED_KIND_QUESTIONS,
+    RetainedData.RUNS: maintenance_pb2.RETAINED_KIND_RUNS,
+    RetainedData.DECISIONS: maintenance_pb2.RETAINED_KIND_DECISIONS,
 }
 
 
@@ -120,7 +120,7 @@ class MaintenanceServicer(maintenance_pb2_grpc.MaintenanceServiceServicer):
 
 
 def _pruned(removals: list[Removal]) -> list[maintenance_pb2.PrunedData]:
-    rows, sizes = Counter[tuple[Kind, str]](), Counter[tuple[Kind, str]]()
+    rows, sizes = Counter[tuple[RetainedData, str]](), Counter[tuple[RetainedData, str]]()
     for removal in removals:
         rows[removal.kind, removal.agent] += removal.row_count
         sizes[removal.kind, removal.agent] += removal.size_bytes

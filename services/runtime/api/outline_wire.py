@@ -19,10 +19,10 @@ from services.runtime.routing.terms import (
     AnyOf,
     Comparison,
     Condition,
-    Kind,
     Not,
     OneOf,
     Term,
+    TermKind,
     Value,
 )
 
@@ -117,7 +117,7 @@ def _limits(graph: AgentGraph, policy: Record) -> Iterator[outline_pb2.LimitOutl
         yield outline_pb2.LimitOutline(
             name=name,
             value=_value(plain[name](getattr(policy, name))),
-            is_whole=term.kind is Kind.INTEGER,
+            is_whole=term.kind is TermKind.INTEGER,
             least=least,
             most=most,
         )

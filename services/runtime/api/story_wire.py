@@ -10,7 +10,7 @@ from signalbox.v1 import runs_pb2
 
 from services.runtime.api.wire import calls_proto, right_of, spend_proto, timestamp_proto
 from services.runtime.engine.records import RunRecord
-from services.runtime.engine.story import Charge, ClaimCause, DependencyWait, Question, RunClaim, RunStory, Step
+from services.runtime.engine.story import Charge, ClaimCause, DependencyWait, EndedNode, Question, RunClaim, RunStory
 from services.runtime.routing.explaining import Nearness
 
 _CAUSES: Mapping[ClaimCause, runs_pb2.ClaimCause] = {
@@ -89,7 +89,7 @@ def _said(value: float) -> str:
     return f"{value:,.0f}" if value.is_integer() or value >= 100 else f"{value:.3g}"
 
 
-def _step(step: Step) -> runs_pb2.RouteStep:
+def _step(step: EndedNode) -> runs_pb2.RouteStep:
     return runs_pb2.RouteStep(
         node=step.node,
         end_time=timestamp_proto(step.ended_at),

@@ -1,7 +1,7 @@
 """What the nodes of a run hear from elsewhere, taken down where it comes in: as models, services and people answered.
 
 Nothing is asked otherwise for it, and nothing that authorises a question is taken down. An execution that records has
-a `Recording` of its own, which the tasks of its nodes find by context; a step that is saved takes along in its
+a `AnswerRecording` of its own, which the tasks of its nodes find by context; a step that is saved takes along in its
 transaction what was heard until then. So what a node heard in vain, before its replica died or it began to wait, is in
 no recording.
 """
@@ -31,7 +31,7 @@ Answer = recorded_answers_pb2.RecordedAnswer
 Failure = recorded_answers_pb2.RecordedFailure
 
 
-class Recording:
+class AnswerRecording:
     """What one execution heard since its last step."""
 
     def __init__(self) -> None:
@@ -53,11 +53,11 @@ class Recording:
         return heard
 
 
-_recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
+_recording: ContextVar[AnswerRecording | None] = ContextVar("recording", default=None)
 
 
 @contextmanager
-def recording_into(recording: Recording | None) -> Iterator[None]:
+def recording_into(recording: AnswerRecording | None) -> Iterator[None]:
     """Has what nodes hear inside the context taken down, also by tasks that are started in it."""
     token = _recording.set(recording)
     try:

@@ -18,9 +18,9 @@ from services.kit.models.completions import Completions, Endpoint
 from services.kit.settings import load_settings
 from services.kit.telemetry.logs import configure_logs
 from services.kit.text.printing import printable
+from services.runtime.cases.case_replay import CaseReplay, ChangedDecision, Replayed
 from services.runtime.cases.errors import CaseError, CaseUnfit
 from services.runtime.cases.file import read_case
-from services.runtime.cases.replay import CaseReplay, Parting, Replayed
 from services.runtime.cases.settings import CaseSettings
 from services.runtime.routing.recorder import DecisionRecord
 
@@ -87,7 +87,7 @@ def in_words(case: cases_pb2.Case, replayed: Replayed) -> Iterator[str]:
         yield f"after decision {behind} of {len(case.decisions)} recorded ones: {printable(str(replayed.lacks))}"
 
 
-def _parting(parting: Parting) -> Iterator[str]:
+def _parting(parting: ChangedDecision) -> Iterator[str]:
     made, recorded = parting.made, parting.recorded
     was = f"`{printable(recorded.rule)}` → {printable(recorded.destination)}" if recorded else "nothing more"
     yield f"parts at decision {parting.sequence}, after {parting.node}, by {made['router']}"

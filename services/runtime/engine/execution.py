@@ -42,7 +42,7 @@ from services.runtime.agents.agent import Agent, PinnedAgent
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.policies import UnknownLimitTypeError
 from services.runtime.calls.prices import Prices
-from services.runtime.calls.recording import Recording, answer_of_person, answer_of_thread, recording_into
+from services.runtime.calls.recording import AnswerRecording, answer_of_person, answer_of_thread, recording_into
 from services.runtime.engine.carrier import Carrier
 from services.runtime.engine.claim import Claim, StepWritten
 from services.runtime.engine.events import Event, EventStream, events_of_step
@@ -165,7 +165,7 @@ class Execution:
         claim = Claim(
             run.run_id, run.epoch, run.claim_id, run.epoch == 1, self._publish_step, lambda: self.stop(CANCELLED)
         )
-        recording = Recording() if run.recorded else None
+        recording = AnswerRecording() if run.recorded else None
         self.saver = RunSaver(shared.pool, shared.serde, claim=claim, recording=recording)
         agent = shared.agents[run.agent].under(await shared.pins.policy_of(run, shared.agents[run.agent].definition))
         # A copy of one attribute: the graph's own `copy` checks all of it again.
@@ -206,7 +206,7 @@ class Execution:
         """Returns the decision that led to where the run is; an older release kept it in the ledger alone."""
         return led_by_of(begun.metadata) or await self.shared.store.leading_decision(self.run, begun.next)
 
-    def _resumption(self, begun: StateSnapshot, recording: Recording | None) -> Command[Any] | None:
+    def _resumption(self, begun: StateSnapshot, recording: AnswerRecording | None) -> Command[Any] | None:
         """Returns what the graph goes on with: the answer it waits for, or nothing."""
         waiting = {interrupt.id for interrupt in begun.interrupts}
         asked = self.run.input_request
@@ -217,7 +217,7 @@ class Execution:
             recording.add(answer_of_person(given))
         return Command(resume={asked.input_request_id: given})
 
-    async def _first_state(self, agent: PinnedAgent, recording: Recording | None) -> dict[str, Any]:
+    async def _first_state(self, agent: PinnedAgent, recording: AnswerRecording | None) -> dict[str, Any]:
         run = self.run
         earlier = await self.shared.store.thread_turns(run, agent.turns_remembered) if run.thread_id else []
         if earlier:

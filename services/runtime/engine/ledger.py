@@ -14,7 +14,7 @@ from services.runtime.engine.database import PlatformPool, unhurried
 from services.runtime.engine.queries import query
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.in_sql import DecisionInSql
-from services.runtime.routing.replay import Divergence, StoredDecision
+from services.runtime.routing.redeciding import Divergence, StoredDecision
 from services.runtime.routing.state import Spend
 
 PAGE = 1000

@@ -48,7 +48,7 @@ _LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended('signalbox retention'
 _WAIT_FOR_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('signalbox retention', 2)) IS NOT NULL"
 
 
-class Kind(StrEnum):
+class RetainedData(StrEnum):
     """What is removed."""
 
     HISTORY = "history"
@@ -63,7 +63,7 @@ class Kind(StrEnum):
 class Removal:
     """How much of a kind was, or would be, removed."""
 
-    kind: Kind
+    kind: RetainedData
     agent: str
     row_count: int
     size_bytes: int
@@ -81,7 +81,7 @@ class _Tally:
     """What a batch removes, by kind and agent."""
 
     def __init__(self) -> None:
-        self._rows, self._sizes = Counter[tuple[Kind, str]](), Counter[tuple[Kind, str]]()
+        self._rows, self._sizes = Counter[tuple[RetainedData, str]](), Counter[tuple[RetainedData, str]]()
 
     def add(self, removal: Removal) -> None:
         self._rows[removal.kind, removal.agent] += removal.row_count
@@ -127,7 +127,7 @@ class Pruner:
         async with unhurried(self._pool) as connection:
             cursor = await connection.execute(query("prunable"), {"policies": orjson.dumps(policies).decode()})
             rows = await cursor.fetchall()
-        return [Removal(Kind(kind), agent, count, int(size)) for kind, agent, count, size in rows]
+        return [Removal(RetainedData(kind), agent, count, int(size)) for kind, agent, count, size in rows]
 
     async def prune(self, *, wait: bool = False) -> Batch | None:
         """Removes one batch. Returns None while another replica prunes, unless asked to wait for it."""
@@ -171,7 +171,7 @@ class Pruner:
             for agent, row_count, size_bytes in await drop_partitions(
                 connection, longest.oldest_kept(), longest.decided_until()
             ):
-                tally.add(Removal(Kind.DECISIONS, agent, row_count, size_bytes))
+                tally.add(Removal(RetainedData.DECISIONS, agent, row_count, size_bytes))
         return True
 
     async def measure(self) -> None:
@@ -206,7 +206,7 @@ class Pruner:
     async def _remove(
         self, connection: AsyncConnection[Any], stage: Stage, agent: str, run_ids: list[str]
     ) -> list[Removal]:
-        async def remove(kind: Kind, **parameters: Any) -> Removal:
+        async def remove(kind: RetainedData, **parameters: Any) -> Removal:
             cursor = await connection.execute(query(f"prune_{kind}"), {"run_ids": run_ids, **parameters})
             row_count, size_bytes = await cursor.fetchone() or (0, 0)
             return Removal(kind, agent, row_count, int(size_bytes))
@@ -215,14 +215,14 @@ class Pruner:
         if stage is Stage.HISTORY:
             removals.append(await self._remove_history(connection, agent, run_ids))
         else:
-            removals.append(await remove(Kind.CHECKPOINTS))
+            removals.append(await remove(RetainedData.CHECKPOINTS))
         if stage >= Stage.EVENTS:
-            removals.append(await remove(Kind.EVENTS, last=stage is Stage.RUNS))
-            removals.append(await remove(Kind.QUESTIONS))
+            removals.append(await remove(RetainedData.EVENTS, last=stage is Stage.RUNS))
+            removals.append(await remove(RetainedData.QUESTIONS))
         if stage is Stage.RUNS:
             cursor = await connection.execute(query("lock_threads_of_runs"), {"run_ids": run_ids})
             threads = await cursor.fetchall()
-            removals.append(await remove(Kind.RUNS))
+            removals.append(await remove(RetainedData.RUNS))
             subjects, thread_ids = [subject for subject, _ in threads], [thread_id for _, thread_id in threads]
             await connection.execute(query("prune_threads"), {"subjects": subjects, "thread_ids": thread_ids})
         else:
@@ -245,7 +245,7 @@ class Pruner:
                     "a run's checkpoints can't be read; they stay as they are", run_id=run_id, error=str(error)
                 )
         after = await self._size(connection, run_ids)
-        return Removal(Kind.HISTORY, agent, before[0] - after[0], before[1] - after[1])
+        return Removal(RetainedData.HISTORY, agent, before[0] - after[0], before[1] - after[1])
 
     async def _size(self, connection: AsyncConnection[Any], run_ids: list[str]) -> tuple[int, int]:
         cursor = await connection.execute(query("size_of_checkpoints"), {"run_ids": run_ids})
@@ -265,7 +265,9 @@ class Pruner:
             "limit": self._batch * DECISIONS_PER_RUN,
         }
         cursor = await connection.execute(query("prune_decisions"), parameters)
-        return [Removal(Kind.DECISIONS, name, count, int(size)) for name, count, size in await cursor.fetchall()]
+        return [
+            Removal(RetainedData.DECISIONS, name, count, int(size)) for name, count, size in await cursor.fetchall()
+        ]
 
 
 async def _locked(connection: AsyncConnection[Any], *, wait: bool) -> bool:

@@ -30,7 +30,7 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from services.kit.telemetry.logs import get_logger
-from services.runtime.calls.recording import Recording
+from services.runtime.calls.recording import AnswerRecording
 from services.runtime.engine.changes import Stored, pack_changes, pack_writes
 from services.runtime.engine.checkpoint_rows import (
     INPUT_COLUMNS,
@@ -80,7 +80,7 @@ class RunSaver(AsyncPostgresSaver):
         serde: SerializerProtocol,
         *,
         claim: Claim | None = None,
-        recording: Recording | None = None,
+        recording: AnswerRecording | None = None,
     ) -> None:
         super().__init__(pool, serde=serde)
         self._pool = pool

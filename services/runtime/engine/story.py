@@ -31,7 +31,7 @@ class ClaimCause(StrEnum):
 
 
 @dataclass(frozen=True)
-class Step:
+class EndedNode:
     """A node that ended; `sequence` is the decision after it, `led_by` the one before it, 0 where there is none."""
 
     node: str
@@ -211,8 +211,8 @@ def _placed(events: Sequence[Row]) -> Iterator[tuple[Row, int]]:
             after = event["decision_sequence"]
 
 
-def _route(decisions: Sequence[Row], events: Sequence[tuple[Row, int]]) -> list[Step]:
-    steps: list[Step] = []
+def _route(decisions: Sequence[Row], events: Sequence[tuple[Row, int]]) -> list[EndedNode]:
+    steps: list[EndedNode] = []
     completed: dict[int, list[Row]] = {}
     for event, after in events:
         if event["kind"] == NODE_COMPLETED:
@@ -221,15 +221,15 @@ def _route(decisions: Sequence[Row], events: Sequence[tuple[Row, int]]) -> list[
     for row in decisions:
         steps += [_unrouted(event, before) for event in completed.pop(before, ())]
         steps.append(
-            Step(row["node"], row["decided_at"], row["node_elapsed_ms"], row["calls"], row["sequence"], before)
+            EndedNode(row["node"], row["decided_at"], row["node_elapsed_ms"], row["calls"], row["sequence"], before)
         )
         before = row["sequence"]
     return steps + [_unrouted(event, before) for event in completed.get(before, ())]
 
 
-def _unrouted(event: Row, led_by: int) -> Step:
+def _unrouted(event: Row, led_by: int) -> EndedNode:
     payload = event["payload"]
-    return Step(payload["node"], event["created_at"], payload["elapsed_ms"], payload["calls"], 0, led_by)
+    return EndedNode(payload["node"], event["created_at"], payload["elapsed_ms"], payload["calls"], 0, led_by)
 
 
 def _less(spend: Spend, other: Spend) -> Spend:

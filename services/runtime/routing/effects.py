@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from services.runtime.routing.compiled import Records, test
-from services.runtime.routing.terms import Condition, InvalidTableError, Kind, Term, Value, terms_of
+from services.runtime.routing.terms import Condition, InvalidTableError, Term, TermKind, Value, terms_of
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def changes(fact: Term) -> Effect:
 
 def raises(fact: Term, *, least: int = 1, most: int | None = 1) -> Effect:
     """The fact rises by one, or by something from `least` to `most`; `most` None is without a bound."""
-    if fact.kind is not Kind.INTEGER:
+    if fact.kind is not TermKind.INTEGER:
         raise InvalidTableError(f"{fact!r} is {fact.kind.value}, and does not rise by a number")
     return Effect(fact.name, by=(least, most))
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from services.runtime.routing.compiled import FACTS, Records
 from services.runtime.routing.table import Router, Rule, as_dict, policy_version
-from services.runtime.routing.terms import Always, Kind, Term, Value, comparisons_of
+from services.runtime.routing.terms import Always, Term, TermKind, Value, comparisons_of
 from services.runtime.routing.words import Case, in_words, value_in_words
 
 BEHIND = "would have held, and another rule came first"
@@ -196,14 +196,14 @@ class Explainer:
 
 def _values(term: Term, others: Sequence[Any]) -> list[tuple[Any, str]]:
     """Returns values on every side of what a term is held against, in words too."""
-    if term.kind is Kind.FLAG:
+    if term.kind is TermKind.FLAG:
         return [(each, value_in_words(each)) for each in (True, False)]
-    if term.kind is Kind.TEXT:
+    if term.kind is TermKind.TEXT:
         known = [(each, value_in_words(each)) for each in others]
         return [*known, ("".join(others) + "…", "something else" if any(others) else "not empty")]
     found: dict[Any, str] = {}
     for other in others:
-        if term.kind is Kind.INTEGER and math.isfinite(other):
+        if term.kind is TermKind.INTEGER and math.isfinite(other):
             found |= {each: str(each) for each in range(math.floor(other) - 1, math.floor(other) + 2)}
         else:
             said = value_in_words(other)

@@ -35,7 +35,7 @@ from services.runtime.routing.declared import Declaration, project
 from services.runtime.routing.digest import digest, outline_of_router, outline_of_type
 from services.runtime.routing.effects import FREE, Cost, Effect, Outcome
 from services.runtime.routing.inner import InnerGraph
-from services.runtime.routing.recorder import LeadingDecision, Recorder, last_decision, step_record
+from services.runtime.routing.recorder import DecisionRecorder, LeadingDecision, last_decision, step_record
 from services.runtime.routing.run_context import NodeContext, RunContext
 from services.runtime.routing.soundness import check_destinations, check_state_type, check_status, reducers_of
 from services.runtime.routing.state import FAILED, IN_PROGRESS, STATUS, add_spend
@@ -135,7 +135,7 @@ class AgentGraph:
         """Builds the LangGraph graph, without a checkpointer; its decisions carry the ids. Raises InvalidGraphError."""
         self.check()
         builder: StateGraph[Any, RunContext, Any, Any] = StateGraph(self.state, context_schema=RunContext)
-        recorder = Recorder(self.name, ids or {})
+        recorder = DecisionRecorder(self.name, ids or {})
         reducers = reducers_of(self.state)
         for node in self.nodes:
             step = _Step(node, recorder, reducers, self)
@@ -156,7 +156,7 @@ class _Step:
     def __init__(
         self,
         node: RoutedNode,
-        recorder: Recorder,
+        recorder: DecisionRecorder,
         reducers: Mapping[str, Callable[[Any, Any], Any]],
         graph: AgentGraph,
     ) -> None:

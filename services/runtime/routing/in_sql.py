@@ -24,11 +24,11 @@ from services.runtime.routing.terms import (
     Comparison,
     Condition,
     InvalidTableError,
-    Kind,
     Not,
     OneOf,
     Operator,
     Term,
+    TermKind,
     Value,
     terms,
 )
@@ -43,22 +43,22 @@ _IN_SQL: Mapping[Operator, sql.SQL] = {
     ">=": sql.SQL(">="),
 }
 _VALUE = {
-    Kind.FLAG: sql.SQL("(facts -> {})::boolean"),
-    Kind.INTEGER: sql.SQL("(facts -> {})::numeric"),
-    Kind.NUMBER: sql.SQL("(facts -> {})::double precision"),
-    Kind.TEXT: sql.SQL("facts ->> {}"),
+    TermKind.FLAG: sql.SQL("(facts -> {})::boolean"),
+    TermKind.INTEGER: sql.SQL("(facts -> {})::numeric"),
+    TermKind.NUMBER: sql.SQL("(facts -> {})::double precision"),
+    TermKind.TEXT: sql.SQL("facts ->> {}"),
 }
 _FITS = {
-    Kind.FLAG: sql.SQL("jsonb_typeof(facts -> {0}) = 'boolean'"),
+    TermKind.FLAG: sql.SQL("jsonb_typeof(facts -> {0}) = 'boolean'"),
     # A CASE is evaluated in order, an AND is not: nothing but a number can be cast to one.
-    Kind.INTEGER: sql.SQL(
+    TermKind.INTEGER: sql.SQL(
         "CASE WHEN jsonb_typeof(facts -> {0}) = 'number' THEN scale((facts -> {0})::numeric) = 0 ELSE false END"
     ),
-    Kind.NUMBER: sql.SQL(
+    TermKind.NUMBER: sql.SQL(
         "CASE WHEN jsonb_typeof(facts -> {0}) = 'number'"
         " THEN (facts -> {0})::numeric = 0 OR abs((facts -> {0})::numeric) BETWEEN 1e-300 AND 1e300 ELSE false END"
     ),
-    Kind.TEXT: sql.SQL("jsonb_typeof(facts -> {0}) = 'string'"),
+    TermKind.TEXT: sql.SQL("jsonb_typeof(facts -> {0}) = 'string'"),
 }
 
 
@@ -164,7 +164,7 @@ class _Compiler:
             return TRUE if right else FALSE
         if isinstance(right, str):
             return _text(right)
-        return _double(right) if left.kind is Kind.NUMBER else _numeric(right)
+        return _double(right) if left.kind is TermKind.NUMBER else _numeric(right)
 
 
 def _text(value: str) -> sql.Composable:

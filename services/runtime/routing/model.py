@@ -17,7 +17,7 @@ from services.runtime.routing.live_facts import LiveFacts
 from services.runtime.routing.soundness import reducers_of
 from services.runtime.routing.state import BUDGET_SPENT
 from services.runtime.routing.table import END, Router, Rule
-from services.runtime.routing.terms import Kind
+from services.runtime.routing.terms import TermKind
 from services.runtime.routing.variables import NotAModel, Variable, facts_before, variables_of
 
 # A node that is about to run, the rule that led to it where that matters, and the facts, in the order of the variables.
@@ -219,5 +219,7 @@ def _facts_of_nothing(graph: AgentGraph) -> dict[str, Any]:
 
 def _free(router: Router[Any, Any]) -> Any:
     """Returns a policy in which every limit of a count is 1: what is below it stands for all that is."""
-    limits = {term.name: 1 for term in router.terms if term.record is type(router.policy) and term.kind is Kind.INTEGER}
+    limits = {
+        term.name: 1 for term in router.terms if term.record is type(router.policy) and term.kind is TermKind.INTEGER
+    }
     return dataclasses.replace(router.policy, **limits)

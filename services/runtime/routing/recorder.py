@@ -94,7 +94,7 @@ class StepRecord(TypedDict):
 
 
 @dataclass(frozen=True)
-class Recorder:
+class DecisionRecorder:
     """Records the decisions of one agent."""
 
     agent: str

@@ -96,7 +96,7 @@ def merge_messages(messages: list[AnyMessage] | None, more: Sequence[BaseMessage
     return cast("list[AnyMessage]", add_messages(cast(Any, before), cast(Any, list(more))))
 
 
-class RunState(TypedDict, total=False):
+class CommonState(TypedDict, total=False):
     """Fields that the state of every agent has, whatever it does with its messages."""
 
     run_id: str
@@ -111,13 +111,13 @@ class RunState(TypedDict, total=False):
     steps: Annotated[list[StepRecord], Topic(StepRecord)]
 
 
-class AgentState(RunState, total=False):
+class AgentState(CommonState, total=False):
     """State whose messages are appended to."""
 
     messages: Annotated[list[AnyMessage], append]
 
 
-class MessageState(RunState, total=False):
+class MessageState(CommonState, total=False):
     """State whose messages are known by their ids: what is there already is not there twice."""
 
     messages: Annotated[list[AnyMessage], merge_messages]

@@ -32,7 +32,7 @@ class InvalidTableError(ValueError):
     """A table that is not total, names a rule twice, or has a condition that makes no sense for its records."""
 
 
-class Kind(enum.Enum):
+class TermKind(enum.Enum):
     """What values a term has."""
 
     FLAG = "a flag"
@@ -43,10 +43,10 @@ class Kind(enum.Enum):
     @property
     def is_numeric(self) -> bool:
         """Whether its values have an order."""
-        return self in (Kind.INTEGER, Kind.NUMBER)
+        return self in (TermKind.INTEGER, TermKind.NUMBER)
 
 
-_KINDS: dict[Any, Kind] = {bool: Kind.FLAG, int: Kind.INTEGER, float: Kind.NUMBER, str: Kind.TEXT}
+_KINDS: dict[Any, TermKind] = {bool: TermKind.FLAG, int: TermKind.INTEGER, float: TermKind.NUMBER, str: TermKind.TEXT}
 
 
 class Condition:
@@ -81,7 +81,7 @@ class Term(Condition):
 
     record: type
     name: str
-    kind: Kind
+    kind: TermKind
 
     def __eq__(self, other: object) -> Comparison:  # type: ignore[override]
         return _compare(self, "==", other)
@@ -205,7 +205,7 @@ def terms(record: type) -> Terms:
 
 def condition(thing: object) -> Condition:
     """Returns what is given if it is a condition. Raises InvalidTableError."""
-    if isinstance(thing, Term) and thing.kind is not Kind.FLAG:
+    if isinstance(thing, Term) and thing.kind is not TermKind.FLAG:
         raise InvalidTableError(f"{thing!r} is {thing.kind.value}, no condition: compare it with something")
     if not isinstance(thing, Condition):
         raise InvalidTableError(f"{thing!r} is no condition")
@@ -266,5 +266,5 @@ def _comparable(term: Term, operator: Operator, other: object) -> Term | Value:
     return other
 
 
-def _kind_of(value: Value) -> Kind:
+def _kind_of(value: Value) -> TermKind:
     return next(kind for known, kind in _KINDS.items() if isinstance(value, known))

@@ -18,7 +18,16 @@ from services.runtime.routing.effects import Outcome
 from services.runtime.routing.graph import AgentGraph
 from services.runtime.routing.soundness import reducers_of
 from services.runtime.routing.table import Record, Router
-from services.runtime.routing.terms import IN_PYTHON, InvalidTableError, Kind, Operator, Term, Value, terms_of, tests_of
+from services.runtime.routing.terms import (
+    IN_PYTHON,
+    InvalidTableError,
+    Operator,
+    Term,
+    TermKind,
+    Value,
+    terms_of,
+    tests_of,
+)
 
 # How a fact is held against a value.
 Test = tuple[Operator, Value]
@@ -38,7 +47,7 @@ class Variable:
     """
 
     name: str
-    kind: Kind
+    kind: TermKind
     values: tuple[Any, ...]
     limited: bool
     counted: bool
@@ -64,7 +73,7 @@ def facts_before(outcome: Outcome) -> frozenset[str]:
 class _HeldAgainst:
     """What a fact is held against: in which ways, and the limits and other constants that it is held against."""
 
-    kind: Kind
+    kind: TermKind
     tests: dict[Test, None] = dataclasses.field(default_factory=dict)
     limits: set[str] = dataclasses.field(default_factory=set)
     constants: set[Any] = dataclasses.field(default_factory=set)
@@ -122,13 +131,13 @@ def _counted(graph: AgentGraph) -> set[str]:
 def _variable(name: str, fact: _HeldAgainst, *, counted: bool) -> Variable:
     tests = tuple(fact.tests)
     values = _told_apart(name, fact.kind, [value for _, value in tests])
-    counted = counted and fact.kind is Kind.INTEGER
+    counted = counted and fact.kind is TermKind.INTEGER
     if counted:
         while len(values) > 1 and _answers(values[-1], tests) == _answers(values[-2], tests):
             values = values[:-1]
     else:
         # Of those that are alike, the one next to nothing stands for all: it reads best.
-        nearest = sorted(values, key=abs) if fact.kind is Kind.INTEGER else values
+        nearest = sorted(values, key=abs) if fact.kind is TermKind.INTEGER else values
         values = tuple({_answers(value, tests): value for value in reversed(nearest)}.values())[::-1]
     return Variable(name, fact.kind, values, fact.kind.is_numeric and bool(fact.limits), counted, tests)
 
@@ -142,14 +151,14 @@ def as_read(value: Any) -> str:
     return "something else" if isinstance(value, str) and value.endswith(_OTHER) else repr(value)
 
 
-def _told_apart(name: str, kind: Kind, against: Sequence[Any]) -> tuple[Any, ...]:
+def _told_apart(name: str, kind: TermKind, against: Sequence[Any]) -> tuple[Any, ...]:
     """Returns values of which each has one like it among them, for whatever it is held against."""
-    if kind is Kind.FLAG:
+    if kind is TermKind.FLAG:
         return (False, True)
-    if kind is Kind.TEXT:
+    if kind is TermKind.TEXT:
         known = sorted(set(against))
         return (*known, "".join(known) + _OTHER)
-    if kind is Kind.INTEGER:
+    if kind is TermKind.INTEGER:
         low, high = min(0, math.floor(min(against)) - 1), math.ceil(max(against)) + 1
         if high - low > MOST_VALUES:
             raise NotAModel(f"{name} is held against {high - 1}, and has too many values to look at")

@@ -10,10 +10,10 @@ import signal
 from typing import Any
 
 from services.runtime.engine import claim
-from services.runtime.routing.recorder import DecisionRecord, Recorder, StepRecord
+from services.runtime.routing.recorder import DecisionRecord, DecisionRecorder, StepRecord
 from services.runtime.routing.table import Decision
 
-_record, _step_rows = Recorder.record, claim.step_rows
+_record, _step_rows = DecisionRecorder.record, claim.step_rows
 _is_on = True
 
 
@@ -22,7 +22,9 @@ def _switch(*_: object) -> None:
     _is_on = not _is_on
 
 
-def _record_if_on(self: Recorder, *, decision_id: str, router: str, decision: Decision, **more: Any) -> DecisionRecord:
+def _record_if_on(
+    self: DecisionRecorder, *, decision_id: str, router: str, decision: Decision, **more: Any
+) -> DecisionRecord:
     if _is_on:
         return _record(self, decision_id=decision_id, router=router, decision=decision, **more)
     return DecisionRecord(
@@ -35,6 +37,6 @@ def _rows_if_on(steps: list[StepRecord]) -> claim.StepRows:
     return _step_rows(steps if _is_on else [{**step, "decision": None} for step in steps])
 
 
-Recorder.record = _record_if_on  # type: ignore[method-assign]
+DecisionRecorder.record = _record_if_on  # type: ignore[method-assign]
 claim.step_rows = _rows_if_on
 signal.signal(signal.SIGUSR2, _switch)

@@ -260,7 +260,7 @@ def test_a_taken_port_is_tried_again_elsewhere(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(postgres_keeper, "free_port", next_port)
         account = postgres_files.account_for("nobody")
         with postgres_files.work_directory(account) as work:
-            cluster = postgres_keeper.Cluster(EmbeddedPostgres(durable=False).order(), account, work)
+            cluster = postgres_keeper.KeptCluster(EmbeddedPostgres(durable=False).order(), account, work)
             cluster.prepare()
             try:
                 port, _ = cluster.start()

@@ -12,7 +12,7 @@ from langgraph.checkpoint.base.id import UUID
 
 from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.history import CheckpointHistory
-from services.runtime.engine.retention import Kind, Pruner
+from services.runtime.engine.retention import Pruner, RetainedData
 from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.saver import RunSaver
 from services.runtime.engine.serde import make_serde
@@ -103,10 +103,10 @@ async def test_retention_says_and_keeps_what_was_written_last(
         await connection.execute("UPDATE platform.runs SET state = 'SUCCEEDED', ended_at = now() - interval '1 hour'")
     pruner = Pruner(platform_pool, CheckpointHistory(platform_pool, make_serde()), {"default": RetentionPolicy()})
     [due] = await pruner.due()
-    assert (due.kind, due.row_count) == (Kind.HISTORY, 2)
+    assert (due.kind, due.row_count) == (RetainedData.HISTORY, 2)
     batch = await pruner.prune()
     assert batch is not None
-    assert [(removal.kind, removal.row_count) for removal in batch.removals] == [(Kind.HISTORY, 2)]
+    assert [(removal.kind, removal.row_count) for removal in batch.removals] == [(RetainedData.HISTORY, 2)]
     assert await listed(RunSaver(platform_pool, make_serde()), run.run_id) == [ids[-1]]
 
 

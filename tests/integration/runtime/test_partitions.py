@@ -12,7 +12,7 @@ from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.identifiers import uuid7_floor
 from services.runtime.engine.partitions import WEEK, week_of
-from services.runtime.engine.retention import Kind, Pruner
+from services.runtime.engine.retention import Pruner, RetainedData
 from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.serde import make_serde
 from tests.fixtures.replica import Replica
@@ -65,8 +65,8 @@ async def decided_in(pool: Pool, moment: datetime, replica: Replica, number: int
     return moved
 
 
-async def everything(pruner: Pruner) -> dict[Kind, int]:
-    removed: dict[Kind, int] = {}
+async def everything(pruner: Pruner) -> dict[RetainedData, int]:
+    removed: dict[RetainedData, int] = {}
     while batch := await pruner.prune():
         for removal in batch.removals:
             removed[removal.kind] = removed.get(removal.kind, 0) + removal.row_count
@@ -118,9 +118,9 @@ async def test_a_week_of_which_nothing_is_kept_goes_whole(
     first = await decided_in(platform_pool, datetime.now(UTC) - timedelta(days=60), replica)
     kept = await decided_in(platform_pool, datetime.now(UTC), replica)
     await split_first(platform_pool)
-    due = [removal for removal in await pruner.due() if removal.kind is Kind.DECISIONS]
+    due = [removal for removal in await pruner.due() if removal.kind is RetainedData.DECISIONS]
     removed = await everything(pruner)
-    assert removed[Kind.DECISIONS] == sum(removal.row_count for removal in due) == 3
+    assert removed[RetainedData.DECISIONS] == sum(removal.row_count for removal in due) == 3
     assert "decisions_old" not in await partitions(platform_pool, "decisions")
     async with platform_pool.connection() as connection:
         cursor = await connection.execute("SELECT DISTINCT run_id::text FROM platform.decisions")
@@ -140,8 +140,8 @@ async def test_a_week_stays_while_a_run_of_it_is_under_way_or_an_agent_keeps_its
         )
     await split_first(platform_pool)
     other_keeps = {"default": POLICY, "other": RetentionPolicy(decision_days=0)}
-    assert (await everything(pruner_of(platform_pool, other_keeps)))[Kind.DECISIONS] == 3
-    assert (await everything(pruner_of(platform_pool, {"default": POLICY})))[Kind.DECISIONS] == 3
+    assert (await everything(pruner_of(platform_pool, other_keeps)))[RetainedData.DECISIONS] == 3
+    assert (await everything(pruner_of(platform_pool, {"default": POLICY})))[RetainedData.DECISIONS] == 3
     assert "decisions_old" in await partitions(platform_pool, "decisions")
 
 

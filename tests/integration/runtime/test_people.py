@@ -18,7 +18,7 @@ from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.questions import Answer
 from services.runtime.engine.quota import CallerQuota
 from services.runtime.engine.records import RunRecord, RunState
-from services.runtime.engine.retention import Kind, Pruner
+from services.runtime.engine.retention import Pruner, RetainedData
 from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.threads import ThreadStore
@@ -328,8 +328,8 @@ async def test_retention_takes_questions_with_the_events_and_says_so(desk: Desk)
     due = {removal.kind: removal.row_count for removal in await pruner.due()}
     batch = await pruner.prune(wait=True)
     assert batch
-    assert due[Kind.QUESTIONS] == 1
-    assert {removal.kind: removal.row_count for removal in batch.removals}[Kind.QUESTIONS] == 1
+    assert due[RetainedData.QUESTIONS] == 1
+    assert {removal.kind: removal.row_count for removal in batch.removals}[RetainedData.QUESTIONS] == 1
     gone = desk.stub.GetQuestion(questions_pb2.GetQuestionRequest(run_id=run.run_id), metadata=gateway_word(*APPROVER))
     assert (await refusal(gone)).reason == "QUESTION_NOT_FOUND"
     assert (await desk.replica.store.get(run.run_id, run.caller)).state is RunState.SUCCEEDED

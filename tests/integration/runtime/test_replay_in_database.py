@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from services.runtime.commands.migrate import migrate
 from services.runtime.engine.database import open_pool
 from services.runtime.engine.ledger import DecidedInDatabase, Ledger
-from services.runtime.engine.replay import LedgerReplay
+from services.runtime.engine.ledger_replay import LedgerReplay
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.in_sql import NotInSql, decision_in_sql
-from services.runtime.routing.replay import Divergence, Replay
+from services.runtime.routing.redeciding import Divergence, Replay
 from services.runtime.routing.table import Record, Router, as_dict
 from tests.fixtures.decided import ROUTERS, MixedFacts, facts_of, policies_of
 from tests.fixtures.postgres import PostgresCluster

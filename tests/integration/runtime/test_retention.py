@@ -14,7 +14,7 @@ from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import RunRecord, RunState
-from services.runtime.engine.retention import Kind, Pruner, Removal
+from services.runtime.engine.retention import Pruner, Removal, RetainedData
 from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.serde import make_serde
 from tests.fixtures.replica import Replica, answer_of
@@ -60,9 +60,9 @@ async def age(pool: Pool, run: RunRecord, interval: str) -> None:
         )
 
 
-def sums(removals: list[Removal]) -> dict[Kind, int]:
+def sums(removals: list[Removal]) -> dict[RetainedData, int]:
     """Rows by kind."""
-    counted = Counter[Kind]()
+    counted = Counter[RetainedData]()
     for removal in removals:
         counted[removal.kind] += removal.row_count
     return dict(counted)
@@ -90,7 +90,7 @@ async def test_stage_by_stage_an_ended_run_loses_what_the_policy_says(
     await age(platform_pool, run, "11 minutes")
     due = sums(await pruner.due())
     removed = sums(await everything(pruner))
-    assert due == removed == {Kind.HISTORY: whole["checkpoints"] - 1 + whole["checkpoint_writes"]}
+    assert due == removed == {RetainedData.HISTORY: whole["checkpoints"] - 1 + whole["checkpoint_writes"]}
     left = await rows(platform_pool)
     assert (left["checkpoints"], left["run_events"]) == (1, whole["run_events"])
     last = await CheckpointHistory(platform_pool, make_serde()).load(run.run_id, "", None)
@@ -99,17 +99,17 @@ async def test_stage_by_stage_an_ended_run_loses_what_the_policy_says(
     assert await everything(pruner) == []
 
     await age(platform_pool, run, "11 days")
-    assert sums(await everything(pruner)) == {Kind.CHECKPOINTS: 1}
+    assert sums(await everything(pruner)) == {RetainedData.CHECKPOINTS: 1}
     found = await replica.store.get(run.run_id, run.caller)
     assert (answer_of(found.output), (await rows(platform_pool))["decisions"]) == ("1 2 3", whole["decisions"])
 
     await age(platform_pool, run, "21 days")
-    assert sums(await everything(pruner)) == {Kind.EVENTS: whole["run_events"] - 1}
+    assert sums(await everything(pruner)) == {RetainedData.EVENTS: whole["run_events"] - 1}
     events = [event async for event in replica.engine.watch(run, 0)]
     assert [event.kind for event in events] == ["run_ended"]
 
     await age(platform_pool, run, "31 days")
-    assert sums(await everything(pruner)) == {Kind.EVENTS: 1, Kind.RUNS: 1}
+    assert sums(await everything(pruner)) == {RetainedData.EVENTS: 1, RetainedData.RUNS: 1}
     empty = dict.fromkeys(TABLES, 0)
     assert await rows(platform_pool) == {**empty, "decisions": whole["decisions"]}
 
@@ -137,7 +137,11 @@ async def test_a_run_that_is_due_for_everything_goes_at_once(
     due, removed = await pruner.due(), await everything(pruner)
     assert due == removed
     checkpoints = whole["checkpoints"] + whole["checkpoint_writes"]
-    assert sums(removed) == {Kind.CHECKPOINTS: checkpoints, Kind.EVENTS: whole["run_events"], Kind.RUNS: 1}
+    assert sums(removed) == {
+        RetainedData.CHECKPOINTS: checkpoints,
+        RetainedData.EVENTS: whole["run_events"],
+        RetainedData.RUNS: 1,
+    }
     assert all(removal.size_bytes > 0 and removal.agent == "counting" for removal in removed)
 
 
@@ -152,7 +156,7 @@ async def test_what_was_recorded_of_a_run_counts_with_it(replica: Replica, prune
     await age(platform_pool, run, "400 days")
     due, removed = await pruner.due(), await everything(pruner)
     assert due == removed
-    [size_bytes] = [removal.size_bytes for removal in removed if removal.kind is Kind.RUNS]
+    [size_bytes] = [removal.size_bytes for removal in removed if removal.kind is RetainedData.RUNS]
     assert 200_000 < size_bytes < 210_000
 
 
@@ -173,11 +177,11 @@ async def test_decisions_go_by_their_own_age_but_never_those_of_a_run_under_way(
         await connection.execute(ended, [f"{POLICY.run_days - 1} days", old])
         due = sums(await pruner.due())
         assert due == sums(await everything(pruner))
-        assert Kind.DECISIONS not in due, "their run has not ended for as long"
+        assert RetainedData.DECISIONS not in due, "their run has not ended for as long"
         await connection.execute(ended, [f"{POLICY.decision_days + 1} days", old])
     due = sums(await pruner.due())
     assert due == sums(await everything(pruner))
-    assert due[Kind.DECISIONS] == 3
+    assert due[RetainedData.DECISIONS] == 3
 
 
 async def test_each_agent_has_its_own_policy(replica: Replica, platform_pool: Pool) -> None:
@@ -186,9 +190,9 @@ async def test_each_agent_has_its_own_policy(replica: Replica, platform_pool: Po
     history = CheckpointHistory(platform_pool, make_serde())
     short = RetentionPolicy(checkpoint_days=1, event_days=1, run_days=1, decision_days=1)
     others_only = Pruner(platform_pool, history, {"default": short, "counting": POLICY})
-    assert set(sums(await others_only.due())) == set(sums(await everything(others_only))) == {Kind.HISTORY}
+    assert set(sums(await others_only.due())) == set(sums(await everything(others_only))) == {RetainedData.HISTORY}
     mine = Pruner(platform_pool, history, {"counting": short})
-    assert set(sums(await everything(mine))) == {Kind.CHECKPOINTS, Kind.EVENTS, Kind.RUNS}
+    assert set(sums(await everything(mine))) == {RetainedData.CHECKPOINTS, RetainedData.EVENTS, RetainedData.RUNS}
 
 
 async def test_batches_are_small_and_the_next_goes_on(replica: Replica, platform_pool: Pool) -> None:
@@ -215,7 +219,7 @@ async def test_what_is_due_is_what_goes_however_small_the_batches(
         await age(platform_pool, await finished(replica, until=1 + number % 3), f"{days} days")
     pruner = Pruner(platform_pool, CheckpointHistory(platform_pool, make_serde()), {"default": POLICY}, batch=batch)
     due = sums(await pruner.due())
-    assert due.keys() == {Kind.HISTORY, Kind.CHECKPOINTS, Kind.EVENTS, Kind.RUNS}
+    assert due.keys() == {RetainedData.HISTORY, RetainedData.CHECKPOINTS, RetainedData.EVENTS, RetainedData.RUNS}
     assert sums(await everything(pruner)) == due
     assert await pruner.due() == []
 
@@ -231,9 +235,9 @@ async def test_live_runs_and_rows_that_others_hold_are_left_alone(
         await age(platform_pool, run, "1 hour")
     async with platform_pool.connection() as connection, connection.transaction():
         await connection.execute("SELECT 1 FROM platform.runs WHERE run_id = %s FOR UPDATE", [held.run_id])
-        assert Kind.HISTORY in sums(await everything(pruner))
+        assert RetainedData.HISTORY in sums(await everything(pruner))
     kept = sums(await pruner.due())
-    assert kept[Kind.HISTORY] > 0
+    assert kept[RetainedData.HISTORY] > 0
     assert sums(await everything(pruner)) == kept
     gate.set()
     after = await asyncio.wait_for(ended(replica, live), 60)
@@ -253,7 +257,7 @@ async def test_a_thread_is_kept_when_a_run_is_created_in_it_while_its_last_one_g
             async with asyncio.timeout(60):
                 while not pruning.done() and not await waiting(observer):  # noqa: ASYNC110 - in the database
                     await asyncio.sleep(0.01)
-        assert Kind.RUNS in sums(await pruning)
+        assert RetainedData.RUNS in sums(await pruning)
     assert (await rows(platform_pool))["threads"] == 1
 
 
@@ -307,7 +311,7 @@ async def test_one_unreadable_checkpoint_keeps_no_other_from_going(
 
     removals = await everything(pruner)
 
-    assert sums(removals).keys() == {Kind.HISTORY}
+    assert sums(removals).keys() == {RetainedData.HISTORY}
     async with platform_pool.connection() as connection:
         cursor = await connection.execute("SELECT thread_id, count(*) FROM checkpoints GROUP BY thread_id")
         left = dict(await cursor.fetchall())

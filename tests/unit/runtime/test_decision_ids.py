@@ -7,7 +7,7 @@ from signalbox.v1 import sast_pb2
 from structlog.testing import capture_logs
 
 from services.runtime.agents.registry import definitions
-from services.runtime.routing.recorder import Recorder
+from services.runtime.routing.recorder import DecisionRecorder
 from tests.unit.runtime.test_sast_triage_routers import DECISION
 
 STATE = {"finding": sast_pb2.Finding(fingerprint="f-7").SerializeToString()}
@@ -15,7 +15,7 @@ STATE = {"finding": sast_pb2.Finding(fingerprint="f-7").SerializeToString()}
 
 @pytest.mark.parametrize("agent", ["sast_triage", "sast_investigation"])
 def test_a_decision_about_a_finding_names_it(agent: str) -> None:
-    recorder = Recorder(agent, definitions()[agent].ids)
+    recorder = DecisionRecorder(agent, definitions()[agent].ids)
     decision = DECISION.decide({**STATE, "requested": {"tool": "fetch_code", "arguments": {}}})
     with capture_logs() as lines:
         recorder.record(

@@ -8,7 +8,7 @@ import pytest
 
 from services.runtime.agents.graph_editor.planning import carried_out_last, plan_hash
 from services.runtime.agents.graph_editor.routing import check_facts
-from services.runtime.agents.graph_editor.state import Operation, Plan, Step
+from services.runtime.agents.graph_editor.state import Operation, PerformedOperation, Plan
 
 WRITE: dict[str, Any] = {"query": "MATCH (t:Ticket) SET t.points = t.points + 1", "write": True}
 LAST_RELEASES = "0123456789abcdef" * 2
@@ -19,9 +19,9 @@ def operations(*ids: str) -> list[Operation]:
     return [Operation(operation_id=each, tool="cypher_query", arguments=WRITE) for each in ids]
 
 
-def step(operation_id: str) -> Step:
+def step(operation_id: str) -> PerformedOperation:
     """An operation that was carried out."""
-    return Step(
+    return PerformedOperation(
         operation_id=operation_id,
         tool="cypher_query",
         arguments=WRITE,

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from services.runtime.agents.incident_investigation.policy import IncidentPolicy
 from services.runtime.agents.incident_investigation.routing import (
-    AgentFacts,
+    InvestigatorFacts,
     ValidationFacts,
     agent_facts,
     make_routers,
@@ -18,7 +18,7 @@ from services.runtime.agents.incident_investigation.routing import (
 from services.runtime.agents.screening import ScreenFacts
 
 SCREEN, AGENT, VALIDATION = make_routers(IncidentPolicy())
-SPOKE = AgentFacts(
+SPOKE = InvestigatorFacts(
     model_failed=False,
     iteration_count=1,
     budget_spent="",

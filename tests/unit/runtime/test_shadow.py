@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.runtime.agents.data_chat.policy import DataChatPolicy
-from services.runtime.agents.data_chat.routing import AgentFacts
+from services.runtime.agents.data_chat.routing import ChatFacts
 from services.runtime.agents.policies import InvalidPoliciesError
 from services.runtime.agents.registry import agent_graphs, built_in_limits, limits_in_shadow
 from services.runtime.routing.graph import NODE_FAILED
@@ -21,13 +21,13 @@ from services.runtime.routing.table import Router, as_dict
 
 ROUTER = "data_chat.route_after_agent"
 [TABLE] = [router for graph in agent_graphs() for router in graph.routers if router.name == ROUTER]
-ASKED_ONCE = AgentFacts(
+ASKED_ONCE = ChatFacts(
     already_answered=False, iteration_count=1, budget_spent="", tool_count=1, have_result=False, query_executed=False,
     have_text=False, error_attempts=0,
 )  # fmt: skip
 
 
-def decided(on: AgentFacts, /, **changes: Any) -> DecisionRecord:
+def decided(on: ChatFacts, /, **changes: Any) -> DecisionRecord:
     """A decision as a step has it."""
     decision = TABLE.decide_on(on)
     record: dict[str, Any] = {
@@ -89,8 +89,8 @@ def test_a_table_that_raises_under_them_harms_no_run(monkeypatch: pytest.MonkeyP
     assert counted(shadow, decision) == {"skipped": 1}
 
 
-@given(facts=st.builds(AgentFacts), limit=st.integers(1, 100))
-def test_it_is_what_the_table_says_under_those_limits(facts: AgentFacts, limit: int) -> None:
+@given(facts=st.builds(ChatFacts), limit=st.integers(1, 100))
+def test_it_is_what_the_table_says_under_those_limits(facts: ChatFacts, limit: int) -> None:
     _, destination = TABLE.way_on(facts, DataChatPolicy(max_iterations=limit))
     outcome = "same" if destination == TABLE.decide_on(facts).destination else "other"
     assert counted(shadowed({"data_chat": {"max_iterations": limit}}), decided(facts)) == {outcome: 1}

@@ -25,7 +25,7 @@ _UNUSABLE = f"Your last answer could not be used. Call {SUBMIT_VERDICT}."
 _VERDICT = re.compile(r'"verdict"\s*:')
 
 
-class Evidence(BaseModel):
+class CodeEvidence(BaseModel):
     """A claim about code, with the lines it rests on."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -37,7 +37,7 @@ class Evidence(BaseModel):
     quote: str = Field("", max_length=4000, description="The code that shows it, word for word, without comments.")
 
     @model_validator(mode="after")
-    def _lines_in_order(self) -> Evidence:
+    def _lines_in_order(self) -> CodeEvidence:
         if self.last_line < self.first_line:
             raise ValueError("last_line comes before first_line")
         return self
@@ -53,7 +53,7 @@ class Draft(BaseModel):
     )
     confidence: float = Field(ge=0, le=1, description="How sure you are, from 0 to 1.")
     justification: str = Field(min_length=1, max_length=8000, description="Why, in a few sentences.")
-    claims: list[Evidence] = Field(
+    claims: list[CodeEvidence] = Field(
         max_length=MAX_CLAIMS, description="What the verdict rests on; the flagged lines must be among it."
     )
 

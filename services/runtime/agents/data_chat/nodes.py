@@ -36,7 +36,7 @@ TOOLS = (EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES)
 
 
 @dataclass(frozen=True)
-class RequestedCall:
+class AskedCall:
     """A tool call that the model asks for; `arguments` is None when they were not valid JSON."""
 
     tool_call_id: str
@@ -133,7 +133,7 @@ class DataChatNodes:
             return with_result(state)
         return {**with_result(state, whole_text(answer)), "model_calls": [call]}
 
-    async def _run_tool(self, call: RequestedCall, context: NodeContext) -> tuple[str, tools_pb2.ToolOutput | None]:
+    async def _run_tool(self, call: AskedCall, context: NodeContext) -> tuple[str, tools_pb2.ToolOutput | None]:
         if call.tool not in TOOLS:
             return unknown_tool(call.tool, TOOLS), None
         if call.arguments is None:
@@ -171,13 +171,13 @@ class DataChatNodes:
             return json_format.MessageToDict(answer.output.data)
 
 
-def requested_calls(messages: Sequence[BaseMessage]) -> list[RequestedCall]:
+def requested_calls(messages: Sequence[BaseMessage]) -> list[AskedCall]:
     """Returns the tool calls of the last message."""
     last = messages[-1]
     if not isinstance(last, AIMessage):
         return []
-    valid = [RequestedCall(call["id"] or "", call["name"], call["args"]) for call in last.tool_calls]
-    broken = [RequestedCall(call["id"] or "", call["name"] or "", None) for call in last.invalid_tool_calls]
+    valid = [AskedCall(call["id"] or "", call["name"], call["args"]) for call in last.tool_calls]
+    broken = [AskedCall(call["id"] or "", call["name"] or "", None) for call in last.invalid_tool_calls]
     return [*valid, *broken]
 
 

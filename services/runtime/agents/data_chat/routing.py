@@ -19,7 +19,7 @@ RESULTS_ARE_TOLD = "query_executed leads from a result to its answer, and not ba
 
 
 @dataclass(frozen=True)
-class AgentFacts:
+class ChatFacts:
     """What is known once the model has spoken."""
 
     already_answered: bool
@@ -43,11 +43,11 @@ class ToolFacts:
     error: str
 
 
-def agent_facts(state: State) -> AgentFacts:
+def agent_facts(state: State) -> ChatFacts:
     """Takes the facts of `route_after_agent` from state."""
     messages = state.get("messages") or []
     last = messages[-1] if messages and isinstance(messages[-1], AIMessage) else None
-    return AgentFacts(
+    return ChatFacts(
         already_answered=bool(state.get("answer")),
         iteration_count=state.get("iteration_count", 0),
         budget_spent=budget_spent(state.get("spend"), state.get("budget")),
@@ -82,12 +82,12 @@ def count_error(_rule: str) -> StateUpdate:
 
 def make_routers(
     policy: DataChatPolicy,
-) -> tuple[Router[ScreenFacts, DataChatPolicy], Router[AgentFacts, DataChatPolicy], Router[ToolFacts, DataChatPolicy]]:
+) -> tuple[Router[ScreenFacts, DataChatPolicy], Router[ChatFacts, DataChatPolicy], Router[ToolFacts, DataChatPolicy]]:
     """Returns the routers after `screen_question`, `agent` and `tools`.
 
     `budget_exhausted` stands right behind the breaker of the same kind, so that the order of the other rules is theirs.
     """
-    s, f, t, p = terms(ScreenFacts), terms(AgentFacts), terms(ToolFacts), terms(DataChatPolicy)
+    s, f, t, p = terms(ScreenFacts), terms(ChatFacts), terms(ToolFacts), terms(DataChatPolicy)
     after_screen = Router[ScreenFacts, DataChatPolicy](
         "data_chat.route_after_screen",
         facts=screen_facts,
@@ -100,7 +100,7 @@ def make_routers(
             Rule("admin_bypass", to="agent", when=Always()),
         ],
     )
-    after_agent = Router[AgentFacts, DataChatPolicy](
+    after_agent = Router[ChatFacts, DataChatPolicy](
         "data_chat.route_after_agent",
         facts=agent_facts,
         policy=policy,

@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf import struct_pb2
 from signalbox.v1 import graph_editor_pb2
 
-from services.runtime.agents.graph_editor.state import Step
+from services.runtime.agents.graph_editor.state import PerformedOperation
 from services.runtime.agents.graph_editor.wording import told_step
 
 CREATED = graph_editor_pb2.CHANGE_KIND_CREATED
@@ -16,7 +16,7 @@ UPDATED = graph_editor_pb2.CHANGE_KIND_UPDATED
 DELETED = graph_editor_pb2.CHANGE_KIND_DELETED
 
 
-def steps_of(steps: Iterable[Step]) -> list[graph_editor_pb2.GraphEditStep]:
+def steps_of(steps: Iterable[PerformedOperation]) -> list[graph_editor_pb2.GraphEditStep]:
     """Returns steps as the output has them."""
     return [
         graph_editor_pb2.GraphEditStep(
@@ -30,7 +30,7 @@ def steps_of(steps: Iterable[Step]) -> list[graph_editor_pb2.GraphEditStep]:
     ]
 
 
-def checked(step: Step) -> Step:
+def checked(step: PerformedOperation) -> PerformedOperation:
     """Returns a step as it was told, once it can be told on. Raises TypeError and the like for one that can't."""
     change_set([step])
     told_step(step)
@@ -38,7 +38,7 @@ def checked(step: Step) -> Step:
     return step
 
 
-def change_set(steps: Sequence[Step]) -> graph_editor_pb2.GraphChangeSet:
+def change_set(steps: Sequence[PerformedOperation]) -> graph_editor_pb2.GraphChangeSet:
     """Returns what steps changed altogether: each node and edge once, as it was before the first and after the last."""
     nodes = _altogether(node for step in steps for node in step["change"].get("nodes", ()))
     edges = _altogether(edge for step in steps for edge in step["change"].get("edges", ()))

@@ -55,9 +55,9 @@ from services.runtime.agents.graph_editor.state import (
     Clarification,
     GraphEditorState,
     Operation,
+    PerformedOperation,
     Problem,
     Reply,
-    Step,
 )
 from services.runtime.agents.graph_editor.wording import FOUND, answer_of
 from services.runtime.agents.refusals import INVALID_ARGUMENTS, UNKNOWN_TOOL, no_such_tool
@@ -364,7 +364,7 @@ def _unusable(operation: Operation, catalog: Mapping[str, ToolDescription]) -> P
     return problem(INVALID_ARGUMENTS, message, name, arguments)
 
 
-def _not_meant(step: Step) -> Problem | None:
+def _not_meant(step: PerformedOperation) -> Problem | None:
     """Returns in which way a step did something else than was meant."""
     tool, arguments = step["tool"], step["arguments"]
     if step["differs"]:
@@ -375,11 +375,11 @@ def _not_meant(step: Step) -> Problem | None:
     return None
 
 
-def _step(operation: Operation, output: tools_pb2.ToolOutput) -> Step:
+def _step(operation: Operation, output: tools_pb2.ToolOutput) -> PerformedOperation:
     data = plain(output.data)
     reads = operation["tool"] in READING_TOOLS and operation["arguments"].get("write") is not True
     return checked(
-        Step(
+        PerformedOperation(
             operation_id=operation["operation_id"],
             tool=operation["tool"],
             arguments=operation["arguments"],
@@ -418,5 +418,5 @@ def _went_wrong(state: GraphEditorState) -> dict[str, str]:
     return {name: found[name] for name in ("reason", "message") if found[name]}
 
 
-def _shown(step: Step) -> dict[str, Any]:
+def _shown(step: PerformedOperation) -> dict[str, Any]:
     return {"tool": step["tool"], "arguments": step["arguments"], "result": step["result"], "text": step["text"]}

@@ -6,8 +6,8 @@ from services.runtime.agents.graph_editor.routing import (
     CallFacts,
     CheckFacts,
     DiagnosisFacts,
+    EditOutcomeFacts,
     EscalationFacts,
-    EvaluationFacts,
     ParseFacts,
     ReplyFacts,
 )
@@ -29,7 +29,7 @@ from services.runtime.agents.screening import ALLOWED, BLOCKED, UNSCREENED
 from services.runtime.routing.effects import Outcome, changes, may_set, raises, sets
 from services.runtime.routing.terms import terms
 
-_g, _c, _t, _e = terms(ParseFacts), terms(CheckFacts), terms(CallFacts), terms(EvaluationFacts)
+_g, _c, _t, _e = terms(ParseFacts), terms(CheckFacts), terms(CallFacts), terms(EditOutcomeFacts)
 _d, _q, _r = terms(DiagnosisFacts), terms(EscalationFacts), terms(ReplyFacts)
 _WELL = (sets(_c.failed, False), sets(_c.unknown_tool, False))
 _BADLY = (sets(_c.failed, True), sets(_c.unknown_tool, False), raises(_e.failures))

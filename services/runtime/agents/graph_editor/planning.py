@@ -16,7 +16,7 @@ from services.kit.tools.names import (
 )
 from services.runtime.agents.graph_editor.change_set import checked
 from services.runtime.agents.graph_editor.goal import ToolSignature
-from services.runtime.agents.graph_editor.state import Operation, Plan, Problem, Step
+from services.runtime.agents.graph_editor.state import Operation, PerformedOperation, Plan, Problem
 from services.runtime.calls.tool_client import ToolClient
 from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.table import State
@@ -86,7 +86,7 @@ async def plan_undo(graph: ToolClient, context: NodeContext, run_id: str) -> Pla
     return await make_plan(graph, context, signatures, goal_reached=True, after="")
 
 
-async def preview(graph: ToolClient, context: NodeContext, operations: Sequence[Operation]) -> list[Step]:
+async def preview(graph: ToolClient, context: NodeContext, operations: Sequence[Operation]) -> list[PerformedOperation]:
     """Returns what operations would do, one after another, in the order given. Raises DependencyAway, ServiceFailed."""
     foreseen = await _foresee(graph, context, operations)
     return [_step(operation, each) for operation, each in zip(operations, foreseen, strict=True)]
@@ -160,9 +160,9 @@ def _base(told: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in told.get("base", {}).items() if name in _BASES}
 
 
-def _step(operation: Operation, told: Mapping[str, Any]) -> Step:
+def _step(operation: Operation, told: Mapping[str, Any]) -> PerformedOperation:
     return checked(
-        Step(
+        PerformedOperation(
             operation_id=operation["operation_id"],
             tool=operation["tool"],
             arguments=operation["arguments"],

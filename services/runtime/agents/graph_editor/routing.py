@@ -74,7 +74,7 @@ class CallFacts:
 
 
 @dataclass(frozen=True)
-class EvaluationFacts:
+class EditOutcomeFacts:
     """What is known once an operation has been judged."""
 
     failures: int
@@ -154,10 +154,10 @@ def call_facts(state: State) -> CallFacts:
     return CallFacts(state.get("outcome", ""), _problem(state))
 
 
-def evaluation_facts(state: State) -> EvaluationFacts:
+def evaluation_facts(state: State) -> EditOutcomeFacts:
     """Takes the facts of `route_after_evaluate` from state."""
     plan = state.get("plan") or NO_PLAN
-    return EvaluationFacts(
+    return EditOutcomeFacts(
         failures=state.get("failures", 0),
         met=bool(state.get("met")),
         goal_reached=plan["goal_reached"],
@@ -301,9 +301,9 @@ def _after_call_tool(policy: GraphEditorPolicy) -> Router[CallFacts, GraphEditor
     )
 
 
-def _after_evaluate(policy: GraphEditorPolicy) -> Router[EvaluationFacts, GraphEditorPolicy]:
-    f, p = terms(EvaluationFacts), terms(GraphEditorPolicy)
-    return Router[EvaluationFacts, GraphEditorPolicy](
+def _after_evaluate(policy: GraphEditorPolicy) -> Router[EditOutcomeFacts, GraphEditorPolicy]:
+    f, p = terms(EditOutcomeFacts), terms(GraphEditorPolicy)
+    return Router[EditOutcomeFacts, GraphEditorPolicy](
         "graph_editor.route_after_evaluate",
         facts=evaluation_facts,
         policy=policy,

@@ -64,7 +64,7 @@ class Problem(TypedDict):
     retryable: bool
 
 
-class Step(TypedDict):
+class PerformedOperation(TypedDict):
     """An operation that succeeded, or in a preview would: what it did, and the change with before and after.
 
     `differs` names the properties of what was there already that are not as they were to be.
@@ -130,16 +130,16 @@ class GraphEditorState(AgentState, total=False):
     advice: Annotated[list[str], append]
     plan: Plan
     position: int
-    diff: Annotated[list[Step], REPLACED]
+    diff: Annotated[list[PerformedOperation], REPLACED]
     approved: Annotated[list[str], append]
     outcome: str
-    last_step: Step
+    last_step: PerformedOperation
     met: bool
     problem: Problem
     failures: int
     seen_failures: Annotated[list[str], append]
     diagnosis: str
-    done: Annotated[list[Step], append]
+    done: Annotated[list[PerformedOperation], append]
     escalation: Escalation
     reply: Reply
     questions_asked: int

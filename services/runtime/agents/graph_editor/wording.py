@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from services.kit.tools.names import UNDO_CHANGE
-from services.runtime.agents.graph_editor.state import GraphEditorState, Step
+from services.runtime.agents.graph_editor.state import GraphEditorState, PerformedOperation
 from services.runtime.agents.screening import BLOCKED, refusal
 
 FOUND = "found"
@@ -25,12 +25,12 @@ STOPPED = {
 }
 
 
-def told(steps: Sequence[Step]) -> str:
+def told(steps: Sequence[PerformedOperation]) -> str:
     """Returns what steps did, a line for each change."""
     return "\n".join(line for step in steps for line in told_step(step))
 
 
-def told_step(step: Step) -> list[str]:
+def told_step(step: PerformedOperation) -> list[str]:
     """Returns what one step did; of a step that changed nothing, what its tool said."""
     lines = [*told_change(step["change"])]
     if step["tool"] == UNDO_CHANGE:
@@ -38,7 +38,7 @@ def told_step(step: Step) -> list[str]:
     return lines or [step["text"]]
 
 
-def foretold_step(step: Step) -> list[str]:
+def foretold_step(step: PerformedOperation) -> list[str]:
     """Returns what one step would do, that has not been done."""
     words = [line.partition(" ") for line in told_step(step)]
     return [f"{_TO_BE_DONE.get(first, first)}{space}{rest}" for first, space, rest in words]
@@ -79,7 +79,7 @@ def answer_of(rule: str, state: GraphEditorState) -> str:
     return f"{why}\n{_so_far(written)}"
 
 
-def _previewed(diff: Sequence[Step]) -> str:
+def _previewed(diff: Sequence[PerformedOperation]) -> str:
     lines = []
     for step in diff:
         if step["change"]:
@@ -91,7 +91,7 @@ def _previewed(diff: Sequence[Step]) -> str:
     return "Nothing was written. This is what would be done:\n" + "\n".join(lines)
 
 
-def _so_far(written: Sequence[Step], nothing: str = NOTHING_CHANGED) -> str:
+def _so_far(written: Sequence[PerformedOperation], nothing: str = NOTHING_CHANGED) -> str:
     return f"Before that:\n{told(written)}" if written else nothing
 
 

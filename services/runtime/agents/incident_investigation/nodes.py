@@ -20,7 +20,7 @@ from services.runtime.agents.incident_investigation.state import (
     DEEP_DIVE,
     INITIAL,
     VALIDATION,
-    Answer,
+    CheckedAnswer,
     IncidentState,
 )
 from services.runtime.agents.prompt_messages import prompt_messages
@@ -150,14 +150,14 @@ class IncidentNodes:
         if any(each["problem"] for each in checked):
             sure = min(sure, self._policy.unproved_confidence)
         return {
-            "answer": Answer(conclusion=conclusion.model_dump(mode="json"), evidence=checked),
+            "answer": CheckedAnswer(conclusion=conclusion.model_dump(mode="json"), evidence=checked),
             "confidence_score": sure,
             "no_cause_found": not conclusion.cause_found,
             "validated": False,
             "confirmed": False,
         }
 
-    async def _judgement(self, incident: Incident, answer: Answer) -> Judgement:
+    async def _judgement(self, incident: Incident, answer: CheckedAnswer) -> Judgement:
         """Returns what a model says that sees the answer and what was found, and nothing of how it came to that.
 
         Raises ModelFailed when it says nothing that can be used.
@@ -261,7 +261,7 @@ def _numbered(messages: Sequence[BaseMessage], history: Sequence[BaseMessage]) -
     ]
 
 
-def _taken(answer: AIMessage, kept: Answer) -> list[ToolMessage]:
+def _taken(answer: AIMessage, kept: CheckedAnswer) -> list[ToolMessage]:
     """Answers the call that handed a conclusion in."""
     problems = problems_of(kept["evidence"])
     told = "\n".join(["taken; this evidence does not hold:", *problems]) if problems else "taken"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from services.runtime.agents.incident_investigation.routing import AgentFacts, ValidationFacts
+from services.runtime.agents.incident_investigation.routing import InvestigatorFacts, ValidationFacts
 from services.runtime.agents.screening import ALLOWED, BLOCKED, UNSCREENED, ScreenFacts
 from services.runtime.routing.effects import Outcome, changes, raises, sets
 from services.runtime.routing.terms import terms
 
-_s, _f, _v = terms(ScreenFacts), terms(AgentFacts), terms(ValidationFacts)
+_s, _f, _v = terms(ScreenFacts), terms(InvestigatorFacts), terms(ValidationFacts)
 _COUNTED = raises(_f.iteration_count)
 # Whatever an answer says, it is one that nobody has validated.
 _NEW = (sets(_f.validated, False), sets(_v.confirmed, False))

@@ -19,7 +19,7 @@ VALIDATION: Final = "validation"
 
 
 @dataclass(frozen=True)
-class AgentFacts:
+class InvestigatorFacts:
     """What is known once the model has spoken."""
 
     model_failed: bool
@@ -40,9 +40,9 @@ class ValidationFacts:
     tool_count: int
 
 
-def agent_facts(state: State) -> AgentFacts:
+def agent_facts(state: State) -> InvestigatorFacts:
     """Takes the facts of `route_after_agent` from state."""
-    return AgentFacts(
+    return InvestigatorFacts(
         model_failed=bool(state.get("model_failed")),
         iteration_count=state.get("iteration_count", 0),
         budget_spent=budget_spent(state.get("spend"), state.get("budget")),
@@ -91,14 +91,16 @@ def complete(_rule: str) -> StateUpdate:
 def make_routers(
     policy: IncidentPolicy,
 ) -> tuple[
-    Router[ScreenFacts, IncidentPolicy], Router[AgentFacts, IncidentPolicy], Router[ValidationFacts, IncidentPolicy]
+    Router[ScreenFacts, IncidentPolicy],
+    Router[InvestigatorFacts, IncidentPolicy],
+    Router[ValidationFacts, IncidentPolicy],
 ]:
     """Returns the routers after `screen_incident`, `agent` and `validation`.
 
     A validated answer never comes to `iteration_limit`: it has ended the run by `confirmed`, and the answer after one
     that was refuted is a new one.
     """
-    s, f, v, p = terms(ScreenFacts), terms(AgentFacts), terms(ValidationFacts), terms(IncidentPolicy)
+    s, f, v, p = terms(ScreenFacts), terms(InvestigatorFacts), terms(ValidationFacts), terms(IncidentPolicy)
     after_screen = Router[ScreenFacts, IncidentPolicy](
         "incident_investigation.route_after_screen",
         facts=screen_facts,
@@ -110,7 +112,7 @@ def make_routers(
             Rule("allowed", to=AGENT, when=Always()),
         ],
     )
-    after_agent = Router[AgentFacts, IncidentPolicy](
+    after_agent = Router[InvestigatorFacts, IncidentPolicy](
         "incident_investigation.route_after_agent",
         facts=agent_facts,
         policy=policy,

@@ -23,7 +23,7 @@ class CheckedEvidence(TypedDict):
     problem: str
 
 
-class Answer(TypedDict):
+class CheckedAnswer(TypedDict):
     """The last final answer: a `Conclusion` as a model handed it in, and its evidence as it was looked up."""
 
     conclusion: dict[str, Any]
@@ -46,7 +46,7 @@ class IncidentState(MessageState, total=False):
     start_time: str
     error_message: str
     model_failed: bool
-    answer: Answer
+    answer: CheckedAnswer
     no_cause_found: bool
     validated: bool
     confirmed: bool

@@ -41,7 +41,7 @@ ARGUMENTS_LENGTH = 300
 HISTORY_SHOWN = 100
 
 
-class Limits(AgentMiddleware[ResearchState, ResearchTask]):
+class ResearchLimits(AgentMiddleware[ResearchState, ResearchTask]):
     """Ends research in good order once it has made the model calls that its task allows, or the budget is spent."""
 
     state_schema = ResearchState

@@ -6,12 +6,12 @@ from services.runtime.agents.sast_investigation.routing import (
     APPROVED,
     NEEDS_REANALYSIS,
     NEEDS_RESEARCH,
-    EvaluationFacts,
+    DraftVerdictFacts,
 )
 from services.runtime.routing.effects import Outcome, raises, sets
 from services.runtime.routing.terms import terms
 
-_f = terms(EvaluationFacts)
+_f = terms(DraftVerdictFacts)
 _APPROVED, _REJECTED = sets(_f.outcome, APPROVED), sets(_f.outcome, NEEDS_RESEARCH, NEEDS_REANALYSIS)
 _FRUITLESS = raises(_f.no_progress_streak, least=0)
 

@@ -15,7 +15,7 @@ from services.kit.telemetry.logs import get_logger
 from services.runtime.agents.code_review.code_bank import BankLimits, new_code
 from services.runtime.agents.code_review.code_tools import CodeTools
 from services.runtime.agents.code_review.finding import described
-from services.runtime.agents.sast_investigation.middleware import CodeGathering, Limits, StatelessPrompt
+from services.runtime.agents.sast_investigation.middleware import CodeGathering, ResearchLimits, StatelessPrompt
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.agents.sast_investigation.task import DONE, STEP_LIMIT, Gathered, ResearchState, ResearchTask
 from services.runtime.calls.chat_model import ChatModel, is_transient
@@ -56,7 +56,7 @@ class Research:
         )
         middleware: list[Any] = [
             retry,
-            Limits(),
+            ResearchLimits(),
             StatelessPrompt(code, model, policy),
             CodeGathering(code, self._limits),
         ]

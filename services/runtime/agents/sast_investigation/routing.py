@@ -15,7 +15,7 @@ NEEDS_REANALYSIS = "needs_reanalysis"
 
 
 @dataclass(frozen=True)
-class EvaluationFacts:
+class DraftVerdictFacts:
     """What is known once the evaluator has spoken; `iteration` counts from 1."""
 
     outcome: str
@@ -34,9 +34,9 @@ class IncrementFacts:
     iteration: int
 
 
-def evaluation_facts(state: State) -> EvaluationFacts:
+def evaluation_facts(state: State) -> DraftVerdictFacts:
     """Takes the facts of `route_after_evaluation` from state."""
-    return EvaluationFacts(
+    return DraftVerdictFacts(
         outcome=_outcome(state),
         rejection_streak=state.get("rejection_streak", 0),
         no_progress_streak=state.get("no_progress_streak", 0),
@@ -63,11 +63,11 @@ def stop(rule: str) -> StateUpdate:
 
 def make_routers(
     policy: SastInvestigationPolicy,
-) -> tuple[Router[EvaluationFacts, SastInvestigationPolicy], Router[IncrementFacts, SastInvestigationPolicy]]:
+) -> tuple[Router[DraftVerdictFacts, SastInvestigationPolicy], Router[IncrementFacts, SastInvestigationPolicy]]:
     """Returns the routers after `evaluation` and `increment`."""
     breaker = "circuit_breaker"
-    f, i, p = terms(EvaluationFacts), terms(IncrementFacts), terms(SastInvestigationPolicy)
-    after_evaluation = Router[EvaluationFacts, SastInvestigationPolicy](
+    f, i, p = terms(DraftVerdictFacts), terms(IncrementFacts), terms(SastInvestigationPolicy)
+    after_evaluation = Router[DraftVerdictFacts, SastInvestigationPolicy](
         "sast_investigation.route_after_evaluation",
         facts=evaluation_facts,
         policy=policy,

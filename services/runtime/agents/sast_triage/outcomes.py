@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from services.runtime.agents.sast_triage.routing import TOOL_CALL, DecisionFacts, EvaluationFacts
+from services.runtime.agents.sast_triage.routing import TOOL_CALL, DecisionFacts, TriageVerdictFacts
 from services.runtime.routing.effects import Outcome, changes, raises, sets
 from services.runtime.routing.terms import terms
 
-_d, _e = terms(DecisionFacts), terms(EvaluationFacts)
+_d, _e = terms(DecisionFacts), terms(TriageVerdictFacts)
 _COUNTED = raises(_d.iteration_count)
 _WELL, _BADLY = sets(_d.error_attempts, 0), raises(_d.error_attempts)
 _MORE_CODE = raises(_d.unanalysed_fragments, least=0, most=None)

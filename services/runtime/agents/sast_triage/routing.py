@@ -32,7 +32,7 @@ class DecisionFacts:
 
 
 @dataclass(frozen=True)
-class EvaluationFacts:
+class TriageVerdictFacts:
     """What is known once the evaluator has spoken."""
 
     iteration_count: int
@@ -57,9 +57,9 @@ def decision_facts(state: State) -> DecisionFacts:
     )
 
 
-def evaluation_facts(state: State) -> EvaluationFacts:
+def evaluation_facts(state: State) -> TriageVerdictFacts:
     """Takes the facts of `route_after_evaluation` from state."""
-    return EvaluationFacts(
+    return TriageVerdictFacts(
         iteration_count=state.get("iteration_count", 0),
         duplicate_call=bool(state.get("duplicate_call")),
         error_attempts=state.get("error_attempts", 0),
@@ -95,14 +95,14 @@ def count_error(_rule: str) -> StateUpdate:
 
 def make_routers(
     policy: SastTriagePolicy,
-) -> tuple[Router[DecisionFacts, SastTriagePolicy], Router[EvaluationFacts, SastTriagePolicy]]:
+) -> tuple[Router[DecisionFacts, SastTriagePolicy], Router[TriageVerdictFacts, SastTriagePolicy]]:
     """Returns the routers after `agent` and `comprehensive_evaluation`.
 
     What was gathered is analysed a last time before a limit ends the run: work done is never thrown away. A call that
     repeats the last one is the end of the gathering too, and is analysed when there is anything new to analyse.
     A spent budget stops the run where going on would spend more: before a tool call, and before another round.
     """
-    d, e, p = terms(DecisionFacts), terms(EvaluationFacts), terms(SastTriagePolicy)
+    d, e, p = terms(DecisionFacts), terms(TriageVerdictFacts), terms(SastTriagePolicy)
     last_step = either(ANALYZE_ISSUE, when=d.unanalysed_fragments > 0, otherwise=COMPREHENSIVE_EVALUATION)
     route_agent_decision = Router[DecisionFacts, SastTriagePolicy](
         "sast_triage.route_agent_decision",
@@ -118,7 +118,7 @@ def make_routers(
             Rule("no_tool_call", to="agent", when=Always(), then=count_error),
         ],
     )
-    route_after_evaluation = Router[EvaluationFacts, SastTriagePolicy](
+    route_after_evaluation = Router[TriageVerdictFacts, SastTriagePolicy](
         "sast_triage.route_after_evaluation",
         facts=evaluation_facts,
         policy=policy,

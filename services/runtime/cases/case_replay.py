@@ -30,7 +30,7 @@ from services.runtime.cases.answers import AnsweringChannel, AnsweringCompletion
 from services.runtime.cases.errors import AnswerMissing, CaseUnfit
 from services.runtime.engine.serde import make_serde
 from services.runtime.routing.recorder import DecisionRecord, StepRecord
-from services.runtime.routing.replay import with_limits
+from services.runtime.routing.redeciding import with_limits
 from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.state import NOTHING_SPENT, STATUS, Budget
 from services.runtime.routing.table import Record
@@ -45,7 +45,7 @@ _TOO_LARGE = 2**63
 
 
 @dataclass(frozen=True)
-class Parting:
+class ChangedDecision:
     """The first decision that came out otherwise; `recorded` is None where the run had made no more."""
 
     sequence: int
@@ -59,7 +59,7 @@ class Replayed:
     """What came of a replay: decisions that are the same, where it left the way, and what it decided from there on."""
 
     same: int = 0
-    parting: Parting | None = None
+    parting: ChangedDecision | None = None
     after: list[tuple[str, DecisionRecord]] = field(default_factory=list)
     status: str = ""
     lacks: AnswerMissing | None = None
@@ -154,7 +154,7 @@ class CaseReplay:
         if recorded and way_of(recorded) == (made["router"], made["rule"], made["destination"]):
             replayed.same += 1
             return True
-        replayed.parting = Parting(replayed.same + 1, step["node"], recorded, made)
+        replayed.parting = ChangedDecision(replayed.same + 1, step["node"], recorded, made)
         self._answers.has_left_the_way = True
         return self._goes_on
 
