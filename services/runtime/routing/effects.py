@@ -53,6 +53,10 @@ def raises(fact: Term, *, least: int = 1, most: int | None = 1) -> Effect:
     """The fact rises by one, or by something from `least` to `most`; `most` None is without a bound."""
     if fact.kind is not TermKind.INTEGER:
         raise InvalidTableError(f"{fact!r} is {fact.kind.value}, and does not rise by a number")
+    if least < 0:
+        raise InvalidTableError(
+            f"{fact!r} is said to rise by {least}: what can fall is no count; say that it `changes`"
+        )
     return Effect(fact.name, by=(least, most))
 
 

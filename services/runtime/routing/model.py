@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from services.runtime.routing.effects import Effect, Outcome
 from services.runtime.routing.graph import AgentGraph, RoutedNode
-from services.runtime.routing.live_facts import LiveFacts
+from services.runtime.routing.live_facts import Arrival, LiveFacts
 from services.runtime.routing.soundness import reducers_of
 from services.runtime.routing.state import BUDGET_SPENT
 from services.runtime.routing.table import END, Router, Rule
@@ -21,7 +22,8 @@ from services.runtime.routing.terms import TermKind
 from services.runtime.routing.variables import NotAModel, Variable, facts_before, variables_of
 
 # A node that is about to run, the rule that led to it where that matters, and the facts, in the order of the variables.
-Position = tuple[str, str, tuple[Any, ...]]
+Position = tuple[Any, ...]
+_ARRIVAL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,14 @@ class Step(NamedTuple):
     after: Position | None
 
 
+class _Leap(NamedTuple):
+    """A move, and how the position behind it is made: `pick` chooses from the position before it and what is `new`."""
+
+    move: Move
+    pick: Callable[[tuple[Any, ...]], Position] | None
+    new: tuple[Any, ...]
+
+
 class Model:
     """A graph's positions and the steps between them.
 
@@ -70,7 +80,12 @@ class Model:
         # By arrival: facts that nothing reads any more, and those that the node touches.
         self._dead = {arrival: self._numbers(live, among=False) for arrival, live in self._live.before.items()}
         self._touched = {arrival: self._numbers(self._live.touched(arrival)) for arrival in self._live.before}
-        self._moves: dict[Position, tuple[list[Move], list[Move]]] = {}
+        # What the moves at a position depend on: its arrival and the facts that are touched there.
+        self._matters = {
+            arrival: itemgetter(0, 1, *(number + _ARRIVAL for number in touched))
+            for arrival, touched in self._touched.items()
+        }
+        self._leaps: dict[tuple[Any, ...], tuple[list[_Leap], list[_Leap]]] = {}
         self._decided: dict[tuple[str, tuple[Any, ...]], tuple[Rule, str]] = {}
 
     def beginnings(self) -> list[Position]:
@@ -87,20 +102,29 @@ class Model:
 
     def steps(self, position: Position, *, distinct: bool = False) -> Iterator[Step]:
         """Yields every way on; `distinct` are those that differ by their rule, destination or what follows."""
-        name, led_by, values = position
-        touched = self._touched[name, led_by]
-        key = name, led_by, tuple(values[number] for number in touched)
-        if key not in self._moves:
-            moves = list(self._moves_from(*key))
+        key = self._matters[position[:_ARRIVAL]](position)
+        if key not in self._leaps:
+            node, led_by, *known = key
+            moves = list(self._moves_from(node, led_by, known))
             by_effect = {(move.rule, move.destination, move.after): move for move in reversed(moves)}
-            self._moves[key] = moves, list(by_effect.values())
-        for move in self._moves[key][distinct]:
-            after = list(values)
-            for number, value in zip(touched, move.after, strict=True):
-                after[number] = value
-            yield Step(move, None if move.destination == END else self._position(move.destination, move.rule, after))
+            leaps = {id(move): self._leap((node, led_by), move) for move in moves}
+            self._leaps[key] = list(leaps.values()), [leaps[id(move)] for move in by_effect.values()]
+        for move, pick, new in self._leaps[key][distinct]:
+            yield Step(move, pick(position + new) if pick else None)
 
-    def _moves_from(self, name: str, led_by: str, known: tuple[Any, ...]) -> Iterator[Move]:
+    def _leap(self, at: Arrival, move: Move) -> _Leap:
+        if move.destination == END:
+            return _Leap(move, None, ())
+        arrival, width = self._live.arrival(move.destination, move.rule), _ARRIVAL + len(self.variables)
+        new = (*arrival, None, *move.after)
+        picked = [width, width + 1, *range(_ARRIVAL, width)]
+        for place, number in enumerate(self._touched[at], start=width + _ARRIVAL + 1):
+            picked[number + _ARRIVAL] = place
+        for number in self._dead[arrival]:
+            picked[number + _ARRIVAL] = width + _ARRIVAL
+        return _Leap(move, itemgetter(*picked), new)
+
+    def _moves_from(self, name: str, led_by: str, known: Sequence[Any]) -> Iterator[Move]:
         """Yields what a node can do, as far as it or its router touches facts: all others stay as they are."""
         node, touched = self._nodes[name], self._touched[name, led_by]
         values: list[Any] = [None] * len(self.variables)
@@ -178,10 +202,9 @@ class Model:
         return self._decided[key]
 
     def _position(self, node: str, rule: str, values: Sequence[Any]) -> Position:
-        kept, arrival = list(values), self._live.arrival(node, rule)
-        for number in self._dead[arrival]:
-            kept[number] = None
-        return (*arrival, tuple(kept))
+        arrival = self._live.arrival(node, rule)
+        dead = self._dead[arrival]
+        return (*arrival, *(None if number in dead else value for number, value in enumerate(values)))
 
     def _numbers(self, names: Collection[str], *, among: bool = True) -> tuple[int, ...]:
         """Returns the numbers of the variables that are among these, or that are not."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from services.runtime.routing.graph import AgentGraph
-from services.runtime.routing.model import Model, Position, Step
+from services.runtime.routing.model import Model, Move
 from services.runtime.routing.table import END
 from services.runtime.routing.variables import NotAModel, as_read
 
@@ -57,7 +57,7 @@ def prove(graph: AgentGraph) -> Proof:
     except NotAModel as error:
         proof.problems.append(str(error))
         return proof
-    proof.positions = len(present.steps)
+    proof.positions = len(present.positions)
     if cycle := present.cycle():
         proof.problems.append(f"{graph.name}: nothing bounds this cycle:\n{_in_words(cycle)}")
     else:
@@ -65,7 +65,7 @@ def prove(graph: AgentGraph) -> Proof:
         proof.steps = present.most(lambda _: 1)
         proof.model_calls = present.most(lambda node: nodes[node].cost.model_calls)
         # A first visit is one of each node that runs come to: too many only where no run comes to all of them.
-        first = sum(nodes[name].cost.first_tool_calls for name in {position[0] for position in present.steps})
+        first = sum(nodes[name].cost.first_tool_calls for name in {position[0] for position in present.positions})
         tool_calls = present.most(lambda node: nodes[node].cost.tool_calls)
         proof.tool_calls = replace(tool_calls, count=tool_calls.count + first)
         if proof.steps.count > graph.max_steps:
@@ -88,97 +88,101 @@ def _judge_rules(proof: Proof, present: _Exploration, free: _Exploration) -> Non
                 proof.problems.append(f"{router.name}: {rule.name!r} is declared unreachable, and is reached:\n{told}")
             elif walk is not None and name not in present.fired:
                 proof.unused.append(name)
-    reached = {step.move.node for steps in free.steps.values() for step in steps}
+    reached = {position[0] for position in free.positions}
     unreached = [node.name for node in proof.graph.nodes if node.name not in reached]
     proof.problems += [f"{proof.graph.name}: no run comes to the node {name!r}" for name in unreached]
 
 
 class _Exploration:
-    """Every position of a model, the steps from each, and one way to each."""
+    """Every position of a model, the moves from each, and one way to each. Positions are known by their number."""
 
     def __init__(self, model: Model) -> None:
-        self.steps: dict[Position, list[Step]] = {}
-        self.fired: dict[RuleName, tuple[Position, Step]] = {}
-        self._ended_first: list[Position] = []
-        self._came_from: dict[Position, tuple[Position, Step]] = {}
-        self._beginnings = model.beginnings()
-        found = list(self._beginnings)
+        self.positions = model.beginnings()
+        self.fired: dict[RuleName, tuple[int, Move]] = {}
+        self._model = model
+        # By position: those that a move leads to; the end is none.
+        self._behind: list[list[int]] = []
+        self._came_from: list[tuple[int, Move] | None] = [None] * len(self.positions)
+        self._ended_first: list[int] = []
+        numbers = {position: number for number, position in enumerate(self.positions)}
         # Breadth first: the walk to a position is a shortest one.
-        for position in found:
-            if position in self.steps:
-                continue
-            if len(self.steps) >= MOST_POSITIONS:
+        for number, position in enumerate(self.positions):
+            if number >= MOST_POSITIONS:
                 told = (
                     f"more than {MOST_POSITIONS:,} positions to look at: nothing is shown under limits as high as these"
                 )
                 raise NotAModel(f"{model.graph.name}: {told}")
-            self.steps[position] = list(model.steps(position, distinct=True))
-            for step in self.steps[position]:
-                if step.move.rule:
-                    self.fired.setdefault((step.move.router, step.move.rule), (position, step))
-                if step.after is not None and step.after not in self._came_from:
-                    self._came_from[step.after] = (position, step)
-                    found.append(step.after)
+            behind = list[int]()
+            for move, after in model.steps(position, distinct=True):
+                if move.rule:
+                    self.fired.setdefault((move.router, move.rule), (number, move))
+                if after is None:
+                    continue
+                behind.append(numbers.setdefault(after, len(numbers)))
+                if len(numbers) > len(self.positions):
+                    self.positions.append(after)
+                    self._came_from.append((number, move))
+            self._behind.append(behind)
 
-    def walk_to(self, end: tuple[Position, Step]) -> list[Step]:
-        """Returns the steps from a beginning to one, and that one."""
-        position, last = end
-        walk = [last]
-        while position not in self._beginnings:
-            position, step = self._came_from[position]
-            walk.append(step)
+    def walk_to(self, end: tuple[int, Move] | None) -> list[Move]:
+        """Returns the moves from a beginning to one, and that one; none to a beginning."""
+        walk = list[Move]()
+        while end is not None:
+            number, move = end
+            walk.append(move)
+            end = self._came_from[number]
         return walk[::-1]
 
-    def cycle(self) -> list[Step]:
+    def cycle(self) -> list[Move]:
         """Returns a walk that comes back to where it has been, or nothing: then every run ends."""
         again = self._comes_again()
         if again is None:
             return []
         # A shortest way there, and a shortest one round.
-        before = self.walk_to(self._came_from[again]) if again in self._came_from else []
-        came_from: dict[Position, tuple[Position, Step]] = {}
+        before = self.walk_to(self._came_from[again])
+        came_from: dict[int, tuple[int, Move]] = {}
         found = [again]
-        for position in found:
-            for step in self.steps[position]:
-                if step.after is not None and step.after not in came_from:
-                    came_from[step.after] = (position, step)
-                    found.append(step.after)
-        round_trip, position = list[Step](), again
-        while not round_trip or position != again:
-            position, step = came_from[position]
-            round_trip.append(step)
+        for number in found:
+            moves = (step.move for step in self._model.steps(self.positions[number], distinct=True) if step.after)
+            for move, to in zip(moves, self._behind[number], strict=True):
+                if to not in came_from:
+                    came_from[to] = (number, move)
+                    found.append(to)
+        round_trip, number = list[Move](), again
+        while not round_trip or number != again:
+            number, move = came_from[number]
+            round_trip.append(move)
         return [*before, *round_trip[::-1]]
 
-    def _comes_again(self) -> Position | None:
+    def _comes_again(self) -> int | None:
         """Returns a position that can come before itself."""
-        left = {each: sum(step.after is not None for step in steps) for each, steps in self.steps.items()}
-        leads_to: dict[Position, list[Position]] = {}
-        for each, steps in self.steps.items():
-            for step in steps:
-                if step.after is not None:
-                    leads_to.setdefault(step.after, []).append(each)
+        left = [len(behind) for behind in self._behind]
+        leads_to: list[list[int]] = [[] for _ in self._behind]
+        for number, behind in enumerate(self._behind):
+            for to in behind:
+                leads_to[to].append(number)
         # From the ends backwards: what is left over never ends.
-        self._ended_first = [each for each, count in left.items() if not count]
-        for each in self._ended_first:
-            for earlier in leads_to.get(each, ()):
+        self._ended_first = [number for number, count in enumerate(left) if not count]
+        for number in self._ended_first:
+            for earlier in leads_to[number]:
                 left[earlier] -= 1
                 if not left[earlier]:
                     self._ended_first.append(earlier)
-        position: Position | None = next((each for each, count in left.items() if count), None)
-        seen: set[Position] = set()
+        position: int | None = next((number for number, count in enumerate(left) if count), None)
+        seen: set[int] = set()
         while position is not None and position not in seen:
             seen.add(position)
-            ways = (step.after for step in self.steps[position])
-            position = next(after for after in ways if after is not None and left[after])
+            position = next(to for to in self._behind[position] if left[to])
         return position
 
     def most(self, cost_of: Callable[[str], int | None]) -> Bound:
         """Returns the most that a run can cost, by what a visit to a node does; only where `cycle` has found none."""
-        most: dict[Position | None, tuple[int, int]] = {None: (0, 0)}
-        for position in self._ended_first:
-            behind = max([most[step.after] for step in self.steps[position]], default=(0, 0))
-            most[position] = _plus(cost_of(position[0]), behind)
-        open_visits, count = max((most[beginning] for beginning in self._beginnings), default=(0, 0))
+        most = [(0, 0)] * len(self.positions)
+        for number in self._ended_first:
+            behind = max([most[to] for to in self._behind[number]], default=(0, 0))
+            most[number] = _plus(cost_of(self.positions[number][0]), behind)
+        beginnings = (most[number] for number, came_from in enumerate(self._came_from) if came_from is None)
+        open_visits, count = max(beginnings, default=(0, 0))
         return Bound(count, open_visits)
 
 
@@ -188,10 +192,10 @@ def _plus(cost: int | None, after: tuple[int, int]) -> tuple[int, int]:
     return (open_visits + 1, count) if cost is None else (open_visits, count + cost)
 
 
-def _in_words(walk: list[Step]) -> str:
+def _in_words(walk: list[Move]) -> str:
     """Returns a walk line by line, with what each router knew."""
     lines = []
-    for number, move in enumerate((step.move for step in walk), start=1):
+    for number, move in enumerate(walk, start=1):
         to = "the end" if move.destination == END else move.destination
         known = ", ".join(f"{name} = {as_read(value)}" for name, value in move.facts.items())
         way = f"{move.router}: {move.rule} → {to}" if move.rule else f"→ {to}"

@@ -56,7 +56,10 @@ class Variable:
     def cut(self, value: Any) -> Any:
         """Returns the value that stands for this one."""
         if self.counted:
-            return min(max(value, self.values[0]), self.values[-1])
+            if value < self.values[0]:
+                # How far below it is would tell how long it rises.
+                raise NotAModel(f"{self.name} can be {value}: a count is never below {self.values[0]}")
+            return min(value, self.values[-1])
         return self._stands_for[_answers(value, self.tests)]
 
     @cached_property
