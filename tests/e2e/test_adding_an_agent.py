@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ async def test_the_page_is_followed_to_its_end(harbour: World, model: ScriptedMo
     tree = await asyncio.to_thread(Tree.copy, tmp_path / "tree")
     for step in steps():
         await asyncio.to_thread(step.take, tree)
+    await asyncio.to_thread(_check, tree)
     base_env = {**inherited_environment(), "PYTHONPATH": tree.env["PYTHONPATH"]}
     command, expected = shown()
     async with platform(harbour, model=model, base_env=base_env) as running:
@@ -34,6 +36,21 @@ async def test_the_page_is_followed_to_its_end(harbour: World, model: ScriptedMo
     assert said.splitlines()[: len(expected)] == expected
     assert "SUCCEEDED" in said
     assert "max_words" in explained
+
+
+def _check(tree: Tree) -> None:
+    """Holds the copy to what `make check` and the contract tests ask of an agent."""
+    tree.call(
+        sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider",
+        "tests/contract/test_additions.py", "tests/unit/runtime/test_word_count_routers.py",
+    )  # fmt: skip
+    for command in (
+        ("python", "protos/check.py"),
+        ("python", "-m", "services.runtime.commands.documentation", "--check", "docs"),
+        ("ruff", "check", "services", "tests/unit/runtime"),
+        ("ruff", "format", "--check", "services"),
+    ):
+        tree.call(f".venv/bin/{command[0]}", *command[1:])
 
 
 def _call(command: str, tree: Tree, env: dict[str, str]) -> str:
