@@ -110,9 +110,10 @@ def _executed(tree: ast.AST) -> Iterator[ast.AST]:
         yield from _executed(node)
 
 
-def imports(path: Path, module: str) -> set[str]:
+@cache
+def imports(path: Path, module: str) -> frozenset[str]:
     """Returns every name that a module imports, as far as it is known: `a.b.c` for `from a.b import c`."""
-    found: set[str] = set()
+    found = set[str]()
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in _executed(ast.parse(path.read_text(), str(path))):
         if isinstance(node, ast.Import):
@@ -121,7 +122,7 @@ def imports(path: Path, module: str) -> set[str]:
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             start = ".".join([*above, *([node.module] if node.module else [])])
             found |= {f"{start}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
 def modules_of(service: str) -> set[str]:
@@ -134,6 +135,7 @@ def modules_of(service: str) -> set[str]:
     }
 
 
+@cache
 def reached(service: str) -> tuple[set[str], set[str]]:
     """Follows a service's imports; returns the project's modules and the other names that it reaches."""
     own: set[str] = set()

@@ -68,7 +68,7 @@ class Helm:
         return parse(self.template(values, settings=settings))
 
 
-class _StrictLoader(yaml.SafeLoader):
+class _StrictLoader(yaml.CSafeLoader):
     """Refuses a key given twice, which YAML forbids and PyYAML lets pass."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -15,7 +15,7 @@ from tests.contract.deploy.helm import CHART, EXAMPLES, Helm, HelmError, Manifes
 from tests.contract.deploy.manifests import containers, named, of_kind, pod_spec, settings_of, workloads
 
 # From the oldest version that Chart.yaml admits to the newest that the validator knows.
-KUBERNETES_VERSIONS = ["1.29", "1.32", kubernetes_validate.latest_version()]
+KUBERNETES_VERSIONS = ["1.29", kubernetes_validate.latest_version()]
 # Not Kubernetes' own: the operator that reads it checks it.
 CUSTOM_RESOURCES = {"Certificate", "GRPCRoute", "PodMonitor", "PrometheusRule", "ScaledObject", "ServiceMonitor"}
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())

@@ -1,6 +1,6 @@
 """Images built one after another, with a warm cache, hold each its own service as it is now.
 
-The build stage's own steps are carried out in plain folders; `make images-test` builds the images themselves.
+The build stage's own steps are carried out in plain folders: this file needs no engine, and can be run by itself.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.contract.deploy.dependencies import pyproject
-from tests.contract.deploy.dockerfile import Folders
 from tests.contract.deploy.helm import ROOT
 from tests.fixtures.patience import START_TIMEOUT_S
+from tests.images.folders import Folders
 
 # What the build context lets in of a checkout.
 CONTEXT = ("LICENSE", "pyproject.toml", "uv.lock", "protos/python", "services")
