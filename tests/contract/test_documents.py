@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import prometheus_client
-import pytest
 import typer
 from typer.core import TyperGroup
 
@@ -47,9 +46,8 @@ QUESTION = re.compile(r'signalbox ask "([^"…]+)"')
 MODULE = re.compile(r"python -m ([a-z_.]+[a-z_])")
 TARGET = re.compile(r"(?:^|`)make ([a-z]+(?: [a-z]+)*)(?=`|\s+#|$)", re.MULTILINE)
 
-pages = pytest.mark.parametrize("page", PAGES, ids=str)
 
-
+@cache
 def text_of(page: Path) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
@@ -82,78 +80,88 @@ def metrics() -> dict[str, set[str]]:
     return found
 
 
-@pages
-def test_links_lead_somewhere(page: Path) -> None:
-    for link in LINK.findall(FENCED.sub("", text_of(page))):
-        if re.match(r"[a-z]+:", link):
-            continue
-        file, _, anchor = link.partition("#")
-        target = Path((ROOT / page.parent / file).resolve()).relative_to(ROOT) if file else page
-        assert (ROOT / target).exists(), link
-        assert not anchor or anchor in anchors_of(target), link
+def test_links_lead_somewhere() -> None:
+    links = {(page, link) for page in PAGES for link in LINK.findall(FENCED.sub("", text_of(page)))}
+    assert not {f"{page}: {link}" for page, link in links if not leads_somewhere(page, link)}
 
 
-@pages
-def test_files_that_are_named_exist(page: Path) -> None:
-    for file in FILE.findall(text_of(page)):
-        assert (ROOT / file).exists() or (ROOT / page.parent / file).exists(), file
+def leads_somewhere(page: Path, link: str) -> bool:
+    """Says whether a link leads to a page of another site, a file, or a heading that is there."""
+    if re.match(r"[a-z]+:", link):
+        return True
+    file, _, anchor = link.partition("#")
+    target = ROOT / page.parent / file if file else ROOT / page
+    return target.exists() and (not anchor or anchor in anchors_of(target))
 
 
-@pages
-def test_settings_that_are_named_are_read(page: Path) -> None:
-    assert set(SETTING.findall(text_of(page))) <= settings()
+def test_files_that_are_named_exist() -> None:
+    named = {(page, file) for page in PAGES for file in FILE.findall(text_of(page)) if not (ROOT / file).exists()}
+    assert not {f"{page}: {file}" for page, file in named if not (ROOT / page.parent / file).exists()}
 
 
-@pages
-def test_metrics_that_are_named_are_counted(page: Path) -> None:
-    for name, labels in METRIC.findall(text_of(page)):
-        assert name in metrics().keys() | NOT_METRICS, name
-        told = {label.partition("=")[0] for label in labels.split(",") if label}
-        known = metrics().get(name, set())
-        assert told <= known if "=" in labels else told in (known, set()), name
+def test_settings_that_are_named_are_read() -> None:
+    known = settings()
+    assert not {f"{page}: {name}" for page in PAGES for name in set(SETTING.findall(text_of(page))) - known}
 
 
-@pages
-def test_commands_that_are_shown_exist_with_their_options(page: Path) -> None:
-    for line in COMMAND.findall(text_of(page)):
-        command = typer.main.get_command(app)
-        for word in shlex.split(re.split(r" {2,}|\s#", line)[0]):
-            known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
-            if isinstance(command, TyperGroup) and not word.startswith("-"):
-                ways = [command.commands[way] for way in word.split("|") if way in command.commands]
-                assert ways, f"signalbox {line}: there is no {word}"
-                command = ways[0]
-            elif word.startswith("--"):
-                assert word in known, f"signalbox {line}: there is no {word}"
+def test_metrics_that_are_named_are_counted() -> None:
+    named = {(page, name, labels) for page in PAGES for name, labels in METRIC.findall(text_of(page))}
+    assert not {f"{page}: {name}{{{labels}}}" for page, name, labels in named if not is_counted(name, labels)}
 
 
-@pages
-def test_questions_that_are_shown_are_answered_offline(page: Path) -> None:
-    assert set(QUESTION.findall(text_of(page))) <= {asked.question for asked in ANSWERED if not asked.earlier}
+def is_counted(name: str, labels: str) -> bool:
+    """Says whether there is a metric with all of these labels or, where some have values, with these."""
+    told = {label.partition("=")[0] for label in labels.split(",") if label}
+    known = metrics().get(name, set())
+    return name in metrics().keys() | NOT_METRICS and (told <= known if "=" in labels else told in (known, set()))
 
 
-@pages
-def test_modules_that_are_run_exist(page: Path) -> None:
-    for module in MODULE.findall(text_of(page)):
-        assert find_spec(module), module
+def test_commands_that_are_shown_exist_with_their_options() -> None:
+    shown = {(page, line) for page in PAGES for line in COMMAND.findall(text_of(page))}
+    assert not {f"{page}: {told}" for page, line in shown if (told := unknown_word(line))}
 
 
-@pages
-def test_make_targets_that_are_named_exist(page: Path) -> None:
+def unknown_word(line: str) -> str:
+    """Returns a word of a command line that no command knows, with the line; else nothing."""
+    command = typer.main.get_command(app)
+    for word in shlex.split(re.split(r" {2,}|\s#", line)[0]):
+        known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+        if isinstance(command, TyperGroup) and not word.startswith("-"):
+            ways = [command.commands[way] for way in word.split("|") if way in command.commands]
+            if not ways:
+                return f"signalbox {line}: there is no {word}"
+            command = ways[0]
+        elif word.startswith("--") and word not in known:
+            return f"signalbox {line}: there is no {word}"
+    return ""
+
+
+def test_questions_that_are_shown_are_answered_offline() -> None:
+    answered = {asked.question for asked in ANSWERED if not asked.earlier}
+    assert not {f"{page}: {asked}" for page in PAGES for asked in set(QUESTION.findall(text_of(page))) - answered}
+
+
+def test_modules_that_are_run_exist() -> None:
+    assert not {f"{page}: {name}" for page in PAGES for name in MODULE.findall(text_of(page)) if not find_spec(name)}
+
+
+def test_make_targets_that_are_named_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    for line in TARGET.findall(text_of(page)):
-        assert set(line.split()) <= targets, line
+    named = {(page, line) for page in PAGES for line in TARGET.findall(text_of(page))}
+    assert not {f"{page}: {line}" for page, line in named if not set(line.split()) <= targets}
 
 
-@pages
-def test_nothing_is_said_twice(page: Path) -> None:
-    prose = FENCED.sub("", text_of(page))
+def test_nothing_is_said_twice() -> None:
+    assert not [f"{page}: {twice}" for page in PAGES for twice in said_twice(FENCED.sub("", text_of(page)))]
+
+
+def said_twice(prose: str) -> list[str]:
+    """Returns headings of a page, and rows of a section, that stand there more than once."""
     rows = [line for line in prose.splitlines() if line.startswith("| ") and line.count("|") > 2]
     per_section = [
         (section, row) for section, part in enumerate(prose.split("\n#")) for row in part.splitlines() if row in rows
     ]
-    twice = [what for what, times in Counter([*HEADING.findall(prose), *per_section]).items() if times > 1]
-    assert not twice
+    return [str(what) for what, times in Counter([*HEADING.findall(prose), *per_section]).items() if times > 1]
 
 
 def test_the_pages_are_found_and_name_what_is_checked() -> None:

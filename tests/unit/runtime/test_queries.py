@@ -7,8 +7,6 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-import pytest
-
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import RunRecord
 
@@ -18,10 +16,9 @@ NAMES = sorted(Path(file.name).stem for file in FOLDER.iterdir())
 HARMLESS = re.compile(r"count\(\*\)|to_jsonb\(\w+\.\*\)|[\w)] \* %\(")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_no_statement_returns_whatever_there_is(name: str) -> None:
-    lines = [line for line in query(name).splitlines() if not line.lstrip().startswith("--")]
-    assert "*" not in HARMLESS.sub("", "\n".join(lines))
+def test_no_statement_returns_whatever_there_is() -> None:
+    assert not [name for name in NAMES if "*" in HARMLESS.sub("", re.sub(r"^\s*--.*$", "", query(name), flags=re.M))]
+    assert len(NAMES) > 100
 
 
 def test_a_run_s_columns_are_those_that_its_record_reads() -> None:
