@@ -92,6 +92,19 @@ def test_memory_is_bounded_and_callers_with_streams_are_not_forgotten(
             pytest.fail("the open stream was forgotten")
 
 
+def test_of_two_callers_the_one_who_called_last_is_remembered(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quota, "MAX_CALLERS", 2)
+    quotas = make(clock, burst=1)
+    quotas.spend_request("27")
+    quotas.spend_request("31")
+    with pytest.raises(TooManyRequests):
+        quotas.spend_request("27")
+    quotas.spend_request("44")
+    with pytest.raises(TooManyRequests):
+        quotas.spend_request("27")
+    quotas.spend_request("31")
+
+
 @given(st.lists(st.floats(0, 30), min_size=1, max_size=200))
 def test_over_any_time_no_more_than_burst_plus_rate_goes_through(gaps: list[float]) -> None:
     clock = Clock()

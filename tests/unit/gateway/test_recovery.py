@@ -1,11 +1,15 @@
 """Which failures of the runtime are worth another attempt."""
 
+from types import SimpleNamespace
+
 import grpc
 import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from services.gateway.recovery import was_cut
+from services.gateway import recovery
+from services.gateway.errors import RuntimeUnavailable
+from services.gateway.recovery import Recovery, RecoveryPolicy, was_cut
 from services.kit.errors import SignalboxError, to_status
 
 
@@ -69,6 +73,31 @@ def from_servicer(error: SignalboxError) -> grpc.aio.AioRpcError:
 )
 def test_only_what_another_attempt_can_mend_is_tried_again(error: grpc.aio.AioRpcError, expected: bool) -> None:
     assert was_cut(error) is expected
+
+
+async def test_pauses_grow_and_end_until_the_call_gets_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, pauses = [1000.0], list[float]()
+
+    async def sleep(pause_s: float) -> None:
+        pauses.append(pause_s)
+        now[0] += pause_s
+
+    async def fail_for_ever() -> None:
+        while True:
+            await call.pause(from_transport(grpc.StatusCode.UNAVAILABLE), "7")
+
+    monkeypatch.setattr(recovery, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(recovery, "asyncio", SimpleNamespace(sleep=sleep))
+    call = Recovery(RecoveryPolicy(recovery_s=10.0))
+    for _ in range(2):
+        pauses.clear()
+        with pytest.raises(RuntimeUnavailable, match="connection to run 7"):
+            await fail_for_ever()
+        # The first comes at once, as another replica is likely to be there.
+        assert pauses[0] == 0.0
+        assert 0.0 < pauses[1] < pauses[-1] <= sum(pauses) <= 10.0
+        now[0] += 60
+        call.progressed()
 
 
 def test_details_of_the_fixture_are_what_a_servicer_sends() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from typing import Annotated, Any
 
 import orjson
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from services.runtime.routing.explaining import Alternative, Explainer
-from services.runtime.routing.table import END, Router, Rule, State, either
+from services.runtime.routing.table import END, STOP_REASON, Router, Rule, State, either
 from services.runtime.routing.terms import Always, Condition, terms
 from services.runtime.routing.words import in_words
 from tests.fixtures.decided import ROUTERS, facts_of, first_rule, policies_of
@@ -129,26 +130,22 @@ def test_the_smallest_change_comes_first() -> None:
     assert [each.change for each in found] == ["error_attempts 2 instead of 0", "iteration_count 9 instead of 0"]
 
 
+explainer_of = cache(Explainer)
+
+
 @pytest.mark.parametrize("each", ROUTERS, ids=lambda each: each.name)
 @given(data=st.data())
 def test_it_names_the_first_rule_that_holds_and_those_before_it(each: Router[Any, Any], data: st.DataObject) -> None:
     facts, policy = data.draw(facts_of(each)), data.draw(policies_of(each))
-    told = Explainer(each).rules(facts, policy)
-    fired, _ = first_rule(each, facts, policy)
+    explainer = explainer_of(each)
+    told = explainer.rules(facts, policy)
+    fired, led_to = first_rule(each, facts, policy)
     assert [rule.rule for rule in told] == [rule.name for rule in each.rules[: len(told)]]
     assert told[-1].rule == fired.name
     assert [rule.holds for rule in told] == [False] * (len(told) - 1) + [True]
     assert [bool(rule.missed_by) for rule in told] == [True] * (len(told) - 1) + [False]
-
-
-@pytest.mark.parametrize("each", ROUTERS, ids=lambda each: each.name)
-@given(data=st.data())
-def test_whatever_is_said_to_lead_elsewhere_does_and_leads_there_by_the_table(
-    each: Router[Any, Any], data: st.DataObject
-) -> None:
-    facts, policy = data.draw(facts_of(each)), data.draw(policies_of(each))
-    _, led_to = first_rule(each, facts, policy)
-    for alternative in Explainer(each).alternatives(facts, policy):
+    # Whatever is said to lead elsewhere does, and leads there by the table.
+    for alternative in explainer.alternatives(facts, policy):
         assert alternative.destination != led_to
         assert alternative.destination in next(r for r in each.rules if r.name == alternative.rule).destinations
 
@@ -204,6 +201,27 @@ def test_a_stored_decision_is_explained_with_its_own_limits() -> None:
     assert explained.rules[0].missed_by == "2 of 5 iterations"
     # What later rules would have been held against is not known: they are not said to fire.
     assert {each.rule for each in explained.alternatives} == {"rule_0"}
+
+
+@pytest.mark.parametrize(
+    ("when", "facts", "used"),
+    [
+        (f.iteration_count >= p.max_iterations, Facts(1), 1 / 3),
+        (f.iteration_count > p.max_iterations, Facts(9), 1.0),
+        (p.max_iterations <= f.iteration_count, Facts(2), 2 / 3),
+        (f.iteration_count >= p.max_iterations, Facts(-1), 0.0),
+        (f.iteration_count >= 3, Facts(1), None),
+        (f.done, Facts(), None),
+        ((f.iteration_count >= p.max_iterations) & (f.error_attempts >= p.max_iterations) & f.done, Facts(2, 1), 1 / 3),
+        ((f.iteration_count >= p.max_iterations) | (f.error_attempts >= p.max_iterations), Facts(2, 1), 2 / 3),
+    ],
+)
+def test_a_breaker_says_which_part_of_its_limit_is_used(when: Condition, facts: Facts, used: float | None) -> None:
+    breaker = Rule("breaker", END, when, then=lambda rule: {STOP_REASON: rule})
+    table = Router("agent.route", facts=_facts, policy=Policy(), rules=[breaker, Rule("otherwise", "work", Always())])
+    decision = table.decide_on(facts, Policy())
+    [told] = Explainer(table).breakers(decision.rule, asdict(facts), {}, table.policy_version)
+    assert told.used == (pytest.approx(used) if used is not None else None)
 
 
 def test_under_todays_limits_later_rules_are_told_too() -> None:

@@ -71,8 +71,11 @@ def test_nobody_is_waited_for_without_end(asked_for_s: float) -> None:
 
 def test_only_what_models_were_paid_for_is_charged_beside_the_time() -> None:
     failed = call("model", "DEPENDENCY_AWAY")
-    calls = [call("tool"), call("model"), failed, call("model", "cut", tokens=9), call("guard", "allowed")]
+    held = call("guard", "allowed")
+    held["holds"] = True
+    calls = [call("tool"), call("model"), failed, call("model", "cut", tokens=9), call("guard", "blocked"), held]
     wait = wait_for(AWAY, attempts=[call("model")], calls=calls, elapsed_s=0.4, left_s=10.0)
     assert wait is not None
-    assert [record["kind"] for record in wait.attempts] == ["model", "model", "model", WAIT]
-    assert wait.attempts[-1]["elapsed_ms"] == pytest.approx(200 + wait.delay_s * 1000, abs=0.01)
+    # What the guard has let through holds after the wait, too.
+    assert [record["kind"] for record in wait.attempts] == ["model", "model", "model", "guard", WAIT]
+    assert wait.attempts[-1]["elapsed_ms"] == pytest.approx(100 + wait.delay_s * 1000, abs=0.01)
