@@ -28,7 +28,7 @@ BUILD_FLAGS ?=
 OF_SERVICE = $(wildcard tests/unit/$(SERVICE) tests/integration/$(SERVICE))
 
 .DEFAULT_GOAL := help
-.PHONY: help run up test test-times faults chaos browser-test client-programs-test mutants check format protos docs bench clean images images-test base-image kubernetes cluster-test
+.PHONY: help run up test test-times faults chaos adding-an-agent-test browser-test client-programs-test mutants check format protos docs bench clean images images-test base-image kubernetes cluster-test
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ chaos: .venv/.dev ## Do that and more for long (RUNS=1000 KILLS=60 GRAPH_KILLS=5
 	SIGNALBOX_CHAOS_RUNS=$(or $(RUNS),1000) SIGNALBOX_CHAOS_KILLS=$(or $(KILLS),60) SIGNALBOX_CHAOS_SEED=$(or $(SEED),1) \
 		SIGNALBOX_CHAOS_GRAPH_KILLS=$(or $(GRAPH_KILLS),500) SIGNALBOX_CHAOS_SLOW_S=40 SIGNALBOX_CHAOS_OUTAGE_S=60 SIGNALBOX_CHAOS_THOROUGH=1 \
 		$(BIN)/pytest tests/chaos --timeout 7200 $(PYTEST_ARGS)
+
+adding-an-agent-test: .venv/.dev ## Add the agent of ARCHITECTURE.md's page to a copy of the repository, and run it there
+	$(BIN)/pytest -m adding_an_agent tests/e2e $(PYTEST_ARGS)
 
 browser-test: .venv/.dev ## Look at the console and the pages that explain a run with Chromium, which has to be there
 	@command -v chromium chromium-browser google-chrome >/dev/null || { echo "no Chromium here (Debian: apt-get install chromium)" >&2; exit 1; }

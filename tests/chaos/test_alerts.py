@@ -317,9 +317,12 @@ async def fired(monitor: Prometheus, name: str, instance: str) -> bool:
 
 
 async def stall(pid: int, long_enough: Callable[[], Awaitable[bool]]) -> None:
-    """Gives a process too little CPU until a condition holds."""
+    """Gives a process too little CPU until a condition holds.
+
+    An idle replica's timer comes a second after the last: always in the pause that follows, 0.4 s before its end.
+    """
     async with asyncio.timeout(120):
         while not await long_enough():
             with frozen(pid):
-                await asyncio.sleep(0.4)
-            await asyncio.sleep(0.8)
+                await asyncio.sleep(0.8)
+            await asyncio.sleep(0.6)

@@ -15,6 +15,7 @@ from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.stack import World, platform
 
 
+@pytest.mark.adding_an_agent
 @pytest.mark.timeout(600)
 async def test_the_page_is_followed_to_its_end(harbour: World, model: ScriptedModel, tmp_path: Path) -> None:
     tree = await asyncio.to_thread(Tree.copy, tmp_path / "tree")

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.fixtures.stack import World, platform
+from tests.fixtures.stack import Platform
 
 
 async def asked(target: str, token: Path, *more: str) -> tuple[int | None, str]:
@@ -20,13 +20,12 @@ async def asked(target: str, token: Path, *more: str) -> tuple[int | None, str]:
     return process.returncode, output.decode()
 
 
-async def test_a_question_is_asked_as_helm_test_does(harbour: World, tmp_path: Path) -> None:
+async def test_a_question_is_asked_as_helm_test_does(asking: Platform, tmp_path: Path) -> None:
     token = tmp_path / "token"
-    async with platform(harbour) as running:
-        target = f"ipv4:{running.stack.gateway_address}"
-        token.write_text(running.stack.token("27") + "\n")
-        status, output = await asked(target, token)
-        assert (status, "answered: " in output) == (0, True), output
-        token.write_text("nobody")
-        status, output = await asked(target, token)
-        assert (status, "UNAUTHENTICATED" in output) == (1, True), output
+    target = f"ipv4:{asking.stack.gateway_address}"
+    token.write_text(asking.stack.token("27") + "\n")
+    status, output = await asked(target, token)
+    assert (status, "answered: " in output) == (0, True), output
+    token.write_text("nobody")
+    status, output = await asked(target, token)
+    assert (status, "UNAUTHENTICATED" in output) == (1, True), output

@@ -1,4 +1,4 @@
-"""A model that takes 40 s for one call: the run gets its answer, whatever time its caller gave, and if it goes away."""
+"""A model that takes its time for a call: the run gets its answer, whatever time its caller gave, and also if it leaves."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import Any
 from uuid import uuid4
 
 import grpc
+import pytest
 from signalbox.v1 import runs_pb2
 
-from services.cli.client import CALL_TIMEOUT_S, Connection, GatewayClient
+from services.cli import client
+from services.cli.client import Connection, GatewayClient
 from tests.fixtures.client import RunClient, question
 from tests.fixtures.script import Script, query
 from tests.fixtures.scripted_model import ModelRequest, Reply
 from tests.fixtures.stack import AGENT_MODEL, Platform
 
-SLOW_S = CALL_TIMEOUT_S + 10
+GIVEN_S = 8.0
+SLOW_S = GIVEN_S + 4
 COUNT = "SELECT count(*) AS devices FROM devices"
 QUESTION = "How many devices do I have?"
 ROUTE = ["screen_question: allowed -> agent", "agent: tool_calls -> tools", "tools: query_executed -> format_answer"]
@@ -30,7 +33,7 @@ def slowly(request: ModelRequest) -> Reply:
 
 
 async def created_by_the_command(signalbox: Platform, channel: grpc.aio.Channel) -> str:
-    """The command's own client, with the deadline that it gives every call."""
+    """The command's own client, with a deadline that it gives every call."""
     connection = Connection(signalbox.stack.gateway_address, signalbox.stack.token("27"))
     return (await GatewayClient(channel, connection).create(question(QUESTION))).run_id
 
@@ -70,7 +73,10 @@ async def left(caller: RunClient) -> str:
     return str(first.event.run_id)
 
 
-async def test_a_call_of_a_model_outlasts_every_caller(signalbox: Platform, script: Script) -> None:
+async def test_a_call_of_a_model_outlasts_every_caller(
+    signalbox: Platform, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "CALL_TIMEOUT_S", GIVEN_S)
     script.model.respond(AGENT_MODEL, slowly)
     caller = signalbox.caller("27")
     async with grpc.aio.insecure_channel(signalbox.stack.gateway_address) as channel:

@@ -9,12 +9,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
-from psycopg_pool import AsyncConnectionPool
 from psycopg_pool.base import AttemptWithBackoff
 
 from services.runtime.engine import database
 from services.runtime.engine.background import attempt
-from services.runtime.engine.database import SESSION_LIMITS, PlatformPool, open_pool, unhurried
+from services.runtime.engine.database import SESSION_LIMITS, PlatformConnection, PlatformPool, open_pool, unhurried
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.records import RunState
 from services.runtime.engine.retention import Pruner
@@ -160,9 +159,10 @@ async def test_an_answer_that_gets_lost_is_not_waited_for(
 
 
 async def test_a_replica_whose_connections_fall_silent_goes_on_with_new_ones(
-    start_replica: StartReplica, platform_dsn: str, platform_pool: AsyncConnectionPool[Any], proxy: SilentProxy
+    start_replica: StartReplica, platform_dsn: str, monkeypatch: pytest.MonkeyPatch, proxy: SilentProxy
 ) -> None:
-    del platform_pool
+    for holder, name in ((database, "ANSWER_S"), (database, "UPKEEP_ANSWER_S"), (PlatformConnection, "answer_s")):
+        monkeypatch.setattr(holder, name, 5.0)
     replica = await start_replica(dsn=through(proxy, platform_dsn), round_s=0.5)
     first, _ = await replica.engine.create(new_run())
     async with asyncio.timeout(TIMEOUT_S):
