@@ -11,8 +11,8 @@ from contextlib import suppress
 
 from services.cli.exit_codes import ExitCode
 from services.cli.terminal import Terminal
-from services.local.processes import TETHER
 from services.local.settings import inherited_environment
+from services.local.tether import TETHER
 
 ENCODING = "utf-8"
 # What the process lacks words for, or says in another encoding, is shown and stops neither side.
@@ -29,7 +29,7 @@ async def runtime_command(module: str, environment: Mapping[str, str], terminal:
     of its own so that Ctrl-C comes to this command alone, which ends it: it would tell of the interruption.
     """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), "--"),
+        *(sys.executable, "-I", "-S", TETHER, str(os.getpid()), "--"),
         *(sys.executable, "-P", "-m", module, *arguments),
         env={
             **inherited_environment(), **environment,

@@ -15,6 +15,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from services.local.concurrency import together
+from services.local.fork_server import ForkServer
 from services.local.postgres import EmbeddedPostgres
 from services.local.processes import run_to_end
 from services.local.settings import DSN_VARIABLE
@@ -52,24 +53,35 @@ class Databases:
 
 @asynccontextmanager
 async def prepare_databases(
-    options: StackOptions, topology: Topology, directory: Path, report: Callable[[str], None]
+    options: StackOptions,
+    topology: Topology,
+    directory: Path,
+    report: Callable[[str], None],
+    *,
+    forks: ForkServer | None = None,
 ) -> AsyncIterator[Databases]:
     """Finds where databases can be made, and prepares them there."""
     async with (
         find_cluster(options, report) as cluster,
-        prepare_databases_in(cluster, options, topology, directory, report) as databases,
+        prepare_databases_in(cluster, options, topology, directory, report, forks=forks) as databases,
     ):
         yield databases
 
 
 @asynccontextmanager
 async def prepare_databases_in(
-    cluster: Cluster, options: StackOptions, topology: Topology, directory: Path, report: Callable[[str], None]
+    cluster: Cluster,
+    options: StackOptions,
+    topology: Topology,
+    directory: Path,
+    report: Callable[[str], None],
+    *,
+    forks: ForkServer | None = None,
 ) -> AsyncIterator[Databases]:
     """Makes what the options leave open, brings both databases up to date, and drops at the end what was made here."""
     async with AsyncExitStack() as made:
         platform_dsn = options.platform_dsn or await made.enter_async_context(cluster.database(PLATFORM_DATABASE))
-        steps = _Steps(topology, directory)
+        steps = _Steps(topology, directory, forks)
         report("preparing the databases")
         if options.user_database is not None:
             await steps.migrate(platform_dsn)
@@ -89,7 +101,10 @@ async def find_cluster(options: StackOptions, report: Callable[[str], None]) -> 
         yield Cluster("", suffix="", keep=True)
     else:
         report("starting Postgres")
-        async with EmbeddedPostgres(data_dir=options.data_dir, restart=True) as server:
+        # Files that go at the end need to outlive the server's own end, and not the machine's.
+        kept = options.data_dir is not None
+        settings = {"synchronous_commit": "on"}
+        async with EmbeddedPostgres(data_dir=options.data_dir, durable=kept, settings=settings, restart=True) as server:
             # What it does not keep goes with its files.
             yield Cluster(server.dsn(), suffix="", keep=True, server=server)
 
@@ -146,9 +161,10 @@ def libpq_environment(dsn: str) -> dict[str, str]:
 class _Steps:
     """The programs that prepare databases, each the one that an operator would run too."""
 
-    def __init__(self, topology: Topology, directory: Path) -> None:
+    def __init__(self, topology: Topology, directory: Path, forks: ForkServer | None) -> None:
         self._topology = topology
         self._directory = directory
+        self._forks = forks
 
     async def migrate(self, dsn: str) -> None:
         await self._run("migrate", [MIGRATION], {"SIGNALBOX_DATABASE_DSN": dsn})
@@ -182,4 +198,4 @@ class _Steps:
         if dsn:
             arguments, env = [*arguments, "--dsn-env", DSN_VARIABLE], {**env, DSN_VARIABLE: dsn}
         program = self._topology.step(name, arguments, env)
-        await run_to_end(program, self._directory, timeout_s=STEP_TIMEOUT_S)
+        await run_to_end(program, self._directory, timeout_s=STEP_TIMEOUT_S, forks=self._forks)

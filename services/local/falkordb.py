@@ -18,7 +18,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from services.local.processes import TETHER, ProcessError, StartFailed
+from services.local.processes import ProcessError, StartFailed
+from services.local.tether import TETHER
 
 # The address space that the server may have, by the memory that it is told to keep to.
 MOST_OVER_MEMORY: Final = 8
@@ -89,7 +90,7 @@ class FalkorServer:
             self._socket.unlink(missing_ok=True)
             with self.log_file.open("ab") as log:
                 self._process = await asyncio.create_subprocess_exec(
-                    sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), "--", *self._command(),
+                    sys.executable, "-I", "-S", TETHER, str(os.getpid()), "--", *self._command(),
                     stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                     pass_fds=(claim,),
                 )  # fmt: skip

@@ -8,12 +8,17 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-TETHER = Path(__file__).with_name("tether.py")
+from services.local.concurrency import together
+from services.local.fork_server import ForkedProcess, ForkServer
+from services.local.tether import TETHER
+
 POLL_INTERVAL_S = 0.02
 LOG_TAIL_LINES = 25
+
+_Process = asyncio.subprocess.Process | ForkedProcess
 
 
 class ProcessError(Exception):
@@ -52,13 +57,16 @@ class ServiceProcess:
     order. It ends with its launcher (see `tether.py`).
     """
 
-    def __init__(self, program: Program, directory: Path, *, ready_timeout_s: float = 30.0) -> None:
+    def __init__(
+        self, program: Program, directory: Path, *, ready_timeout_s: float = 30.0, forks: ForkServer | None = None
+    ) -> None:
         self.name = program.name
         self.log_file = directory / f"{program.name}.log"
         self._program = program
         self._ready_file = directory / f"{program.name}.ready.json"
         self._ready_timeout_s = ready_timeout_s
-        self._process: asyncio.subprocess.Process | None = None
+        self._forks = forks
+        self._process: _Process | None = None
         self._ready: Ready | None = None
 
     @property
@@ -100,7 +108,7 @@ class ServiceProcess:
         env = {**self._program.env, "SIGNALBOX_READY_FILE": str(self._ready_file)}
         if self._ready is not None:
             env |= {"SIGNALBOX_LISTEN": self._ready.listen, "SIGNALBOX_METRICS_LISTEN": self._ready.metrics}
-        self._process = await _spawn(self._program.arguments, env, self.log_file)
+        self._process = await _spawn(replace(self._program, env=env), self.log_file, self._forks)
         try:
             self._ready = await self._wait_until_ready(self._process)
         except BaseException:
@@ -144,12 +152,12 @@ class ServiceProcess:
         """Everything the process wrote to its standard output and error, earlier starts included."""
         return read_log(self.log_file)
 
-    def _running(self) -> asyncio.subprocess.Process:
+    def _running(self) -> _Process:
         if self._process is None:
             raise ProcessError(f"{self.name} was not started")
         return self._process
 
-    async def _wait_until_ready(self, process: asyncio.subprocess.Process) -> Ready:
+    async def _wait_until_ready(self, process: _Process) -> Ready:
         try:
             async with asyncio.timeout(self._ready_timeout_s):
                 while process.returncode is None:
@@ -165,13 +173,13 @@ class ServiceProcess:
         )
 
 
-async def run_to_end(program: Program, directory: Path, *, timeout_s: float) -> str:
+async def run_to_end(program: Program, directory: Path, *, timeout_s: float, forks: ForkServer | None = None) -> str:
     """Runs a program to its end and returns what it wrote.
 
     Raises `CommandFailed` with the end of its output when it fails or takes longer than `timeout_s`.
     """
     log_file = directory / f"{program.name}.log"
-    process = await _spawn(program.arguments, program.env, log_file)
+    process = await _spawn(program, log_file, forks)
     try:
         async with asyncio.timeout(timeout_s):
             status = await process.wait()
@@ -186,10 +194,10 @@ async def run_to_end(program: Program, directory: Path, *, timeout_s: float) -> 
     return read_log(log_file)
 
 
-async def stop_all(processes: Sequence[ServiceProcess], *, grace_s: float) -> None:
-    """Stops processes one after another, the last started first: callers go before those they call."""
-    for process in reversed(processes):
-        await process.stop(grace_s=grace_s)
+async def stop_all(groups: Sequence[Sequence[ServiceProcess]], *, grace_s: float) -> None:
+    """Stops groups of processes one after another, the last first: callers go before those they call."""
+    for group in reversed(groups):
+        await together(*(process.stop(grace_s=grace_s) for process in group))
 
 
 def parse_ready(path: Path) -> Ready:
@@ -214,15 +222,17 @@ def describe_log(path: Path) -> str:
     return f". The end of {path}:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-async def _spawn(arguments: Sequence[str], env: Mapping[str, str], log_file: Path) -> asyncio.subprocess.Process:
+async def _spawn(program: Program, log_file: Path, forks: ForkServer | None) -> _Process:
     # The parent-death signal follows the thread that forks: call this from the thread that lives longest, the main one.
     descriptor = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
+        if forks is not None and forks.takes(program.arguments, program.env):
+            return await forks.spawn(program.arguments, program.env, program.name, descriptor)
         return await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-I", "-S", str(TETHER), str(os.getpid()), "--", sys.executable),
-            *arguments,
-            env=dict(env),
+            *("-I", "-S", TETHER, str(os.getpid()), "--", sys.executable),
+            *program.arguments,
+            env=dict(program.env),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=descriptor,
             stderr=descriptor,

@@ -32,6 +32,7 @@ from services.local.database import (
     prepare_databases_in,
 )
 from services.local.falkordb import FalkorServer, missing_for_falkordb
+from services.local.fork_server import ForkServer
 from services.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER, DevelopmentKeys, mint_issuer_token
 from services.local.policy_file import owner_columns, restricted_tables
 from services.local.postgres_directory import GRAPH_DIRECTORY
@@ -68,10 +69,20 @@ def _quiet(_: str) -> None:
 
 
 class LocalStack:
-    """Every service as a process of its own; `report` is told in words what is being done."""
+    """Every service as a process of its own; `report` is told in words what is being done.
 
-    def __init__(self, options: StackOptions | None = None, *, report: Callable[[str], None] = _quiet) -> None:
+    Without `forks`, it has a fork server for itself.
+    """
+
+    def __init__(
+        self,
+        options: StackOptions | None = None,
+        *,
+        report: Callable[[str], None] = _quiet,
+        forks: ForkServer | None = None,
+    ) -> None:
         self.options = options or StackOptions()
+        self._forks = forks
         self._report = report
         self._resources = AsyncExitStack()
         self._services: dict[str, ServiceProcess] = {}
@@ -158,6 +169,8 @@ class LocalStack:
         )
 
     async def _start(self) -> None:
+        if self._forks is None:
+            self._forks = self._resources.enter_context(ForkServer(self.options.base_env))
         self._directory = self._resources.enter_context(_work_directory(self.options.directory))
         self._keys = DevelopmentKeys.create(self._directory)
         topology = Topology(self.options, self._keys)
@@ -179,7 +192,7 @@ class LocalStack:
         graph = await resources.enter_async_context(self._started_graph_database())
         databases, _ = await together(
             resources.enter_async_context(
-                prepare_databases_in(cluster, self.options, topology, self.directory, self._report)
+                prepare_databases_in(cluster, self.options, topology, self.directory, self._report, forks=self._forks)
             ),
             self._load_graph(topology, graph),
         )
@@ -210,7 +223,7 @@ class LocalStack:
             return
         graphs = [graph_of(subject) for subject in WORLD_SUBJECTS]
         program = topology.step("load-graph", ["examples.harbour.incidents.graph", *graphs], {GRAPH_URL_VARIABLE: url})
-        await run_to_end(program, self.directory, timeout_s=STEP_TIMEOUT_S)
+        await run_to_end(program, self.directory, timeout_s=STEP_TIMEOUT_S, forks=self._forks)
 
     async def _start_backends(self, topology: Topology) -> _Backends:
         model, user_database = self.options.model, self.options.user_database
@@ -247,12 +260,18 @@ class LocalStack:
         await self._process(topology.gateway([replica.ready.listen for replica in replicas])).start()
 
     def _process(self, program: Program) -> ServiceProcess:
-        process = ServiceProcess(program, self.directory, ready_timeout_s=self.options.ready_timeout_s)
+        process = ServiceProcess(
+            program, self.directory, ready_timeout_s=self.options.ready_timeout_s, forks=self._forks
+        )
         self._services[program.name] = process
         return process
 
     async def _stop(self) -> None:
-        await stop_all(self.services, grace_s=self.options.shutdown_grace_s + 5)
+        replicas = {replica_name(number) for number in range(1, self.options.runtime_replicas + 1)}
+        called = [process for name, process in self._services.items() if name not in {*replicas, GATEWAY}]
+        runtimes = [process for name, process in self._services.items() if name in replicas]
+        gateways = [process for name, process in self._services.items() if name == GATEWAY]
+        await stop_all([called, runtimes, gateways], grace_s=self.options.shutdown_grace_s + 5)
 
 
 @contextmanager

@@ -12,20 +12,36 @@ import os
 import signal
 import sys
 
+TETHER = __file__
 PR_SET_PDEATHSIG = 1
+PR_SET_NAME = 15
+
+
+def end_with(launcher: int) -> None:
+    """Has the kernel kill this process when its parent ends; ends with 70 when that is the launcher no more."""
+    if sys.platform == "linux":
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != launcher:
+            sys.exit(70)  # The launcher died before the signal was set.
+
+
+def name_process(name: str) -> None:
+    """Sets the name by which `ps` and `top` show this process, of which the kernel keeps 15 bytes."""
+    _prctl(PR_SET_NAME, name.encode())
+
+
+def _prctl(option: int, value: int | bytes) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        sys.exit(f"prctl({option}) failed: {os.strerror(ctypes.get_errno())}")
 
 
 def main(arguments: list[str]) -> None:
-    """Sets the parent-death signal and executes; ends with 70 when the launcher is already gone."""
+    """Ties this process to its launcher, and executes."""
     launcher, separator, *command = arguments
     if separator != "--" or not command:
         sys.exit("usage: tether.py <launcher's pid> -- <program> <argument>…")
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-            sys.exit(f"prctl(PR_SET_PDEATHSIG) failed: {os.strerror(ctypes.get_errno())}")
-        if os.getppid() != int(launcher):
-            sys.exit(70)  # The launcher died before the signal was set.
+    end_with(int(launcher))
     os.execv(command[0], command)  # noqa: S606 - becoming another program is the purpose
 
 

@@ -20,7 +20,7 @@ import grpc
 import pytest
 
 from services.kit.errors import error_detail
-from services.local.processes import TETHER
+from services.local.tether import TETHER
 from tests.fixtures.ports import reserved_port
 from tests.integration.code_executor.conftest import Executor, MakeExecutor
 from tests.integration.code_executor.git_repository import GitRepository
@@ -77,7 +77,7 @@ def daemon(root: Path) -> Iterator[str]:
     root.mkdir(exist_ok=True)
     programs = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip()
     # The daemon itself: `git daemon` would be its parent, and leave it behind when it is killed.
-    tethered = [sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), "--", f"{programs}/git-daemon"]
+    tethered = [sys.executable, "-I", "-S", TETHER, str(os.getpid()), "--", f"{programs}/git-daemon"]
     with reserved_port() as port:
         process = subprocess.Popen(
             [

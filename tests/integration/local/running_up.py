@@ -17,12 +17,12 @@ from typing import BinaryIO
 
 import pytest
 
-from services.local.processes import TETHER
+from services.local.tether import TETHER
 from tests.fixtures.patience import START_TIMEOUT_S
 
 COMMAND = (sys.executable, "-m", "services.cli")
 # A platform ends with the tests that started it, also when they are killed.
-TETHERED = (sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), "--")
+TETHERED = (sys.executable, "-I", "-S", TETHER, str(os.getpid()), "--")
 
 
 @dataclass(frozen=True)
@@ -119,15 +119,14 @@ async def _note(stream: asyncio.StreamReader, note: Callable[[str], None]) -> No
 
 
 def processes_of(up: Up) -> list[int]:
-    """Services that this `up` started and that live, found by the directory of their ready files."""
-    mark = str(up.runtime_dir).encode()
+    """Services that this `up` started and that live: those that write to a log in its directory."""
     found = []
-    for environment in Path("/proc").glob("[0-9]*/environ"):
+    for output in Path("/proc").glob("[0-9]*/fd/1"):
         try:
-            if mark in environment.read_bytes() and b"SIGNALBOX_READY_FILE" in environment.read_bytes():
-                found.append(int(environment.parent.name))
+            if output.readlink().is_relative_to(up.runtime_dir):
+                found.append(int(output.parts[2]))
         except OSError:
-            continue  # ended meanwhile
+            continue  # ended meanwhile, or somebody else's
     return found
 
 

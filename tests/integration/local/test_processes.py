@@ -6,44 +6,51 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
+from services.local.fork_server import ForkServer
 from services.local.processes import CommandFailed, Program, ServiceProcess, StartFailed, run_to_end, stop_all
 from services.local.supervision import keep_running
 
-# A stand-in for a service: writes its ready file, then obeys or ignores SIGTERM.
-CHILD = """
-import json, os, signal, sys, time
-ready, mode, journal = os.environ["SIGNALBOX_READY_FILE"], sys.argv[1], sys.argv[2]
-name = os.environ.get("NAME", "child")
-def note(what):
-    with open(journal, "a") as file:
-        file.write(f"{what} {name}\\n")
-def on_term(*_):
-    note("stopped")
-    sys.exit(0)
-signal.signal(signal.SIGTERM, signal.SIG_IGN if mode == "stubborn" else on_term)
-print("starting", name, flush=True)
-if mode == "silent":
-    time.sleep(60)
-content = {"listen": os.environ.get("SIGNALBOX_LISTEN", f"127.0.0.1:{os.getpid()}"), "metrics": "127.0.0.1:1"}
-if mode == "garbage":
-    content = "not an object"
-with open(ready + ".part", "w") as file:
-    json.dump(content, file)
-os.rename(ready + ".part", ready)
-note("ready")
-while True:
-    time.sleep(60)
-"""
-FAILING = "import sys; print('SIGNALBOX_DATABASE_DSN: field required', file=sys.stderr); sys.exit(2)"
+STAND_IN = ("-P", "-m", "tests.integration.local.stand_in")
 
 
-def child(directory: Path, mode: str = "obedient", *, name: str = "child", timeout_s: float = 60) -> ServiceProcess:
-    arguments = ["-c", CHILD, mode, str(directory / "journal")]
-    return ServiceProcess(Program(name, arguments, {"NAME": name}), directory, ready_timeout_s=timeout_s)
+@pytest.fixture(scope="module")
+def fork_server() -> Iterator[ForkServer]:
+    with ForkServer({}) as server:
+        yield server
+
+
+@pytest.fixture(params=["executed", "forked"])
+def forks(request: pytest.FixtureRequest) -> ForkServer | None:
+    """Whether processes are executed, or forked, which shows in nothing that follows."""
+    return request.getfixturevalue("fork_server") if request.param == "forked" else None
+
+
+class Starts:
+    """Makes processes in a directory."""
+
+    def __init__(self, directory: Path, forks: ForkServer | None) -> None:
+        self.directory = directory
+        self.forks = forks
+
+    def __call__(self, mode: str = "obedient", *, name: str = "child", timeout_s: float = 60) -> ServiceProcess:
+        return ServiceProcess(self.program(mode, name), self.directory, ready_timeout_s=timeout_s, forks=self.forks)
+
+    def program(self, mode: str, name: str = "child") -> Program:
+        return Program(name, [*STAND_IN, mode, str(self.directory / "journal")], {"SIGNALBOX_NAME": name})
+
+    async def run(self, mode: str, *, timeout_s: float = 60) -> str:
+        return await run_to_end(self.program(mode, mode), self.directory, timeout_s=timeout_s, forks=self.forks)
+
+
+@pytest.fixture
+def child(tmp_path: Path, forks: ForkServer | None) -> Starts:
+    return Starts(tmp_path, forks)
 
 
 def journal(directory: Path) -> list[str]:
@@ -58,26 +65,14 @@ def alive(pid: int) -> bool:
         return False
 
 
-def marked(variable: str) -> list[int]:
-    """The processes that have this in their environment."""
-    found = []
-    for environment in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if variable.encode() in environment.read_bytes().split(b"\0"):
-                found.append(int(environment.parent.name))
-        except OSError:
-            continue  # ended meanwhile, or somebody else's
-    return found
-
-
 async def gone(pid: int) -> None:
     async with asyncio.timeout(60):
         while alive(pid):  # noqa: ASYNC110 - another process's end has no event here
             await asyncio.sleep(0.02)
 
 
-async def test_start_returns_the_addresses_of_the_ready_file(tmp_path: Path) -> None:
-    process = child(tmp_path)
+async def test_start_returns_the_addresses_of_the_ready_file(child: Starts) -> None:
+    process = child()
     ready = await process.start()
     try:
         assert ready.listen == f"127.0.0.1:{process.pid}"
@@ -89,36 +84,36 @@ async def test_start_returns_the_addresses_of_the_ready_file(tmp_path: Path) -> 
     assert process.returncode == 0
 
 
-async def test_a_process_that_ends_before_it_is_ready_fails_with_its_status_and_its_last_words(tmp_path: Path) -> None:
-    process = ServiceProcess(Program("runtime", ["-c", FAILING]), tmp_path)
-    with pytest.raises(StartFailed, match=r"(?s)runtime ended with status 2 .*SIGNALBOX_DATABASE_DSN: field required"):
+async def test_a_process_that_ends_before_it_is_ready_fails_with_its_status_and_its_last_words(child: Starts) -> None:
+    process = child("failing", name="runtime")
+    with pytest.raises(StartFailed, match=r"(?s)runtime ended with status 1 .*SIGNALBOX_DATABASE_DSN: field required"):
         await process.start()
 
 
-async def test_a_process_that_stays_silent_fails_after_its_time_and_is_not_left_behind(tmp_path: Path) -> None:
-    process = child(tmp_path, "silent", timeout_s=1)
+async def test_a_process_that_stays_silent_fails_after_its_time_and_is_not_left_behind(child: Starts) -> None:
+    process = child("silent", timeout_s=1)
     process.log_file.write_text("last words of an earlier start\n")
     with pytest.raises(StartFailed, match=r"(?s)not ready after 1 s.*last words of an earlier start"):
         await process.start()
     assert process.returncode == -signal.SIGKILL
 
 
-async def test_a_ready_file_that_is_none_fails_the_start(tmp_path: Path) -> None:
-    process = child(tmp_path, "garbage")
+async def test_a_ready_file_that_is_none_fails_the_start(child: Starts) -> None:
+    process = child("garbage")
     with pytest.raises(StartFailed, match="is not a ready file"):
         await process.start()
     assert not process.running
 
 
-async def test_the_ready_file_of_an_earlier_start_does_not_count(tmp_path: Path) -> None:
+async def test_the_ready_file_of_an_earlier_start_does_not_count(child: Starts, tmp_path: Path) -> None:
     (tmp_path / "child.ready.json").write_text(json.dumps({"listen": "127.0.0.1:9", "metrics": ""}))
-    process = child(tmp_path, "silent", timeout_s=0.5)
+    process = child("silent", timeout_s=0.5)
     with pytest.raises(StartFailed, match="not ready"):
         await process.start()
 
 
-async def test_a_restart_keeps_the_address(tmp_path: Path) -> None:
-    process = child(tmp_path)
+async def test_a_restart_keeps_the_address(child: Starts) -> None:
+    process = child()
     first = await process.start()
     pid = process.pid
     again = await process.restart()
@@ -129,15 +124,15 @@ async def test_a_restart_keeps_the_address(tmp_path: Path) -> None:
         await process.stop()
 
 
-async def test_a_process_that_ignores_sigterm_is_killed_when_its_grace_is_over(tmp_path: Path) -> None:
-    process = child(tmp_path, "stubborn")
+async def test_a_process_that_ignores_sigterm_is_killed_when_its_grace_is_over(child: Starts) -> None:
+    process = child("stubborn")
     await process.start()
     await process.stop(grace_s=0.2)
     assert process.returncode == -signal.SIGKILL
 
 
-async def test_a_process_that_keeps_dying_is_started_again_after_ever_longer_pauses(tmp_path: Path) -> None:
-    process = child(tmp_path)
+async def test_a_process_that_keeps_dying_is_started_again_after_ever_longer_pauses(child: Starts) -> None:
+    process = child()
     first = await process.start()
     said: list[str] = []
     keeping = asyncio.create_task(keep_running(process, said.append, pauses_s=(0, 0.01, 0.02)))
@@ -158,16 +153,19 @@ async def test_a_process_that_keeps_dying_is_started_again_after_ever_longer_pau
     ]  # fmt: skip
 
 
-async def test_processes_stop_in_the_reverse_order_of_their_start(tmp_path: Path) -> None:
-    processes = [child(tmp_path, name=name) for name in ("guard", "runtime", "gateway")]
-    for process in processes:
-        await process.start()
-    await stop_all(processes, grace_s=60)
-    assert journal(tmp_path)[3:] == ["stopped gateway", "stopped runtime", "stopped guard"]
+async def test_callers_stop_before_those_they_call(child: Starts, tmp_path: Path) -> None:
+    groups = [[child(name="guard"), child(name="evaluator")], [child(name="runtime")], [child(name="gateway")]]
+    for group in groups:
+        for process in group:
+            await process.start()
+    await stop_all(groups, grace_s=60)
+    stopped = journal(tmp_path)[4:]
+    assert stopped[:2] == ["stopped gateway", "stopped runtime"]
+    assert sorted(stopped[2:]) == ["stopped evaluator", "stopped guard"]
 
 
-async def test_stopping_what_has_died_is_quiet(tmp_path: Path) -> None:
-    process = child(tmp_path)
+async def test_stopping_what_has_died_is_quiet(child: Starts) -> None:
+    process = child()
     await process.start()
     await process.kill()
     await process.stop()
@@ -175,15 +173,16 @@ async def test_stopping_what_has_died_is_quiet(tmp_path: Path) -> None:
     assert process.returncode == -signal.SIGKILL
 
 
-async def test_children_end_when_their_launcher_is_killed(tmp_path: Path) -> None:
+async def test_children_end_when_their_launcher_is_killed(child: Starts, tmp_path: Path) -> None:
     script = f"""
 import asyncio, pathlib, sys
 sys.path[:0] = {sys.path!r}
+from services.local.fork_server import ForkServer
 from services.local.processes import Program, ServiceProcess
 async def main():
-    process = ServiceProcess(
-        Program("child", ["-c", {CHILD!r}, "stubborn", {str(tmp_path / "journal")!r}]), pathlib.Path({str(tmp_path)!r})
-    )
+    program = Program("child", {child.program("stubborn").arguments!r}, {{}})
+    forks = ForkServer({{}}) if {child.forks is not None} else None
+    process = ServiceProcess(program, pathlib.Path({str(tmp_path)!r}), forks=forks)
     await process.start()
     print(process.pid, flush=True)
     await asyncio.Event().wait()
@@ -198,8 +197,8 @@ asyncio.run(main())
     await gone(pid)
 
 
-async def test_a_terminals_interrupt_does_not_reach_the_children(tmp_path: Path) -> None:
-    process = child(tmp_path)
+async def test_a_terminals_interrupt_does_not_reach_the_children(child: Starts) -> None:
+    process = child()
     await process.start()
     try:
         assert os.getpgid(process.pid) != os.getpgid(0)
@@ -207,25 +206,53 @@ async def test_a_terminals_interrupt_does_not_reach_the_children(tmp_path: Path)
         await process.stop()
 
 
-async def test_the_environment_is_exactly_what_was_given(tmp_path: Path) -> None:
-    os.environ["SIGNALBOX_TEST_LEAK"] = "1"
-    try:
-        program = Program("env", ["-c", "import json, os; print(json.dumps(dict(os.environ)))"], {"GIVEN": "1"})
-        output = await run_to_end(program, tmp_path, timeout_s=60)
-    finally:
-        del os.environ["SIGNALBOX_TEST_LEAK"]
-    seen = json.loads(output)
-    assert seen["GIVEN"] == "1"
-    assert "SIGNALBOX_TEST_LEAK" not in seen
+async def test_the_environment_is_exactly_what_was_given(child: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIGNALBOX_TEST_LEAK", "1")
+    monkeypatch.chdir(child.directory)
+    seen = json.loads(await child.run("env"))
+    assert seen["env"].pop("LC_CTYPE", "C.UTF-8") == "C.UTF-8"  # Python's own
+    assert seen == {"env": {"SIGNALBOX_NAME": "env"}, "directory": str(child.directory)}
 
 
-async def test_a_failed_command_says_what_it_wrote(tmp_path: Path) -> None:
-    with pytest.raises(CommandFailed, match=r"(?s)migrate ended with status 2.*field required"):
-        await run_to_end(Program("migrate", ["-c", FAILING]), tmp_path, timeout_s=60)
+async def test_a_failed_command_says_what_it_wrote(child: Starts) -> None:
+    with pytest.raises(CommandFailed, match=r"(?s)failing ended with status 1.*field required"):
+        await child.run("failing")
 
 
-async def test_a_command_that_hangs_is_killed(tmp_path: Path) -> None:
-    hanging = Program("load", ["-c", "import signal; signal.pause()"], {"MARK": str(tmp_path)})
-    with pytest.raises(CommandFailed, match="load took longer than 1 s"):
-        await run_to_end(hanging, tmp_path, timeout_s=1)
-    assert marked(f"MARK={tmp_path}") == []
+async def test_a_command_that_hangs_is_killed(child: Starts, tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="silent took longer than 1 s"):
+        await child.run("silent", timeout_s=1)
+    for line in journal(tmp_path):
+        assert not alive(int(line.split()[0]))
+
+
+async def test_what_an_interpreter_reads_at_its_start_is_not_forked(fork_server: ForkServer, tmp_path: Path) -> None:
+    for env in ({"PYTHONPATH": str(tmp_path)}, {"LD_PRELOAD": ""}, {"OTEL_SDK_DISABLED": "true"}):
+        assert not fork_server.takes([*STAND_IN, "env", ""], env)
+    assert not fork_server.takes(["-c", "pass"], {})
+    assert fork_server.takes([*STAND_IN, "env", ""], {"SIGNALBOX_NAME": "one", "PGUSER": "two"})
+
+
+async def test_children_of_a_killed_fork_server_are_started_again_by_another(tmp_path: Path) -> None:
+    with ForkServer({}) as server:
+        child = Starts(tmp_path, server)
+        first, second = child(name="first"), child(name="second")
+        ready = await first.start(), await second.start()
+        parent = psutil.Process(first.pid).ppid()
+        os.kill(parent, signal.SIGKILL)
+        assert await first.wait() == await second.wait() == -signal.SIGKILL
+        assert (await first.start(), await second.start()) == ready
+        assert psutil.Process(first.pid).ppid() == psutil.Process(second.pid).ppid() != parent
+
+
+async def test_a_child_that_its_launcher_gave_up_is_killed(tmp_path: Path) -> None:
+    with ForkServer({}) as server:
+        child = Starts(tmp_path, server)("silent")
+        starting = asyncio.create_task(child.start())
+        async with asyncio.timeout(60):
+            while not (tmp_path / "journal").exists():  # noqa: ASYNC110 - another process's doing
+                await asyncio.sleep(0.02)
+        pid = int(journal(tmp_path)[0].split()[0])
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        await gone(pid)
