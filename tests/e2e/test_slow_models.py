@@ -1,4 +1,4 @@
-"""A model that takes its time for a call: the run gets its answer, whatever time its caller gave, and also if it leaves."""
+"""A model that takes its time: a run gets its answer, whatever time its caller gave, and also when that one leaves."""
 
 from __future__ import annotations
 
