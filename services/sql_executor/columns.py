@@ -6,7 +6,7 @@ from postgast import pg_query_pb2 as pb
 
 from services.kit.tools.executor import ToolRefused
 from services.sql_executor import grammar
-from services.sql_executor.scopes import Column, Columns, Relation, Result, alternatives
+from services.sql_executor.scopes import Column, Columns, Relation, Result, merged
 from services.sql_executor.sizes import Size, longest, together
 
 # What a value that a recursion makes longer at each step may reach before time is up.
@@ -32,7 +32,7 @@ def cte_relation(node: pb.CommonTableExpr, result: Result) -> Relation:
 
 def either(one: Column, other: Columns, operation: int) -> Column:
     """Returns a column of a set operation: of UNION it has the values of both, of the others those that one has too."""
-    both = alternatives(one.name, [one, *other])
+    both = merged(one.name, [one, *other])
     if operation == pb.SETOP_UNION:
         return both
     by_other = operation == pb.SETOP_INTERSECT and not one.origin.is_read

@@ -15,7 +15,7 @@ from services.sql_executor.catalog import Catalog
 from services.sql_executor.effort import Effort
 from services.sql_executor.expression_origins import counts_own_rows, origin_of
 from services.sql_executor.origins import Origin, any_of
-from services.sql_executor.plans import Plan, Weight
+from services.sql_executor.plans import Plan
 from services.sql_executor.refusals import check_pattern, no_column, syntax_refused
 from services.sql_executor.result_sizes import set_rows, size_of_cast, size_of_constant, size_of_operation
 from services.sql_executor.scopes import Column, Frame, Result, Scope
@@ -99,14 +99,13 @@ class Expressions:
         scope.unfolds |= origin is not Origin.READ and node.func_call.funcname[-1].string.sval in grammar.SETS
         return origin
 
-    def value(self, node: pb.Node, scope: Scope) -> tuple[Size, Origin, Weight]:
-        """Checks an expression; returns the size of its value, where that is from, and its weight."""
+    def value(self, node: pb.Node, scope: Scope) -> tuple[Size, Origin]:
+        """Checks an expression; returns the size of its value, and where that is from."""
         around, self._parts = self._parts, []
-        mark = self._plan.mark()
         size = self.node(node, scope)
         origin = any_of(self._parts)
         self._parts = around
-        return size, origin, self._plan.since(mark)
+        return size, origin
 
     def nodes(self, nodes: Iterable[pb.Node], scope: Scope) -> list[Size]:
         """Checks some expressions."""
@@ -158,8 +157,6 @@ class Expressions:
         return self._taken(relation.named[names[-1]])
 
     def _taken(self, column: Column) -> Size:
-        """Notes a column, with the expression behind it."""
-        self._plan.take(column.weight)
         self._takes(column.origin)
         return column.size
 
@@ -179,8 +176,6 @@ class Expressions:
         if not may_be_row:
             raise ToolRefused("whole_row", f"{name[:63]!r} is a whole row here; name the columns you need.")
         self._plan.list_columns(len(relation.columns))
-        for each in relation.columns:
-            self._plan.take(each.weight)
         self._takes(any_of([each.origin for each in relation.columns]))
         return together(each.size for each in relation.named.values())
 
@@ -231,11 +226,11 @@ class Expressions:
 
     def _operation(self, operation: pb.A_Expr, scope: Scope) -> Size:
         self.fields(operation)
-        mark = self._plan.mark()
-        sizes = [self.node(operation.lexpr, scope)]
-        left = self._plan.since(mark)
-        sizes.append(self.node(operation.rexpr, scope))
-        self._repeated(operation, left, self._plan.since(mark))
+        left, right = _copies(operation)
+        with self._plan.copied(left):
+            sizes = [self.node(operation.lexpr, scope)]
+        with self._plan.copied(right):
+            sizes.append(self.node(operation.rexpr, scope))
         # Each member of a list, and each end of a range, is compared by itself.
         times = max(1, len(operation.rexpr.list.items))
         self.effort.read("A comparison", [sizes[0].times(times), sizes[1]], READING)
@@ -257,15 +252,6 @@ class Expressions:
             self.effort.toil(name, sizes, 8)
         size = size_of_operation(operation.kind, name, sizes)
         return self.effort.build(size) if name == "||" else size
-
-    def _repeated(self, operation: pb.A_Expr, left: Weight, whole: Weight) -> None:
-        """Counts the copies that Postgres makes of operands, to write one operator as several."""
-        if operation.kind == pb.AEXPR_IN:  # x = a OR x = b, for what is no literal
-            items = operation.rexpr.list.items
-            single = sum(not is_literal(item) for item in items)
-            self._plan.take(left, max(single - 1, 0))
-        elif operation.kind in _BETWEENS:  # x >= a AND x <= b; twice that where a and b may be in either order
-            self._plan.take(whole, 1 if operation.kind in (pb.AEXPR_BETWEEN, pb.AEXPR_NOT_BETWEEN) else 3)
 
     def _operator(self, parts: Iterable[pb.Node]) -> str:
         names = [part.string.sval for part in parts]
@@ -389,6 +375,15 @@ class Expressions:
 
     def _refuse_query(self, _select: pb.SelectStmt, _scope: Scope) -> Size:
         raise syntax_refused("SelectStmt")
+
+
+def _copies(operation: pb.A_Expr) -> tuple[int, int]:
+    """Returns how often Postgres writes the operands of one operator that it writes as several."""
+    if operation.kind == pb.AEXPR_IN:  # x = a OR x = b, for what is no literal
+        return max(sum(not is_literal(item) for item in operation.rexpr.list.items), 1), 1
+    if operation.kind in _BETWEENS:  # x >= a AND x <= b; both ways where a and b may be in either order
+        return (2, 1) if operation.kind in (pb.AEXPR_BETWEEN, pb.AEXPR_NOT_BETWEEN) else (4, 2)
+    return 1, 1
 
 
 _PLAIN_NAME: Final = re.compile(r"[a-z_]+")

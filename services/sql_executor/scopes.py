@@ -15,20 +15,15 @@ from typing import NamedTuple, Self
 from postgast import pg_query_pb2 as pb
 
 from services.sql_executor.origins import Origin, any_of
-from services.sql_executor.plans import Weight
 from services.sql_executor.sizes import Size, longest
 
 
 class Column(NamedTuple):
-    """A column of a relation or of a result, and whether its values come from a table or from the query.
-
-    `weight` is that of the expression which the planner may put in the place of its name.
-    """
+    """A column of a relation or of a result, and whether its values come from a table or from the query."""
 
     name: str
     size: Size
     origin: Origin = Origin.STATED
-    weight: Weight = Weight()
 
 
 Columns = Sequence[Column]
@@ -36,7 +31,6 @@ Columns = Sequence[Column]
 Key = tuple[int, str]
 # Two columns that must be the same.
 Equality = tuple[pb.ColumnRef, pb.ColumnRef]
-_NOTHING = Weight(0)
 
 
 @dataclass(eq=False)
@@ -44,8 +38,7 @@ class Relation:
     """What stands in FROM under one name.
 
     `rows` is the most it has, and `of_tables` whether any of them comes from a table; `rows_read` tells whether tables
-    alone say how many there are; `unique` columns have each value once. `copies` is how often the planner writes down
-    what is asked of it: once for each part of a UNION.
+    alone say how many there are; `unique` columns have each value once.
     """
 
     name: str
@@ -54,7 +47,6 @@ class Relation:
     rows: float = math.inf
     unique: frozenset[str] = frozenset()
     of_tables: bool = False
-    copies: int = 1
     rows_read: bool = False
     named: Mapping[str, Column] = field(init=False)
 
@@ -66,7 +58,6 @@ class Relation:
             result.columns,
             rows=result.rows,
             of_tables=result.of_tables,
-            copies=result.copies,
             rows_read=result.rows_read,
         )
 
@@ -132,14 +123,7 @@ class Cte:
     outer: Scope | None
     relation: Relation | None = None
     is_being_read: bool = False
-    reads_itself: bool = False
     reads_tables: bool = False
-    weight: Weight = _NOTHING
-
-    @property
-    def is_fence(self) -> bool:
-        """Whether the planner leaves it as it is wherever it is read."""
-        return self.reads_itself or bool(self.node.ctematerialized == pb.CTEMaterializeAlways)
 
 
 @dataclass(eq=False)
@@ -236,13 +220,12 @@ class Scope:
 class Result(NamedTuple):
     """What a query returns: its columns, the most rows it has, and whether any part of it reads a table.
 
-    `copies` and `rows_read` are those of a relation.
+    `rows_read` is that of a relation.
     """
 
     columns: Columns
     rows: float
     of_tables: bool
-    copies: int = 1
     rows_read: bool = False
 
 
@@ -251,27 +234,9 @@ def rows_are_read(relations: Sequence[Relation]) -> bool:
     return any(each.rows_read for each in relations) and all(each.rows_read or each.rows <= 1 for each in relations)
 
 
-def copies_of(relations: Iterable[Relation]) -> int:
-    """Returns how often the planner writes down what is asked of some relations together."""
-    return 1 + sum(relation.copies - 1 for relation in relations)
-
-
 def merged(name: str, columns: Sequence[Column]) -> Column:
     """Returns what several columns of one name are together: read only when each is, as any may give the value."""
-    size = longest(column.size for column in columns)
-    weight = Weight(*(sum(column.weight[place] for column in columns) for place in range(3)))
-    return Column(name, size, any_of([column.origin for column in columns]), weight)
-
-
-def alternatives(name: str, columns: Sequence[Column]) -> Column:
-    """Returns what columns of several rows, or of the parts of a UNION, are together: as heavy as any."""
-    weight = Weight(*(max(column.weight[place] for column in columns) for place in range(3)))
-    return merged(name, columns)._replace(weight=weight)
-
-
-def fenced(columns: Columns) -> Columns:
-    """Returns the columns of a query into which the planner does not look: their names stand for nothing else."""
-    return [column._replace(weight=Weight()) for column in columns]
+    return Column(name, longest(column.size for column in columns), any_of([column.origin for column in columns]))
 
 
 def equalities(condition: pb.Node) -> Iterable[Equality]:

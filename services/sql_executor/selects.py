@@ -13,9 +13,10 @@ from services.sql_executor import grammar
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.columns import GROWN, cte_relation, either, function_columns, recursive_size
 from services.sql_executor.expressions import Expressions
+from services.sql_executor.fences import fence_cte, fence_derived_table
 from services.sql_executor.origins import Origin, any_of
 from services.sql_executor.output_names import output_name
-from services.sql_executor.plans import TABLE_NODES, Plan, Weight, grouped
+from services.sql_executor.plans import Plan, grouping_sets
 from services.sql_executor.scopes import (
     Column,
     Columns,
@@ -26,11 +27,9 @@ from services.sql_executor.scopes import (
     Result,
     Scope,
     Source,
-    alternatives,
-    copies_of,
     equal_columns,
     equalities,
-    fenced,
+    merged,
     rows_are_read,
     same_named,
 )
@@ -75,31 +74,30 @@ class Selects:
         if select.HasField("with_clause"):
             frame = self._with(select.with_clause, outer, frame)
         if select.op != pb.SETOP_NONE:
-            columns, rows, copies, rows_read = self._set_operation(select, outer, frame, of)
+            columns, rows, rows_read = self._set_operation(select, outer, frame, of)
             scope = Scope((), outer, frame, outputs={column.name for column in columns})
         elif select.values_lists:
             columns, rows = self._values(select, outer, frame)
-            scope, copies = Scope((), outer, frame, outputs={column.name for column in columns}), 1
+            scope = Scope((), outer, frame, outputs={column.name for column in columns})
             rows_read = False
         else:
             columns, scope = self._select(select, outer, frame)
-            rows, copies, rows_read = 1, copies_of(scope.relations), scope.rows_read
+            rows, rows_read = 1, scope.rows_read
         self._sorted(select.sort_clause, scope)
-        self._plan.hold(sum(map(bool, (select.sort_clause, select.distinct_clause, select.group_clause))))
+        self._plan.hold(bool(select.sort_clause) + bool(select.distinct_clause))
+        self._plan.hold(grouping_sets(select.group_clause) if select.group_clause else 0)
         for limit in (select.limit_offset, select.limit_count):
             self._expressions.node(limit, Scope((), outer, frame))
-        if select.HasField("limit_offset") or select.HasField("limit_count"):
-            columns, copies = fenced(columns), 1
         count = whole_number(select.limit_count)
         of_tables, self._expressions.reads = self._expressions.reads, around
         rows *= scope.rows  # a set that it is sorted by makes more of them
         rows_read = rows_read and not scope.unfolds and not scope.regroups
-        return Result(columns, rows if count is None or count < 0 else min(rows, count), of_tables, copies, rows_read)
+        return Result(columns, rows if count is None or count < 0 else min(rows, count), of_tables, rows_read)
 
     def _select(self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None) -> tuple[Columns, Scope]:
         source = self._from(select, outer, frame)
         scope = Scope(source.relations, outer, frame, columns=source.columns, rows=source.rows)
-        read, mark = self._expressions, self._plan.mark()
+        read = self._expressions
         read.reads |= scope.of_tables
         read.node(select.where_clause, scope)
         scope.is_aggregated = False
@@ -108,12 +106,10 @@ class Selects:
         scope.outputs = {column.name for column in columns}
         read.node(select.having_clause, scope)
         self._grouped(select.group_clause, scope)
-        self._plan.take(grouped(select.group_clause))
         for each in select.distinct_clause:
             self._sorted([each], scope)
         read.nodes(select.window_clause, scope)
         self._plan.hold(len(select.window_clause))
-        self._plan.take(self._plan.since(mark), copies_of(scope.relations) - 1)
         if scope.unfolds and select.group_clause:  # a group has as many rows as each of them was unfolded to
             columns = [column._replace(origin=Origin.STATED) for column in columns]
         if scope.is_aggregated and not select.group_clause and not scope.unfolds:
@@ -134,8 +130,8 @@ class Selects:
             target.val.column_ref.fields[-1].WhichOneof("node") == "a_star"
         ):
             return self._star(target.val.column_ref, scope)
-        size, origin, weight = self._expressions.value(target.val, scope)
-        return [Column(target.name or output_name(target.val, self._first_name), size, origin, weight)]
+        size, origin = self._expressions.value(target.val, scope)
+        return [Column(target.name or output_name(target.val, self._first_name), size, origin)]
 
     def _first_name(self, select: pb.SelectStmt) -> str:
         while select.op != pb.SETOP_NONE:
@@ -151,18 +147,12 @@ class Selects:
         self._expressions.fields(reference)
         names = [part.string.sval for part in reference.fields[:-1]]
         if not names:
-            return self._starred(scope.columns)
+            return scope.columns
         self._plan.step(scope.breadth / 4)
         relation = scope.relation(names[-1], names[0] if len(names) == 2 else "") if len(names) < 3 else None
         if relation is None:
             raise ToolRefused("unknown_table", f"{'.'.join(names)[:100]}.* names no table or alias here.")
-        return self._starred(relation.columns)
-
-    def _starred(self, columns: Columns) -> Columns:
-        self._plan.step(len(columns))
-        for column in columns:
-            self._plan.take(column.weight)
-        return columns
+        return relation.columns
 
     def _grouped(self, groups: Sequence[pb.Node], scope: Scope) -> None:
         for group in groups:
@@ -199,14 +189,13 @@ class Selects:
         widest = max(len(row) for row in rows)
         self._plan.list_columns(sum(map(len, rows)), width=widest)
         columns = [
-            alternatives(f"column{place + 1}", [row[place] for row in rows if place < len(row)])
-            for place in range(widest)
+            merged(f"column{place + 1}", [row[place] for row in rows if place < len(row)]) for place in range(widest)
         ]
         return columns, len(rows)
 
     def _set_operation(
         self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None, of: Cte | None
-    ) -> tuple[Columns, float, int, bool]:
+    ) -> tuple[Columns, float, bool]:
         self._plan.hold(not select.all)
         first = self.query(select.larg, outer, frame)
         self._expressions.reads |= first.of_tables
@@ -220,11 +209,11 @@ class Selects:
             either(column, second.columns[place : place + 1], select.op) for place, column in enumerate(first.columns)
         ]
         rows_read = first.rows_read and (second.rows_read or select.op != pb.SETOP_UNION)
-        return columns, first.rows + second.rows, first.copies + second.copies, rows_read
+        return columns, first.rows + second.rows, rows_read
 
     def _recursion(
         self, select: pb.SelectStmt, outer: Scope | None, frame: Frame | None, of: Cte, begun: Result
-    ) -> tuple[Columns, float, int]:
+    ) -> tuple[Columns, float]:
         """Checks the part of a recursive query that reads what was made before.
 
         A column that begins as a number is taken to stay one, and is read again as a text when it does not; so is one
@@ -262,11 +251,10 @@ class Selects:
                 column.name,
                 recursive_size(column.name, column.size, after[place]),
                 origins[place],
-                either(column, second.columns[place : place + 1], select.op).weight,
             )
             for place, column in enumerate(first)
         ]
-        return columns, math.inf, begun.copies + second.copies
+        return columns, math.inf
 
     def _with(self, clause: pb.WithClause, outer: Scope | None, frame: Frame | None) -> Frame:
         self._expressions.fields(clause)
@@ -293,12 +281,9 @@ class Selects:
         cte.is_being_read = True
         recursive = cte if is_recursive and query.select_stmt.op == pb.SETOP_UNION else None
         around, self.reads_tables = self.reads_tables, False
-        mark = self._plan.mark()
         self._plan.hold()
         result = self.query(query.select_stmt, cte.outer, cte.frame, of=recursive)
-        cte.weight = self._plan.since(mark)
-        if cte.is_fence:
-            result = result._replace(columns=fenced(result.columns), copies=1)
+        fence_cte(cte.node)
         cte.reads_tables, self.reads_tables = self.reads_tables, around
         cte.relation = cte_relation(cte.node, result._replace(columns=[*result.columns, *self._search_columns(cte)]))
         return cte.relation
@@ -341,6 +326,7 @@ class Selects:
             self._expressions.fields(node.range_subselect)
             seen = lateral if node.range_subselect.lateral else outer
             result = self.query(node.range_subselect.subquery.select_stmt, seen, frame)
+            fence_derived_table(node.range_subselect)
             self._plan.list_columns(len(result.columns))
             relation = Relation.of(result)
             return Source.of(relation.called(self._alias(node.range_subselect.alias)))
@@ -363,17 +349,15 @@ class Selects:
         cte = frame.find(named.relname) if frame is not None and not named.schemaname else None
         if cte is not None:
             found = self._cte(cte)
-            cte.reads_itself |= cte.is_being_read
             self.reads_tables |= cte.reads_tables
             self._plan.list_columns(len(found.columns))
-            self._reread(cte)
             relation = replace(found, name=named.relname)
         else:
             table = visible_table(named.schemaname, named.relname, self._catalog)
             self.uses.append(TableUse(table, node, place))
             self.reads_tables = True
             # The caller's filter is a subquery.
-            self._plan.take(Weight(TABLE_NODES, self._catalog.rules[table].owned_by is not None))
+            self._plan.hold(self._catalog.rules[table].owned_by is not None)
             stored = self._catalog.columns[table]
             self._plan.list_columns(len(stored))
             columns = [Column(column.name, size_of_type(column.type), Origin.READ) for column in stored]
@@ -384,22 +368,17 @@ class Selects:
             )
         return relation.called(self._alias(named.alias)) if named.HasField("alias") else relation
 
-    def _reread(self, cte: Cte) -> None:
-        """Counts a WITH query where it is read: the planner repeats it there, or puts it there when it is read once."""
-        if cte.node.ctematerialized == pb.CTEMaterializeNever:
-            self._plan.take(cte.weight)
-        elif not cte.is_fence:
-            self._plan.refer(cte.weight)
-
     def _function(self, ranged: pb.RangeFunction, scope: Scope) -> Relation:
         self._expressions.fields(ranged)
         call = ranged.functions[0].list.items[0]
         if len(ranged.functions) > 1 or call.WhichOneof("node") != "func_call":
             raise ToolRefused("unsupported_syntax", "This can't stand in FROM; use tables, subqueries and functions.")
+        name = call.func_call.funcname[-1].string.sval
+        if name in grammar.FUNCTIONS - grammar.SETS:  # the planner would put its value in the place of its name
+            raise ToolRefused("unsupported_syntax", f"{name} makes no rows; in FROM write (SELECT {name}(…) AS x).")
         inner = Scope(scope.relations, scope.outer, scope.frame)
         self._plan.hold()
-        size, origin, _ = self._expressions.value(call, inner)
-        name = call.func_call.funcname[-1].string.sval
+        size, origin = self._expressions.value(call, inner)
         alias = self._alias(ranged.alias) if ranged.HasField("alias") else pb.Alias(aliasname=name)
         columns = [column._replace(origin=origin) for column in function_columns(call.func_call, name, alias, size)]
         if ranged.ordinality:
@@ -418,16 +397,12 @@ class Selects:
         left = self._source(join.larg, before, outer, frame, left_place)
         seen = Source([*before.relations, *left.relations], [], before.rows * left.rows, before.keys)
         right = self._source(join.rarg, seen, outer, frame, right_place)
-        both, mark = [*left.relations, *right.relations], self._plan.mark()
-        self._expressions.node(join.quals, Scope(both, outer, frame))
+        self._expressions.node(join.quals, Scope([*left.relations, *right.relations], outer, frame))
         names = [name.string.sval for name in join.using_clause]
         if join.is_natural:
             of_right = {column.name for column in right.columns}
             names = [column.name for column in left.columns if column.name in of_right]
         joined = self._joined(left, right, list(equalities(join.quals)), names)
-        for shared in joined.columns[: len(names)]:
-            self._plan.take(shared.weight)
-        self._plan.take(self._plan.since(mark), copies_of(both) - 1)
         if not join.HasField("alias"):
             return joined
         of_tables = any(relation.of_tables for relation in joined.relations)
@@ -436,7 +411,6 @@ class Selects:
             joined.columns,
             rows=joined.rows,
             of_tables=of_tables,
-            copies=copies_of(both),
             rows_read=rows_are_read(joined.relations),
         )
         return Source.of(relation.called(self._alias(join.alias)))

@@ -1,4 +1,4 @@
-"""The statement that is sent, read again: every table that it reads has the caller's filter at its own place.
+"""The statement that is sent, read again: each table that it reads has the caller's filter, and each query its fence.
 
 Nothing here trusts how the statement was made. It is given the tree that Postgres' grammar reads in the text, and finds
 tables wherever they stand.
@@ -15,6 +15,7 @@ from services.kit.telemetry.logs import get_logger
 from services.kit.tools.executor import ToolRefused
 from services.sql_executor.callers import SqlCaller
 from services.sql_executor.catalog import Catalog
+from services.sql_executor.fences import is_fenced
 from services.sql_executor.owner_filter import limited_table, owner_condition
 from services.sql_executor.table_uses import Place, places
 from services.sql_executor.tables import visible_table
@@ -25,7 +26,7 @@ _Names = frozenset[str]
 
 
 def check_sent(select: pb.SelectStmt, caller: SqlCaller, catalog: Catalog) -> None:
-    """Raises ToolRefused unless every table in a statement is limited to what the caller may see of it."""
+    """Raises ToolRefused unless every table is limited to what the caller may see of it, and every query is fenced."""
     _Sent(caller, catalog).query(select, frozenset())
 
 
@@ -85,6 +86,8 @@ class _Sent:
             self.query(message, ctes)
         elif isinstance(message, pb.RangeVar):  # where no table is expected
             self._refuse(message)
+        elif isinstance(message, pb.RangeSubselect | pb.CommonTableExpr) and not is_fenced(message):
+            raise ToolRefused("too_large", "A query in FROM or WITH can't be planned by itself; write it another way.")
         elif not isinstance(message, pb.Node) or message not in self._found:
             for _, value in message.ListFields():
                 for child in _messages(value):

@@ -41,7 +41,11 @@ from tests.integration.sql_executor.hostile import (
 )
 from tests.integration.sql_executor.mutants import mutants
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+# As many as somebody asks for take as long as they take.
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(0 if "SQL_STATEMENTS" in os.environ else 600),
+]
 
 GENERATED = int(os.environ.get("SQL_STATEMENTS", "300"))
 MUTANTS = 20 * GENERATED

@@ -1,4 +1,4 @@
-"""Plans that would grow beyond measure: what the planner does not look into, and how parts of a plan share memory."""
+"""Plans that would grow beyond measure without fences, and how parts of a plan share memory."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import pytest
 import pytest_asyncio
 
 from services.sql_executor.callers import CallerSigner, SqlCaller
-from services.sql_executor.catalog import read_catalog
+from services.sql_executor.catalog import Catalog, read_catalog
 from services.sql_executor.execution import QueryRunner
 from services.sql_executor.pool import reader_pool
 from services.sql_executor.statement import statement_for
 from tests.integration.sql_executor.fleet import CALLER, SECRET, Fleet
-from tests.unit.sql_executor.test_plans import FITS
+from tests.unit.sql_executor.test_plans import FENCED, FITS, shortened
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+_MOST_PLANNED_KB = 64 << 10
 USER = SqlCaller(str(CALLER), is_admin=False)
 
 
@@ -27,18 +28,27 @@ async def runner(fleet: Fleet) -> AsyncIterator[QueryRunner]:
         yield QueryRunner(pool, CallerSigner(SECRET), fleet.policy.limits)
 
 
-@pytest.mark.parametrize("sql", FITS[-2:], ids=["materialized", "offset"])
-async def test_columns_of_a_query_that_is_planned_by_itself_are_not_repeated(
-    sql: str, fleet: Fleet, runner: QueryRunner
-) -> None:
-    """Each of nine steps names the column of the one before ten times: a billion nodes, were they put together."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def catalog(fleet: Fleet) -> Catalog:
     async with await psycopg.AsyncConnection.connect(fleet.reader_dsn, autocommit=True) as connection:
-        catalog = await read_catalog(connection, fleet.policy)
-    checked = statement_for(sql, USER, catalog)
-    # Without the caller's devices there is nothing whose sum could be too large.
-    emptied = checked.sql.replace("AS g FROM devices WHERE", "AS g FROM devices WHERE false AND")
-    assert emptied != checked.sql
-    assert (await runner.run(emptied, USER, parts=checked.parts)).rows == [("0",)]
+        return await read_catalog(connection, fleet.policy)
+
+
+@pytest.mark.parametrize("sql", FITS + FENCED, ids=shortened)
+async def test_what_passes_is_planned_in_little_memory(sql: str, catalog: Catalog, fleet: Fleet) -> None:
+    """Without the fences the first of them take gigabytes."""
+    sent = statement_for(sql, USER, catalog).sql
+    async with await psycopg.AsyncConnection.connect(fleet.superuser_dsn) as connection:
+        await connection.execute("SET geqo_threshold = 8")
+        cursor = await connection.execute(f"EXPLAIN (MEMORY, FORMAT JSON) {sent}".encode())
+        (plan,) = (await cursor.fetchone() or ([{}],))[0]
+    assert plan["Planning"]["Memory Used"] < _MOST_PLANNED_KB
+
+
+async def test_a_fenced_statement_runs(catalog: Catalog, runner: QueryRunner) -> None:
+    """Each of seven steps names the column of the one before ten times."""
+    checked = statement_for(FENCED[2].replace("device_id AS g FROM devices", "0 AS g FROM ships"), USER, catalog)
+    assert (await runner.run(checked.sql, USER, parts=checked.parts)).rows == [("12",)]
 
 
 async def test_many_parts_of_a_plan_share_the_memory_of_a_few(fleet: Fleet, runner: QueryRunner) -> None:
