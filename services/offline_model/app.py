@@ -56,7 +56,7 @@ class Endpoints:
                 attributes={GEN_AI_OPERATION: GEN_AI_CHAT, GEN_AI_REQUEST_MODEL: chat.model},
             ),
         ):
-            # In a thread: a skill that follows code computes for seconds, and others need not wait for it.
+            # In a thread: a skill computes, and others need not wait for it.
             completion = await asyncio.to_thread(self._complete, chat)
         if not chat.stream:
             return _json(completion.whole())

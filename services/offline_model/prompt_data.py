@@ -157,11 +157,26 @@ class CodePart(PromptData):
     code: tuple[str, ...] = ()
 
 
+class Claim(PromptData):
+    """What lines of a file, `file:first-last`, are said to show."""
+
+    claim: str
+    lines: str
+
+
 class Draft(PromptData):
-    """A verdict that is to be judged."""
+    """A verdict that is to be judged, with the claims that it rests on."""
 
     verdict: str
-    confidence: float = 0.0
+    justification: str = ""
+    claims: tuple[Claim, ...] = ()
+
+
+class ToolUse(PromptData):
+    """A tool call that was made; arguments that were too long are a text."""
+
+    tool: str
+    arguments: dict[str, Any] | str = ""
 
 
 class FindingToReview(PromptData):
@@ -169,10 +184,16 @@ class FindingToReview(PromptData):
 
     finding: Finding
     code_bank: tuple[CodePart, ...] = ()
+    lines_left_out: int = 0
     read: tuple[CodePart, ...] = ()
-    symbols: tuple[str, ...] = ()
     draft: Draft | None = None
     task: str = ""
+
+
+class ResearchSoFar(PromptData):
+    """The tool calls that research made."""
+
+    tool_calls: tuple[ToolUse, ...] = ()
 
 
 def read_prompt(texts: Iterable[str]) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class CallSettings(ServiceSettings):
     plan_model: str = Field("", description="Model that plans operations on a graph; default: agent_model.")
     answer_model: str = Field("", description="Model that words what was found in a graph; default: agent_model.")
     calibrated_models: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
-        ("signalbox-offline-triage", "signalbox-offline-analysis", "signalbox-offline-evaluator"),
+        (),
         description="Models, separated by commas, whose confidence in verdicts was measured, and is close to how often "
         "they are right. The confidence of a verdict is given only when the model that drafted it and the one that "
         "judged it, as its endpoint names it, are both among them.",

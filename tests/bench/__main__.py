@@ -23,7 +23,6 @@ BENCHMARKS = (
     "recording",
     "replay",
     "migration",
-    "verdicts",
 )
 
 

@@ -1,1 +1,1 @@
-"""Reasoning about findings in Python code, from the lines that a prompt shows and from nothing else."""
+"""Findings of static analysers about Python: decided where the flagged statement shows it, left to others elsewhere."""

@@ -4,35 +4,34 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from services.offline_model.code_review.opinion import Evidence
-from services.offline_model.code_review.prompts import read_bank, read_finding
+from services.offline_model.code_review.opinion import Claim
+from services.offline_model.code_review.request import ReviewRequest, read_review_request
 from services.offline_model.code_review.review import review
-from services.offline_model.code_review.shown import Shown
 from services.offline_model.conversation import Answer, Call, Conversation
 
 SUBMIT_VERDICT: Final = "submit_verdict"
-MAX_QUOTE = 4000
+MAX_TEXT = 1900
 
 
 def draft_verdict(conversation: Conversation) -> Answer:
     """Hands in what the code bank shows."""
-    finding = read_finding(conversation.data)
-    if finding is None:
+    request = read_review_request(conversation)
+    if request is None:
         return Answer("I was shown no finding.")
-    shown = read_bank(conversation.data)
-    opinion = review(finding, shown)
-    missing = "; ".join(map(str, opinion.needs))
+    opinion = review(request)
+    missing = f" Missing: {'; '.join(map(str, opinion.needs))}." if opinion.needs else ""
     arguments: dict[str, Any] = {
         "verdict": opinion.verdict,
-        "confidence": opinion.confidence,
-        "justification": f"{opinion.justification}{f' Missing: {missing}.' if missing else ''}",
-        "claims": [_claim(evidence, shown) for evidence in opinion.evidence],
+        # Nobody has measured how often these rules are right.
+        "confidence": 0.0,
+        "justification": f"{opinion.why}{missing}"[:MAX_TEXT],
+        "claims": [_claim(claim, request) for claim in opinion.claims],
     }
     return Answer(calls=(Call(SUBMIT_VERDICT, arguments),))
 
 
-def _claim(evidence: Evidence, shown: Shown) -> dict[str, Any]:
-    file = shown.file(evidence.file)
-    quote = file.text(evidence.first_line, evidence.last_line).strip() if file else ""
-    place = {"file": evidence.file, "first_line": evidence.first_line, "last_line": evidence.last_line}
-    return {"claim": evidence.claim, **place, "quote": quote[:MAX_QUOTE]}
+def _claim(claim: Claim, request: ReviewRequest) -> dict[str, Any]:
+    lines = request.flagged_file.lines
+    quote = "\n".join(lines[number] for number in range(claim.first_line, claim.last_line + 1)).strip()
+    place = {"file": request.finding.file, "first_line": claim.first_line, "last_line": claim.last_line}
+    return {"claim": claim.says[:MAX_TEXT], **place, "quote": quote[: 2 * MAX_TEXT]}

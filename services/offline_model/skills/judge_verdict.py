@@ -1,80 +1,80 @@
-"""The skill behind `signalbox-offline-evaluator`: tries to prove a drafted verdict wrong.
+"""The skill behind `signalbox-offline-evaluator`: whether claims say what the cited lines say, and nothing is missing.
 
-It shares no reasoning with the skill that drafts verdicts: it runs the flagged code with what an attacker would send,
-and approves what that does not contradict.
+It knows nothing of weaknesses, and shares no rule with the skill that drafts: it checks premises, and that none is
+missing. A claim has the code that it is about between backticks; that must stand on the cited lines, and every name
+in it must be bound there where another claim says so, and nowhere else.
 """
 
 from __future__ import annotations
 
+import ast
+import builtins
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from services.offline_model.conversation import Answer, Conversation
-from services.offline_model.counter_search.code import Code
-from services.offline_model.counter_search.search import Found, Search
-from services.offline_model.counter_search.signs import BY_SIGNS, has_bad_sign, is_given_as_secret
 from services.offline_model.prompt_data import FindingToReview, as_prompt
 
 CRITIQUE: Final = "critique"
 APPROVED, NEEDS_RESEARCH, NEEDS_REANALYSIS = "approved", "needs_research", "needs_reanalysis"
-TRUE_POSITIVE, FALSE_POSITIVE, NEEDS_REVIEW = "TRUE_POSITIVE", "FALSE_POSITIVE", "NEEDS_REVIEW"
+NEEDS_REVIEW = "NEEDS_REVIEW"
+_PLACE = re.compile(r"(?P<file>.+):(?P<first>\d+)-(?P<last>\d+)")
 _NUMBERED = re.compile(r"^\s*(?P<number>\d+) \| ?(?P<text>.*)$")
-_RULE = re.compile(r"\b[BS](\d{3})\b")
-_MAX_LINES = 60
-_BY_CWE: Final[Mapping[str, str]] = {
-    "89": "sql", "564": "sql", "943": "sql", "78": "command", "77": "command", "88": "command", "22": "path",
-    "23": "path", "36": "path", "73": "path", "79": "xss", "80": "xss", "83": "xss", "94": "code", "95": "code",
-    "96": "code", "918": "ssrf", "502": "loading", "611": "entities", "776": "xml", "295": "certificates",
-    **dict.fromkeys(("326", "327", "328", "330", "338", "759", "916"), "crypto"),
-    **dict.fromkeys(("259", "321", "798"), "secret"),
-}  # fmt: skip
-_BY_RULE: Final[Mapping[str, str]] = {
-    "506": "loading", "301": "loading", "302": "loading", "403": "loading", "307": "code", "102": "code",
-    "201": "code", "701": "xss", "310": "ssrf", "404": "command", "607": "command", "113": "timeouts", "306": "files",
-    **dict.fromkeys(("303", "304", "305", "311", "324"), "crypto"), **dict.fromkeys(("105", "106", "107"), "secret"),
-    **dict.fromkeys(("602", "603", "604", "605", "606"), "command"), "608": "sql", "202": "path", "501": "certificates",
-    "614": "loading", **dict.fromkeys(map(str, range(313, 320)), "xml"),
-    **dict.fromkeys(("308", "702", "703", "704"), "xss"),
-}  # fmt: skip
-# Rules that say more than the weakness that their scanner names.
-_SPECIFIC = frozenset({"506", "301", "302", "403", "307", "102", "201", "701", "310", "404", "607", "113", "306"})
+_ASKED = re.compile(r"\blines of (?P<file>\S+):(?P<line>\d+)")
+_CODE = re.compile(r"`([^`]+)`")
+# What binds a name, wherever it stands on a line.
+_BINDS = "|".join(
+    (
+        r"\b(?:def|class|as|for|global|nonlocal|del|lambda)\s+{name}\b",
+        r"\bdef\b.*[(,]\s*\**{name}\b",
+        r"(?<![.\w]){name}\s*(?::[^=]+)?[-+*/|&%:]?=(?!=)",
+        r"^\s*(?:from\s.*)?import\b.*\b{name}\b",
+        r"\bimport\s+\*",
+    )
+)
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A claim: the code that it is about, and where it says that this stands."""
+
+    file: str
+    lines: range
+    code: tuple[str, ...]
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """The code parsed; nothing when some of it does not parse."""
+        return [node for code in self.code for node in ast.walk(_parsed(code))]
+
+    @property
+    def binds(self) -> frozenset[str]:
+        """The names that the code binds."""
+        return frozenset(name for node in self.nodes for name in _bound(node))
+
+    @property
+    def relies_on(self) -> frozenset[str]:
+        """The names that its expressions use; the head of a definition uses none."""
+        trees = (tree for tree in map(_parsed, self.code) if isinstance(tree.body[0], ast.Expr))
+        return (
+            frozenset(node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)) - self.binds
+        )
 
 
 @dataclass(frozen=True)
 class _Case:
-    """A draft, what it is about, and the code that was read."""
+    """A draft and the code it was made from, by file and line."""
 
     verdict: str
-    confidence: float
-    rule: str
-    cwe: str
-    file: str
-    first_line: int
-    last_line: int
-    code: Code
-
-    @property
-    def weakness(self) -> str:
-        """What the finding is about; empty when the search knows nothing of it."""
-        found = _RULE.search(self.rule)
-        by_rule = _BY_RULE.get(found[1], "") if found else ""
-        specific = found is not None and found[1] in _SPECIFIC
-        by_cwe = _BY_CWE.get(self.cwe.removeprefix("CWE-"), "")
-        return (by_rule if specific else by_cwe) or by_rule
-
-    @property
-    def lines(self) -> Mapping[int, str]:
-        """The lines of the flagged file."""
-        return self.code.files.get(self.file, {})
-
-    @property
-    def flagged(self) -> str:
-        """The flagged lines' text, with what a statement adds behind them."""
-        return "\n".join(text for number, text in sorted(self.lines.items())
-                         if self.first_line <= number <= self.last_line)  # fmt: skip
+    justification: str
+    claims: tuple[_Claim, ...]
+    flagged: tuple[str, range]
+    code: Mapping[str, Mapping[int, str]]
+    is_cut: bool
 
 
 def judge_verdict(conversation: Conversation) -> Answer:
@@ -82,78 +82,100 @@ def judge_verdict(conversation: Conversation) -> Answer:
     case = _read_case(conversation.data)
     if case is None:
         return Answer("I was shown no case.")
-    outcome, reason = _judged(case)
-    missing = [] if outcome == APPROVED else [reason]
+    outcome, missing = _judged(case)
+    reason = " ".join(missing) or "What is claimed is what the lines say, and all that it rests on is cited."
     if conversation.data.get("task") == CRITIQUE:
         return Answer(json.dumps({"outcome": outcome, "missing": missing, "reason": reason}))
-    approved = outcome == APPROVED
-    return Answer(
-        json.dumps(
-            {
-                "is_final": approved,
-                "verdict": case.verdict if approved else NEEDS_REVIEW,
-                "confidence": case.confidence if approved else 0.0,
-                "justification": reason,
-                "exploration_gaps": missing,
-            }
-        )
-    )
+    verdict = NEEDS_REVIEW if missing else case.verdict
+    told = {"verdict": verdict, "confidence": 0.0, "justification": reason, "exploration_gaps": missing}
+    return Answer(json.dumps({"is_final": not missing, **told}))
 
 
-def _judged(case: _Case) -> tuple[str, str]:
-    """Returns the outcome, and why."""
+def _judged(case: _Case) -> tuple[str, list[str]]:
+    """Returns the outcome, and what is missing or wrong."""
     if case.verdict == NEEDS_REVIEW:
-        return APPROVED, "Nothing is claimed that a search could contradict."
-    if not case.file.endswith((".py", ".pyw")) or not case.weakness:
-        return NEEDS_RESEARCH, "I know no way to try this out; a person or a larger model has to."
-    if case.weakness == "crypto" and re.search(r"\bnew\(", case.flagged):
-        return _by_search(case, _searched(case, "algorithm"))
-    if case.weakness in BY_SIGNS:
-        return _by_signs(case)
-    flagged = case.flagged.strip()
-    if case.verdict == FALSE_POSITIVE and re.match(r"(import|from)\s", flagged) and "\n" not in flagged:
-        return APPROVED, "An import runs nothing that a request could reach."
-    if case.weakness == "xss" and re.search(r"autoescape\s*=\s*(True|select_autoescape\(\))", flagged):
-        return (
-            APPROVED if case.verdict == FALSE_POSITIVE else NEEDS_REANALYSIS
-        ), "The templates escape what they show."
-    if case.weakness == "code" and re.search(r"debug\s*=\s*True", flagged):
-        return _if(case.verdict == TRUE_POSITIVE), "The debugger is switched on."
-    return _by_search(case, _searched(case, case.weakness))
+        unread = [
+            m[0] for m in _ASKED.finditer(case.justification) if int(m["line"]) not in case.code.get(m["file"], {})
+        ]
+        return (NEEDS_RESEARCH, [f"Read the {what}." for what in unread]) if unread else (APPROVED, [])
+    if case.is_cut:
+        return NEEDS_RESEARCH, ["Not all of the code that was read could be shown to me."]
+    wrong = [*_wrong_premises(case), *_uncited(case)][:10]
+    return (NEEDS_REANALYSIS, wrong) if wrong else (APPROVED, [])
 
 
-def _searched(case: _Case, weakness: str) -> Found:
-    return Search(case.code, case.file, case.first_line, case.last_line, weakness).run()
+def _wrong_premises(case: _Case) -> Iterator[str]:
+    """Yields which claims are not what the cited lines say."""
+    if not any(claim.file == case.flagged[0] and set(claim.lines) & set(case.flagged[1]) for claim in case.claims):
+        yield "No claim is about the flagged line."
+    for number, claim in enumerate(case.claims, start=1):
+        lines = case.code.get(claim.file, {})
+        cited = _squeezed("\n".join(lines.get(line, "") for line in claim.lines))
+        if not claim.code or not claim.nodes:
+            yield f"Claim {number} has no Python code between backticks that it is about."
+        for code in claim.code:
+            if _squeezed(code) not in cited:
+                yield f"Claim {number} is about `{code[:200]}`, which does not stand on the lines that it cites."
 
 
-def _if(agrees: bool) -> str:
-    return APPROVED if agrees else NEEDS_REANALYSIS
+def _uncited(case: _Case) -> Iterator[str]:
+    """Yields the names that claims rely on and that are bound where no claim says so."""
+    cited = {(claim.file, line) for claim in case.claims for line in claim.lines}
+    bound = {(claim.file, name) for claim in case.claims for name in claim.binds}
+    for file, name in sorted({(claim.file, name) for claim in case.claims for name in claim.relies_on}):
+        elsewhere = [line for line in _binding_lines(case, file, name) if (file, line) not in cited]
+        if elsewhere:
+            yield f"Line {elsewhere[0]} of {file} may bind `{name}` too: cite it."
+        elif (file, name) not in bound and not hasattr(builtins, name):
+            yield f"No claim says where `{name}` in {file} gets its value."
 
 
-def _by_search(case: _Case, found: Found) -> tuple[str, str]:
-    said = f"Run with what an attacker would send: {found.value}."
-    if case.verdict == TRUE_POSITIVE:
-        if found is Found.WAY:
-            return APPROVED, f"{said} The draft says so too."
-        return (NEEDS_RESEARCH if found is Found.PERHAPS else NEEDS_REANALYSIS), said
-    if found is Found.WAY:
-        return NEEDS_REANALYSIS, f"{said} So it is no false positive."
-    if found is Found.PERHAPS:
-        return NEEDS_RESEARCH, f"{said} Where it comes from has to be read."
-    return APPROVED, f"{said} No counterexample was found."
+def _binding_lines(case: _Case, file: str, name: str) -> Iterator[int]:
+    """Yields the lines that bind a name for the cited code: the module's, and those of functions that claims cite."""
+    binds = re.compile(_BINDS.format(name=re.escape(name)))
+    around = {
+        _function_of(case.code[file], line) for claim in case.claims if claim.file == file for line in claim.lines
+    }
+    for line, text in case.code.get(file, {}).items():
+        # What defines at the left margin binds for the module; whatever else stands on its line binds inside.
+        is_top = text.startswith(("def ", "class ", "async ")) and re.search(
+            rf"\b(def|class)\s+{re.escape(name)}\b", text
+        )
+        if binds.search(text) and (is_top or _function_of(case.code[file], line) in {0, *around}):
+            yield line
 
 
-def _by_signs(case: _Case) -> tuple[str, str]:
-    whole = "\n".join(case.lines.values())
-    bad = has_bad_sign(case.weakness, case.flagged, whole_file=whole)
-    if case.weakness == "secret" and not bad:
-        bad = is_given_as_secret(case.flagged, ("\n".join(lines.values()) for lines in case.code.files.values()))
-    if bad == (case.verdict == TRUE_POSITIVE):
-        return APPROVED, f"The flagged lines {'show' if bad else 'do not show'} the misuse."
-    return (
-        NEEDS_REANALYSIS,
-        f"The flagged lines {'show' if bad else 'do not show'} the misuse; the draft says otherwise.",
-    )
+def _function_of(lines: Mapping[int, str], line: int) -> int:
+    """Returns the line of the outermost definition that a line stands in, itself one or not; 0 outside of any."""
+    for number in sorted((number for number in lines if number <= line), reverse=True):
+        text = lines[number]
+        if text[:1].strip() and text[:1] not in ")]}":
+            return number if re.match(r"(async\s+def|def|class)\b", text) else 0
+    return 0
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.alias):
+        yield node.asname or node.name.partition(".")[0]
+
+
+def _parsed(code: str) -> ast.Module:
+    """Parses a piece of code, also the head of what has a body; what does not parse is empty."""
+    try:
+        tree = ast.parse(f"{code} pass" if code.rstrip().endswith(":") else code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = ast.Module([], [])
+    return tree if tree.body else ast.Module([ast.Pass()], [])
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _read_case(data: Mapping[str, Any]) -> _Case | None:
@@ -161,18 +183,23 @@ def _read_case(data: Mapping[str, Any]) -> _Case | None:
     given = as_prompt(FindingToReview, data)
     if given is None or given.draft is None:
         return None
-    files = {
-        part.file: {int(line["number"]): line["text"] for line in map(_NUMBERED.match, part.code) if line is not None}
-        for part in given.code_bank
-    }
-    finding = given.finding
+    draft, finding = given.draft, given.finding
     return _Case(
-        verdict=given.draft.verdict,
-        confidence=given.draft.confidence,
-        rule=finding.rule,
-        cwe=finding.cwe,
-        file=finding.file,
-        first_line=finding.first_line,
-        last_line=min(finding.last_line, finding.first_line + _MAX_LINES),
-        code=Code({path: lines for path, lines in files.items() if path.endswith((".py", ".pyw"))}),
+        verdict=draft.verdict,
+        justification=draft.justification,
+        claims=tuple(_Claim(*_place(each.lines), tuple(_CODE.findall(each.claim))) for each in draft.claims),
+        flagged=(finding.file, range(finding.first_line, finding.last_line + 1)),
+        code={part.file: dict(_numbered(part.code)) for part in given.code_bank},
+        is_cut=given.lines_left_out > 0,
     )
+
+
+def _place(text: str) -> tuple[str, range]:
+    found = _PLACE.fullmatch(text)
+    return (found["file"], range(int(found["first"]), int(found["last"]) + 1)) if found else ("", range(0))
+
+
+def _numbered(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    for line in lines:
+        if found := _NUMBERED.match(line):
+            yield int(found["number"]), found["text"]

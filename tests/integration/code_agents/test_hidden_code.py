@@ -35,15 +35,6 @@ def hiding(separator: str) -> str:
 
 PLAIN = hiding("\n")
 UTF_7 = hiding("+AAo-").replace('" + host', '%s" % host')
-NUMBER = "def {name}(text):\n    return str(int(text))\n"
-
-
-def helped(name: str) -> str:
-    """The program with its protection in a file of its own."""
-    imported = f"import subprocess\nfrom {name}.number import {name}"
-    return HARMLESS.replace("import subprocess", imported).replace("str(int(", f"{name}((")
-
-
 FILES = {
     "harmless/app.py": HARMLESS,
     "harmless_crlf/app.py": HARMLESS.replace("\n", "\r\n"),
@@ -53,11 +44,6 @@ FILES = {
     "returned_crlf/app.py": hiding("\r").replace("\n", "\r\n"),
     "escaped/app.py": "# coding: unicode_escape\n" + hiding("\\u000a"),
     "utf_7/app.py": "# coding: utf_7\n" + UTF_7,
-    "helped/app.py": helped("helped"),
-    "helped/number.py": NUMBER.format(name="helped"),
-    "misled/app.py": helped("misled"),
-    "misled/number.py": "# coding: utf_7\n"
-    + NUMBER.format(name="misled").replace(":", ":  # a number+AAo-    return text"),
 }
 AGENTS = ("sast_triage", "sast_investigation")
 
@@ -87,13 +73,12 @@ async def judged(bench: Bench, agent: str, file: str) -> Ended:
 
 @pytest.mark.parametrize("agent", AGENTS)
 async def test_hidden_code_is_never_harmless(bench: Bench, agent: str) -> None:
-    hidden = ("plain", "plain_crlf", "returned", "returned_crlf", "escaped", "utf_7", "misled")
+    hidden = ("plain", "plain_crlf", "returned", "returned_crlf", "escaped", "utf_7")
     found = {folder: (await judged(bench, agent, f"{folder}/app.py")).verdict for folder in hidden}
-    undecided = dict.fromkeys(hidden, "NEEDS_REVIEW")
-    assert found == {**undecided, "plain": "TRUE_POSITIVE", "plain_crlf": "TRUE_POSITIVE"}
+    assert found == dict.fromkeys(hidden, "NEEDS_REVIEW")
 
 
 @pytest.mark.parametrize("agent", AGENTS)
 async def test_what_hides_nothing_is_judged_as_before(bench: Bench, agent: str) -> None:
-    for folder in ("harmless", "harmless_crlf", "helped"):
+    for folder in ("harmless", "harmless_crlf"):
         assert (await judged(bench, agent, f"{folder}/app.py")).verdict == "FALSE_POSITIVE", folder
