@@ -69,7 +69,7 @@ class Drafted:
 def submit_tool() -> dict[str, Any]:
     """Returns the tool that takes a draft, in the form that chat completions take."""
     schema = Draft.model_json_schema()
-    claim = _plain(schema.pop("$defs")["Evidence"])
+    claim = _plain(schema.pop("$defs")[CodeEvidence.__name__])
     parameters = _plain(schema)
     parameters["properties"]["claims"]["items"] = claim
     function = {"name": SUBMIT_VERDICT, "description": "Hands in the verdict.", "parameters": parameters}
