@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from services.offline_model.data_questions.reading import COMPARISONS, NAME, WINDOW, read_question
-from services.offline_model.data_questions.schema import Schema
+from services.offline_model.data_questions.tables import Schema
 from services.offline_model.data_questions.words import content_words
 
 _FOLLOW_UP = re.compile(
@@ -21,6 +21,7 @@ _FOLLOW_UP = re.compile(
 )
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBERED = re.compile(r"\b([^\W\d_]+)\s+(\d+)\b")
+Part = tuple[int, int, str]
 
 
 def whole_question(question: str, earlier: Sequence[str], schema: Schema) -> str | None:
@@ -31,33 +32,46 @@ def whole_question(question: str, earlier: Sequence[str], schema: Schema) -> str
         if found is None:
             whole = asked
         elif whole is not None:
-            whole = _merged(whole, found["rest"], schema)
+            start, end, new = next(_exchanges(whole, found["rest"], schema), (0, 0, ""))
+            whole = whole[:start] + new + whole[end:] if new else None
     return whole
 
 
-def _merged(before: str, rest: str, schema: Schema) -> str | None:
-    for merged in _exchanges(before, rest, schema):
-        return merged
-    return None
-
-
-def _exchanges(before: str, rest: str, schema: Schema) -> Iterator[str]:
-    yield from _bound(before, rest, schema)
+def _exchanges(before: str, rest: str, schema: Schema) -> Iterator[Part]:
+    """Yields the part of the question before that the follow-up stands for, and what it becomes."""
+    bounds = [[match for pattern in COMPARISONS for match in pattern.finditer(text)] for text in (before, rest)]
+    yield from _only(_outermost(bounds[0]), bounds[1], rest, schema)
     if read_question(rest, schema.vocabulary).comparisons:
         return  # a bound on another column: no part of the question before is meant
     for pattern in (WINDOW, NAME):
-        yield from _only_match(pattern, before, rest, schema)
-    yield from _numbered(before, rest)
+        yield from _only(list(pattern.finditer(before)), list(pattern.finditer(f" {rest}")), rest, schema)
+    thing = _NUMBERED.fullmatch(rest)
+    things = [match for match in _NUMBERED.finditer(before) if thing and match[1].lower() == thing[1].lower()]
+    if thing and len(things) == 1:
+        yield *things[0].span(), thing[0]
     yield from _column(before, rest, schema)
     yield from _value(before, rest, schema)
 
 
-def _bound(before: str, rest: str, schema: Schema) -> Iterator[str]:
-    """`and above 20`: the bound, where there is just one and the follow-up is nothing else."""
-    new = [match for pattern in COMPARISONS for match in pattern.finditer(rest)]
-    old = [match for pattern in COMPARISONS for match in pattern.finditer(before)]
-    if len(new) == 1 and len(_outermost(old)) == 1 and not _words(rest.replace(new[0][0], " "), schema):
-        yield _exchanged(before, _outermost(old)[0], new[0][0])
+def _only(old: list[re.Match[str]], new: list[re.Match[str]], rest: str, schema: Schema) -> Iterator[Part]:
+    """The one such part, where the follow-up is nothing else."""
+    if len(old) == len(new) == 1 and not _words(f" {rest}".replace(new[0][0], " "), schema):
+        yield *old[0].span(), new[0][0].strip()
+
+
+def _column(before: str, rest: str, schema: Schema) -> Iterator[Part]:
+    said = _words(rest, schema)
+    named = [match for match in _WORD.finditer(before) if set(_words(match[0], schema)) & schema.columns.keys()]
+    if len(said) == 1 and said[0] in schema.columns and len(named) == 1 and len(_words(named[0][0], schema)) == 1:
+        yield *named[0].span(), said[0]
+
+
+def _value(before: str, rest: str, schema: Schema) -> Iterator[Part]:
+    _, values = schema.take_values(before)
+    phrase = re.sub(r"^(?:the|my)\s+", "", rest.strip().lower()).replace(" ", "_")
+    if len(values) == 1 and phrase in schema.siblings(values[0]):
+        for match in re.finditer(re.escape(values[0].replace("_", " ")), before, re.IGNORECASE):
+            yield *match.span(), phrase.replace("_", " ")
 
 
 def _outermost(matches: list[re.Match[str]]) -> list[re.Match[str]]:
@@ -71,44 +85,5 @@ def _outermost(matches: list[re.Match[str]]) -> list[re.Match[str]]:
     ]
 
 
-def _only_match(pattern: re.Pattern[str], before: str, rest: str, schema: Schema) -> Iterator[str]:
-    """`and over the last 3 days`, `and on the Iron Gannet`: the one such part."""
-    new, old = list(pattern.finditer(f" {rest}")), list(pattern.finditer(before))
-    if len(new) == len(old) == 1 and not _words(f" {rest}".replace(new[0][0], " "), schema):
-        yield _exchanged(before, old[0], new[0][0].strip())
-
-
-def _numbered(before: str, rest: str) -> Iterator[str]:
-    """`and device 40`: the thing of that kind."""
-    new = _NUMBERED.fullmatch(rest)
-    old = [match for match in _NUMBERED.finditer(before) if new is not None and match[1].lower() == new[1].lower()]
-    if new is not None and len(old) == 1:
-        yield _exchanged(before, old[0], new[0])
-
-
-def _column(before: str, rest: str, schema: Schema) -> Iterator[str]:
-    """`and for humidity`: the one column that the question names in a word of its own."""
-    new = _words(rest, schema)
-    if len(new) != 1 or new[0] not in schema.columns:
-        return
-    old = [match for match in _WORD.finditer(before) if set(_words(match[0], schema)) & schema.columns.keys()]
-    if len(old) == 1 and len(_words(old[0][0], schema)) == 1:
-        yield _exchanged(before, old[0], new[0])
-
-
-def _value(before: str, rest: str, schema: Schema) -> Iterator[str]:
-    """`and retired`: the one value of the same kind."""
-    phrase = re.sub(r"^(?:the|my)\s+", "", rest.strip().lower())
-    for values in schema.enumerations:
-        spelt = {value.replace("_", " ") for value in values}
-        old = [match for value in spelt for match in re.finditer(rf"\b{re.escape(value)}\b", before, re.IGNORECASE)]
-        if phrase in spelt and len(old) == 1:
-            yield _exchanged(before, old[0], phrase)
-
-
 def _words(text: str, schema: Schema) -> list[str]:
     return content_words(text, schema.vocabulary)
-
-
-def _exchanged(text: str, old: re.Match[str], new: str) -> str:
-    return text[: old.start()] + new + text[old.end() :]

@@ -10,7 +10,7 @@ from typing import Literal
 from services.offline_model.data_questions.words import content_words
 from services.offline_model.vocabulary import Vocabulary
 
-Operator = Literal["gt", "ge", "lt", "le", "eq", "ne", "between"]
+Operator = Literal["gt", "ge", "lt", "le", "eq", "ne", "between", "in"]
 
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
 _UNIT = r"(?:\s*(?:°\s*c?\b|%|degrees?(?: celsius)?\b|percent\b|hpa\b|c\b))?"
@@ -40,6 +40,7 @@ _PATTERNS: tuple[tuple[Operator, str], ...] = (
         r"(?:<|\bbelow|\bunder|\bbefore"
         rf"|\b(?:less|lower|fewer|smaller|colder|cooler|older|earlier){_THAN})\s*{_NUMBER}{_UNIT}",
     ),
+    ("in", r"\b(?:in|during)\s+((?:19|20)\d\d)\b"),
     ("eq", rf"(?:==?|\bequals?(?:\s+to)?|\bexactly)\s*{_NUMBER}{_UNIT}"),
 )
 _COMPARISONS = tuple((operator, re.compile(pattern, re.IGNORECASE)) for operator, pattern in _PATTERNS)
@@ -50,7 +51,8 @@ WINDOW = re.compile(
     re.IGNORECASE,
 )
 _SUPERLATIVE = (
-    r"(?:highest|lowest|hottest|coldest|warmest|coolest|newest|oldest|latest|most|least|largest|smallest|greatest)"
+    r"(?:highest|lowest|hottest|coldest|warmest|coolest|newest|oldest|latest|most|least|largest|smallest|greatest|biggest"
+    r"|strongest|weakest|maximum|minimum)"
 )
 _TOP = (
     re.compile(r"\b(?P<word>top|bottom|first|last)\s+(\d+)\b", re.IGNORECASE),
@@ -62,7 +64,8 @@ _TOP = (
 )
 # "Which device has the lowest battery?", "the hottest ship": one is asked for.
 _ONE = re.compile(
-    rf"\b(?:which|what)(?:\s+is\s+(?:my|the))?\s+(?:\w+\s+)?\w+(?<!s)\s+(?:has|had|is|was|shows?)\s+(?:the\s+)?{_SUPERLATIVE}\b"
+    rf"\b(?:which|what)\s+of\s+my\s+\w+s\s+(?:has|had|is|was|shows?)\s+(?:the\s+)?{_SUPERLATIVE}\b"
+    rf"|\b(?:which|what)(?:\s+is\s+(?:my|the))?\s+(?:\w+\s+)?\w+(?<!s)\s+(?:has|had|is|was|shows?)\s+(?:the\s+)?{_SUPERLATIVE}\b"
     r"|\bthe\s+(?:hottest|coldest|warmest|coolest|oldest|newest)\s+\w+(?<!s)\b(?!\s+\w+s\b)"
     r"|\bmy\s+(?:hottest|coldest|warmest|coolest|oldest|newest)\s+\w+(?<!s)\b",
     re.IGNORECASE,
@@ -85,11 +88,15 @@ _UNITS = {"h": "hour", "d": "day"}
 
 @dataclass(frozen=True)
 class Comparison:
-    """A bound on some quantity; `near` holds the words around it, nearest first, of which one may name a column."""
+    """A bound on some quantity; `near` holds the words around it, nearest first, of which one may name a column.
+
+    `following` is the word right after it.
+    """
 
     operator: Operator
     values: tuple[str, ...]
     near: tuple[str, ...]
+    following: str
 
 
 @dataclass(frozen=True)
@@ -115,14 +122,18 @@ class Number:
 
 @dataclass(frozen=True)
 class Reading:
-    """A question taken apart; `rest` is the text without what the other parts hold."""
+    """A question taken apart; `rest` is the text without what the other parts hold.
+
+    `superlative` is what `top 5` and `bottom 5` are of: the most, or the least.
+    """
 
     comparisons: tuple[Comparison, ...]
     window: Window | None
     top: int | None
     names: tuple[str, ...]
     numbers: tuple[Number, ...]
-    words: frozenset[str]
+    superlative: str
+    text: str
     rest: str
 
 
@@ -149,7 +160,8 @@ class _Text:
 
 def read_question(question: str, vocabulary: Vocabulary) -> Reading:
     """Takes a question apart; never fails, at worst everything is words."""
-    text = _Text(_NUMBER_WORD.sub(lambda word: _DIGITS[word[0].lower()], " ".join(question.split())))
+    said = _NUMBER_WORD.sub(lambda word: _DIGITS[word[0].lower()], " ".join(question.split()))
+    text = _Text(said)
     names = [(match.start(), match[1]) for match in text.take(_QUOTED)]
     window = next((_window(match) for match in text.take(WINDOW)), None)
     top, superlative = _take_top(text)
@@ -169,7 +181,8 @@ def read_question(question: str, vocabulary: Vocabulary) -> Reading:
         top=top,
         names=tuple(name for _, name in sorted(names)),
         numbers=tuple(numbers),
-        words=_words(text.text, comparisons, superlative, vocabulary),
+        superlative=superlative,
+        text=said,
         rest=text.text.lower(),
     )
 
@@ -200,22 +213,10 @@ def _comparison(operator: Operator, match: re.Match[str], text: str, vocabulary:
     own += content_words(re.sub(r"\d", " ", match[0]), vocabulary)
     before = content_words(text[: match.start()], vocabulary)[::-1]
     after = content_words(text[match.end() :], vocabulary)[:2]
-    return Comparison(operator, match.groups(), (*own, *before, *after))
+    return Comparison(operator, match.groups(), (*own, *before, *after), next(iter(after), ""))
 
 
 def _noun_before(text: str, vocabulary: Vocabulary) -> str:
     word = _LAST_WORD.search(text)
     found = content_words(word[1], vocabulary) if word else []
     return found[-1] if found else ""
-
-
-def _words(
-    rest: str, comparisons: list[tuple[int, Comparison]], superlative: str, vocabulary: Vocabulary
-) -> frozenset[str]:
-    """The words that remain; `over 10 °C` names a temperature, `top 5` means the most unless the rest says else."""
-    words = set(content_words(rest, vocabulary))
-    quantities = set(vocabulary.units.values())
-    words.update(c.near[0] for _, c in comparisons if c.near and c.near[0] in quantities)
-    if superlative and not words & {"most", "least", "latest", "earliest"}:
-        words.add(superlative)
-    return frozenset(words)

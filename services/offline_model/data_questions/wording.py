@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Set
 
-from services.offline_model.data_questions import statement
-from services.offline_model.data_questions.statement import CannotEdit
 from services.offline_model.data_questions.words import row_words
 from services.offline_model.tool_results import QueryError, QueryResult, read_result
 from services.offline_model.vocabulary import Vocabulary
@@ -26,6 +24,7 @@ _VERB_FIRST = re.compile(
 )
 _ARE_THERE = re.compile(r"^(?P<what>.+?)\s+(?:are|is|were|was)\s+there\b\s*(?P<rest>.*)$", re.IGNORECASE | re.DOTALL)
 _COUNT_COLUMN = re.compile(r"count\s*\(", re.IGNORECASE)
+_READ = re.compile(r"\b(?:FROM|JOIN)\s+(?:\w+\.)?(\w+)", re.IGNORECASE)
 _IDENTIFIERS = re.compile(r"_id$|^id$")
 
 
@@ -74,10 +73,7 @@ def _counted(question: str, value: str) -> str:
 
 def _rows_read(sql: str, vocabulary: Vocabulary) -> set[str]:
     """What the rows are called of the tables that the statement reads."""
-    try:
-        return set(row_words(statement.tables_of(statement.parse(sql)), vocabulary).values())
-    except CannotEdit:
-        return set()  # what is no statement reads nothing
+    return set(row_words(_READ.findall(sql), vocabulary).values())
 
 
 def _rows(result: QueryResult, leading: Set[str]) -> str:

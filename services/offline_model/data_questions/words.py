@@ -21,8 +21,8 @@ _STOP = _listed(
     a an the of in on at to for from by with without within into out up about since is are was were be been am do does
     did has have had having me my mine our i we you your it its this that these those there their they and or but as
     please can could would will all any some only just too very really currently now right present moment tell want see
-    know need what which who when where whose whom how also so than then still not value data degree degrees celsius
-    hpa
+    know need across what which who when where whose whom how also so than then still not value data degree degrees
+    celsius hpa
     """
 )
 # Different words for one thing; several words become one first.
@@ -43,8 +43,24 @@ _SYNONYMS = {
     **dict.fromkeys(_listed("belong assigned own owned belonging"), "own"),
     "counted": "count",
     "counting": "count",
+    "total": "sum",
 }
-AGGREGATES = {"average": "AVG", "most": "MAX", "least": "MIN", "sum": "SUM", "total": "SUM"}
+# Words that ask for nothing more.
+NEUTRAL = _listed(
+    """
+    overview summary quick quickly thank thanks hello hi hey here there altogether exactly actually overall
+    """
+)
+# Words that are as they should be, whatever a question is about.
+KNOWN = frozenset((*_STOP, *_SYNONYMS, *NEUTRAL)) | _listed(
+    """
+    count number amount total hour day week month year last past previous above below under over between before after
+    since more less fewer higher lower greater smaller larger bigger equal exactly exceed exceeded percent first bottom
+    those these other others except without never neither either versus than daily hourly recent newest
+    yesterday today tomorrow low high user users table installed built recorded ever state ago during grouped sorted
+    three seven eight
+    """
+)
 _WORD = re.compile(r"[^\W\d_]+")
 
 

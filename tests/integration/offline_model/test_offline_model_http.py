@@ -44,7 +44,7 @@ SYSTEM = with_data(
         ]
     },
 )
-ASKED = "How many devices are hotter than 12 degrees?"
+ASKED = "Count devices with temperature > 12"
 QUESTION = data_block({"question": ASKED})
 TO_SCREEN = data_block({"kind": "question", "text": "How many devices?", "caller": "27"})
 SCREENED: list[Any] = [{"role": "user", "content": TO_SCREEN}]
@@ -60,7 +60,7 @@ TOOLS: list[Any] = [
     }
     for name, argument in (("get_few_shot_examples", "question"), ("execute_db_query", "query"))
 ]
-SQL = "SELECT COUNT(*) FROM d WHERE temperature > 12"
+SQL = "SELECT count(*) FROM d WHERE temperature > 12"
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ async def test_langchain_goes_through_a_whole_talk(url: str, streaming: bool) ->
     assert asked.usage_metadata["total_tokens"] > 0
     result = ToolMessage("rows: 1\ndevices\n4", tool_call_id=call["id"])
     told = await chat(AGENT).bind_tools(TOOLS).ainvoke([*messages, asked, result])
-    assert told.text == "4 devices are hotter than 12 degrees."
+    assert told.text == "There are 4 devices with temperature > 12."
     given = {"question": ASKED, "sql_query": SQL, "result": result.text.splitlines()}
     worded = await chat(FORMAT).ainvoke(data_block(given))
     assert worded.text == told.text

@@ -16,7 +16,7 @@ from services.offline_model.skills.describe_result import describe_result
 from services.offline_model.skills.screen_question import ALLOW, BLOCK, screen_question
 from services.offline_model.vocabulary import Vocabulary
 from tests.fixtures.harbour_questions import ANSWERED, DECLINED, Asked
-from tests.unit.offline_model.test_adapt import TABLES
+from tests.unit.offline_model.test_statements import TABLES
 
 # Every example is tried on every question: all of them would take a minute.
 SOME = [*ANSWERED, *DECLINED][::8]

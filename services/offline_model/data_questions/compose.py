@@ -1,0 +1,439 @@
+"""Questions to a database made into statements, from nothing but its tables and what words mean.
+
+Every word of a question must have a part in its statement; one that has none, a small word that turns a question into
+another (not, or, those, than), or a part that could be of two things, and there is no statement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import Final
+
+from services.offline_model.data_questions.reading import Comparison, read_question
+from services.offline_model.data_questions.tables import Schema
+from services.offline_model.data_questions.words import NEUTRAL, content_words
+
+_SMALL_WORDS = re.compile(
+    r"\b(?:not|no|none|never|neither|nor|without|except|excluding|besides|\w+n't|cannot|too|or|either|versus|vs|those"
+    r"|these|them|they|their|its?|that one|ones?|same|previous|before|again|others?|else|than|more|less|fewer|higher"
+    r"|lower|above|below|over|under|between|beyond|when|where|who|whom|whose|why|how (?!many\b)\w+)\b|[<>=≤≥]"
+)
+_PAST = re.compile(r"\b(?:was|were|had|did|been|used to|ago)\b")
+_EVER: Final = frozenset(("ever", "recorded"))
+_TIME_UNITS: Final = frozenset(("hour", "day", "week", "month", "year"))
+_FUNCTIONS: Final = {"average": "avg", "most": "max", "least": "min", "sum": "sum"}
+_SHOWN_AS: Final = {"average": "average", "most": "highest", "least": "lowest", "sum": "total"}
+_OPERATORS: Final = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "=", "ne": "<>"}
+_OF = re.compile(r"\b(?:of|across|among|for|from)\s+(?:(?:all|the|my|our)\s+)*(\w+)")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+
+
+class CannotCompose(Exception):
+    """There is no statement that a question certainly means; says why."""
+
+
+def compose(question: str, schema: Schema) -> str:
+    """Returns the statement that answers a question. Raises CannotCompose."""
+    return _Composition(question, schema).statement()
+
+
+class _Composition:
+    """One question: its words that have no part yet, and the parts of its statement."""
+
+    def __init__(self, question: str, schema: Schema) -> None:
+        text, self._values = schema.take_values(question)
+        self._asked = read_question(text, schema.vocabulary)
+        self._schema = schema
+        self._words = content_words(self._asked.rest, schema.vocabulary)
+        self._entities = set(schema.rows.values())
+        self._spoken_of = [word for word in self._words if word in self._entities]
+        self._is_past = self._wants_past()
+        self._tables: list[str] = []
+        self._where: list[str] = []
+        self._shown: list[str] = []
+        self._having = ""
+
+    def statement(self) -> str:
+        """Puts the parts together."""
+        small = set(_SMALL_WORDS.findall(self._asked.rest)) - self._schema.vocabulary.phrases.keys()
+        if small:
+            raise CannotCompose(f"small words that could mean anything: {', '.join(sorted(small))}")
+        for comparison in self._asked.comparisons:
+            self._compare(comparison)
+        self._name_and_number()
+        for value in self._values:
+            self._hold_value(value)
+        self._hold_window()
+        groups = self._groups()
+        written = self._counted(groups) if "count" in self._words else self._measured(groups)
+        self._refuse_rest()
+        return written
+
+    # What a question holds for.
+
+    def _wants_past(self) -> bool:
+        """Whether it is about the past; what was is not told by how things are."""
+        history = {self._schema.rows[table] for table in self._schema.vocabulary.history if table in self._schema.rows}
+        named = _EVER | history
+        by_time = any(
+            word == "per" and after in _TIME_UNITS for word, after in zip(self._words, self._words[1:], strict=False)
+        )
+        return self._asked.window is not None or by_time or not named.isdisjoint(self._words)
+
+    def _compare(self, comparison: Comparison) -> None:
+        after = comparison.following
+        for word in comparison.near:
+            if column := self._schema.columns.get(word):
+                self._take_last(word)
+                self._where.append(_condition(self._measure(column), comparison))
+                self._shown.append(self._measure(column))
+                return
+            if dated := self._dated(word):
+                self._take_last(word)
+                self._where.append(_dated(dated, self._schema.tables, comparison))
+                self._shown.append(dated)
+                return
+            if word == after and after in self._entities and not self._having and self._spoken_of[:1] != [after]:
+                self._take_last(after)
+                self._need(self._schema.table_of(after))
+                self._having = f" HAVING {_condition('count(*)', comparison)}"
+                return
+        raise CannotCompose(f"of what {' and '.join(comparison.values)} is a bound")
+
+    def _dated(self, word: str) -> str:
+        """The column of what happened at some time, such as `installed_at` and `built_year`."""
+        found = [
+            f"{table}.{column}"
+            for table, columns in self._schema.tables.items()
+            for column in columns
+            if column in (f"{word}_at", f"{word}_year") and table not in self._schema.vocabulary.history
+        ]
+        return found[0] if len(found) == 1 and self._need(found[0].partition(".")[0]) else ""
+
+    def _name_and_number(self) -> None:
+        for name in self._asked.names:
+            noun = self._noun_of(name)
+            table = self._schema.table_of(noun) if noun else self._schema.table_of_name(name)
+            if not table or "name" not in self._schema.tables[table]:
+                raise CannotCompose(f"whose name {name} is")
+            self._need(table)
+            self._take_last(self._schema.rows[table], unless=self._spoken_of[:1])
+            self._hold(f"{table}.name", _quoted(name))
+        for number in self._asked.numbers:
+            if number.noun not in self._entities:
+                raise CannotCompose(f"what {number.value} is of")
+            self._take_last(number.noun, unless=["count"])
+            self._hold(self._key_of(number.noun), number.value)
+
+    def _noun_of(self, name: str) -> str:
+        said = re.search(rf"(\w+)\s+[\"'\u201c\u2018]?{re.escape(name)}", self._asked.text)
+        words = content_words(said[1], self._schema.vocabulary) if said else []
+        return words[0] if words and words[0] in self._entities else ""
+
+    def _hold_value(self, text: str) -> None:
+        found = [value for value in self._schema.values if value.text == text]
+        if len(found) > 1:
+            found = [value for value in found if self._schema.rows[value.table] in self._spoken_of[:1]]
+        if len(found) != 1:
+            raise CannotCompose(f"what {text} is of")
+        if self._is_past and not self._spoken_of:
+            raise CannotCompose(f"whether it was {text} then")
+        self._need(found[0].table)
+        self._take_last(found[0].column)
+        self._hold(f"{found[0].table}.{found[0].column}", _quoted(text))
+
+    def _hold(self, column: str, value: str) -> None:
+        if any(each.startswith(f"{column} = ") for each in self._where):
+            raise CannotCompose(f"how {column} can be two things")
+        self._where.append(f"{column} = {value}")
+
+    def _hold_window(self) -> None:
+        if self._asked.window is None:
+            return
+        time = self._time()
+        table = time.partition(".")[0]
+        # Counted back from the newest row, as the data may end some time ago.
+        newest, window = f"(SELECT max({time}) FROM {table})", self._asked.window  # noqa: S608 - the executor checks it
+        self._where.append(f"{time} > {newest} - interval '{window.amount} {window.unit}s'")
+
+    def _time(self) -> str:
+        """The column that tells when something was measured."""
+        for table in sorted(self._schema.vocabulary.history & self._schema.tables.keys()):
+            for column, kind in self._schema.tables[table].items():
+                if kind.startswith(("timestamp", "date")) and self._need(table):
+                    return f"{table}.{column}"
+        raise CannotCompose("nothing tells of the past")
+
+    # What it asks for.
+
+    def _groups(self) -> list[str]:
+        """Takes `per …` out, and returns what to group by."""
+        if self._words.count("per") > 1:
+            raise CannotCompose("it groups twice")
+        if "per" not in self._words:
+            return []
+        at = self._words.index("per")
+        key, *owners = [*self._words[at + 1 : at + 3], ""][:2]
+        if key in self._schema.columns and self._asked.top is not None:
+            self._words.remove("per")  # top 3 by battery
+            return []
+        del self._words[at : at + 2]
+        if key in _TIME_UNITS:
+            return [f"date_trunc('{key}', {self._time()})"]
+        if key in self._entities:
+            self._spoken_of.remove(key)
+            table = self._schema.table_of(key)
+            self._need(table)
+            named = [f"{table}.name"] if "name" in self._schema.tables[table] else []
+            return [f"{table}.{key}_id", *named]
+        owner = next((word for word in owners if word in self._entities), "")
+        if owner:
+            del self._words[at : at + 1]
+            self._spoken_of.remove(owner)
+        table = self._owner(owner)
+        if key not in self._schema.tables[table]:
+            raise CannotCompose(f"no {key} to group by")
+        self._need(table)
+        return [f"{table}.{key}"]
+
+    def _owner(self, owner: str) -> str:
+        named = owner or next(iter(self._spoken_of), "")
+        if not named:
+            raise CannotCompose("of what it groups")
+        return self._schema.table_of(named)
+
+    def _counted(self, groups: list[str]) -> str:
+        counted = next((word for word in self._words[self._words.index("count") :] if word in self._entities), "")
+        if not counted and len(self._values) == 1:
+            counted = self._schema.rows[self._tables[0]]  # how many are offline
+        if not counted or self._having or self._asked.top is not None:
+            raise CannotCompose("what is counted")
+        self._take("count", counted)
+        if counted not in {self._schema.rows[table] for table in self._tables}:
+            self._need(self._schema.table_of(counted))
+        if self._is_past != (counted in {self._schema.rows[table] for table in self._schema.vocabulary.history}):
+            raise CannotCompose(f"how many {counted}s there were")
+        self._refuse_past()
+        count = f"count(*) AS {counted}s"
+        if self._is_multiplied(counted):
+            count = f"count(DISTINCT {self._key_of(counted)}) AS {counted}s"
+        by_time = any(group.startswith("date_trunc") for group in groups)
+        ranked = [] if by_time else [f"{counted}s DESC"]
+        return self._select([*groups, count], groups, order=[*ranked, *groups] if groups else [])
+
+    def _measured(self, groups: list[str]) -> str:
+        subject = next(iter(self._spoken_of), "")
+        functions = [word for word in self._words if word in _FUNCTIONS]
+        if not functions and self._asked.superlative:
+            functions = [self._asked.superlative]
+        measures = list(dict.fromkeys(word for word in self._words if word in self._schema.columns))
+        columns = [self._measure(self._schema.columns[word]) for word in measures]
+        self._refuse_mixed(subject, functions, measures)
+        self._take(*functions, *measures)
+        self._refuse_past()
+        if self._asked.top is not None:
+            return self._ranked(subject, functions, columns, groups)
+        if functions or (groups and columns):
+            return self._aggregated(subject, functions or ["average"], columns, groups)
+        return self._listed(subject, columns, groups)
+
+    def _refuse_mixed(self, subject: str, functions: list[str], measures: list[str]) -> None:
+        """Refuses what words in another order could mean as well."""
+        place = self._words.index
+        if functions and len(measures) > 1 and functions[0] in self._words and place(measures[0]) < place(functions[0]):
+            raise CannotCompose(f"the {functions[0]} of what")
+        is_listed = self._asked.comparisons and not functions and subject in self._words
+        if is_listed and measures and place(measures[-1]) > place(subject):
+            raise CannotCompose(f"whether {measures[-1]} is bounded, too")
+        extreme = {"most", "least"}.intersection(functions)
+        if extreme and subject and self._asked.top is None and not self._is_of(subject):
+            raise CannotCompose(f"how many {subject}s are asked for")
+
+    def _is_of(self, entity: str) -> bool:
+        """Whether something is asked of them, and not which of them: `of my devices`."""
+        for found in re.finditer(
+            r"\b(?:of|across|among|for|from)\s+(?:(?:all|the|my|our|these)\s+)*(\w+)", self._asked.rest
+        ):
+            if entity in content_words(found[1], self._schema.vocabulary):
+                return True
+        return False
+
+    def _ranked(self, subject: str, functions: list[str], columns: list[str], groups: list[str]) -> str:
+        limit = self._asked.top or 1
+        if len(functions) != 1 or functions[0] not in ("most", "least") or len(columns) != 1 or groups or not subject:
+            raise CannotCompose("what to rank by")
+        self._take(subject)
+        self._need(self._schema.table_of(subject))
+        if limit > 1 and self._is_multiplied(subject):
+            raise CannotCompose(f"one {subject} could be there twice")
+        descending = " DESC NULLS LAST" if functions == ["most"] else ""
+        key = self._key_of(subject)
+        return self._select([*self._named(subject), *columns], [], order=[columns[0] + descending, key], limit=limit)
+
+    def _aggregated(self, subject: str, functions: list[str], columns: list[str], groups: list[str]) -> str:
+        if not columns or (len(columns) > 1 and len(functions) > 1) or self._having:
+            raise CannotCompose("what of it")
+        if subject:
+            self._take(subject)
+            key = f"{subject}_id"
+            if not any(group.endswith(key) for group in groups) and not all(
+                key in self._schema.tables[column.partition(".")[0]] for column in columns
+            ):
+                raise CannotCompose(f"whether of each {subject}")
+        shown = [
+            f"{_aggregate(function, column)} AS {_SHOWN_AS[function]}_{column.partition('.')[2]}"
+            for column in columns
+            for function in dict.fromkeys(functions)
+        ]
+        by_time = any(group.startswith("date_trunc") for group in groups)
+        first = shown[0].rpartition(" ")[2]
+        return self._select([*groups, *shown], groups, order=groups if by_time else [f"{first} DESC"] if groups else [])
+
+    def _listed(self, subject: str, columns: list[str], groups: list[str]) -> str:
+        if self._having:
+            self._take(subject)
+            self._need(self._schema.table_of(subject))
+            keys = self._named(subject)
+            return self._select([*keys, "count(*) AS count"], keys, order=["count DESC", *keys])
+        if groups or self._is_past or not (subject or (columns and self._where)):
+            raise CannotCompose("what to list")
+        if not subject:
+            return self._select([*columns], [], order=[])
+        self._take(subject)
+        self._need(self._schema.table_of(subject))
+        shown = dict.fromkeys([*self._named(subject), *columns, *self._shown])
+        if not self._is_multiplied(subject):
+            return self._select([*shown], [], order=[self._key_of(subject)])
+        if columns or self._shown:
+            raise CannotCompose(f"one {subject} could be there twice")
+        return self._select([*shown], [*shown], order=[*shown])
+
+    # Words and tables.
+
+    def _refuse_past(self) -> None:
+        happened = any(each.endswith(("_at", "_year")) for each in self._shown)
+        if _PAST.search(self._asked.rest) and not self._is_past and not happened:
+            raise CannotCompose("it is about the past")
+
+    def _refuse_rest(self) -> None:
+        owners = {self._schema.rows[table] for table in self._tables}
+        known = NEUTRAL | self._schema.vocabulary.neutral | owners
+        known |= _EVER if self._is_past else {"current"}
+        left = [word for word in self._words if word not in known]
+        if left:
+            raise CannotCompose(f"what is meant by {', '.join(left)}")
+
+    def _take(self, *words: str) -> None:
+        self._words = [word for word in self._words if word not in words]
+
+    def _take_last(self, word: str, unless: list[str] | None = None) -> None:
+        if word in self._words and word not in (unless or ()):
+            del self._words[len(self._words) - 1 - self._words[::-1].index(word)]
+
+    def _need(self, table: str) -> bool:
+        if table not in self._tables:
+            self._tables.append(table)
+        return True
+
+    def _measure(self, column: str) -> str:
+        """The column of the one table that tells it, of the present or of the past."""
+        found = [
+            table
+            for table, columns in self._schema.tables.items()
+            if column in columns and (table in self._schema.vocabulary.history) == self._is_past
+        ]
+        if len(found) != 1:
+            raise CannotCompose(f"whose {column}")
+        self._need(found[0])
+        return f"{found[0]}.{column}"
+
+    def _key_of(self, entity: str) -> str:
+        column = f"{entity}_id"
+        table = next((table for table in self._tables if column in self._schema.tables[table]), "")
+        if not table:
+            table = self._schema.table_of(entity)
+            self._need(table)
+        if column not in self._schema.tables[table]:
+            raise CannotCompose(f"no number of a {entity}")
+        return f"{table}.{column}"
+
+    def _named(self, entity: str) -> list[str]:
+        table = self._schema.table_of(entity)
+        return [f"{table}.{column}" for column in (f"{entity}_id", "name") if column in self._schema.tables[table]]
+
+    def _is_multiplied(self, entity: str) -> bool:
+        """Whether a join can bring one of them more than once: with a table that is finer."""
+        order = list(self._schema.rows)
+        mine = max(order.index(table) for table in order if self._schema.rows[table] == entity)
+        return any(order.index(table) < mine and self._schema.rows[table] != entity for table in self._joined()[1])
+
+    def _select(self, shown: list[str], groups: list[str], *, order: list[str], limit: int = 0) -> str:
+        joins, _ = self._joined()
+        where = f" WHERE {' AND '.join(dict.fromkeys(self._where))}" if self._where else ""
+        grouped = f" GROUP BY {', '.join(groups)}{self._having}" if groups else ""
+        ordered = f" ORDER BY {', '.join(order)}" if order else ""
+        return f"SELECT {', '.join(shown)} FROM {joins}{where}{grouped}{ordered}{f' LIMIT {limit}' if limit else ''}"  # noqa: S608 - the executor checks it
+
+    def _joined(self) -> tuple[str, list[str]]:
+        """Joins the tables by the columns that they share as keys, by way of others where need be."""
+        first, *rest = self._tables
+        joined, written = [first], first
+        for table in rest:
+            for step, key in self._path(joined, table):
+                written += f" JOIN {step} USING ({key})"
+                joined.append(step)
+        return written, joined
+
+    def _path(self, joined: list[str], goal: str) -> list[tuple[str, str]]:
+        if goal in joined:
+            return []
+        waiting: deque[tuple[str, list[tuple[str, str]]]] = deque((table, []) for table in joined)
+        seen = set(joined)
+        while waiting:
+            at, path = waiting.popleft()
+            for table, columns in self._schema.tables.items():
+                key = next((name for name in self._schema.tables[at] if name in columns and name.endswith("_id")), "")
+                if not key or table in seen:
+                    continue
+                if table == goal:
+                    return [*path, (table, key)]
+                if table not in self._schema.vocabulary.history:
+                    waiting.append((table, [*path, (table, key)]))
+                    seen.add(table)
+        raise CannotCompose(f"what {goal} has to do with {', '.join(joined)}")
+
+
+def _condition(subject: str, comparison: Comparison) -> str:
+    if comparison.operator == "between":
+        return f"{subject} BETWEEN {comparison.values[0]} AND {comparison.values[1]}"
+    if comparison.operator == "in":
+        raise CannotCompose("a year of what")
+    return f"{subject} {_OPERATORS[comparison.operator]} {comparison.values[0]}"
+
+
+def _dated(column: str, tables: dict[str, dict[str, str]], comparison: Comparison) -> str:
+    """A bound of years, on a year or on an instant."""
+    years = [int(value) for value in comparison.values if _YEAR.fullmatch(value)]
+    if len(years) != len(comparison.values):
+        raise CannotCompose("a time that is no year")
+    first, after = years[0], years[-1] + 1
+    bounds = {
+        "in": (first, after), "eq": (first, after), "ge": (first, None), "gt": (after, None), "lt": (None, first),
+        "le": (None, after), "between": (first, after),
+    }.get(comparison.operator)  # fmt: skip
+    if bounds is None:
+        raise CannotCompose("another way of comparing years")
+    table, _, name = column.partition(".")
+    is_year = tables[table][name].endswith("int") or tables[table][name] == "integer"
+    least, below = (str(year) if is_year else f"'{year}-01-01'" for year in (bounds[0] or 0, bounds[1] or 0))
+    parts = [f"{column} >= {least}"] if bounds[0] else []
+    return " AND ".join([*parts, *([f"{column} < {below}"] if bounds[1] else [])])
+
+
+def _aggregate(function: str, column: str) -> str:
+    return f"round(avg({column}), 2)" if function == "average" else f"{_FUNCTIONS[function]}({column})"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
