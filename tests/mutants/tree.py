@@ -43,6 +43,18 @@ class Tree:
             if (source / name).is_file():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source / name, root / name)
+        # By the hash of their source: a file that was broken and mended within a second is never taken for the other.
+        compiling = (
+            "-m",
+            "compileall",
+            "-q",
+            "--invalidation-mode",
+            "checked-hash",
+            "services",
+            "tests",
+            "protos/python",
+        )
+        subprocess.run([sys.executable, *compiling], cwd=root, check=True)
         return cls(root)
 
     def text(self, mutant: Mutant) -> str:
@@ -88,7 +100,7 @@ class Tree:
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(map(str, (self.root, self.root / "protos" / "python"))),
-            # A file broken and mended within a second would be taken from what was compiled in between.
+            # What is compiled of a broken file is kept by nobody.
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         try:

@@ -33,6 +33,12 @@ TOO_LARGE = [
     "SELECT concat(x, x) FROM (SELECT concat(x, x, x, x, x, x, x, x) AS x FROM (SELECT concat(x, x, x, x, x, x, x, x) "
     "AS x FROM (SELECT concat(name, name, name, name, name, name, name, name) AS x FROM devices) a) b) c",
     "SELECT repeat('x', 100000000)",
+    # each quote is doubled
+    "SELECT quote_literal(repeat('''', 12000000))",
+    # 1,600 columns in each of thirty WITH queries
+    f"WITH a0 AS (SELECT {', '.join(f'1 c{number}' for number in range(1600))}), "
+    + ", ".join(f"a{number} AS (SELECT * FROM a{number - 1})" for number in range(1, 30))
+    + " SELECT count(*) FROM a29",
     "SELECT repeat(name, 1000) FROM devices",
     "SELECT repeat('x', device_id) FROM devices",
     "SELECT lpad('x', 100000000)",
@@ -139,6 +145,7 @@ TOO_LARGE = [
     "SELECT to_jsonb(name) @> to_jsonb(kind) FROM devices",
 ]
 FITS = [
+    "SELECT upper(repeat('x', 12000000))",
     "SELECT strpos(name, 'x'), position('x' IN name), replace(name, '-', ' '), split_part(name, '-', 1) FROM devices",
     "SELECT strpos(left(a.name, 1000), left(b.name, 1000)) FROM devices a, devices b",
     "SELECT name ILIKE '%' || left(kind, 100) || '%' FROM devices",
