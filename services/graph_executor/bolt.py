@@ -55,13 +55,12 @@ logging.getLogger("neo4j.notifications").setLevel(logging.CRITICAL)
 
 @dataclass(frozen=True)
 class BoltResult:
-    """What a statement gave: at most as many rows as were asked for, what it wrote, and its plan if it explains."""
+    """What a statement gave: at most as many rows as were asked for, and what it wrote."""
 
     columns: tuple[str, ...]
     rows: list[list[Any]]
     counts: Mapping[str, int]
     writes: bool
-    plan: Mapping[str, Any] | None
 
 
 class BoltTransaction:
@@ -84,7 +83,7 @@ class BoltTransaction:
         counts = {name: count for name, count in vars(summary.counters).items() if type(count) is int}
         # Of a query that would write and found nothing to, the server's word for its kind tells.
         writes = summary.counters.contains_updates or summary.query_type not in ("r", None)
-        return BoltResult(tuple(columns), [record.values() for record in found], counts, writes, summary.plan)
+        return BoltResult(tuple(columns), [record.values() for record in found], counts, writes)
 
     async def commit(self) -> None:
         """Commits."""

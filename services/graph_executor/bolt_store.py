@@ -18,7 +18,6 @@ from signalbox.v1 import tools_pb2
 
 from services.graph_executor.bolt import Bolt, BoltResult, BoltTransaction
 from services.graph_executor.bolt_change import keep, make, take_turn
-from services.graph_executor.cypher_patterns import check_patterns
 from services.graph_executor.elements import KEY
 from services.graph_executor.errors import GraphUnfit
 from services.graph_executor.policy import GraphPolicy
@@ -50,8 +49,6 @@ _COUNTS: Final = (
     "nodes_created", "nodes_deleted", "relationships_created", "relationships_deleted", "properties_set",
     "labels_added", "labels_removed",
 )  # fmt: skip
-# Without it the plan of a bare count names nothing: the number is looked up, whatever nodes it counts.
-_PROBE: Final = "WITH 1 AS signalbox_probe "
 _PLAIN: Final = re.compile(r"[a-z0-9]+")
 LONGEST_DATABASE_NAME: Final = 63
 
@@ -109,7 +106,6 @@ class BoltStore(FindsElements):
 
         Raises ToolRefused.
         """
-        check_patterns(query, writes=False)
         await self.prepare(graph)
         result = await self._bolt.read(database_of(graph), partial(self._callers, query, parameters))
         if result.writes:
@@ -118,7 +114,6 @@ class BoltStore(FindsElements):
 
     async def write(self, graph: str, query: str, parameters: Mapping[str, Any], record: Record) -> Rows:
         """Runs a query that writes, and keeps its record with it. Raises Overtaken, ToolRefused."""
-        check_patterns(query, writes=True)
         await self.prepare(graph)
 
         async def work(transaction: BoltTransaction) -> BoltResult:
@@ -161,11 +156,6 @@ class BoltStore(FindsElements):
 
     async def _callers(self, query: str, parameters: Mapping[str, Any], transaction: BoltTransaction) -> BoltResult:
         server = await self._bolt.server()
-        if server.operations is not None:
-            explained = await transaction.run(f"EXPLAIN {_PROBE}{query}", parameters)
-            for name in server.operations(explained.plan, explained.rows):
-                if name not in server.known:
-                    raise _beyond(name)
         bounded = server.bounded.format(kilobytes=self._policy.limits.query_memory_bytes >> 10)
         return await transaction.run(query + bounded, parameters, self._policy.limits.rows + 1)
 
@@ -204,9 +194,3 @@ def _told(result: BoltResult) -> Rows:
     rows = [json_cells(row, labels) for row in result.rows]
     counts = {name.replace("relationships", "edges"): result.counts.get(name, 0) for name in _COUNTS}
     return Rows(result.columns, rows, counts, frozenset(labels))
-
-
-def _beyond(operation: str) -> ToolRefused:
-    if operation.startswith(("AllNodes", "NodeBy", "NodeCount", "PartitionedAllNodes", "ScanAll")):
-        return ToolRefused("unlabelled_node", "Every pattern must begin at a node with a label, such as (t:Ticket).")
-    return ToolRefused("unsupported", f"The query needs {operation[:60]!r}, which is not supported.")

@@ -1,7 +1,8 @@
-"""`cypher_query`: Cypher for callers who may read all that is in the graph."""
+"""`cypher_query`: Cypher, kept to what its caller may read and write."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +12,9 @@ from signalbox.v1 import tools_pb2
 
 from services.graph_executor.arguments import Arguments
 from services.graph_executor.callers_graph import CallersGraph
-from services.graph_executor.cypher_text import Bounds
+from services.graph_executor.cypher.statement import Statement, checked_statement
 from services.graph_executor.store import Rows
+from services.graph_executor.turns import Turns
 from services.kit.identity.caller import Caller
 from services.kit.tools.executor import ToolRefused
 from services.kit.tools.names import CYPHER_QUERY
@@ -28,45 +30,50 @@ class CypherReading:
         self.input_schema: Mapping[str, Any] = arguments.schema
         limits = graph.policy.limits
         self.description = (
-            "Runs one openCypher query and returns its rows. Every pattern begins at a node with a label; nodes are "
-            f"known by label and the property key. At most {limits.rows} rows and paths of {limits.path_length} edges. "
+            "Runs one openCypher query and returns its rows. Every node of a pattern has a label, as in (t:Ticket); "
+            f"nodes are known by label and the property key. At most {limits.rows} rows and paths of "
+            f"{limits.path_length} edges. "
             "Reading unless `write` is true, which needs a role, an approval, and has neither preview nor undo.\n\n"
             + schema_summary(graph)
         )
         self._arguments = arguments
-        self._bounds = Bounds(graph.policy)
+        self._turns = Turns()
 
     async def call(self, arguments: struct_pb2.Struct, caller: Caller) -> tools_pb2.ToolOutput:
         """Runs a query that reads. Raises ToolRefused."""
-        query, parameters = self.read_arguments(arguments, caller, write=False)
-        rows = await self.graph.store.read(self.graph.name(caller), query, parameters)
-        return self._output(rows, {})
+        query, parameters = await self.read_arguments(arguments, caller, write=False)
+        async with self._turns.turn(caller.subject):
+            rows = await self.graph.store.read(self.graph.name(caller), query.text, parameters)
+        return self._output(query, rows, caller, {})
 
-    def read_arguments(
+    async def read_arguments(
         self, arguments: struct_pb2.Struct, caller: Caller, *, write: bool
-    ) -> tuple[str, dict[str, Any]]:
+    ) -> tuple[Statement, dict[str, Any]]:
         """Returns a query that may be run, and its parameters. Raises ToolRefused."""
         checked = self._arguments.checked(arguments)
         access = self.graph.access(caller)
-        if not access.reads_all:
-            raise ToolRefused("cypher_refused", "Cypher can't be kept to some labels: use query_graph instead.")
         if write and not access.writes_cypher:
             raise ToolRefused("write_refused", "The caller may not write with Cypher: use the other tools instead.")
         parameters = checked.get("parameters", {})
-        return self._bounds.check(checked["query"], parameters, write=write), parameters
+        # In a thread: the first query pays for the parser's tables, and a long one for some milliseconds.
+        query = await asyncio.to_thread(
+            checked_statement, checked["query"], parameters, self.graph.policy, access, write=write
+        )
+        return query, parameters
 
-    def written(self, rows: Rows) -> tools_pb2.ToolOutput:
+    def written(self, query: Statement, rows: Rows, caller: Caller) -> tools_pb2.ToolOutput:
         """Returns what a writing query gave."""
         counts = {name: count for name, count in rows.counts.items() if count}
         told = ", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in counts.items()) or "nothing changed"
-        output = self._output(rows, {"result": "applied" if counts else "unchanged", "counts": counts, "undo": False})
+        result = {"result": "applied" if counts else "unchanged", "counts": counts, "undo": False}
+        output = self._output(query, rows, caller, result)
         output.text = f"The query was applied ({told}); it can't be undone.\n{output.text}".strip()
         return output
 
-    def _output(self, rows: Rows, data: Mapping[str, Any]) -> tools_pb2.ToolOutput:
+    def _output(self, query: Statement, rows: Rows, caller: Caller, data: Mapping[str, Any]) -> tools_pb2.ToolOutput:
         limits = self.graph.policy.limits
-        if not rows.labels <= set(self.graph.policy.labels):
-            raise ToolRefused("label_refused", "The query found nodes with labels that the policy does not name.")
+        if not self.graph.access(caller).reads(rows.labels):
+            raise ToolRefused("label_refused", "The query found nodes with labels that the caller may not read.")
         shown, size = [], 0
         for row in rows.rows[: limits.rows]:
             size += len(json.dumps(row))
@@ -74,12 +81,12 @@ class CypherReading:
                 break
             shown.append(row)
         cut = len(shown) < len(rows.rows)
-        lines = [json.dumps(dict(zip(rows.columns, row, strict=True)), ensure_ascii=False) for row in shown]
-        text = "\n".join(lines[: limits.text_rows]) or ("" if not rows.columns else "No rows.")
+        lines = [json.dumps(dict(zip(query.columns, row, strict=True)), ensure_ascii=False) for row in shown]
+        text = "\n".join(lines[: limits.text_rows]) or ("" if not query.columns else "No rows.")
         if cut or len(lines) > limits.text_rows:
             text += f"\n[cut: {min(len(lines), limits.text_rows)} rows are shown]"
         output = tools_pb2.ToolOutput(text=text, truncated=cut)
-        output.data.update({"columns": list(rows.columns), "rows": shown, **data})
+        output.data.update({"columns": list(query.columns), "rows": shown, **data})
         return output
 
 

@@ -80,13 +80,13 @@ class CypherTool(CypherReading):
 
     async def apply(self, arguments: struct_pb2.Struct, call: WriteCall) -> tools_pb2.CallToolResponse:
         """Runs a query that writes. Raises ToolRefused, Overtaken."""
-        query, parameters = self.read_arguments(arguments, call.caller, write=True)
+        query, parameters = await self.read_arguments(arguments, call.caller, write=True)
         graph = self.graph.name(call.caller)
         unknown = tools_pb2.ToolOutput(text="The query was applied; how much it wrote is not known any more.")
         unknown.data.update({"result": "applied", "undo": False})
         record = Record(call, tools_pb2.CallToolResponse(output=unknown), Change(), opaque=True)
-        rows = await self.graph.store.write(graph, query, parameters, record)
-        response = tools_pb2.CallToolResponse(output=self.written(rows))
+        rows = await self.graph.store.write(graph, query.text, parameters, record)
+        response = tools_pb2.CallToolResponse(output=self.written(query, rows, call.caller))
         seen = await self.graph.store.complete(graph, call, response)
         if seen.kept is None:
             raise Overtaken

@@ -85,6 +85,8 @@ class Executor:
     keys: KeyPair
     run_id: str
     caller: Caller = KEEPER
+    # Where the graph's name is not a claim's.
+    graph: str = ""
 
     def by(self, caller: Caller) -> Executor:
         """Another caller's run."""
@@ -185,4 +187,4 @@ async def executor(server: GraphServer, tmp_path: Path) -> AsyncIterator[Executo
     """An executor on a graph that is new."""
     graph = await server.new_graph()
     async with serving(server.url, tmp_path, generate_keypair(), graph_claim="", graph_name=graph) as made:
-        yield made
+        yield replace(made, graph=graph)

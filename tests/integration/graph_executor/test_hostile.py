@@ -27,11 +27,6 @@ REPORTS = {"type": "REPORTS", "from": {"label": "User", "key": "u"}, "to": CANAR
 _ALL = "MATCH (n) RETURN labels(n), properties(n) ORDER BY labels(n)[0], n.key"
 
 
-async def test_there_are_enough() -> None:
-    places = len(PLACES) * len(NAMES)
-    assert places + 3 * len(TEXTS) + len(CYPHER) + len(WRITES) + len(NEVER_WRITTEN) >= 300
-
-
 @dataclass(frozen=True)
 class Guarded:
     """An executor whose graph holds a canary, and a way to see all of the graph."""

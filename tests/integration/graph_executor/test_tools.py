@@ -219,7 +219,8 @@ async def test_labels_are_for_roles(executor: Executor) -> None:
     assert (await plain.call("query_graph", label="User", follow=[{"type": "KNOWS", "label": "Secret"}])).reason == (
         "label_refused"
     )
-    assert (await plain.call("cypher_query", query="MATCH (t:Ticket) RETURN t")).reason == "cypher_refused"
+    assert (await plain.call("cypher_query", query="MATCH (s:Secret) RETURN s")).reason == "unknown_label"
+    assert (await reader.call("cypher_query", query="MATCH (s:Secret) RETURN s.text")).data["rows"] == [["x"]]
     assert len((await reader.call("query_graph", label="Secret")).data["results"]) == 1
     for one in (plain, reader):
         refused = await one.call("add_node", label="Secret", key="t", properties={"text": "x"})

@@ -45,16 +45,6 @@ def test_a_server_that_is_not_known_is_refused() -> None:
         server_of("Another/1")
 
 
-def test_a_plan_names_all_its_operators() -> None:
-    server = server_of("Neo4j/5.26.0")
-    assert server.operations is not None
-    leaves = [{"operatorType": "AllNodesScan@neo4j"}, {"operatorType": "NodeByLabelScan@neo4j", "children": []}]
-    plan = {"operatorType": "ProduceResults@neo4j", "children": [{"operatorType": "Apply", "children": leaves}]}
-    named = server.operations(plan, [])
-    assert named == ["ProduceResults", "Apply", "AllNodesScan", "NodeByLabelScan"]
-    assert set(named) - server.known == {"AllNodesScan"}
-
-
 MEMGRAPH = "Memgraph.TransientError.MemgraphError.MemgraphError"
 
 
