@@ -104,6 +104,7 @@ def _falkor_store(settings: GraphExecutorSettings, policy: GraphPolicy, stack: A
         wait_s=settings.graph_wait_s,
         timeout_ms=policy.limits.timeout_ms,
         bounds=server_bounds(policy.limits),
+        ends_overdue=settings.graph_end_overdue,
     )
     stack.push_async_callback(falkor.aclose)
     return FalkorStore(falkor, policy)

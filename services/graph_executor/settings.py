@@ -47,6 +47,11 @@ class GraphExecutorSettings(ServiceSettings):
     )
     graph_connections: int = Field(8, ge=1, le=100, description="Most connections to the server at once.")
     graph_wait_s: float = Field(5.0, gt=0, le=60, description="Longest wait for a connection, or to connect.")
+    graph_end_overdue: bool = Field(
+        False,
+        description="End FalkorDB (SHUTDOWN) when a caller's query runs on after its time and can't be stopped. For a "
+        "server that is started again when it ends, and whose user may end it.",
+    )
     run_token_public_key_file: Path = Field(description="PEM public key (Ed25519) that verifies run tokens.")
 
     @property

@@ -13,8 +13,9 @@ import importlib.util
 import os
 import resource
 import sys
+import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,10 @@ from services.local.tether import TETHER
 MOST_OVER_MEMORY: Final = 8
 _LIBRARY: Final = "libgomp.dylib" if sys.platform == "darwin" else "libgomp.so.1"
 POLL_S: Final = 0.02
+# Between two looks at a server that runs.
+PROBE_S: Final = 1.0
+# Longer than a query may run by most policies, and then some.
+SILENT_S: Final = 15.0
 # A server that was killed is gone by then, with what it forked.
 GONE_S: Final = 10.0
 # A server that asks for a password says so instead.
@@ -60,12 +65,14 @@ class FalkorServer:
         *,
         memory_bytes: int = 512 << 20,
         ready_timeout_s: float = 60.0,
+        silent_s: float = SILENT_S,
         options: Sequence[str] = (),
     ) -> None:
         self._directory = directory.absolute()
         self._socket = self._directory / "falkor.sock"
         self._memory_bytes = memory_bytes
         self._ready_timeout_s = ready_timeout_s
+        self._silent_s = silent_s
         self._options = options
         self._process: asyncio.subprocess.Process | None = None
 
@@ -121,8 +128,22 @@ class FalkorServer:
         await self._end("kill")
 
     async def wait(self) -> int:
-        """Waits for it to end and returns its exit status."""
-        return await self._started().wait()
+        """Waits for it to end and returns its exit status; one that answers nobody for `silent_s` is ended.
+
+        A query that can't be stopped keeps all that writes to its graph waiting, and that keeps the server's only
+        thread for connections.
+        """
+        process = self._started()
+        heard = time.monotonic()
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PROBE_S):
+                    return await process.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PROBE_S):
+                    heard = time.monotonic() if await self._answers() else heard
+            if time.monotonic() - heard > self._silent_s:
+                await self.kill()
 
     @asynccontextmanager
     async def _claimed(self) -> AsyncIterator[int]:
