@@ -14,6 +14,8 @@ from services.kit.telemetry.names import AUDIENCE_ANY_SERVICE, ISSUER_RUNTIME
 
 # However long a run token says it lives, an older one is not known; its holder has had a new one for minutes.
 LONGEST_RUN_TOKEN_LIFE_S: Final = 600
+# Of a run's first claim.
+FIRST_EPOCH: Final = 1
 RUNS_REMEMBERED: Final = 10_000
 
 
@@ -74,9 +76,10 @@ class RunTokenVerifier:
         return claims
 
     def _check_epoch(self, said: RunClaims) -> None:
-        latest = self._epochs.get(said.run_id, said.epoch)
-        if said.epoch < latest:
+        if said.epoch < self._epochs.get(said.run_id, FIRST_EPOCH):
             raise StaleEpoch("another replica has claimed the run since this token was minted")
+        if said.epoch == FIRST_EPOCH:
+            return  # Nothing is earlier, so most runs need not be remembered.
         self._epochs[said.run_id] = said.epoch
         self._epochs.move_to_end(said.run_id)
         if len(self._epochs) > RUNS_REMEMBERED:

@@ -18,7 +18,7 @@ MAX_TOKEN_LENGTH: Final = 8192
 CLOCK_SKEW_S: Final = 5
 # Long enough for the calls of a run, short enough for a key that is taken back.
 VERIFIED_FOR_S: Final = 30
-VERIFIED_MOST: Final = 2048
+VERIFIED_MOST: Final = 512
 
 
 class TokenSigner:
@@ -58,7 +58,8 @@ class VerifiedTokens:
         self._claims.pop(token, None)
         claims = verify()
         self._claims[token] = (now, claims)
-        if len(self._claims) > VERIFIED_MOST:
+        # The oldest come first; what is too old is of no use, and some 4 KB each.
+        while len(self._claims) > VERIFIED_MOST or now - next(iter(self._claims.values()))[0] >= VERIFIED_FOR_S:
             self._claims.popitem(last=False)
         return claims
 

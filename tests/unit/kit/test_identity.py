@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -36,6 +37,7 @@ from services.kit.identity.caller_tokens import CallerTokenMinter, CallerTokenVe
 from services.kit.identity.jwks import JwksDocument
 from services.kit.identity.keys import generate_keypair
 from services.kit.identity.run_tokens import RunTokenMinter, RunTokenVerifier
+from services.kit.identity.signed_tokens import VERIFIED_FOR_S
 from services.kit.telemetry.names import (
     AUDIENCE_CODE_EXECUTOR,
     AUDIENCE_EVALUATOR,
@@ -310,6 +312,27 @@ def test_a_run_token_ends_with_its_claim() -> None:
         checks.verify(good)
     with pytest.raises(StaleEpoch):
         checks.verify(early)
+
+
+def test_tokens_and_first_claims_are_not_kept_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks, minter = RunTokenVerifier(KEYS.public_pem, AUDIENCE_GUARD), RunTokenMinter(KEYS.private_pem)
+    runs = [replace(CLAIMS, run_id=f"run {number}", epoch=1) for number in range(300)]
+
+    def kept(tokens: list[str]) -> int:
+        for token in tokens:
+            checks.verify(token)
+        return tracemalloc.get_traced_memory()[0]
+
+    first, *others, last = [minter.mint(run, AUDIENCE_GUARD) for run in runs]
+    late = time.time() + 2 * VERIFIED_FOR_S
+    tracemalloc.start()
+    try:
+        before, filled = kept([first]), kept(others)
+        monkeypatch.setattr("services.kit.identity.signed_tokens.time.time", lambda: late)
+        after = kept([last])
+    finally:
+        tracemalloc.stop()
+    assert after - before < (filled - before) / 10
 
 
 def test_a_caller_s_token_serves_for_half_its_life_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
