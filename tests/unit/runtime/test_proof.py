@@ -128,6 +128,14 @@ def test_an_evaluation_is_declared_to_take_as_many_model_calls_as_the_judge_make
 
 UNBOUNDED: dict[str, tuple[AgentGraph, str]] = {
     "no counter": (loop(DONE, GO_ON), "go_on → work"),
+    "a way out by another node": (
+        graph(
+            node("agent", changes(f.done), to=table(Rule("done", to="last", when=f.done), GO_ON)),
+            node("work", to="agent"),
+            node("last"),
+        ),
+        "go_on → work",
+    ),
     "a counter that no rule on the cycle reads": (
         graph(
             node("agent", raises(f.rounds), changes(f.done), to=table(DONE, GO_ON)),
