@@ -12,16 +12,12 @@ BENCHMARKS = (
     "saver",
     "thread",
     "findings",
-    "fetch_code",
     "recovery",
     "overload",
     "waiting",
-    "watch",
     "streams",
     "growth",
     "ledger",
-    "recording",
-    "replay",
     "migration",
 )
 
