@@ -161,7 +161,7 @@ class RunForwarder:
         code = cause.code().name if cause else "OK"
         try:
             await recovery.pause(cause, position.run_id)
-        except RuntimeUnavailable:
+        except (RuntimeUnavailable, grpc.aio.AioRpcError):
             STREAMS_GIVEN_UP.inc()
             raise
         STREAM_CONTINUATIONS.labels(code).inc()

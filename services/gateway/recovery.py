@@ -54,34 +54,48 @@ class Recovery:
         self._policy = policy
         self._failures = 0
         self._stuck_since: float | None = None
+        # The last reason that a replica gave; a connection that breaks after it says less.
+        self._reason: grpc.aio.AioRpcError | None = None
 
     def progressed(self) -> None:
         """Notes that the call got somewhere: the next failure is a first one again."""
         self._failures = 0
         self._stuck_since = None
+        self._reason = None
 
     async def pause(self, cause: grpc.aio.AioRpcError | None, run_id: str = "") -> None:
         """Waits before the next attempt; the first comes at once, as another replica is likely to be there.
 
-        Raises RuntimeUnavailable when there has been no progress for too long, or no time is left.
+        When there has been no progress for too long, or no time is left, raises what a replica last gave as its reason,
+        or else RuntimeUnavailable.
         """
+        if cause is not None and written_by_servicer(cause):
+            self._reason = cause
         now = time.monotonic()
         self._stuck_since = now if self._stuck_since is None else self._stuck_since
         longest = LONGEST_PAUSE_S if self._failures else 0.0
         pause_s = min(longest, FIRST_PAUSE_S * 2**self._failures) * random.uniform(0.5, 1)  # noqa: S311 - spreads load
         self._failures += 1
         left_s = deadline.remaining()
-        if now + pause_s - self._stuck_since > self._policy.recovery_s or (left_s is not None and left_s <= pause_s):
-            raise unavailable(run_id) from cause
+        too_late = left_s is not None and left_s <= pause_s
+        if too_late or now + pause_s - self._stuck_since > self._policy.recovery_s:
+            if self._reason is not None:
+                raise self._reason
+            raise unavailable(run_id, too_late=too_late) from cause
         await asyncio.sleep(pause_s)
 
 
-def unavailable(run_id: str = "") -> RuntimeUnavailable:
-    """The error for a caller whose call found no replica."""
+def unavailable(run_id: str = "", *, too_late: bool = False) -> RuntimeUnavailable:
+    """The error for a caller whose call found no replica, at all or before its deadline."""
     if run_id:
         return RuntimeUnavailable(
             f"the platform lost its connection to run {run_id}; the run is not affected: watch it again",
             metadata={"run_id": run_id},
             retry_after_s=RETRY_AFTER_S,
         )
-    return RuntimeUnavailable("no replica of the runtime can be reached; try again", retry_after_s=RETRY_AFTER_S)
+    told = (
+        "no replica of the runtime was reached before the call's deadline; give it longer"
+        if too_late
+        else ("no replica of the runtime can be reached; try again")
+    )
+    return RuntimeUnavailable(told, retry_after_s=RETRY_AFTER_S)

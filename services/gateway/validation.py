@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import protovalidate
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 from protovalidate import FieldPathElementPb
 
 from services.kit.errors import FieldViolation, InvalidRequest
@@ -31,12 +32,28 @@ class RequestReader:
             what = "holds text that is not UTF-8" if "UTF-8" in str(error) else "is not a valid message of its type"
             raise InvalidRequest(f"the request can't be read: it {what} ({name})") from error
         violations = [
-            describe(request_type.DESCRIPTOR, violation) for violation in self._validator.collect_violations(request)
+            describe(request_type.DESCRIPTOR, violation)
+            for violation in self._validator.collect_violations(request)
+            if not _may_be_newer(request, violation)
         ]
         if violations:
             fields = ", ".join(dict.fromkeys(violation.field for violation in violations))
             raise InvalidRequest(f"the request breaks the rules of {name}: {fields}", violations=violations)
         return request
+
+
+def _may_be_newer(request: Message, violation: protovalidate.Violation) -> bool:
+    """Whether a choice that seems to be missing may have been made: of what only a newer release knows.
+
+    Such a request is passed on as it came, for a replica that knows it.
+    """
+    elements = violation.proto.field.elements if violation.proto.field else []
+    if violation.proto.rule_id != "required" or not elements or elements[-1].field_number:
+        return False
+    held: Any = request
+    for element in elements[:-1]:
+        held = getattr(held, element.field_name)
+    return len(UnknownFieldSet(held)) > 0
 
 
 def describe(descriptor: AnyDescriptor, violation: protovalidate.Violation) -> FieldViolation:

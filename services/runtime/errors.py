@@ -95,6 +95,14 @@ class AgentGone(SignalboxError):
     code = grpc.StatusCode.FAILED_PRECONDITION
 
 
+class AgentUnknown(SignalboxError):
+    """The request is for an agent of a newer release than this replica's."""
+
+    reason = "AGENT_UNKNOWN"
+    code = grpc.StatusCode.UNAVAILABLE
+    retryable = True
+
+
 class ThreadNotFound(SignalboxError):
     """No such thread, or another caller's."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
+from google.protobuf.unknown_fields import UnknownFieldSet
 from opentelemetry import propagate
 from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import caller_pb2, recorded_answers_pb2, runs_pb2, runs_pb2_grpc
@@ -32,7 +33,7 @@ from services.runtime.engine.rights import has_rights_of, shown_to
 from services.runtime.engine.run_search import RunFilter, RunSearch
 from services.runtime.engine.search import DecisionSearch
 from services.runtime.engine.store import RunStore
-from services.runtime.errors import QuestionNotFound, StaleAnswer
+from services.runtime.errors import AgentUnknown, QuestionNotFound, StaleAnswer
 from services.runtime.routing.state import Budget
 
 RUNS_PAGE = 50
@@ -210,6 +211,8 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
 
     def _new_run(self, request: runs_pb2.CreateRunRequest, caller: Caller) -> NewRun:
         name = request.input.WhichOneof("agent")
+        if name is None and len(UnknownFieldSet(request.input)):
+            raise AgentUnknown("this replica's release knows no such agent; another may", retry_after_s=1.0)
         if name is None or name not in self._agents:
             raise InvalidRequest(
                 "the input names no agent that runs here",

@@ -157,13 +157,6 @@ async def test_bytes_that_are_no_request_are_refused_as_such(
     assert "Run" in detail.message
 
 
-async def test_an_agent_that_this_platform_does_not_have_is_refused(platform: Platform) -> None:
-    poem = length_delimited(15, length_delimited(1, b"a poem"))  # RunInput.agent, by a field number of the future
-    detail = await refused(platform, "CreateRun", length_delimited(1, poem))
-    assert detail.code is grpc.StatusCode.INVALID_ARGUMENT
-    assert fields(detail) == ["input.agent"]
-
-
 async def test_a_field_of_the_wrong_wire_type_is_refused(platform: Platform) -> None:
     number_for_input = bytes([1 << 3 | 0, 42])
     detail = await refused(platform, "CreateRun", number_for_input)

@@ -8,7 +8,7 @@ import pytest
 from signalbox.v1 import runs_pb2
 
 from services.kit.errors import FieldViolation, SignalboxError, error_detail
-from tests.integration.gateway.conftest import Platform, question
+from tests.integration.gateway.conftest import Platform, StartPlatform, question
 
 UUID = "0199a0c0-0000-7000-8000-000000000000"
 
@@ -97,3 +97,45 @@ async def test_a_read_finds_the_replica_that_is_left(platform: Platform) -> None
     for _ in range(4):
         response = await platform.stub.GetRun(runs_pb2.GetRunRequest(run_id=run.run_id), metadata=platform.auth())
         assert response.run.run_id == run.run_id
+
+
+class Full(SignalboxError):
+    """A refusal that says why, and that later may be otherwise."""
+
+    reason = "DATABASE_AWAY"
+    code = grpc.StatusCode.UNAVAILABLE
+    retryable = True
+
+
+@pytest.mark.parametrize("method", ["CreateRun", "WatchRun"])
+@pytest.mark.parametrize(("recovery_s", "timeout_s"), [(0.5, None), (60.0, 3.0)], ids=["tries", "deadline"])
+async def test_who_is_given_up_on_hears_the_reason_that_the_runtime_gave(
+    start_platform: StartPlatform, method: str, recovery_s: float, timeout_s: float | None
+) -> None:
+    platform = await start_platform(recovery_s=recovery_s)
+    for replica in platform.replicas:
+        replica.failure = Full("the platform database has no room left")
+    watch = runs_pb2.WatchRunRequest(run_id=UUID)
+    call: Any = (
+        platform.stub.CreateRun(question(), metadata=platform.auth(), timeout=timeout_s)
+        if method == "CreateRun"
+        else platform.stub.WatchRun(watch, metadata=platform.auth(), timeout=timeout_s).read()
+    )
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    detail = error_detail(caught.value)
+    assert (detail.reason, detail.message) == ("DATABASE_AWAY", "the platform database has no room left")
+    assert len(platform.calls) > 1
+
+
+async def test_a_request_of_a_newer_release_reaches_the_replica_that_knows_it(platform: Platform) -> None:
+    request = runs_pb2.CreateRunRequest(input=runs_pb2.RunInput.FromString(b"\xba\x3e\x02\x0a\x00"))
+    platform.replicas[0].failure = Full("this replica's release knows no such agent")
+    for _ in range(4):
+        response = await platform.stub.CreateRun(request, metadata=platform.auth())
+        assert response.run.run_id
+    [(_, passed, _), *_] = platform.replicas[1].calls
+    assert passed.input == request.input
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await platform.stub.CreateRun(runs_pb2.CreateRunRequest(input=runs_pb2.RunInput()), metadata=platform.auth())
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
