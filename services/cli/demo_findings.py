@@ -55,7 +55,7 @@ SCENE: Final = FindingsScene(
     by_known=3,
     precision=0.9,
     recall=0.9,
-    decided=0.6,
+    decided=0.5,
 )
 
 

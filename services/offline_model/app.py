@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -22,15 +21,7 @@ from services.kit.telemetry.names import GEN_AI_CHAT, GEN_AI_OPERATION, GEN_AI_R
 from services.kit.telemetry.tracing import tracer
 from services.offline_model.completion import Completion, complete
 from services.offline_model.conversation import Skill, read_conversation
-from services.offline_model.errors import (
-    ApiError,
-    BadRequest,
-    MethodNotAllowed,
-    ModelNotFound,
-    RequestTooLarge,
-    RouteNotFound,
-    ToolChoiceNotMet,
-)
+from services.offline_model.errors import ApiError, ModelNotFound, RequestTooLarge, RouteNotFound, ToolChoiceNotMet
 from services.offline_model.metrics import COMPLETIONS, ERRORS
 from services.offline_model.wire import ChatRequest, read_request
 
@@ -47,23 +38,22 @@ class Endpoints:
 
     async def chat_completions(self, request: Request) -> Response:
         """Answers a conversation with the skill that the model name picks."""
-        chat = read_request(_decoded(await self._body(request)))
-        with (
-            _caller_context(request),
-            tracer().start_as_current_span(
-                f"{GEN_AI_CHAT} {chat.model}",
-                kind=SpanKind.SERVER,
-                attributes={GEN_AI_OPERATION: GEN_AI_CHAT, GEN_AI_REQUEST_MODEL: chat.model},
-            ),
-        ):
-            # In a thread: a skill computes, and others need not wait for it.
-            completion = await asyncio.to_thread(self._complete, chat)
+        chat = read_request(await self._document(request))
+        attributes = {GEN_AI_OPERATION: GEN_AI_CHAT, GEN_AI_REQUEST_MODEL: chat.model}
+        # The caller's trace and baggage are current, where the request carries them.
+        token = context.attach(propagate.extract(request.headers))
+        try:
+            with tracer().start_as_current_span(
+                f"{GEN_AI_CHAT} {chat.model}", kind=SpanKind.SERVER, attributes=attributes
+            ):
+                # In a thread: a skill that follows code computes for seconds, and others need not wait for it.
+                completion = await asyncio.to_thread(self._complete, chat)
+        finally:
+            context.detach(token)
         if not chat.stream:
             return _json(completion.whole())
-        include_usage = chat.stream_options is not None and chat.stream_options.include_usage
-        return StreamingResponse(
-            _each(completion, include_usage), media_type="text/event-stream", headers={"cache-control": "no-cache"}
-        )
+        events = completion.events(include_usage=chat.stream_options is not None and chat.stream_options.include_usage)
+        return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-cache"})
 
     async def models(self, _request: Request) -> Response:
         """Lists the models that this server plays."""
@@ -83,13 +73,11 @@ class Endpoints:
         conversation = read_conversation(chat)
         answer = self._skill(chat.model)(conversation)
         if conversation.must_call and not answer.calls:
-            raise ToolChoiceNotMet(
-                f"tool_choice demands a tool call, and {chat.model} has nothing to call a tool with: {answer.text}",
-                param="tool_choice",
-            )
+            told = f"tool_choice demands a tool call, and {chat.model} has nothing to call a tool with: {answer.text}"
+            raise ToolChoiceNotMet(told, param="tool_choice")
         completion = complete(chat, answer)
         COMPLETIONS.labels(chat.model, completion.finish_reason).inc()
-        log.info("completed", model=chat.model, finish_reason=completion.finish_reason, **completion.usage())
+        log.info("completed", model=chat.model, finish_reason=completion.finish_reason, **completion.usage)
         return completion
 
     def _skill(self, model: str) -> Skill:
@@ -98,13 +86,16 @@ class Endpoints:
             raise ModelNotFound(f"The model {model!r} does not exist; there are: {', '.join(sorted(self._skills))}.")
         return skill
 
-    async def _body(self, request: Request) -> bytes:
+    async def _document(self, request: Request) -> Any:
         body = bytearray()
         async for part in request.stream():
             body += part
             if len(body) > self._max_request_bytes:
                 raise RequestTooLarge(f"The request body is larger than {self._max_request_bytes} bytes.")
-        return bytes(body)
+        try:
+            return orjson.loads(bytes(body))
+        except orjson.JSONDecodeError as error:
+            raise ApiError(f"The request body is not valid JSON: {error}.") from error
 
 
 def make_app(skills: Mapping[str, Skill], *, max_request_bytes: int) -> Starlette:
@@ -116,35 +107,8 @@ def make_app(skills: Mapping[str, Skill], *, max_request_bytes: int) -> Starlett
         Route("/v1/models/{model}", endpoints.model, methods=["GET"]),
         Route("/healthz", endpoints.healthz, methods=["GET"]),
     ]
-    handlers: Mapping[Any, Callable[[Request, Any], Any]] = {
-        ApiError: _refuse,
-        HTTPException: _refuse_route,
-        ClientDisconnect: _gone,
-        Exception: _fail,
-    }
+    handlers: Any = {ApiError: _refuse, HTTPException: _refuse_route, ClientDisconnect: _gone, Exception: _fail}
     return Starlette(routes=routes, exception_handlers=handlers)
-
-
-@contextmanager
-def _caller_context(request: Request) -> Iterator[None]:
-    """Makes the caller's trace and baggage current, when the request carries them."""
-    token = context.attach(propagate.extract(request.headers))
-    try:
-        yield
-    finally:
-        context.detach(token)
-
-
-def _decoded(body: bytes) -> Any:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise BadRequest(f"The request body is not valid JSON: {error}.") from error
-
-
-async def _each(completion: Completion, include_usage: bool) -> AsyncIterator[bytes]:
-    for event in completion.events(include_usage=include_usage):
-        yield event
 
 
 async def _refuse(_request: Request, error: ApiError) -> Response:
@@ -153,9 +117,8 @@ async def _refuse(_request: Request, error: ApiError) -> Response:
     return _json(error.body(), status=error.status)
 
 
-async def _refuse_route(request: Request, error: HTTPException) -> Response:
-    kind = MethodNotAllowed if error.status_code == MethodNotAllowed.status else RouteNotFound
-    return await _refuse(request, kind(f"There is no {request.method} {request.url.path}."))
+async def _refuse_route(request: Request, _error: HTTPException) -> Response:
+    return await _refuse(request, RouteNotFound(f"There is no {request.method} {request.url.path}."))
 
 
 async def _gone(_request: Request, _error: ClientDisconnect) -> Response:

@@ -9,17 +9,23 @@ from typing import Any, Protocol
 import orjson
 
 from services.offline_model.prompt_data import read_prompt
-from services.offline_model.wire import ChatRequest, NamedTool
+from services.offline_model.wire import ChatRequest, Tool
 
 _PROMPTS = frozenset(("system", "developer", "user"))
 
 
 @dataclass(frozen=True)
-class CallMade:
-    """A tool call of the conversation so far, with its result when there is one."""
+class Call:
+    """A tool call that a skill asks for."""
 
     tool: str
     arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class CallMade(Call):
+    """A tool call of the conversation so far, with its result when there is one."""
+
     result: str | None
 
 
@@ -35,14 +41,6 @@ class Conversation:
     def results_of(self, tool: str) -> list[str]:
         """Results of a tool's calls, oldest first."""
         return [call.result for call in self.calls if call.tool == tool and call.result is not None]
-
-
-@dataclass(frozen=True)
-class Call:
-    """A tool call that a skill asks for."""
-
-    tool: str
-    arguments: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -62,22 +60,14 @@ class Skill(Protocol):
 def read_conversation(request: ChatRequest) -> Conversation:
     """Sorts a request's messages by what they are to a skill."""
     results = {message.tool_call_id: message.text for message in request.messages if message.role == "tool"}
-    calls = tuple(
-        CallMade(call.function.name, _arguments(call.function.arguments), results.get(call.id))
-        for message in request.messages
-        for call in message.tool_calls
-    )
+    functions = [(call.id, call.function) for message in request.messages for call in message.tool_calls]
     choice = request.tool_choice
-    tools = tuple(tool.function.name for tool in request.tools)
-    if choice == "none":
-        tools = ()
-    elif isinstance(choice, NamedTool):
-        tools = (choice.function.name,)
+    tools = [choice] if isinstance(choice, Tool) else [] if choice == "none" else request.tools
     return Conversation(
         data=read_prompt(message.text for message in request.messages if message.role in _PROMPTS),
-        calls=calls,
-        tools=tools,
-        must_call=choice == "required" or isinstance(choice, NamedTool),
+        calls=tuple(CallMade(each.name, _arguments(each.arguments), results.get(key)) for key, each in functions),
+        tools=tuple(tool.function.name for tool in tools),
+        must_call=choice == "required" or isinstance(choice, Tool),
     )
 
 

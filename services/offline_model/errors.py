@@ -1,13 +1,4 @@
-"""Errors of the offline model, in OpenAI's shape.
-
-ApiError
-├── BadRequest        400: the request is malformed or asks for what no skill has
-│   └── ToolChoiceNotMet  400: the caller demanded a tool call that the skill has no arguments for
-├── ModelNotFound     404: no skill has that model name
-├── MethodNotAllowed  405
-├── RouteNotFound     404
-└── RequestTooLarge   413
-"""
+"""Errors of the offline model, in OpenAI's shape: a class for each code that a client could act on."""
 
 from __future__ import annotations
 
@@ -15,10 +6,9 @@ from typing import Any, ClassVar
 
 
 class ApiError(Exception):
-    """An error that the client is told about; leaves set the HTTP status, OpenAI's type and a code."""
+    """The request is malformed, or asks for what no skill has; leaves set the HTTP status and OpenAI's code."""
 
     status: ClassVar[int] = 400
-    type: ClassVar[str] = "invalid_request_error"
     code: ClassVar[str | None] = None
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
@@ -28,14 +18,11 @@ class ApiError(Exception):
 
     def body(self) -> dict[str, Any]:
         """Gives OpenAI's error object."""
-        return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
+        told = {"message": self.message, "type": "invalid_request_error", "param": self.param, "code": self.code}
+        return {"error": told}
 
 
-class BadRequest(ApiError):
-    """The request is malformed, or asks for something that no skill has."""
-
-
-class ToolChoiceNotMet(BadRequest):
+class ToolChoiceNotMet(ApiError):
     """The caller demanded a tool call, and the skill has nothing to call it with."""
 
     code = "tool_choice_not_met"
@@ -49,17 +36,10 @@ class ModelNotFound(ApiError):
 
 
 class RouteNotFound(ApiError):
-    """The server has no such path."""
+    """The server has no such path, or not for this method."""
 
     status = 404
     code = "unknown_url"
-
-
-class MethodNotAllowed(ApiError):
-    """The path exists, but not for this method."""
-
-    status = 405
-    code = "method_not_supported"
 
 
 class RequestTooLarge(ApiError):

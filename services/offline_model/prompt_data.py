@@ -27,9 +27,7 @@ class Example(PromptData):
     sql: str
 
 
-class Turn(PromptData):
-    """A text that came earlier in a conversation, as a question or as what was said about a goal."""
-
+class _Turn(PromptData):
     question: str = ""
     said: str = ""
 
@@ -41,7 +39,7 @@ class TextToScreen(PromptData):
     text: str
     caller: str
     restricted_tables: tuple[str, ...] = ()
-    earlier_turns: tuple[Turn, ...] = ()
+    earlier_turns: tuple[_Turn, ...] = ()
 
 
 class DataQuestion(PromptData):
@@ -51,7 +49,7 @@ class DataQuestion(PromptData):
     tables: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()
     notes: tuple[str, ...] = ()
-    earlier_turns: tuple[Turn, ...] = ()
+    earlier_turns: tuple[_Turn, ...] = ()
 
 
 class ResultToWord(PromptData):
@@ -62,9 +60,7 @@ class ResultToWord(PromptData):
     result: tuple[str, ...]
 
 
-class Clarification(PromptData):
-    """What a person answered about a goal; `about` is `contradiction` or `ambiguity`."""
-
+class _Clarification(PromptData):
     about: str = ""
     answer: str
 
@@ -76,20 +72,14 @@ class Step(PromptData):
     arguments: dict[str, Any]
 
 
-class Problem(PromptData):
-    """What went wrong last; the reason is a code."""
-
-    reason: str = ""
-
-
 class GraphGoal(PromptData):
-    """A goal for a graph, and what has come of it."""
+    """A goal for a graph, and what has come of it; `went_wrong` has the reason of a failure as a code."""
 
     goal: str
-    clarifications: tuple[Clarification, ...] = ()
+    clarifications: tuple[_Clarification, ...] = ()
     done: tuple[Step, ...] = ()
     advice: tuple[str, ...] = ()
-    went_wrong: Problem = Problem()
+    went_wrong: Mapping[str, str] = {}
 
 
 class Findings(PromptData):
@@ -116,25 +106,17 @@ class IncidentToExplain(PromptData):
     problems: tuple[str, ...] = ()
 
 
-class ReportedService(PromptData):
-    """The service at which an incident was seen."""
-
-    service: str = ""
-
-
-class Evidence(PromptData):
-    """A piece of evidence: the path through the graph that it names, and what was found when it was looked up."""
-
+class _Evidence(PromptData):
     graph_path: dict[str, Any] | None = None
     found: str = ""
 
 
 class CauseToValidate(PromptData):
-    """What is said to be the cause of an incident."""
+    """What is said to be the cause of an incident, with what was found where its evidence was looked up."""
 
-    incident: ReportedService
+    incident: Mapping[str, Any]
     root_cause: str
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[_Evidence, ...] = ()
 
 
 class Finding(PromptData):

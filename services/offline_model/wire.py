@@ -1,17 +1,18 @@
 """The request of `POST /v1/chat/completions`, as far as the skills can honour it.
 
 Sampling parameters are accepted and mean nothing: the skills are deterministic. What would change the shape of the
-answer (`n`, `response_format`, log probabilities) is refused rather than ignored.
+answer (`n`, `response_format`, log probabilities) is refused rather than ignored, and so are tool messages that answer
+no call, and calls that no message answers: providers refuse them, too.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from services.kit.text.problems import problems_of
-from services.offline_model.errors import BadRequest
+from services.offline_model.errors import ApiError
 
 MAX_MESSAGES = 2048
 MAX_TOOLS = 128
@@ -34,22 +35,16 @@ class ToolCall(_Part):
     """A tool call in an assistant message."""
 
     id: str
-    type: Literal["function"] = "function"
     function: FunctionCall
 
 
 def _text_of(content: Any) -> Any:
     """Joins content parts; only text parts have a meaning here."""
-    if content is None:
-        return ""
     if not isinstance(content, list):
-        return content
-    texts = []
-    for part in content:
-        if not isinstance(part, dict) or part.get("type") not in {"text", "refusal"}:
-            raise ValueError("content parts must be of type text")
-        texts.append(str(part.get("text") or part.get("refusal") or ""))
-    return "\n".join(texts)
+        return "" if content is None else content
+    if any(not isinstance(part, dict) or part.get("type") not in {"text", "refusal"} for part in content):
+        raise ValueError("content parts must be of type text")
+    return "\n".join(str(part.get("text") or part.get("refusal") or "") for part in content)
 
 
 class Message(_Part):
@@ -58,19 +53,11 @@ class Message(_Part):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     text: Annotated[str, BeforeValidator(_text_of)] = Field("", alias="content")
     tool_calls: Annotated[tuple[ToolCall, ...], BeforeValidator(lambda value: value or ())] = ()
-    tool_call_id: str | None = None
-
-    @model_validator(mode="after")
-    def _has_what_its_role_needs(self) -> Message:
-        if self.role == "tool" and not self.tool_call_id:
-            raise ValueError("a tool message needs tool_call_id")
-        if self.tool_calls and self.role != "assistant":
-            raise ValueError("only an assistant message has tool_calls")
-        return self
+    tool_call_id: str = ""
 
 
 class Function(_Part):
-    """A function that the model may call."""
+    """A function that the model may call, or in a tool choice the one that it must."""
 
     name: str = Field(min_length=1, max_length=128)
     description: str | None = None
@@ -78,23 +65,10 @@ class Function(_Part):
 
 
 class Tool(_Part):
-    """A tool that the model may call."""
+    """A tool that the model may call, or in a tool choice the one that it must."""
 
     type: Literal["function"]
     function: Function
-
-
-class NamedFunction(_Part):
-    """The name in a named tool choice."""
-
-    name: str
-
-
-class NamedTool(_Part):
-    """A tool choice that names its tool."""
-
-    type: Literal["function"]
-    function: NamedFunction
 
 
 class StreamOptions(_Part):
@@ -106,7 +80,7 @@ class StreamOptions(_Part):
 class ResponseFormat(_Part):
     """The wanted format of the answer; the skills answer in text."""
 
-    type: str
+    type: Literal["text"]
 
 
 class ChatRequest(_Part):
@@ -114,18 +88,14 @@ class ChatRequest(_Part):
 
     model: str = Field(min_length=1, max_length=256)
     messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES)
-    tools: Annotated[list[Tool], BeforeValidator(lambda value: [] if value is None else value)] = Field(
-        default_factory=list, max_length=MAX_TOOLS
-    )
-    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
-    n: int | None = None
+    tools: Annotated[tuple[Tool, ...], BeforeValidator(lambda value: value or ())] = Field((), max_length=MAX_TOOLS)
+    tool_choice: Literal["none", "auto", "required"] | Tool | None = None
+    n: Literal[1] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     max_tokens: int | None = Field(None, ge=1)
     max_completion_tokens: int | None = Field(None, ge=1)
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, ge=0, le=1)
-    logprobs: bool | None = None
+    logprobs: Literal[False] | None = None
     response_format: ResponseFormat | None = None
 
     @property
@@ -135,42 +105,22 @@ class ChatRequest(_Part):
 
 
 def read_request(document: Any) -> ChatRequest:
-    """Checks a decoded request body. Raises BadRequest, which names the field."""
+    """Checks a decoded request body. Raises ApiError, which names the field."""
     if not isinstance(document, dict):
-        raise BadRequest("The request body must be a JSON object.")
+        raise ApiError("The request body must be a JSON object.")
     try:
         request = ChatRequest.model_validate(document)
     except ValidationError as error:
         where, what = problems_of(error)[0]
-        raise BadRequest(f"Invalid {where or 'request'}: {what}.", param=where or None) from error
-    _refuse_what_no_skill_has(request)
-    _check_tools(request)
+        raise ApiError(f"Invalid {where or 'request'}: {what}.", param=where or None) from error
+    names = [tool.function.name for tool in request.tools]
+    chosen = request.tool_choice.function.name if isinstance(request.tool_choice, Tool) else ""
+    if len(set(names)) != len(names):
+        raise ApiError("Two tools have the same name.", param="tools")
+    if (request.tool_choice == "required" and not names) or (chosen and chosen not in names):
+        raise ApiError(f"tool_choice demands {chosen or 'a tool'}, which is not in tools.", param="tool_choice")
     _check_tool_messages(request)
     return request
-
-
-def _refuse_what_no_skill_has(request: ChatRequest) -> None:
-    if request.n not in {None, 1}:
-        raise BadRequest("Only n=1 is supported: the skills are deterministic.", param="n")
-    if request.logprobs:
-        raise BadRequest("Log probabilities are not available: there is no probability model.", param="logprobs")
-    if request.response_format is not None and request.response_format.type != "text":
-        raise BadRequest("Only response_format text is supported.", param="response_format")
-    if request.stream_options is not None and not request.stream:
-        raise BadRequest("stream_options is only allowed when stream is true.", param="stream_options")
-
-
-def _check_tools(request: ChatRequest) -> None:
-    names = [tool.function.name for tool in request.tools]
-    if len(set(names)) != len(names):
-        raise BadRequest("Two tools have the same name.", param="tools")
-    choice = request.tool_choice
-    if choice not in {None, "none", "auto"} and not names:
-        raise BadRequest("tool_choice is only allowed when tools are given.", param="tool_choice")
-    if isinstance(choice, NamedTool) and choice.function.name not in names:
-        raise BadRequest(
-            f"tool_choice names the tool {choice.function.name!r}, which is not in tools.", param="tool_choice"
-        )
 
 
 def _check_tool_messages(request: ChatRequest) -> None:
@@ -180,14 +130,11 @@ def _check_tool_messages(request: ChatRequest) -> None:
         where = f"messages.{index}"
         if message.role == "tool":
             if message.tool_call_id not in waiting:
-                raise BadRequest(
-                    f"{where}: a tool message must follow the assistant message with tool_calls that asked for it.",
-                    param=where,
-                )
+                raise ApiError(f"{where}: a tool message must follow the call that asked for it.", param=where)
             waiting.discard(message.tool_call_id)
         elif waiting:
-            raise BadRequest(f"{where}: tool calls without a tool message: {', '.join(sorted(waiting))}.", param=where)
+            raise ApiError(f"{where}: tool calls without a tool message: {', '.join(sorted(waiting))}.", param=where)
         else:
             waiting = {call.id for call in message.tool_calls}
     if waiting:
-        raise BadRequest(f"Tool calls without a tool message: {', '.join(sorted(waiting))}.", param="messages")
+        raise ApiError(f"Tool calls without a tool message: {', '.join(sorted(waiting))}.", param="messages")

@@ -34,27 +34,21 @@ class Graph:
 
     def below(self, service: str) -> set[str]:
         """Everything that a service depends on, also by way of others."""
-        found: set[str] = set()
-        waiting = deque([service])
-        while waiting:
-            for other in self.edges.get(waiting.popleft(), ()):
-                if other not in found:
-                    found.add(other)
-                    waiting.append(other)
-        return found
+        return {other for other, way in self._ways(service).items() if len(way) > 1}
 
     def way(self, start: str, end: str) -> list[str]:
         """The shortest way from one service to another; empty without one."""
-        waiting, seen = deque([[start]]), {start}
+        return self._ways(start).get(end, [])
+
+    def _ways(self, start: str) -> dict[str, list[str]]:
+        ways, waiting = {start: [start]}, deque([start])
         while waiting:
-            path = waiting.popleft()
-            if path[-1] == end:
-                return path
-            for other in self.edges.get(path[-1], ()):
-                if other not in seen:
-                    seen.add(other)
-                    waiting.append([*path, other])
-        return []
+            at = waiting.popleft()
+            for other in self.edges.get(at, ()):
+                if other not in ways:
+                    ways[other] = [*ways[at], other]
+                    waiting.append(other)
+        return ways
 
 
 def read_graph(results: Iterable[str]) -> Graph:

@@ -69,7 +69,7 @@ def plan_operations(conversation: Conversation, vocabulary: Vocabulary) -> Answe
             advised.append(operation)
     left = _instead(_not_done(understand(given, vocabulary).operations, given.done), advised)
     left = [*_not_done(advised, given.done), *left]
-    if given.went_wrong.reason == ALREADY_THERE:
+    if given.went_wrong.get("reason") == ALREADY_THERE:
         left = [_updating(left[0]), *left[1:]] if left else []
     if not left and not given.done:
         return Answer("I find nothing in the goal that I could plan.")

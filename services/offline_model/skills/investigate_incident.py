@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import Any, Final
 
 from services.kit.tools.names import EXECUTE_DB_QUERY, FIND_FILE, QUERY_GRAPH, READ_FILE
 from services.offline_model.conversation import Answer, Call, Conversation
 from services.offline_model.incidents import causes, findings
-from services.offline_model.incidents.queries import Queries
-from services.offline_model.incidents.tables import Dependencies, find_dependencies
-from services.offline_model.prompt_data import Incident, IncidentToExplain, as_prompt
+from services.offline_model.incidents.queries import Queries, find_dependencies
+from services.offline_model.prompt_data import IncidentToExplain, as_prompt
 from services.offline_model.tool_results import read_files
 from services.offline_model.vocabulary import IncidentVocabulary, Vocabulary
 
@@ -42,18 +39,22 @@ def investigate_incident(conversation: Conversation, vocabulary: Vocabulary) -> 
     return Answer(json.dumps(conclusion))
 
 
-@dataclass(frozen=True)
 class _Case:
     """An incident, and all that was found about it so far."""
 
-    conversation: Conversation
-    given: IncidentToExplain
-    words: IncidentVocabulary
-
-    @property
-    def incident(self) -> Incident:
-        """The incident as it was reported."""
-        return self.given.incident
+    def __init__(self, conversation: Conversation, given: IncidentToExplain, words: IncidentVocabulary) -> None:
+        self.conversation = conversation
+        self.incident = given.incident
+        self.words = words
+        self.dependencies = find_dependencies(given.graph)
+        self.graph = findings.read_graph(conversation.results_of(QUERY_GRAPH))
+        self.services = sorted({self.incident.service, *self.graph.below(self.incident.service)})
+        self.queries = Queries(given.tables, self.incident.started_at, self.services, words)
+        self.files = read_files(conversation.results_of(FIND_FILE))
+        self.settings = findings.read_settings(conversation.results_of(READ_FILE))
+        self.deviations = causes.deviations(self._rows(self.queries.deviations))
+        self.deployed = self._rows(self.queries.deployments)
+        self.origins = causes.origins(self.incident.service, self.graph, self.deviations, words)
 
     def missing(self) -> list[Call]:
         """Returns the calls that bring what is still missing; none where all is there that can be."""
@@ -101,8 +102,8 @@ class _Case:
 
     def without_cause(self, words: str) -> dict[str, Any]:
         """Returns the final answer of an incident whose cause the data does not show."""
-        looked = sorted({self.incident.service, *self.graph.below(self.incident.service)})
-        explanation = f"{words} I looked at measurements, deployments and configuration of {', '.join(looked)}."
+        looked = ", ".join(self.services)
+        explanation = f"{words} I looked at measurements, deployments and configuration of {looked}."
         advice = ["Look at what is not measured: logs, traffic from outside, what others changed."]
         return {
             "cause_found": False, "root_cause": "", "confidence": 0.0, "explanation": explanation, "evidence": [],
@@ -143,47 +144,6 @@ class _Case:
             "evidence": evidence, "recommendations": [cause.advice],
             "timeline": sorted(timeline, key=lambda moment: moment["time"]),
         }  # fmt: skip
-
-    @cached_property
-    def dependencies(self) -> Dependencies | None:
-        """How the graph says what depends on what."""
-        return find_dependencies(self.given.graph)
-
-    @cached_property
-    def graph(self) -> findings.Graph:
-        """Who depends on whom."""
-        return findings.read_graph(self.conversation.results_of(QUERY_GRAPH))
-
-    @cached_property
-    def files(self) -> list[str]:
-        """The files of configuration."""
-        return read_files(self.conversation.results_of(FIND_FILE))
-
-    @cached_property
-    def settings(self) -> list[findings.Setting]:
-        """What they say, as far as they were read."""
-        return findings.read_settings(self.conversation.results_of(READ_FILE))
-
-    @cached_property
-    def queries(self) -> Queries:
-        """The queries about its services."""
-        services = sorted({self.incident.service, *self.graph.below(self.incident.service)})
-        return Queries(self.given.tables, self.incident.started_at, services, self.words)
-
-    @cached_property
-    def deviations(self) -> list[causes.Deviation]:
-        """What rose when the incident began."""
-        return causes.deviations(self._rows(self.queries.deviations))
-
-    @cached_property
-    def deployed(self) -> list[findings.Row]:
-        """What was deployed before."""
-        return self._rows(self.queries.deployments)
-
-    @cached_property
-    def origins(self) -> list[str]:
-        """Where the symptoms begin."""
-        return causes.origins(self.incident.service, self.graph, self.deviations, self.words)
 
     def _onset(self, symptom: causes.Deviation) -> tuple[datetime, findings.Row] | None:
         for row in self._rows(self.queries.onset(symptom)):

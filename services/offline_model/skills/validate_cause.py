@@ -27,7 +27,7 @@ def validate_cause(conversation: Conversation) -> Answer:
 
 def _about_another(given: CauseToValidate) -> Iterator[str]:
     """The service that the incident is about, or one that a path leads to from it, must be the one that is named."""
-    service = given.incident.service
+    service = str(given.incident.get("service", ""))
     reached = {service}
     for each in given.evidence:
         nodes = [node["key"] for node in (each.graph_path or {}).get("nodes", ())]
