@@ -250,7 +250,7 @@ class TriedRule(_message.Message):
     def __init__(self, rule: _Optional[str] = ..., grounds: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
 
 class NodeCall(_message.Message):
-    __slots__ = ("kind", "name", "outcome", "elapsed_ms", "token_usage", "service", "end_time")
+    __slots__ = ("kind", "name", "outcome", "elapsed_ms", "token_usage", "service", "end_time", "offline_rules")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
@@ -258,6 +258,7 @@ class NodeCall(_message.Message):
     TOKEN_USAGE_FIELD_NUMBER: _ClassVar[int]
     SERVICE_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
+    OFFLINE_RULES_FIELD_NUMBER: _ClassVar[int]
     kind: str
     name: str
     outcome: str
@@ -265,7 +266,8 @@ class NodeCall(_message.Message):
     token_usage: _caller_pb2.TokenUsage
     service: str
     end_time: _timestamp_pb2.Timestamp
-    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., outcome: _Optional[str] = ..., elapsed_ms: _Optional[float] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., service: _Optional[str] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    offline_rules: bool
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., outcome: _Optional[str] = ..., elapsed_ms: _Optional[float] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., service: _Optional[str] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., offline_rules: _Optional[bool] = ...) -> None: ...
 
 class RunEvent(_message.Message):
     __slots__ = ("sequence", "run_id", "event_time", "state_changed", "node_completed", "decision", "run_ended")

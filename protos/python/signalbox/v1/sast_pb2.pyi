@@ -105,7 +105,7 @@ class SastTriageInput(_message.Message):
     def __init__(self, finding: _Optional[_Union[Finding, _Mapping]] = ..., source: _Optional[_Union[CodeSource, _Mapping]] = ...) -> None: ...
 
 class SastTriageOutput(_message.Message):
-    __slots__ = ("verdict", "confidence", "justification", "evidence", "token_usage", "iterations", "drafted_verdicts", "confidence_calibrated")
+    __slots__ = ("verdict", "confidence", "justification", "evidence", "token_usage", "iterations", "drafted_verdicts", "confidence_calibrated", "offline_model_calls")
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     JUSTIFICATION_FIELD_NUMBER: _ClassVar[int]
@@ -114,6 +114,7 @@ class SastTriageOutput(_message.Message):
     ITERATIONS_FIELD_NUMBER: _ClassVar[int]
     DRAFTED_VERDICTS_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_CALIBRATED_FIELD_NUMBER: _ClassVar[int]
+    OFFLINE_MODEL_CALLS_FIELD_NUMBER: _ClassVar[int]
     verdict: Verdict
     confidence: float
     justification: str
@@ -122,7 +123,8 @@ class SastTriageOutput(_message.Message):
     iterations: int
     drafted_verdicts: _containers.RepeatedScalarFieldContainer[Verdict]
     confidence_calibrated: bool
-    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., confidence: _Optional[float] = ..., justification: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., iterations: _Optional[int] = ..., drafted_verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ..., confidence_calibrated: _Optional[bool] = ...) -> None: ...
+    offline_model_calls: int
+    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., confidence: _Optional[float] = ..., justification: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., iterations: _Optional[int] = ..., drafted_verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ..., confidence_calibrated: _Optional[bool] = ..., offline_model_calls: _Optional[int] = ...) -> None: ...
 
 class SastInvestigationInput(_message.Message):
     __slots__ = ("finding", "source")
@@ -133,7 +135,7 @@ class SastInvestigationInput(_message.Message):
     def __init__(self, finding: _Optional[_Union[Finding, _Mapping]] = ..., source: _Optional[_Union[CodeSource, _Mapping]] = ...) -> None: ...
 
 class SastInvestigationOutput(_message.Message):
-    __slots__ = ("verdict", "confidence", "justification", "evidence", "token_usage", "iterations", "fetched_files", "drafted_verdicts", "confidence_calibrated")
+    __slots__ = ("verdict", "confidence", "justification", "evidence", "token_usage", "iterations", "fetched_files", "drafted_verdicts", "confidence_calibrated", "offline_model_calls")
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     JUSTIFICATION_FIELD_NUMBER: _ClassVar[int]
@@ -143,6 +145,7 @@ class SastInvestigationOutput(_message.Message):
     FETCHED_FILES_FIELD_NUMBER: _ClassVar[int]
     DRAFTED_VERDICTS_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_CALIBRATED_FIELD_NUMBER: _ClassVar[int]
+    OFFLINE_MODEL_CALLS_FIELD_NUMBER: _ClassVar[int]
     verdict: Verdict
     confidence: float
     justification: str
@@ -152,4 +155,5 @@ class SastInvestigationOutput(_message.Message):
     fetched_files: _containers.RepeatedScalarFieldContainer[str]
     drafted_verdicts: _containers.RepeatedScalarFieldContainer[Verdict]
     confidence_calibrated: bool
-    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., confidence: _Optional[float] = ..., justification: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., iterations: _Optional[int] = ..., fetched_files: _Optional[_Iterable[str]] = ..., drafted_verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ..., confidence_calibrated: _Optional[bool] = ...) -> None: ...
+    offline_model_calls: int
+    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., confidence: _Optional[float] = ..., justification: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., iterations: _Optional[int] = ..., fetched_files: _Optional[_Iterable[str]] = ..., drafted_verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ..., confidence_calibrated: _Optional[bool] = ..., offline_model_calls: _Optional[int] = ...) -> None: ...
