@@ -12,6 +12,7 @@ from signalbox.v1 import caller_pb2, policy_pb2, runs_pb2
 from services.cli.agents import limits_of
 from services.cli.client import Step
 from services.cli.render import state_text
+from services.kit.models.offline_rules import OFFLINE_RULES
 from services.kit.text.printing import printable
 from services.kit.text.words import DEFAULT, duration, elapsed, grounds, moment, shown_labels, tokens
 
@@ -121,6 +122,8 @@ def _call(call: runs_pb2.NodeCall) -> Text:
     text.append(f"  {duration(call.elapsed_ms)}", style="dim")
     if call.token_usage.total_tokens:
         text.append(f", {tokens(call.token_usage)}", style="dim")
+    if call.offline_rules:
+        text.append(f", {OFFLINE_RULES}", style="yellow")
     return text
 
 

@@ -49,6 +49,7 @@ def _totals(summary: Summary) -> Text:
     tokens_in, tokens_out = summary.tokens
     counts = ", ".join(f"{count} {verdict}" for verdict, count in summary.verdicts.items())
     lines = [f"{len(summary.judged)} findings: {counts}", f"{tokens_in + tokens_out:,} tokens"]
+    lines += [f"{count} verdicts by {decider}: they stay under review" for decider, count in summary.deciders.items()]
     if summary.failed:
         lines.append(f"{summary.failed} runs failed; --rerun-failed runs them again")
     if summary.stop_reasons:

@@ -124,7 +124,8 @@ def _exit_code(outcome: Outcome, wanted: Triage) -> ExitCode:
 def _shown(outcome: Outcome) -> Group:
     from services.findings.investigation.batch_progress import COLOURS
 
-    sure = "" if outcome.confidence is None else f"  confidence {outcome.confidence:.2f}"
+    sure = f"  {outcome.decided_by}" if outcome.decided_by else ""
+    sure = sure if outcome.confidence is None else f"  confidence {outcome.confidence:.2f}"
     head = Text.assemble((outcome.verdict, f"bold {COLOURS[outcome.verdict]}"), sure)
     lines = [Text(printable(outcome.error or outcome.justification))]
     for proof in outcome.evidence:

@@ -69,4 +69,5 @@ def _total(completions: list[Completion]) -> ModelUsage:
         output_tokens=sum(completion.output_tokens for completion in completions),
         elapsed_ms=sum(completion.elapsed_ms for completion in completions),
         calls=len(completions),
+        offline_rules=any(completion.offline_rules for completion in completions),
     )

@@ -99,5 +99,9 @@ def _model_call(usage: ModelUsage | None) -> evaluator_pb2.EvaluationModelCall |
         total_tokens=usage.input_tokens + usage.output_tokens,
     )
     return evaluator_pb2.EvaluationModelCall(
-        model=usage.model, token_usage=tokens, elapsed_ms=usage.elapsed_ms, calls=usage.calls
+        model=usage.model,
+        token_usage=tokens,
+        elapsed_ms=usage.elapsed_ms,
+        calls=usage.calls,
+        offline_rules=usage.offline_rules,
     )

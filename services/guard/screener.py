@@ -61,6 +61,7 @@ class Screening:
     model_elapsed_ms: float = 0.0
     input_tokens: int = 0
     output_tokens: int = 0
+    offline_rules: bool = False
 
 
 @dataclass
@@ -71,9 +72,11 @@ class _Asking:
     started: float = field(default_factory=time.perf_counter)
     input_tokens: int = 0
     output_tokens: int = 0
+    offline_rules: bool = False
 
     def answered(self, completion: Completion) -> None:
         self.model = completion.model
+        self.offline_rules |= completion.offline_rules
         self.input_tokens += completion.input_tokens
         self.output_tokens += completion.output_tokens
 
@@ -84,7 +87,14 @@ class _Asking:
     def verdict(self, *, allowed: bool) -> Screening:
         reason = Reason.ALLOWED if allowed else Reason.MODEL_BLOCKED
         return Screening(
-            allowed, reason, Stage.MODEL, self.model, self.elapsed_ms, self.input_tokens, self.output_tokens
+            allowed,
+            reason,
+            Stage.MODEL,
+            self.model,
+            self.elapsed_ms,
+            self.input_tokens,
+            self.output_tokens,
+            self.offline_rules,
         )
 
     def metadata(self, cause: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from services.kit.models.offline_rules import OFFLINE_RULES
 from services.offline_model.conversation import Answer
 from services.offline_model.wire import ChatRequest
 
@@ -69,7 +70,8 @@ class Completion:
         )
 
     def _envelope(self, kind: str) -> dict[str, Any]:
-        return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+        told = {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+        return {**told, "system_fingerprint": OFFLINE_RULES}
 
 
 def complete(request: ChatRequest, answer: Answer) -> Completion:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -27,6 +27,7 @@ from services.console.explanation_page.route_drawing import RouteDrawing, route_
 from services.console.explanation_page.timeline import timeline
 from services.console.explanation_page.traffic import with_passages
 from services.console.templating import rendered
+from services.kit.models.offline_rules import OFFLINE_RULES
 from services.kit.text.printing import printable
 from services.kit.text.words import fact, limit_text, origin_name
 
@@ -75,6 +76,7 @@ def shown(explained: Explained) -> dict[str, Any]:
         "run": run,
         "story": story,
         "mood": mood(run.state),
+        "decided_by": OFFLINE_RULES if any(call.offline_rules for call in _calls(explained)) else "",
         "asked": _flat(getattr(run.input, run.input.WhichOneof("agent") or "data_chat")),
         "drawing": drawn(explained),
         "timeline": timeline(run, story),
@@ -85,6 +87,13 @@ def shown(explained: Explained) -> dict[str, Any]:
         "has_tables": any(node.rules for node in story.agent.nodes),
         "causes": _CAUSES,
     }
+
+
+def _calls(explained: Explained) -> Iterator[runs_pb2.NodeCall]:
+    for step in explained.story.route:
+        yield from step.calls
+    for decision in explained.decisions:
+        yield from decision.calls
 
 
 def mood(state: int) -> str:

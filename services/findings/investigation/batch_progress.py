@@ -132,7 +132,8 @@ class Lines:
         """Prints what came of a finding."""
         self._tally.add(outcome)
         place = f"{finding.location.file}:{finding.location.first_line}"
-        sure = "" if outcome.confidence is None else f" ({outcome.confidence:.2f})"
+        sure = f" ({outcome.decided_by})" if outcome.decided_by else ""
+        sure = sure if outcome.confidence is None else f" ({outcome.confidence:.2f})"
         result = f"failed: {outcome.error}" if outcome.error else f"{outcome.verdict}{sure}"
         count = f"[{self._tally.done}/{self._tally.total}]"
         left = f"about {self._tally.remaining_s:.0f} s left" if self._tally.done < self._tally.total else "done"

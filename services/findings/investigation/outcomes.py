@@ -6,6 +6,7 @@ from signalbox.v1 import runs_pb2, sast_pb2
 
 from services.findings.sarif.findings import LogResult
 from services.findings.sarif.outcome import Evidence, Outcome, Source, Verdict
+from services.kit.models.offline_rules import OFFLINE_RULES
 
 _VERDICTS = {
     sast_pb2.VERDICT_TRUE_POSITIVE: Verdict.TRUE_POSITIVE,
@@ -19,13 +20,13 @@ def outcome_of(fingerprint: str, run: runs_pb2.Run) -> Outcome:
     """Returns what a run that has ended says of a finding; a run without a result leaves it to a person."""
     output = _output(run.output)
     usage = output.token_usage if output.HasField("token_usage") else run.spend.token_usage
-    done = run.state in _WITH_RESULT
+    done, by_rules = run.state in _WITH_RESULT, output.offline_model_calls > 0
     verdict = _VERDICTS.get(output.verdict, Verdict.NEEDS_REVIEW) if done else Verdict.NEEDS_REVIEW
     error = "" if done else run.error or f"the run ended {runs_pb2.RunState.Name(run.state).removeprefix('RUN_STATE_')}"
     return Outcome(
         fingerprint=fingerprint,
         verdict=verdict,
-        confidence=output.confidence if done and output.confidence_calibrated else None,
+        confidence=output.confidence if done and output.confidence_calibrated and not by_rules else None,
         justification=output.justification or error,
         evidence=tuple(_evidence(evidence) for evidence in output.evidence) if done else (),
         stop_reason=run.stop_reason,
@@ -35,6 +36,7 @@ def outcome_of(fingerprint: str, run: runs_pb2.Run) -> Outcome:
         output_tokens=usage.output_tokens,
         iterations=output.iterations,
         wall_time_s=run.spend.wall_time_s,
+        decided_by=OFFLINE_RULES if by_rules else "",
     )
 
 

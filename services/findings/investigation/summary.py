@@ -74,6 +74,11 @@ class Summary:
         ordered = sorted(counts.items(), key=lambda item: (-item[1].total(), item[0]))
         return {cwe: {verdict: count[verdict] for verdict in Verdict} for cwe, count in ordered}
 
+    @property
+    def deciders(self) -> dict[str, int]:
+        """How many verdicts came of something else than a language model, by what that was."""
+        return dict(Counter(o.decided_by for o in self.outcomes if o.decided_by))
+
     def has(self, verdicts: Iterable[Verdict]) -> bool:
         """Whether any finding has one of the verdicts."""
         return any(self.verdicts[verdict] for verdict in verdicts)
@@ -87,6 +92,7 @@ def as_data(summary: Summary) -> dict[str, Any]:
         "commit": summary.commit,
         "findings": len(summary.judged),
         "verdicts": {verdict.value: count for verdict, count in summary.verdicts.items()},
+        "decided_by": summary.deciders,
         "failed": summary.failed,
         "skipped": summary.skipped,
         "stop_reasons": summary.stop_reasons,

@@ -13,13 +13,17 @@ from services.findings.sarif.fingerprints import PROPERTY
 from services.findings.sarif.outcome import Outcome, Verdict
 from services.findings.sarif.paths import RepositoryPaths
 
+# The tool extension that names what decided where no language model did.
+EXTENSION = "signalbox-verdicts"
+
 
 def annotate(
     document: dict[str, Any], outcomes: Sequence[Outcome], paths: RepositoryPaths, *, accept: bool = False
 ) -> dict[str, Any]:
     """Returns a copy of a log with the outcomes in it, matched by fingerprint. Raises UnmatchedResults.
 
-    A false positive is suppressed `underReview`, or `accepted` when the caller accepts the verdicts as they are.
+    A false positive is suppressed `underReview`, or `accepted` when the caller accepts the verdicts as they are; one
+    that no language model came to is never accepted so, and the tool's extensions name what did.
     """
     annotated = copy.deepcopy(document)
     results = {result.fingerprint: result for result in read_results(annotated, paths)}
@@ -33,6 +37,7 @@ def annotate(
         _write(results[fingerprint].raw, outcome, accept=accept)
     for run in annotated["runs"]:
         _complete(run)
+        _name_deciders(run)
     return annotated
 
 
@@ -49,7 +54,7 @@ def _write(result: dict[str, Any], outcome: Outcome, *, accept: bool) -> None:
     properties[PROPERTY] = _properties(outcome)
     others = [old for old in before if not _is_ours(old)]
     if outcome.verdict is Verdict.FALSE_POSITIVE:
-        others.append(_suppression(outcome, accept=accept))
+        others.append(_suppression(outcome, accept=accept and not outcome.decided_by))
     if others or "suppressions" in result:
         result["suppressions"] = others
 
@@ -60,6 +65,22 @@ def _complete(run: dict[str, Any]) -> None:
     if any(result.get("suppressions") for result in results):
         for result in results:
             result.setdefault("suppressions", [])
+
+
+def _name_deciders(run: dict[str, Any]) -> None:
+    """Names what decided instead of a language model among the extensions of a run's tool, and nothing of before."""
+    tool = run.get("tool")
+    results = [result for result in run.get("results") or () if isinstance(result, dict)]
+    told = (result["properties"].get(PROPERTY) for result in results if isinstance(result.get("properties"), dict))
+    deciders = sorted({ours["decidedBy"] for ours in told if isinstance(ours, dict) and ours.get("decidedBy")})
+    if not isinstance(tool, dict) or not isinstance(tool.get("extensions") or [], list):
+        # It breaks the schema there, and is left as it is.
+        return
+    before = tool.get("extensions") or []
+    others = [old for old in before if not (isinstance(old, dict) and old.get("name") == EXTENSION)]
+    extensions = [*others, *({"name": EXTENSION, "shortDescription": {"text": decider}} for decider in deciders)]
+    if extensions or "extensions" in tool:
+        tool["extensions"] = extensions
 
 
 def _is_ours(suppression: Mapping[str, Any]) -> bool:
@@ -79,6 +100,7 @@ def _properties(outcome: Outcome) -> dict[str, Any]:
     return {
         "verdict": outcome.verdict.value,
         **({} if outcome.confidence is None else {"confidence": outcome.confidence}),
+        **({"decidedBy": outcome.decided_by} if outcome.decided_by else {}),
         "justification": outcome.justification,
         "evidence": [
             {

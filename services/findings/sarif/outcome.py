@@ -39,6 +39,7 @@ class Outcome:
     """The verdict on a finding; `error` is set when its run failed, and the verdict is then NEEDS_REVIEW.
 
     confidence: how often such verdicts are right, 0 to 1; None unless that was measured for the models behind it.
+    decided_by: what made it where no language model did, in words; else empty.
     """
 
     fingerprint: str
@@ -54,3 +55,4 @@ class Outcome:
     output_tokens: int = 0
     iterations: int = 0
     wall_time_s: float = 0.0
+    decided_by: str = ""

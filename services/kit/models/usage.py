@@ -8,13 +8,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ModelUsage:
-    """What asking a model took, over all of its calls; without a number of them it counts as one."""
+    """What asking a model took, over all of its calls; without a number of them it counts as one.
+
+    offline_rules: rules answered at least one of them, and no language model.
+    """
 
     model: str
     input_tokens: int
     output_tokens: int
     elapsed_ms: float
     calls: int = 0
+    offline_rules: bool = False
 
     def metadata(self) -> dict[str, str]:
         """Returns what an error says of it, so that its caller can charge the run for the model's tokens."""

@@ -11,6 +11,7 @@ import grpc
 from services.kit.errors import SignalboxError
 from services.kit.models.call import model_call
 from services.kit.models.completions import CUT_SHORT, NOT_THE_APIS_FORM, CompletionError, Completions, Endpoint
+from services.kit.models.offline_rules import is_by_offline_rules
 from services.kit.models.reasoning import without_reasoning
 from services.kit.telemetry.names import GEN_AI_CHAT
 
@@ -32,7 +33,10 @@ class ModelUnusable(SignalboxError):
 
 @dataclass(frozen=True)
 class Completion:
-    """What a model answered, without its reasoning, and what that took; not `whole` when a limit cut it short."""
+    """What a model answered, without its reasoning, and what that took; not `whole` when a limit cut it short.
+
+    offline_rules: rules made it, and no language model.
+    """
 
     text: str
     model: str
@@ -40,6 +44,7 @@ class Completion:
     output_tokens: int
     elapsed_ms: float
     whole: bool = True
+    offline_rules: bool = False
 
 
 class ModelClient:
@@ -89,6 +94,7 @@ class ModelClient:
             output_tokens=int(usage.get("completion_tokens") or 0),
             elapsed_ms=elapsed_ms,
             whole=choice.get("finish_reason") not in CUT_SHORT,
+            offline_rules=is_by_offline_rules(answer),
         )
 
     async def close(self) -> None:

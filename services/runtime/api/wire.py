@@ -168,6 +168,7 @@ def calls_proto(calls: Iterable[Mapping[str, Any]]) -> list[runs_pb2.NodeCall]:
             token_usage=_tokens(call["input_tokens"], call["output_tokens"]),
             service=call.get("service", ""),
             end_time=timestamp_proto(datetime.fromtimestamp(call["ended_at"], UTC)) if "ended_at" in call else None,
+            offline_rules=call.get("offline_rules", False),
         )
         for call in calls
     ]

@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from services.kit.errors import SignalboxError
 from services.kit.models.call import StartedCall, model_call
 from services.kit.models.completions import CUT_SHORT, CompletionError, Completions
+from services.kit.models.offline_rules import is_by_offline_rules
 from services.kit.telemetry.names import GEN_AI_CHAT
 from services.runtime.calls.breaker import Breaker
 from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused
@@ -47,10 +48,11 @@ class RecordedCall:
         self._call = call
 
     def answered(self, answer: AIMessage) -> None:
-        """Takes the tokens from an answer."""
+        """Takes the tokens from an answer, and whether rules gave it."""
         usage = answer.usage_metadata
         self._record["input_tokens"] = usage["input_tokens"] if usage else 0
         self._record["output_tokens"] = usage["output_tokens"] if usage else 0
+        self._record["offline_rules"] = is_by_offline_rules(answer.response_metadata)
         self._call.took(self._record["input_tokens"], self._record["output_tokens"])
 
 

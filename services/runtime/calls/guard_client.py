@@ -40,6 +40,7 @@ class Screening:
     input_tokens: int = 0
     output_tokens: int = 0
     model_elapsed_ms: float = 0.0
+    offline_rules: bool = False
 
 
 class GuardClient:
@@ -90,6 +91,7 @@ class GuardClient:
             answer.token_usage.input_tokens,
             answer.token_usage.output_tokens,
             answer.model_elapsed_ms,
+            answer.offline_rules,
         )
         unscreened = reason == NO_VERDICT
         if screening.model:
@@ -112,4 +114,10 @@ def no_verdict(detail: ErrorDetail) -> DependencyAway | GuardFailed:
 
 
 def _usage(screening: Screening) -> ModelUsage:
-    return ModelUsage(screening.model, screening.input_tokens, screening.output_tokens, screening.model_elapsed_ms)
+    return ModelUsage(
+        screening.model,
+        screening.input_tokens,
+        screening.output_tokens,
+        screening.model_elapsed_ms,
+        offline_rules=screening.offline_rules,
+    )

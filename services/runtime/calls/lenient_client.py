@@ -39,10 +39,11 @@ class LenientChatOpenAI(ChatOpenAI):
         result = await self._agenerate(list(messages), **options)
         generation = result.generations[0]
         answer = cast(AIMessage, generation.message)
-        # What `ainvoke` would add, as far as anybody here looks at it: whether the answer is whole, and whose it is.
+        # What `ainvoke` would add, as far as anybody here looks at it: whether it is whole, whose it is, who made it.
         answer.response_metadata |= {
             "finish_reason": (generation.generation_info or {}).get("finish_reason") or "",
             "model_name": (result.llm_output or {}).get("model_name") or self.model_name,
+            "system_fingerprint": (result.llm_output or {}).get("system_fingerprint") or "",
         }
         return answer
 

@@ -28,6 +28,7 @@ def note_usage(service: str, usage: ModelUsage, outcome: str = OK) -> None:
                 output_tokens=_share(usage.output_tokens, number, calls),
                 service=service,
                 ended_at=ended_at,
+                offline_rules=usage.offline_rules,
             )
         )
 

@@ -38,7 +38,8 @@ DECISIONS = Counter(
 class CallRecord(TypedDict):
     """A call that a node made; `service` and `ended_at`, in seconds of the epoch, where they were known.
 
-    What a call that `holds` was told need not be asked again by a later attempt at the node.
+    What a call that `holds` was told need not be asked again by a later attempt at the node. `offline_rules`: of a
+    model, that rules answered and no language model.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class CallRecord(TypedDict):
     service: NotRequired[str]
     ended_at: NotRequired[float]
     holds: NotRequired[bool]
+    offline_rules: NotRequired[bool]
 
 
 class TriedRecord(TypedDict):

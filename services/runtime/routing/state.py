@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Annotated, Any, Final, Literal, TypedDict, cast
+from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict, cast
 from uuid import uuid4
 
 from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage
@@ -29,13 +29,14 @@ _id_of = attrgetter("id")
 
 
 class Spend(TypedDict):
-    """What a run has spent."""
+    """What a run has spent; of the model calls, those that rules answered are counted where there are any."""
 
     model_calls: int
     tool_calls: int
     input_tokens: int
     output_tokens: int
     wall_time_s: float
+    offline_calls: NotRequired[int]
 
 
 NOTHING_SPENT = Spend(model_calls=0, tool_calls=0, input_tokens=0, output_tokens=0, wall_time_s=0.0)
@@ -53,7 +54,7 @@ class Budget(TypedDict):
 def add_spend(spent: Spend | None, more: Spend) -> Spend:
     """Adds what a node spent to what the run had spent."""
     before = spent or NOTHING_SPENT
-    return Spend(
+    total = Spend(
         model_calls=before["model_calls"] + more["model_calls"],
         tool_calls=before["tool_calls"] + more["tool_calls"],
         input_tokens=before["input_tokens"] + more["input_tokens"],
@@ -61,17 +62,24 @@ def add_spend(spent: Spend | None, more: Spend) -> Spend:
         # As fine as nodes' times are recorded, so that these add up to it.
         wall_time_s=round(before["wall_time_s"] + more["wall_time_s"], 6),
     )
+    return with_offline_calls(total, before.get("offline_calls", 0) + more.get("offline_calls", 0))
+
+
+def with_offline_calls(spend: Spend, calls: int) -> Spend:
+    """Returns what was spent with the model calls that rules answered; what has none stays as it was."""
+    return {**spend, "offline_calls": calls} if calls else spend
 
 
 def spend_of(calls: list[CallRecord], elapsed_s: float) -> Spend:
     """Returns what a node's calls and time amount to."""
-    return Spend(
+    spent = Spend(
         model_calls=sum(call["kind"] == "model" for call in calls),
         tool_calls=sum(call["kind"] == "tool" for call in calls),
         input_tokens=sum(call["input_tokens"] for call in calls),
         output_tokens=sum(call["output_tokens"] for call in calls),
         wall_time_s=elapsed_s,
     )
+    return with_offline_calls(spent, sum(call.get("offline_rules", False) for call in calls))
 
 
 def append(items: list[Any] | None, more: list[Any]) -> list[Any]:

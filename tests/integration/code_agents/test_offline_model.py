@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 import pytest
 from signalbox.v1 import sast_pb2
 
+from services.findings.investigation.outcomes import outcome_of
+from services.kit.models.offline_rules import OFFLINE_RULES
 from tests.fixtures.other_words import offline_model_in_other_words
 from tests.integration.code_agents.conftest import DB, WEB, Bench, MakeBench
 
@@ -108,6 +110,8 @@ async def test_what_the_code_settles_is_settled(bench: Bench, agent: str) -> Non
         found[about] = ended.verdict
         assert bool(ended.output.evidence) == (ended.verdict != "NEEDS_REVIEW"), about
         assert not ended.output.confidence_calibrated, about
+        assert outcome_of("f", ended.run).decided_by == OFFLINE_RULES
+        assert {call.offline_rules for step in ended.decisions for call in step.calls if call.kind == "model"} == {True}
         assert not ended.run.stop_reason, (about, ended.rules)
     assert found == {(rule, file, text): verdict for rule, _, file, text, verdict in FINDINGS}
 

@@ -31,6 +31,8 @@ async def test_a_finding_is_settled_with_evidence(bench: Bench) -> None:
     assert (evidence.file, evidence.first_line, evidence.commit) == ("app/db.py", FLAGGED, bench.source.commit)
     # Nobody has measured how often these models are right.
     assert (ended.output.confidence, ended.output.confidence_calibrated) == (0.0, False)
+    assert ended.output.offline_model_calls == 0
+    assert not any(call.offline_rules for step in ended.decisions for call in step.calls)
     assert ended.output.iterations == 3
 
 

@@ -77,6 +77,13 @@ def succeed_unmeasured(finding: sast_pb2.Finding, attempt: int) -> runs_pb2.Run:
     return run
 
 
+def succeed_by_rules(finding: sast_pb2.Finding, attempt: int) -> runs_pb2.Run:
+    """A run like the others, whose models were the offline model."""
+    run = succeed(finding, attempt)
+    run.output.sast_investigation.offline_model_calls = 3
+    return run
+
+
 class FakePlatform(runs_pb2_grpc.RunServiceServicer):
     """Runs end by `ending` of (finding, how many runs it had before), once `gate` is set.
 

@@ -25,11 +25,13 @@ from services.findings.errors import FindingsError
 from services.findings.investigation.batch import BatchPolicy
 from services.findings.sarif.outcome import Verdict
 from services.findings.sarif.schema import violations
+from services.kit.models.offline_rules import OFFLINE_RULES
 from tests.integration.findings.conftest import Serving, serving
 from tests.integration.findings.fake_platform import (
     Ending,
     FakePlatform,
     succeed,
+    succeed_by_rules,
     succeed_unmeasured,
     verdict_for,
 )
@@ -137,6 +139,32 @@ async def test_confidence_is_shown_when_it_was_measured(
     assert all(properties["verdict"] for properties in ours)
     assert ("0.80" in screen.out.getvalue(), "0.80" in alone.out.getvalue()) == (shown, shown)
     assert ("80 % sure" in Page(html.read_text()).text, "Confidence" in Page(html.read_text()).text) == (shown, shown)
+
+
+async def test_what_no_language_model_decided_says_so_everywhere(
+    written: Path, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("jinja2")
+    out, html, finding = tmp_path / "out.sarif", tmp_path / "report.html", tmp_path / "finding.json"
+    finding.write_text(json.dumps({"rule": "B602", "file": "src/app.py", "line": 6, "cwe": "CWE-78"}))
+    alone = Screen()
+    async with serving(FakePlatform()) as at:
+        at.platform.ending = succeed_by_rules
+        _, screen = await run(at, Investigation(written, str(repository), out=out, html=html, accept=True))
+        await triage(at.connection, Triage(finding, str(repository)), alone.terminal)
+        await triage(at.connection, Triage(finding, str(repository), as_json=True), Screen().terminal)
+    for told in (screen.out.getvalue(), alone.out.getvalue(), Page(html.read_text()).text):
+        assert OFFLINE_RULES in told
+        assert "0.80" not in told
+        assert "80 % sure" not in told
+    outcome = json.loads(capsys.readouterr().out)
+    assert (outcome["decided_by"], outcome["confidence"]) == (OFFLINE_RULES, None)
+    log = json.loads(out.read_text())
+    suppressed = [one for each in log["runs"] for result in each["results"] for one in result.get("suppressions", [])]
+    assert "underReview" in {one.get("status") for one in suppressed}
+    assert "accepted" not in {one.get("status") for one in suppressed if "signalbox" in one.get("properties", {})}
+    extensions = [each for one in log["runs"] for each in one["tool"].get("extensions", [])]
+    assert OFFLINE_RULES in {each.get("shortDescription", {}).get("text") for each in extensions}
 
 
 async def test_known_false_positives_need_no_run(written: Path, repository: Path, tmp_path: Path) -> None:

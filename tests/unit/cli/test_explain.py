@@ -5,6 +5,7 @@ from signalbox.v1 import runs_pb2
 from services.cli.explain import explanation
 from services.cli.progress import now_doing, what_happened
 from services.cli.render import to_text
+from services.kit.models.offline_rules import OFFLINE_RULES
 from services.kit.text.words import moment
 from tests.unit.cli.runs import RUN_ID, decisions, run, struct
 
@@ -63,6 +64,13 @@ def test_a_node_that_no_router_follows_is_a_step_too() -> None:
     shown = to_text(explanation(run(), [*decisions(), last]), width=140)
     assert f"{len(decisions()) + 1}. format_answer  4 ms" in shown
     assert "model wording ok" in shown
+    assert OFFLINE_RULES not in shown
+
+
+def test_a_call_that_rules_answered_says_so() -> None:
+    call = runs_pb2.NodeCall(kind="model", name="any-name", outcome="ok", elapsed_ms=3, offline_rules=True)
+    last = runs_pb2.NodeCompleted(node="format_answer", elapsed_ms=4, calls=[call])
+    assert f"model any-name ok  3 ms, {OFFLINE_RULES}" in to_text(explanation(run(), [*decisions(), last]), width=140)
 
 
 def test_a_run_that_waits_says_for_what_and_until_when() -> None:

@@ -14,6 +14,7 @@ from services.console.explanation_page.graph_layout import NODE_HEIGHT, NODE_WID
 from services.console.explanation_page.page import render_page, shown
 from services.console.explanation_page.route_drawing import END, edges_of
 from services.console.explanation_page.timeline import WIDTH, timeline
+from services.kit.models.offline_rules import OFFLINE_RULES
 from services.runtime.agents.registry import definitions
 from services.runtime.api.outline_wire import outline_proto
 from tests.fixtures.cost import growth
@@ -58,6 +59,13 @@ def test_what_no_router_decides_about_has_the_traffic_that_came_there() -> None:
     assert edges["agent", "tools"].traffic == 6
     assert "passed once by this run · 7 times by all runs" in render_page(told)
     assert not shown(explained())["drawing"].has_traffic
+
+
+def test_a_run_that_rules_answered_says_so() -> None:
+    told = explained()
+    assert OFFLINE_RULES not in render_page(told)
+    told.decisions[0].calls[0].offline_rules = True
+    assert OFFLINE_RULES in render_page(told)
 
 
 def test_nothing_is_drawn_outside_of_the_run() -> None:

@@ -16,6 +16,7 @@ from services.findings.sarif.findings import read_results
 from services.findings.sarif.outcome import Evidence, Outcome, Verdict
 from services.findings.sarif.paths import RepositoryPaths
 from services.findings.sarif.schema import violations
+from services.kit.models.offline_rules import OFFLINE_RULES
 from tests.unit.findings.logs import CODEQL, SEMGREP, log_of, result
 
 ANYWHERE = RepositoryPaths()
@@ -129,6 +130,22 @@ def test_suppressions_are_under_review_unless_they_are_accepted(accept: bool, st
     annotated = annotate(log, [outcome], ANYWHERE, accept=accept)
     assert [one["status"] for one in annotated["runs"][0]["results"][0]["suppressions"]] == [status]
     assert violations(annotated) == []
+
+
+def test_what_no_language_model_decided_says_so_and_is_never_accepted() -> None:
+    log = log_of(result(1))
+    (entry,) = read_results(log, ANYWHERE)
+    by_rules = Outcome(entry.fingerprint, Verdict.FALSE_POSITIVE, None, "So.", decided_by=OFFLINE_RULES)
+    annotated = annotate(log, [by_rules], ANYWHERE, accept=True)
+    [run] = annotated["runs"]
+    assert run["results"][0]["suppressions"][0]["status"] == "underReview"
+    assert run["results"][0]["properties"]["signalbox"]["decidedBy"] == OFFLINE_RULES
+    assert "confidence" not in run["results"][0]["properties"]["signalbox"]
+    assert [one["shortDescription"]["text"] for one in run["tool"]["extensions"]] == [OFFLINE_RULES]
+    assert violations(annotated) == []
+    assert annotate(annotated, [by_rules], ANYWHERE, accept=True) == annotated
+    by_model = annotate(annotated, [replace(by_rules, decided_by="")], ANYWHERE)
+    assert OFFLINE_RULES not in json.dumps(by_model)
 
 
 def test_a_result_that_breaks_the_schema_is_matched_again() -> None:

@@ -75,7 +75,8 @@ def output_fields(state: Mapping[str, Any], settled: Settled | None, *, lacking:
     """
     verdict = settled["verdict"] if settled else NEEDS_REVIEW
     drafted = state.get("drafted_verdicts") or []
-    is_calibrated = state.get("confidence_calibrated", False) and verdict != NEEDS_REVIEW
+    offline_calls = state["spend"].get("offline_calls", 0)
+    is_calibrated = state.get("confidence_calibrated", False) and verdict != NEEDS_REVIEW and not offline_calls
     last = f" The last evaluation: {said}" if said else ""
     unsettled = f"The run ended ({state.get('stop_reason', 'failed')}) before a verdict was {lacking}.{last}"
     return {
@@ -86,4 +87,5 @@ def output_fields(state: Mapping[str, Any], settled: Settled | None, *, lacking:
         "drafted_verdicts": map(verdict_name, drafted),
         "evidence": evidence_of(settled["claims"], state["source"]["commit"]) if settled else [],
         "token_usage": token_usage(state["spend"]),
+        "offline_model_calls": offline_calls,
     }
