@@ -74,11 +74,6 @@ def read_examples(text: str) -> list[Example]:
     return [Example(question=each["question"].strip(), sql=each["sql"].strip()) for each in _EXAMPLE.finditer(text)]
 
 
-def read_notes(text: str) -> list[str]:
-    """Reads the notes below them."""
-    return [line[2:] for line in text.splitlines() if line.startswith("- ")]
-
-
 def read_edges(results: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Reads which node leads to which, by their keys, in results of `query_graph`."""
     for line in (line for text in results for line in text.splitlines()):

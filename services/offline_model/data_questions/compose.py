@@ -52,7 +52,6 @@ class _Composition:
         self._tables: list[str] = []
         self._where: list[str] = []
         self._shown: list[str] = []
-        self._having = ""
 
     def statement(self) -> str:
         """Puts the parts together."""
@@ -82,7 +81,6 @@ class _Composition:
         return self._asked.window is not None or by_time or not named.isdisjoint(self._words)
 
     def _compare(self, comparison: Comparison) -> None:
-        after = comparison.following
         for word in comparison.near:
             if column := self._schema.columns.get(word):
                 self._take_last(word)
@@ -91,13 +89,8 @@ class _Composition:
                 return
             if dated := self._dated(word):
                 self._take_last(word)
-                self._where.append(_dated(dated, self._schema.tables, comparison))
+                self._where.append(_years(dated, self._schema.tables, comparison))
                 self._shown.append(dated)
-                return
-            if word == after and after in self._entities and not self._having and self._spoken_of[:1] != [after]:
-                self._take_last(after)
-                self._need(self._schema.table_of(after))
-                self._having = f" HAVING {_condition('count(*)', comparison)}"
                 return
         raise CannotCompose(f"of what {' and '.join(comparison.values)} is a bound")
 
@@ -207,7 +200,7 @@ class _Composition:
         counted = next((word for word in self._words[self._words.index("count") :] if word in self._entities), "")
         if not counted and len(self._values) == 1:
             counted = self._schema.rows[self._tables[0]]  # how many are offline
-        if not counted or self._having or self._asked.top is not None:
+        if not counted or self._asked.top is not None:
             raise CannotCompose("what is counted")
         self._take("count", counted)
         if counted not in {self._schema.rows[table] for table in self._tables}:
@@ -252,12 +245,8 @@ class _Composition:
 
     def _is_of(self, entity: str) -> bool:
         """Whether something is asked of them, and not which of them: `of my devices`."""
-        for found in re.finditer(
-            r"\b(?:of|across|among|for|from)\s+(?:(?:all|the|my|our|these)\s+)*(\w+)", self._asked.rest
-        ):
-            if entity in content_words(found[1], self._schema.vocabulary):
-                return True
-        return False
+        said = _OF.findall(self._asked.rest)
+        return any(entity in content_words(word, self._schema.vocabulary) for word in said)
 
     def _ranked(self, subject: str, functions: list[str], columns: list[str], groups: list[str]) -> str:
         limit = self._asked.top or 1
@@ -272,7 +261,7 @@ class _Composition:
         return self._select([*self._named(subject), *columns], [], order=[columns[0] + descending, key], limit=limit)
 
     def _aggregated(self, subject: str, functions: list[str], columns: list[str], groups: list[str]) -> str:
-        if not columns or (len(columns) > 1 and len(functions) > 1) or self._having:
+        if not columns or (len(columns) > 1 and len(functions) > 1):
             raise CannotCompose("what of it")
         if subject:
             self._take(subject)
@@ -291,11 +280,6 @@ class _Composition:
         return self._select([*groups, *shown], groups, order=groups if by_time else [f"{first} DESC"] if groups else [])
 
     def _listed(self, subject: str, columns: list[str], groups: list[str]) -> str:
-        if self._having:
-            self._take(subject)
-            self._need(self._schema.table_of(subject))
-            keys = self._named(subject)
-            return self._select([*keys, "count(*) AS count"], keys, order=["count DESC", *keys])
         if groups or self._is_past or not (subject or (columns and self._where)):
             raise CannotCompose("what to list")
         if not subject:
@@ -371,7 +355,7 @@ class _Composition:
     def _select(self, shown: list[str], groups: list[str], *, order: list[str], limit: int = 0) -> str:
         joins, _ = self._joined()
         where = f" WHERE {' AND '.join(dict.fromkeys(self._where))}" if self._where else ""
-        grouped = f" GROUP BY {', '.join(groups)}{self._having}" if groups else ""
+        grouped = f" GROUP BY {', '.join(groups)}" if groups else ""
         ordered = f" ORDER BY {', '.join(order)}" if order else ""
         return f"SELECT {', '.join(shown)} FROM {joins}{where}{grouped}{ordered}{f' LIMIT {limit}' if limit else ''}"  # noqa: S608 - the executor checks it
 
@@ -412,7 +396,7 @@ def _condition(subject: str, comparison: Comparison) -> str:
     return f"{subject} {_OPERATORS[comparison.operator]} {comparison.values[0]}"
 
 
-def _dated(column: str, tables: dict[str, dict[str, str]], comparison: Comparison) -> str:
+def _years(column: str, tables: dict[str, dict[str, str]], comparison: Comparison) -> str:
     """A bound of years, on a year or on an instant."""
     years = [int(value) for value in comparison.values if _YEAR.fullmatch(value)]
     if len(years) != len(comparison.values):

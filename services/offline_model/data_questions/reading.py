@@ -82,21 +82,16 @@ _DIGITS = {
     )
 }
 _NUMBER_WORD = re.compile(r"\b(?:" + "|".join(_DIGITS) + r")\b", re.IGNORECASE)
-_HOURS = {"minute": 1 / 60, "hour": 1, "h": 1, "day": 24, "d": 24, "week": 168, "month": 720, "year": 8760}
 _UNITS = {"h": "hour", "d": "day"}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A bound on some quantity; `near` holds the words around it, nearest first, of which one may name a column.
-
-    `following` is the word right after it.
-    """
+    """A bound on some quantity; `near` holds the words around it, nearest first, of which one may name a column."""
 
     operator: Operator
     values: tuple[str, ...]
     near: tuple[str, ...]
-    following: str
 
 
 @dataclass(frozen=True)
@@ -105,11 +100,6 @@ class Window:
 
     amount: int
     unit: str
-
-    @property
-    def hours(self) -> float:
-        """Its length."""
-        return self.amount * hours_of(self.unit)
 
 
 @dataclass(frozen=True)
@@ -135,11 +125,6 @@ class Reading:
     superlative: str
     text: str
     rest: str
-
-
-def hours_of(unit: str) -> float:
-    """Gives a time unit in hours; raises KeyError for what is none."""
-    return _HOURS[unit.lower().removesuffix("s") or unit]
 
 
 class _Text:
@@ -213,7 +198,7 @@ def _comparison(operator: Operator, match: re.Match[str], text: str, vocabulary:
     own += content_words(re.sub(r"\d", " ", match[0]), vocabulary)
     before = content_words(text[: match.start()], vocabulary)[::-1]
     after = content_words(text[match.end() :], vocabulary)[:2]
-    return Comparison(operator, match.groups(), (*own, *before, *after), next(iter(after), ""))
+    return Comparison(operator, match.groups(), (*own, *before, *after))
 
 
 def _noun_before(text: str, vocabulary: Vocabulary) -> str:

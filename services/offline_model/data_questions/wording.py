@@ -13,16 +13,14 @@ MAX_ROWS_TOLD = 10
 # Columns that say what a row is, besides what the rows of the tables are called.
 _LEADING = frozenset(("name", "kind", "status"))
 _ABSENT = frozenset(("", "null", "none"))
-_HOW_MANY = re.compile(r"^\s*how many\s+(?P<rest>.+?)\s*\?*\s*$", re.IGNORECASE | re.DOTALL)
 _COUNT = re.compile(
-    r"^\s*(?:please\s+)?(?:count|(?:what(?:'s| is)|give me|tell me|show)?\s*(?:me\s+)?the (?:total )?number of)\s+"
-    r"(?:all\s+)?(?:the\s+)?(?P<what>.+?)\s*[?.]*\s*$",
-    re.IGNORECASE | re.DOTALL,
+    r"\s*(?:please\s+)?(?P<how>how many|count|(?:what(?:'s| is)\s+)?the (?:total )?number of)\s+(?:all\s+)?(?:the\s+)?"
+    r"(?P<what>\S+(?:\s+\S+?)*?)\s*[?.]*\s*",
+    re.IGNORECASE,
 )
-_VERB_FIRST = re.compile(
-    r"^(?P<noun>\S+)\s+(?:do|does|did)\s+(?:i|we|you)\s+have\b\s*(?P<rest>.*)$", re.IGNORECASE | re.DOTALL
-)
-_ARE_THERE = re.compile(r"^(?P<what>.+?)\s+(?:are|is|were|was)\s+there\b\s*(?P<rest>.*)$", re.IGNORECASE | re.DOTALL)
+_HAVE = re.compile(r"(?P<what>\S+)\s+(?P<who>do (?:i|we) have|are there)\b\s*(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+_MY = re.compile(r"\bmy\b", re.IGNORECASE)
+_ASKS_MORE = re.compile(r"\b(?:do|does|did|i|my|me)\b", re.IGNORECASE)
 _COUNT_COLUMN = re.compile(r"count\s*\(", re.IGNORECASE)
 _READ = re.compile(r"\b(?:FROM|JOIN)\s+(?:\w+\.)?(\w+)", re.IGNORECASE)
 _IDENTIFIERS = re.compile(r"_id$|^id$")
@@ -54,21 +52,16 @@ def _one_value(question: str, sql: str, result: QueryResult) -> str:
 
 def _counted(question: str, value: str) -> str:
     """Turns "How many X …?" and "Count X" into a sentence; empty when grammar would need more than moving words."""
-    if value == "1":
+    found = _COUNT.fullmatch(question)
+    if found is None or value == "1":
         return ""
-    if found := _HOW_MANY.match(question):
-        rest = found["rest"]
-        if have := _VERB_FIRST.match(rest):
-            return f"You have {value} {have['noun']} {have['rest']}".rstrip() + "."
-        if there := _ARE_THERE.match(rest):
-            return f"There are {value} {there['what']} {there['rest']}".rstrip() + "."
-        if re.search(r"\b(?:do|does|did|i|my|me)\b", rest, re.IGNORECASE):
-            return ""
-        return f"{value} {rest}."
-    if found := _COUNT.match(question):
-        what = re.sub(r"\bmy\b", "your", found["what"], flags=re.IGNORECASE)
-        return f"There are {value} {what}."
-    return ""
+    what, is_how_many = found["what"], found["how"].lower() == "how many"
+    if have := _HAVE.fullmatch(what):
+        begin = "There are" if have["who"].lower() == "are there" else "You have"
+        return f"{begin} {value} {have['what']} {have['rest']}".rstrip() + "."
+    if is_how_many:
+        return "" if _ASKS_MORE.search(what) else f"{value} {what}."
+    return f"There are {value} {_MY.sub('your', what)}."
 
 
 def _rows_read(sql: str, vocabulary: Vocabulary) -> set[str]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 
 from services.offline_model.prompt_data import Example
-from services.offline_model.tool_results import QueryError, QueryResult, read_examples, read_notes, read_result
+from services.offline_model.tool_results import QueryError, QueryResult, read_examples, read_result
 
 
-def test_examples_and_notes() -> None:
+def test_examples() -> None:
     text = "Question: A?\nSQL: SELECT 1\nFROM t\n\nQuestion: B?\nSQL: SELECT 2\n\n- hot is above 45\n- cold is below 0"
     assert read_examples(text) == [
         Example(question="A?", sql="SELECT 1\nFROM t"),
         Example(question="B?", sql="SELECT 2"),
     ]
-    assert read_notes(text) == ["hot is above 45", "cold is below 0"]
 
 
 @pytest.mark.parametrize(
