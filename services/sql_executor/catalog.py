@@ -10,6 +10,7 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg.rows import tuple_row
 
+from services.sql_executor.costs import Cost, derived_cost
 from services.sql_executor.errors import UnsafeDatabase
 from services.sql_executor.policy import SqlPolicy, TableName, TableRule
 from services.sql_executor.queries import load_queries
@@ -19,6 +20,7 @@ _UNSHOWN = frozenset({"tsvector"})
 # What a table may have grown to since it was last counted, or has when it never was.
 _LEAST_ROWS = 1000.0
 _COLUMNS = load_queries("columns.sql")["columns"]
+_COSTS = load_queries("costs.sql")["costs"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Catalog:
     partial: frozenset[TableName] = frozenset()
     # About how many rows tables have.
     rows: Mapping[TableName, float] = field(default_factory=dict)
+    # What the functions cost that the policy allows.
+    costs: Mapping[str, Cost] = field(default_factory=dict)
 
     @cached_property
     def rules(self) -> Mapping[TableName, TableRule]:
@@ -87,10 +91,13 @@ async def read_catalog(connection: AsyncConnection[Any], policy: SqlPolicy) -> C
                 found[table].append(ColumnInfo(column, kind, comment or "", is_unique))
             else:
                 partial.add(table)
+        await cursor.execute(_COSTS, [policy.functions.allow])
+        costs = {name: derived_cost(long, collections) async for name, long, collections in cursor}
     missing = [*_missing(policy, found)]
     if missing:
         raise UnsafeDatabase("the policy names what the database does not have: " + "; ".join(missing))
-    return Catalog(policy, {table: tuple(columns) for table, columns in found.items()}, frozenset(partial), rows)
+    shown = {table: tuple(columns) for table, columns in found.items()}
+    return Catalog(policy, shown, frozenset(partial), rows, costs)
 
 
 def _missing(policy: SqlPolicy, found: Mapping[TableName, list[ColumnInfo]]) -> list[str]:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from services.kit.tools.executor import ToolRefused
-from services.sql_executor.sizes import Size, together, work
+from services.sql_executor.costs import Cost, Kind
+from services.sql_executor.sizes import Size, together
 
 # All the values that one row of a statement may build, together.
 MAX_BUILT: Final = 32_000_000
@@ -39,28 +40,27 @@ class Effort:
             )
         return size
 
-    def toil(self, shown: str, sizes: Sequence[Size], weight: int) -> None:
+    def spend(self, shown: str, cost: Cost, sizes: Sequence[Size]) -> None:
         """Counts work that nothing can interrupt: between two calls in a row, the database does not look up either."""
-        self._work(work(sizes, weight), shown)
-
-    def read(self, shown: str, sizes: Iterable[Size], weight: int) -> None:
-        """Counts what reads values through, from one end to the other."""
-        self._work(sum(size.read for size in sizes) * weight, shown)
-
-    def multiply(self, shown: str, sizes: Iterable[Size]) -> None:
-        """Counts what multiplies digits by digits."""
-        self._long_steps += any(size.fixed > _LONG_STEP for size in sizes)
-        if self._long_steps > MAX_LONG_STEPS:
-            raise ToolRefused(
-                "too_large",
-                f"{shown} works on numbers that may have very many digits, too often; cast them to double precision.",
-            )
-
-    def _work(self, steps: float, shown: str) -> None:
+        if cost.kind is Kind.CONSTANT:
+            return
+        steps = sum(size.read for size in sizes) * cost.reading
+        if cost.kind is Kind.PRODUCT and len(sizes) > 1:
+            steps += sizes[0].length * sizes[1].length * cost.step
+        if cost.kind is Kind.DIGITS:
+            self._multiply(shown, sizes)
         self._worked += steps
         if self._worked > MAX_WORK:
             raise ToolRefused(
                 "too_large",
                 f"{shown} would work on long values, which can't be interrupted; use a literal for one of them, or cut "
                 "them with left(…, 1000).",
+            )
+
+    def _multiply(self, shown: str, sizes: Iterable[Size]) -> None:
+        self._long_steps += any(size.fixed > _LONG_STEP for size in sizes)
+        if self._long_steps > MAX_LONG_STEPS:
+            raise ToolRefused(
+                "too_large",
+                f"{shown} works on numbers that may have very many digits, too often; cast them to double precision.",
             )

@@ -10,28 +10,22 @@ from google.protobuf.message import Message
 from postgast import pg_query_pb2 as pb
 
 from services.kit.tools.executor import ToolRefused
-from services.sql_executor import grammar
+from services.sql_executor import costs, grammar
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.effort import Effort
 from services.sql_executor.expression_origins import counts_own_rows, origin_of
 from services.sql_executor.origins import Origin, any_of
 from services.sql_executor.plans import Plan
-from services.sql_executor.refusals import check_pattern, no_column, syntax_refused
+from services.sql_executor.refusals import check_path, check_pattern, no_column, syntax_refused
 from services.sql_executor.result_sizes import set_rows, size_of_cast, size_of_constant, size_of_operation
 from services.sql_executor.scopes import Column, Frame, Result, Scope
 from services.sql_executor.sizes import (
     BUILT,
-    MATCHING,
-    MULTIPLY,
-    READING,
-    READING_JSON,
     VALUE,
-    WORK,
     Size,
     collected,
     is_literal,
     longest,
-    reading,
     shortened,
     sorted_length,
     together,
@@ -54,7 +48,8 @@ class Expressions:
     def __init__(self, catalog: Catalog, plan: Plan, read_query: ReadQuery) -> None:
         self._catalog = catalog
         self._read_query = read_query
-        self._functions = grammar.FUNCTIONS | frozenset(catalog.policy.functions.allow)
+        allowed = catalog.policy.functions.allow
+        self._costs = {**{name: catalog.costs.get(name, costs.READING) for name in allowed}, **costs.FUNCTIONS}
         self.effort = Effort()
         self._plan = plan
         # Whether what has been checked since this was last set to False takes any value from a table.
@@ -198,11 +193,9 @@ class Expressions:
         nodes = list(call.args)
         if name in grammar.REGULAR_EXPRESSIONS:
             check_pattern(nodes[1] if len(nodes) > 1 else pb.Node())
-        if name in WORK:
-            self.effort.toil(name, sizes, WORK[name])
-        self.effort.read(name, sizes, reading(name))
-        if name in MULTIPLY:
-            self.effort.multiply(name, sizes)
+        if name == "jsonb_path_query_first":
+            check_path(nodes[1:])
+        self.effort.spend(name, self._costs[name], sizes)
         if name in grammar.SETS:
             scope.rows *= set_rows(name, sizes, nodes)
         return self._result(name, sizes, nodes, scope)
@@ -220,7 +213,7 @@ class Expressions:
         name: str = parts[-1]
         if parts[:-1] not in ([], ["pg_catalog"]):
             raise ToolRefused("function_refused", f"{'.'.join(parts)[:100]}: call functions without a schema.")
-        if name not in self._functions or (len(parts) > 1 and name not in grammar.FUNCTIONS):
+        if name not in self._costs or (len(parts) > 1 and name not in grammar.FUNCTIONS):
             raise ToolRefused("function_refused", f"The function {name[:63]} may not be called here; use another way.")
         return name
 
@@ -233,23 +226,19 @@ class Expressions:
             sizes.append(self.node(operation.rexpr, scope))
         # Each member of a list, and each end of a range, is compared by itself.
         times = max(1, len(operation.rexpr.list.items))
-        self.effort.read("A comparison", [sizes[0].times(times), sizes[1]], READING)
+        self.effort.spend("A comparison", costs.READING, [sizes[0].times(times), sizes[1]])
         if operation.kind in _BETWEENS:
             return VALUE
         name = self._operator(operation.name)
-        if name in _OF_JSON or name in grammar.MATCHES:
-            self.effort.read(name, sizes, MATCHING if name in grammar.MATCHES else READING_JSON)
-        if name in _MULTIPLYING:
-            self.effort.multiply(name, sizes)
+        if name != "-" or not any(size.is_number for size in sizes):
+            self.effort.spend(name, costs.OPERATORS[name], sizes)
+        if operation.kind in _OF_ANY and name not in _EQUALITIES:  # each member is compared with all that stands left
+            self.effort.spend("ANY", costs.BY_MEMBER, sizes)
         if operation.kind == pb.AEXPR_SIMILAR or name in grammar.MATCHES:
             pattern = operation.rexpr
             if operation.kind == pb.AEXPR_SIMILAR:  # its pattern stands in a call of its own
                 pattern = pattern.func_call.args[0] if pattern.func_call.args else pb.Node()
             check_pattern(pattern)
-        elif name in grammar.LIKES:
-            self.effort.toil("LIKE", sizes, 1)
-        elif name in grammar.CONTAINMENTS:
-            self.effort.toil(name, sizes, 8)
         size = size_of_operation(operation.kind, name, sizes)
         return self.effort.build(size) if name == "||" else size
 
@@ -268,7 +257,7 @@ class Expressions:
         self.fields(cast)
         size = self.node(cast.arg, scope)
         name, limit = self._type(cast.type_name)
-        self.effort.read("A cast", [size], READING_JSON if name in ("json", "jsonb") else READING)
+        self.effort.spend("A cast", costs.READING_JSON if name in ("json", "jsonb") else costs.READING, [size])
         made = size_of_cast(cast, name, limit, size)
         is_padded = name == "bpchar" and limit and not cast.type_name.array_bounds
         return self.effort.build(made) if is_padded or made.fixed > size.fixed else made
@@ -305,8 +294,7 @@ class Expressions:
             name = self._operator(link.oper_name)
             if name in grammar.MATCHES:
                 check_pattern(pb.Node())
-            if name in grammar.LIKES | grammar.CONTAINMENTS:
-                self.effort.toil(name, [test, first], 8)
+            self.effort.spend(name, costs.OPERATORS[name], [test, first])
         if link.sub_link_type == pb.ARRAY_SUBLINK:
             return self.effort.build(collected("array_agg", [first], rows))
         return first if link.sub_link_type == pb.EXPR_SUBLINK else VALUE
@@ -348,7 +336,7 @@ class Expressions:
     def _case(self, case: pb.CaseExpr, scope: Scope) -> Size:
         self.fields(case)
         subject = self.node(case.arg, scope)
-        self.effort.read("CASE", [subject.times(len(case.args))], READING)
+        self.effort.spend("CASE", costs.READING, [subject.times(len(case.args))])
         results = [self._when(branch.case_when, scope) for branch in case.args]
         return longest([*results, self.node(case.defresult, scope)])
 
@@ -360,17 +348,22 @@ class Expressions:
     def _greatest(self, greatest: pb.MinMaxExpr, scope: Scope) -> Size:
         self.fields(greatest)
         sizes = self.nodes(greatest.args, scope)
-        self.effort.read("GREATEST", sizes, READING)
+        self.effort.spend("GREATEST", costs.READING, sizes)
         return longest(sizes)
 
     def _element(self, element: pb.A_Indirection, scope: Scope) -> Size:
         self.fields(element)
+        of = element.arg.column_ref.fields
+        if len(of) == len(element.indirection) == 1 and element.indirection[0].WhichOneof("node") == "string":
+            self.fields(element.arg.column_ref)
+            if of[0].WhichOneof("node") == "string" and scope.column(of[0].string.sval) is None:  # (row).column
+                return self._column(pb.ColumnRef(fields=[*of, *element.indirection]), scope)
         for step in element.indirection:
             if step.WhichOneof("node") != "a_indices":
-                raise ToolRefused("unsupported_syntax", "(…).name is not supported here; write table.column.")
+                raise ToolRefused("unsupported_syntax", "(…).name is supported of tables only; write table.column.")
             self.message(step.a_indices, scope)
         size = self.node(element.arg, scope)
-        self.effort.read("An element", [size], READING)
+        self.effort.spend("An element", costs.READING, [size])
         return size
 
     def _refuse_query(self, _select: pb.SelectStmt, _scope: Scope) -> Size:
@@ -389,5 +382,6 @@ def _copies(operation: pb.A_Expr) -> tuple[int, int]:
 _PLAIN_NAME: Final = re.compile(r"[a-z_]+")
 _NOWHERE: Final = Scope((), None, None)
 _BETWEENS: Final = frozenset({pb.AEXPR_BETWEEN, pb.AEXPR_NOT_BETWEEN, pb.AEXPR_BETWEEN_SYM, pb.AEXPR_NOT_BETWEEN_SYM})
-_MULTIPLYING: Final = frozenset({"*", "/", "%", "^", "|/", "||/"})
-_OF_JSON: Final = frozenset({"->", "->>", "#>", "#>>", "?", "?|", "?&", "#-", "@>", "<@"})
+_OF_ANY: Final = frozenset({pb.AEXPR_OP_ANY, pb.AEXPR_OP_ALL})
+# Values of different lengths are not read to be found different.
+_EQUALITIES: Final = frozenset({"=", "<>", "!="})

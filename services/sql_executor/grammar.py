@@ -9,7 +9,7 @@ from typing import Final
 
 from postgast import pg_query_pb2 as pb
 
-from services.sql_executor.sizes import BUILT
+from services.sql_executor import costs
 
 # Each message with the fields that it may have; positions in the text are taken out before.
 FIELDS: Final[dict[str, frozenset[str]]] = {
@@ -75,7 +75,7 @@ VALUE_FUNCTIONS: Final = {
 
 _NUMBERS = """
     count bool_and bool_or every stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp
-    regr_slope regr_intercept regr_r2 regr_count regr_avgx regr_avgy regr_sxx regr_syy regr_sxy grouping row_number rank
+    regr_slope regr_intercept regr_r2 regr_count regr_avgx regr_avgy regr_sxx regr_syy regr_sxy row_number rank
     dense_rank percent_rank cume_dist ntile bit_and bit_or ceil ceiling floor sign sqrt cbrt width_bucket random pi
     degrees radians sin cos tan asin acos atan atan2 sinh cosh tanh length char_length character_length octet_length
     bit_length position strpos starts_with ascii array_length array_position array_ndims array_lower array_upper
@@ -83,17 +83,7 @@ _NUMBERS = """
     make_interval to_date to_timestamp justify_days justify_hours justify_interval isfinite now timezone overlaps
     statement_timestamp transaction_timestamp clock_timestamp date_add date_subtract json_array_length
     jsonb_array_length json_typeof jsonb_typeof scale min_scale regexp_count regexp_instr regexp_like
-    num_nulls num_nonnulls md5 chr
-"""
-_AS_LONG_AS_ARGUMENTS = """
-    sum avg min max mode percentile_cont percentile_disc any_value lag lead first_value last_value nth_value abs round
-    trunc ln log log10 mod div gcd lcm trim_scale nullif coalesce greatest least
-    lower upper initcap trim btrim ltrim rtrim left right substring substr split_part reverse translate
-    array_remove trim_array unnest json_extract_path json_extract_path_text jsonb_extract_path jsonb_extract_path_text
-    json_array_elements json_array_elements_text jsonb_array_elements jsonb_array_elements_text json_each json_each_text
-    jsonb_each jsonb_each_text json_object_keys jsonb_object_keys json_strip_nulls jsonb_strip_nulls generate_series
-    generate_subscripts regexp_match regexp_matches regexp_substr regexp_split_to_array regexp_split_to_table
-    string_to_array string_to_table
+    num_nulls num_nonnulls md5 chr gen_random_uuid
 """
 _AGGREGATES = """
     string_agg array_agg json_agg jsonb_agg json_object_agg jsonb_object_agg json_agg_strict jsonb_agg_strict
@@ -107,8 +97,8 @@ _SETS = """
 """
 # Functions by their names in pg_catalog. Left out on purpose: whatever sleeps, locks, reads settings, files, catalogs
 # or the network, or runs SQL held in a string.
+# Those whose value is a number or as short as one.
 NUMBERS: Final = frozenset(_NUMBERS.split())
-AS_LONG_AS_ARGUMENTS: Final = frozenset(_AS_LONG_AS_ARGUMENTS.split())
 # Aggregates: a query with one and without GROUP BY has one row. The value of some grows with the number of rows.
 AGGREGATES: Final = frozenset(_AGGREGATES.split())
 COLLECTORS: Final = frozenset(_AGGREGATES.split()[:8])
@@ -116,7 +106,7 @@ COLLECTORS: Final = frozenset(_AGGREGATES.split()[:8])
 COUNTING: Final = frozenset(
     {"count", "sum", "regr_count", "row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"}
 )
-FUNCTIONS: Final = NUMBERS | AS_LONG_AS_ARGUMENTS | AGGREGATES | frozenset(BUILT)
+FUNCTIONS: Final = frozenset(costs.FUNCTIONS)
 SETS: Final = frozenset(_SETS.split())
 # Columns of functions in FROM, by their own names.
 FUNCTION_COLUMNS: Final = {
@@ -135,10 +125,7 @@ COMPARISONS: Final = frozenset({"=", "<>", "!=", "<", ">", "<=", ">="})
 LIKES: Final = frozenset({"~~", "!~~", "~~*", "!~~*"})
 MATCHES: Final = frozenset({"~", "!~", "~*", "!~*"})
 CONTAINMENTS: Final = frozenset({"@>", "<@", "&&"})
-OPERATORS: Final = (
-    COMPARISONS | LIKES | MATCHES | CONTAINMENTS | {"+", "-", "*", "/", "%", "^", "||", "->", "->>", "#>", "#>>", "?",
-    "?|", "?&", "#-", "@", "|/", "||/", "^@"}
-)  # fmt: skip
+OPERATORS: Final = frozenset(costs.OPERATORS)
 
 # Types by their names in pg_catalog.
 NUMBER_TYPES: Final = frozenset({"int2", "int4", "int8", "float4", "float8", "bool", "smallint", "integer", "bigint"})

@@ -23,6 +23,12 @@ def _figured(node: pb.Node, of_subquery: Callable[[pb.SelectStmt], str]) -> tupl
         return node.column_ref.fields[-1].string.sval, 2
     if kind == "func_call":
         return node.func_call.funcname[-1].string.sval, 2
+    if (
+        kind == "a_indirection"
+        and (names := [step.string.sval for step in node.a_indirection.indirection])
+        and names[-1]
+    ):
+        return names[-1], 2
     if kind in ("a_indirection", "collate_clause"):
         return _figured(getattr(node, kind).arg, of_subquery)
     if kind == "type_cast":

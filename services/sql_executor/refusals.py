@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from postgast import pg_query_pb2 as pb
@@ -14,6 +14,7 @@ from services.sql_executor import grammar
 from services.sql_executor.sizes import literal
 
 _BACK_REFERENCE: Final = re.compile(r"\\[1-9]|\(\?")
+_PATH: Final = re.compile(r"\$(\.(\w{1,60}|\"[^\"\\]{0,60}\")|\[(\d{1,9}|\*|last)\]){0,20}")
 _MAX_PATTERN: Final = 200
 _MAX_REPETITIONS: Final = 2
 
@@ -29,6 +30,15 @@ def check_pattern(node: pb.Node) -> None:
         )
     if pattern.count("{") > _MAX_REPETITIONS:
         raise ToolRefused("function_refused", "A regular expression may count repetitions ({m,n}) twice; or use LIKE.")
+
+
+def check_path(nodes: Sequence[pb.Node]) -> None:
+    """Checks the arguments of a JSON path: what compares members with members can't be stopped. Raises ToolRefused."""
+    if len(nodes) != 1 or not _PATH.fullmatch(literal(nodes[0]) or ""):
+        raise ToolRefused(
+            "function_refused",
+            "A JSON path must be a literal of names, numbers and [*], such as '$.a[*].b'.",
+        )
 
 
 def no_column(name: str, known: Iterable[str]) -> ToolRefused:

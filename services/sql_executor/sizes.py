@@ -211,6 +211,12 @@ def _sum(sizes: Sequence[Size], _nodes: Sequence[pb.Node]) -> Size:
     return together([*sizes, Size(8 * len(sizes))])
 
 
+def _indented(sizes: Sequence[Size], _nodes: Sequence[pb.Node]) -> Size:
+    # Brackets in brackets, each pair on two lines: as many spaces as the square. Stored ones are as deep as they are.
+    whole = sizes[0] if sizes else Size()
+    return Size(whole.fixed * whole.fixed, whole.stored * 4, whole.recursive * 4, texts=1)
+
+
 def _with_separator(sizes: Sequence[Size], _nodes: Sequence[pb.Node]) -> Size:
     return together([*sizes, sizes[0].times(len(sizes))]) if sizes else Size()
 
@@ -225,6 +231,7 @@ BUILT: Final[dict[str, Rule]] = {
     **dict.fromkeys(["power", "exp"], lambda _sizes, _nodes: Size(LONG_NUMBER)),
     **dict.fromkeys(["like_escape", "similar_to_escape", "quote_literal", "quote_nullable"], _escaped),
     "concat_ws": _with_separator,
+    "jsonb_pretty": _indented,
     "replace": _replaced,
     "repeat": _times_literal,
     "lpad": _padded,
@@ -258,35 +265,6 @@ def shortened(name: str, sizes: Sequence[Size], nodes: Sequence[pb.Node]) -> Siz
     return longest(sizes)
 
 
-# Functions whose work is the product of two arguments' lengths, with what a step costs beside comparing a character.
-WORK: Final[dict[str, int]] = {
-    **dict.fromkeys(["strpos", "position", "replace", "split_part", "string_to_array", "string_to_table"], 1),
-    **dict.fromkeys(["btrim", "ltrim", "rtrim", "trim"], 6),
-    "translate": 12,
-    **dict.fromkeys(["to_date", "to_timestamp", "to_number"], 4),
-}
-
-
-def work(sizes: Sequence[Size], weight: int) -> float:
-    """Returns the steps that working on two values together takes."""
-    return sizes[0].length * sizes[1].length * weight if len(sizes) > 1 else 0
-
-
-# What reading a character through costs beside comparing one, by what reads; changing its case, at most, otherwise.
-READING: Final = 25
-READING_JSON: Final = 80
-MATCHING: Final = 120
-# Functions that multiply numbers, or divide.
-MULTIPLY: Final = frozenset({"power", "exp", "ln", "log", "log10", "sqrt", "cbrt", "mod", "div", "gcd", "lcm", "avg"})
-
-
-def reading(name: str) -> int:
-    """Returns what a function costs for each character that it is given."""
-    if name.startswith("regexp_"):
-        return MATCHING
-    return READING_JSON if "json" in name else READING
-
-
 def sorted_length(sizes: Sequence[Size]) -> float:
     """Returns how long the values are that an aggregate sorts; numbers and dates are as good as nothing."""
     long = [size for size in sizes if not size.is_value]
@@ -298,4 +276,4 @@ def collected(name: str, sizes: Sequence[Size], rows: float) -> Size:
     one = together([*sizes, Size(8)])
     if name.startswith("json"):
         one = _as_json(sizes, ())
-    return Size((one.fixed + (one.stored + one.recursive) * STORED_MEAN) * rows)
+    return Size((one.fixed + (one.stored + one.recursive) * STORED_MEAN) * rows, texts=1)

@@ -111,4 +111,9 @@ ANALYST_QUERIES = [
     "SELECT $$it's$$ AS plain, $q$a $$ b$q$ AS tagged, name FROM devices WHERE kind = $$cabin$$ ORDER BY name",
     r"SELECT E'a\tb\n\x41\u00e9\'' AS escaped, E'' AS nothing, name FROM devices WHERE name LIKE E'%\\_%' "
     r"OR kind = E'cab\151n' ORDER BY name",
+    "SELECT (d).name FROM devices d ORDER BY (d).device_id",
+    "SELECT jsonb_pretty(jsonb_build_object('n', count(*))) FROM devices",
+    """SELECT jsonb_path_query_first(jsonb_build_object('a', jsonb_agg(name ORDER BY name)), '$.a[1]') FROM devices""",
+    "SELECT count(DISTINCT gen_random_uuid()) FROM devices",
+    "SELECT jsonb_build_object('name', name, 'kind', kind) - ARRAY['kind'] AS short FROM devices ORDER BY device_id",
 ]

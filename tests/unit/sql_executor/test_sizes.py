@@ -21,6 +21,13 @@ def _nested(times: int) -> str:
 
 
 TOO_LARGE = [
+    "SELECT jsonb_array_length(to_jsonb(string_to_array(repeat('a,',60000),',')) - "
+    "string_to_array(repeat('b,',60000),','))",
+    "SELECT to_jsonb(string_to_array(repeat('a,',100000),',')) ?| string_to_array(repeat('b,',100000),',')",
+    "SELECT to_jsonb(string_to_array(repeat('a,',100000),',')) ?& string_to_array(repeat('b,',100000),',')",
+    "SELECT jsonb_agg(name) - array_agg(name) FROM devices, generate_series(1, 1000)",
+    "SELECT repeat('a', 1000000) < ANY (string_to_array(repeat('b,', 100000), ','))",
+    "SELECT jsonb_pretty(repeat('[', 10000)::jsonb)",
     f"SELECT length({_nested(19)})"
     if len(_nested(19)) < POLICY.limits.query_length
     else "SELECT repeat('x', 99999999)",

@@ -65,7 +65,7 @@ def _type(column: str, kind: str) -> str:
         return "timestamp with time zone"
     if column in ("temperature", "humidity", "pressure", "battery"):
         return "numeric"
-    return "integer" if column.endswith("_id") else kind
+    return "integer" if column.endswith("_id") or column == "built_year" else kind
 
 
 def _shown(sql: str, *, admin: bool = False, catalog: Catalog | None = None) -> str:
