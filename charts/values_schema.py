@@ -140,7 +140,7 @@ def limits_block(agent: str, limits: Limits) -> dict[str, Any]:
         for name, bound in bounds_of(type(limits.policy)).items()
     }
     budget = {
-        name: {"description": f"Built in: {json.dumps(dict(limits.budget)[name])}; 0 is no limit.", **_typed(bound)}
+        name: {"description": f"Built in: {json.dumps(dict(limits.budget)[name])}; 0 means no limit.", **_typed(bound)}
         for name, bound in BUDGET_BOUNDS.items()
     }
     return {

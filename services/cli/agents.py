@@ -36,7 +36,7 @@ def policies_command(
     roles: Roles = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the limits that new runs get, and where each comes from; `explain` shows those of a run."""
+    """List the limits of new runs and where each comes from; `explain` shows those of a run."""
     connection = context.obj.connection(subject, roles=roles)
     run_command(list_policies(connection, terminal, agent=agent, as_json=as_json), terminal)
 
@@ -59,7 +59,7 @@ async def list_policies(connection: Connection, terminal: Terminal, *, agent: st
     """Shows the limits that new runs get, and where each comes from."""
     agents = await _agents(connection)
     if agent and agent not in (known := [each.name for each in agents]):
-        hint = "name one of those"
+        hint = "name one of these"
         raise CliError(f"no agent {agent!r} runs here; there are {', '.join(known)}", hint=hint, code=ExitCode.USAGE)
     wanted = [each for each in agents if agent in ("", each.name)]
     if as_json:

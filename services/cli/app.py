@@ -45,5 +45,5 @@ for module in COMMANDS:
 
 @app.callback()
 def root(context: typer.Context, gateway: Gateway = "") -> None:
-    """Runs agents as services, and says why every run went where it went."""
+    """Runs agents as services, and shows why every run took its route."""
     context.obj = Invocation(gateway)

@@ -43,7 +43,7 @@ def ask_command(
     csv: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write the rows as CSV.")] = None,
     timeout: Timeout = None,
 ) -> None:
-    """Ask a question to the database, and show the answer.
+    """Ask a question of the database and show the answer.
 
     The exit status tells how it ended; `signalbox --help` lists them.
     """

@@ -27,7 +27,7 @@ commands = typer.Typer()
 def check_model_command(
     context: typer.Context,
     timeout: Annotated[
-        float, typer.Option(min=1, metavar="SECONDS", help="Most that one call may take.", callback=takeable)
+        float, typer.Option(min=1, metavar="SECONDS", help="Time limit for one call.", callback=takeable)
     ] = 60,
     settings: ServiceSettings = None,
     as_json: AsJson = False,

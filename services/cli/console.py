@@ -35,7 +35,7 @@ def console(
 ) -> None:
     """Serve pages of runs, questions, routes, rules and policies to this machine's browser, until Ctrl-C.
 
-    They show what the caller may see, at 127.0.0.1 only. The address that is printed is what lets a browser in.
+    They show what the caller may see, at 127.0.0.1 only. The printed address pairs a browser with the console.
     """
     invocation: Invocation = context.obj
     connection = invocation.connection(subject, admin=admin, roles=roles)

@@ -22,7 +22,7 @@ _COUNTED_BY = {"agent", "since_time"}
 @commands.command("decisions")
 def decisions_command(
     context: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="[RUN]", help="A run; all that the caller may see when left out.")] = "",
+    run: Annotated[str, typer.Argument(metavar="[RUN]", help="A run; without one, all that the caller may see.")] = "",
     agent: Annotated[str, typer.Option(metavar="AGENT", help="Only of this agent.")] = "",
     router: Annotated[str, typer.Option(metavar="ROUTER", help="Only by this router.")] = "",
     rule: Annotated[str, typer.Option(metavar="RULE", help="Only by this rule.")] = "",
@@ -35,15 +35,19 @@ def decisions_command(
     correlation_id: Annotated[
         str, typer.Option("--correlation-id", metavar="ID", help="Only of runs with this correlation id.")
     ] = "",
-    count: Annotated[bool, typer.Option("--count", help="Count an agent's by rule; takes --since.")] = False,
-    every: Annotated[int, typer.Option(min=0, max=744, metavar="HOURS", help="With --count: by time.")] = 0,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Without RUN: at most so many.")] = 50,
+    count: Annotated[
+        bool, typer.Option("--count", help="Count an agent's decisions by rule; accepts --since.")
+    ] = False,
+    every: Annotated[
+        int, typer.Option(min=0, max=744, metavar="HOURS", help="With --count: by intervals of this many hours.")
+    ] = 0,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Without RUN: maximum number to show.")] = 50,
     subject: As = None,
     admin: Admin = False,
     roles: Roles = None,
     as_json: AsJson = False,
 ) -> None:
-    """List routing decisions: of a run in order, or of many runs, those of the newest first."""
+    """List routing decisions: of one run in order, or of many runs, newest run first."""
     request = runs_pb2.ListDecisionsRequest(
         agent=agent, router=router, rule=rule, destination=to, subject=caller, correlation_id=correlation_id,
         since_time=since, until_time=until,
@@ -102,7 +106,7 @@ async def search_decisions(
     elif decisions:
         terminal.out.print(render.found_decisions(decisions))
     else:
-        terminal.err.print(Text("no decision that fits"))
+        terminal.err.print(Text("no matching decisions"))
     return ExitCode.OK
 
 
@@ -118,5 +122,5 @@ async def count_decisions(
     terminal.out.print(render.decision_counts(counted))
     if counted.is_partial:
         told = f"{counted.decision_count:,} decisions counted, among the newest; older ones were not looked at"
-        terminal.err.print(Text(f"{told}, so that what never fired among these may have fired before"))
+        terminal.err.print(Text(f"{told}, so rules that never fired among these may have fired before"))
     return ExitCode.OK

@@ -20,7 +20,7 @@ commands = typer.Typer()
 
 @commands.command("demo")
 def demo_command(context: typer.Context) -> None:
-    """Start the platform, ask it four questions, have it edit a graph, investigate findings, and stop it."""
+    """Start the platform, ask four questions, edit a graph, investigate an incident and findings, and stop it."""
     run_command(_demo(context.obj.settings, terminal), terminal)
 
 

@@ -113,7 +113,7 @@ async def play(scene: Scene, stack: LocalStack, folder: Path, terminal: Terminal
         path = folder / f"{run.run_id}.html"
         write_text(path, page)
         size = f"{path.stat().st_size // 1024} kB of HTML"
-        terminal.out.print(Text(f"\nThe same to look at: {size}. `signalbox explain RUN --html FILE` keeps it."))
+        terminal.out.print(Text(f"\nThe same as a page: {size}. `signalbox explain RUN --html FILE` writes it."))
         problems += check_page(path.read_text("utf-8"), run, decisions)
     return problems
 

@@ -60,7 +60,7 @@ def from_stream(error: grpc.aio.AioRpcError, address: str, *, run_id: str, timeo
     if detail.code is grpc.StatusCode.DEADLINE_EXCEEDED and timeout_s is not None:
         return _too_late(detail, run_id)
     if detail.code is grpc.StatusCode.UNAVAILABLE and "run_id" in detail.metadata:
-        hint = f"the run goes on: `signalbox show {run_id}`"
+        hint = f"the run continues: `signalbox show {run_id}`"
         return CliError(detail.message, hint=hint, code=ExitCode.UNREACHABLE)
     return _worded(detail, address)
 
@@ -73,7 +73,7 @@ def _worded(detail: ErrorDetail, address: str, given_s: float | None = None) -> 
     if detail.code is grpc.StatusCode.UNAVAILABLE:
         return _unavailable(detail, address)
     code, hint = _ADVICE.get(
-        detail.code, (ExitCode.REFUSED, "the gateway's log tells more; look for the trace id, if there is one")
+        detail.code, (ExitCode.REFUSED, "look in the gateway's log, for the trace id if there is one")
     )
     message = detail.message or detail.code.name
     for violation in detail.violations:
@@ -81,7 +81,7 @@ def _worded(detail: ErrorDetail, address: str, given_s: float | None = None) -> 
     if detail.retry_after_s is not None:
         hint = f"try again in {max(1, round(detail.retry_after_s))} s"
     if "active_run_id" in detail.metadata:
-        hint = f"`signalbox show {detail.metadata['active_run_id']}` shows the run that is in the way"
+        hint = f"`signalbox show {detail.metadata['active_run_id']}` shows the run that occupies the thread"
     return CliError(f"{message} ({detail.reason})", hint=hint, code=code)
 
 
@@ -93,10 +93,12 @@ def _said(detail: ErrorDetail) -> str:
 def _too_late(detail: ErrorDetail, run_id: str) -> CliError:
     if run_id:
         message = f"the time for run {run_id} is over{_said(detail)}"
-        hint = f"the run goes on without you: `signalbox show {run_id}` shows it, `signalbox cancel {run_id}` stops it"
+        hint = (
+            f"the run continues without you: `signalbox show {run_id}` shows it, `signalbox cancel {run_id}` stops it"
+        )
     else:
         message = f"the gateway did not answer in time{_said(detail)}"
-        hint = "if it made a run, that goes on without you: `signalbox runs` finds it"
+        hint = "if it created a run, that continues without you: `signalbox runs` finds it"
     return CliError(message, hint=hint, code=ExitCode.TIMED_OUT)
 
 

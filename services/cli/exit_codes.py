@@ -30,20 +30,20 @@ class ExitCode(IntEnum):
 
 
 MEANINGS: Final = {
-    ExitCode.OK: "done; for `ask`, the question was answered",
-    ExitCode.RUN_FAILED: "the run ended by an error, or a local step failed",
+    ExitCode.OK: "success; for `ask`, the question was answered",
+    ExitCode.RUN_FAILED: "the run failed, or a local step did",
     ExitCode.USAGE: "the command or its input is wrong",
     ExitCode.BLOCKED: "the guard blocked the question",
     ExitCode.NEEDS_REVIEW: "the run ended without a full result; a person should look at it",
-    ExitCode.UNREACHABLE: "no gateway is there, it lost the platform, or nothing answered in time",
+    ExitCode.UNREACHABLE: "the gateway can't be reached, has lost the platform, or did not answer in time",
     ExitCode.REFUSED: "the platform refused: token, rights, quota, or no such run",
     ExitCode.CANCELLED: "the run was cancelled",
     ExitCode.AWAITING_INPUT: "the run asks a question; `signalbox resume` answers it",
-    ExitCode.TIMED_OUT: "the time given by --timeout is over; that stops no run",
+    ExitCode.TIMED_OUT: "the time given with --timeout is over; the run continues",
     ExitCode.FOUND: "a finding has a verdict that --fail-on names",
-    ExitCode.GUARD_UNAVAILABLE: "the guard could not screen the question, so nothing was looked at; ask again later",
-    ExitCode.INTERRUPTED: "Ctrl-C; the run goes on, but `investigate` and `triage` cancel what they started",
-    ExitCode.UNREAD: "whoever reads the output had enough, as `head` has; as programs end that SIGPIPE ends",
+    ExitCode.GUARD_UNAVAILABLE: "the guard could not screen the question, so nothing was queried; ask again later",
+    ExitCode.INTERRUPTED: "Ctrl-C; the run continues, but `investigate` and `triage` cancel what they started",
+    ExitCode.UNREAD: "the reader of the output closed it, as `head` does (SIGPIPE)",
 }
 
 _OF_STOP_REASON: Final = {"blocked": ExitCode.BLOCKED, "guard_unavailable": ExitCode.GUARD_UNAVAILABLE}

@@ -47,7 +47,7 @@ def explanation(
         waits = f"waiting for the {printable(run.waiting_for)}, which is away; tried again at {moment(run.retry_time)}"
         tree.add(Text(waits, style="yellow"))
     if not steps:
-        tree.add(Text("no decision yet", style="dim"))
+        tree.add(Text("no decisions yet", style="dim"))
     if run.HasField("policy"):
         _add_limits(tree, run.policy)
     return tree

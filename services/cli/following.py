@@ -34,11 +34,9 @@ async def follow(
     except asyncio.CancelledError:
         if run_id:
             terminal.err.print(
-                Text(f"the run goes on: `signalbox show {run_id}` shows it, `signalbox cancel {run_id}` stops it")
+                Text(f"the run continues: `signalbox show {run_id}` shows it, `signalbox cancel {run_id}` stops it")
             )
         raise
     if not run_id:
-        raise CliError(
-            "the gateway ended the stream without a word", hint="its log tells more", code=ExitCode.UNREACHABLE
-        )
+        raise CliError("the gateway ended the stream without a word", hint="look in its log", code=ExitCode.UNREACHABLE)
     return await gateway.get(run_id)  # it awaits input

@@ -30,7 +30,7 @@ def edit_graph_command(
     as_json: AsJson = False,
     timeout: Timeout = None,
 ) -> None:
-    """Change or query the graph; a run that asks something is answered with `signalbox resume`."""
+    """Change or query the graph; if the run asks a question, answer it with `signalbox resume`."""
     connection = context.obj.connection(subject, roles=roles, must_name=True)
     request = edit_request(goal, preview=preview)
     run_command(edit_graph(connection, request, terminal, as_json=as_json, timeout_s=timeout), terminal)
@@ -46,7 +46,7 @@ def undo_command(
     as_json: AsJson = False,
     timeout: Timeout = None,
 ) -> None:
-    """Take back what a run has changed in the graph, if nothing has changed since."""
+    """Undo what a run changed in the graph, unless it has changed since."""
     connection = context.obj.connection(subject, roles=roles, must_name=True)
     request = edit_request(undo_run_id=run, preview=preview)
     run_command(edit_graph(connection, request, terminal, as_json=as_json, timeout_s=timeout), terminal)

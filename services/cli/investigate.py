@@ -27,23 +27,25 @@ def investigate_command(
     commit: Commit = "",
     known_fp: Annotated[Path | None, typer.Option(metavar="FILE", help="Known false positives (YAML).")] = None,
     truth: Annotated[Path | None, typer.Option(metavar="FILE", help="Ground truth (CSV or YAML).")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the log here, with verdicts.")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report here.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the log with its verdicts to this file.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report to this file.")] = None,
     accept: Annotated[
         bool, typer.Option("--accept", help="Suppress false positives as accepted, not as under review.")
     ] = False,
     concurrency: Annotated[int, typer.Option(min=1, max=256, help="Findings at once.")] = 8,
-    batch: Annotated[str, typer.Option(metavar="NAME", help="Start over under a new name.")] = "",
+    batch: Annotated[str, typer.Option(metavar="NAME", help="Start over, as a batch of this name.")] = "",
     fail_on: FailOn = None,
     again: RerunFailed = False,
     subject: As = None,
     roles: Roles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring every finding of a static analyser's log to a verdict, with evidence.
+    """Investigate every finding of a static analyser's log: a verdict with evidence for each.
 
-    Each finding is a run of its own. Given again within a day, the same command finds the runs that there are, follows
-    those under way and starts what is missing.
+    Each finding is a run of its own. Repeated within a day, the same command finds existing runs, follows those under
+    way and starts the missing ones.
     """
     from services.cli.investigation import Investigation  # what it imports takes longer than most commands
     from services.findings.investigation.batch import BatchPolicy

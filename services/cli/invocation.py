@@ -44,15 +44,15 @@ def moment_given(text: str) -> Timestamp:
 Since = Annotated[
     Timestamp | None,
     typer.Option(
-        "--since", parser=moment_given, metavar="TIME", help="Only from then on; local time, or with an offset."
+        "--since", parser=moment_given, metavar="TIME", help="Only from this time on; local time, or with an offset."
     ),
 ]
 Until = Annotated[
-    Timestamp | None, typer.Option("--until", parser=moment_given, metavar="TIME", help="Only from before then.")
+    Timestamp | None, typer.Option("--until", parser=moment_given, metavar="TIME", help="Only before this time.")
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Wait no longer.", callback=takeable),
+    typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Wait at most this long.", callback=takeable),
 ]
 Gateway = Annotated[
     str,
@@ -87,7 +87,7 @@ def load_settings() -> CliSettings:
         return CliSettings()
     except ValidationError as error:
         names = ", ".join("SIGNALBOX_" + str(problem["loc"][0]).upper() for problem in error.errors())
-        wrong = CliError(f"wrong in the environment: {names}", hint="correct or unset it", code=ExitCode.USAGE)
+        wrong = CliError(f"invalid environment variables: {names}", hint="correct or unset them", code=ExitCode.USAGE)
         raise fail(wrong) from error
 
 

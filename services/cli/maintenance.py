@@ -31,19 +31,19 @@ CASES = "services.runtime.cases"
 @commands.command("prune")
 def prune_command(
     context: typer.Context,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
     subject: As = None,
     roles: Roles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove now what retention has no use for any more; the runtime does so by itself, too. For operators."""
+    """Remove expired data now; the runtime also does so by itself. For operators."""
     connection = context.obj.connection(subject, roles=roles)
     run_command(prune(connection, terminal, dry_run=dry_run, as_json=as_json), terminal)
 
 
 @commands.command("compat-check")
 def compat_check_command(context: typer.Context) -> None:
-    """Say which unfinished runs this release could not go on with; exit status 1 when there is one.
+    """List unfinished runs that this release could not continue; exit status 1 if there are any.
 
     Reads SIGNALBOX_DATABASE_DSN, the URL of the platform's database. For use before a roll-out.
     """
@@ -55,10 +55,10 @@ def compat_check_command(context: typer.Context) -> None:
 def prove_command(
     policies: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Under the limits that this policy file sets."),
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Prove under the limits of this policy file."),
     ] = None,
 ) -> None:
-    """Show that every agent's decision tables end, and what a run takes at most; exit status 1 and a walk if not."""
+    """Prove that every run of every agent ends, and what it uses at most; exit status 1 and a counterexample if not."""
     run_command(prove(policies, terminal), terminal)
 
 
@@ -75,7 +75,7 @@ async def prune(connection: Connection, terminal: Terminal, *, dry_run: bool, as
     elif pruned:
         terminal.out.print(pruned_table(pruned, dry_run=dry_run))
     else:
-        terminal.err.print(Text("nothing is due"))
+        terminal.err.print(Text("nothing to remove"))
     return ExitCode.OK
 
 

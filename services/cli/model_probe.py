@@ -72,7 +72,7 @@ class ModelProbe:
         start = time.perf_counter()
         answer, usage = await self._ask([_user("Write one sentence about the sea.")])
         if not (answer.get("content") or "").strip():
-            raise Failed("it answered with nothing: a reasoning model may need a larger limit of tokens")
+            raise Failed("its answer was empty: a reasoning model may need a higher token limit")
         tokens = usage.get("completion_tokens")
         if not isinstance(tokens, int):
             return "it answers, but does not say how many tokens it used: budgets count none"
@@ -119,9 +119,9 @@ class ModelProbe:
         except CompletionError as error:
             raise Failed(await self._explained(error)) from error
         except (KeyError, TypeError, ValueError) as error:
-            raise Failed("its answer is not of the chat completions API's form") from error
+            raise Failed("its answer does not have the form of the chat completions API") from error
         if choice.get("finish_reason") == "length":
-            raise Failed("its answer was cut at the endpoint's limit of tokens: raise that limit")
+            raise Failed("its answer was cut at the endpoint's token limit: raise that limit")
         return message, usage
 
     async def _explained(self, error: CompletionError) -> str:
@@ -171,7 +171,7 @@ def _conforming(text: str, schema: Mapping[str, Any]) -> Any:
     except ValueError as error:
         raise Failed(f"what should be JSON is {_shown(text)}") from error
     except jsonschema.ValidationError as error:
-        raise Failed(f"what it gave does not fit the schema: {error.message[:SHOWN_TEXT]}") from error
+        raise Failed(f"its answer does not match the schema: {error.message[:SHOWN_TEXT]}") from error
     return value
 
 

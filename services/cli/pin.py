@@ -32,14 +32,15 @@ def pin_command(
     context: typer.Context,
     run: RunId,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write it here, not on standard output.")
+        Path | None,
+        typer.Option(metavar="FILE", dir_okay=False, help="Write it to this file instead of standard output."),
     ] = None,
     subject: As = None,
     roles: Roles = None,
 ) -> None:
-    """Write a recorded run as a test case: `signalbox replay --case FILE` decides it again without model or executor.
+    """Write a recorded run as a test case, which `signalbox replay --case FILE` replays without a model or an executor.
 
-    The file holds what the run's nodes heard, which is as personal as its output.
+    The file holds what the run's nodes received, which is as confidential as its output.
     """
     connection = context.obj.connection(subject, roles=roles)
     run_command(pin(connection, run, terminal, output=output), terminal)
@@ -67,7 +68,7 @@ async def case_of(gateway: GatewayClient, run_id: str) -> cases_pb2.Case:
     """Returns a run as a case. Raises CliError."""
     run = await gateway.get(run_id)
     if run.state not in ENDED:
-        raise CliError(f"{run_id} has not ended", hint="pin it when it has", code=ExitCode.REFUSED)
+        raise CliError(f"{run_id} has not ended", hint="pin it when it has ended", code=ExitCode.REFUSED)
     answers = await gateway.recorded_answers(run_id)
     decisions = await gateway.decisions(run_id)
     if not run.HasField("policy"):

@@ -35,10 +35,10 @@ def waiting_command(
     context: typer.Context,
     subject: As = None,
     roles: Roles = None,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number to show.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List the questions that await an answer: those you may answer, and those of your own runs."""
+    """List questions that wait for an answer: those you may answer, and those of your own runs."""
     connection = context.obj.connection(subject, roles=roles)
     run_command(waiting(connection, terminal, limit=limit, as_json=as_json), terminal)
 
@@ -47,13 +47,13 @@ def waiting_command(
 def resume_command(
     context: typer.Context,
     run: RunId,
-    answer: Annotated[str, typer.Argument(help="Answer to the run's question; asked for when left out.")] = "",
+    answer: Annotated[str, typer.Argument(help="Answer to the run's question; you are asked for it if left out.")] = "",
     option: Annotated[str, typer.Option("--answer", metavar="TEXT", help="The answer, as an option.")] = "",
     subject: As = None,
     roles: Roles = None,
     timeout: Timeout = None,
 ) -> None:
-    """Answer the question of a run that awaits input, and follow it to its end where the run is yours."""
+    """Answer the question that a run waits with; if the run is yours, follow it to its end."""
     connection = context.obj.connection(subject, roles=roles)
     given, asked = option or answer, None
     if not given:
@@ -66,11 +66,13 @@ def resume_command(
 def assign_command(
     context: typer.Context,
     run: RunId,
-    assignee: Annotated[str, typer.Argument(help="Subject of who may answer from now on; nobody, when left out.")] = "",
+    assignee: Annotated[
+        str, typer.Argument(help="Subject of the person who may answer from now on; without one, nobody.")
+    ] = "",
     subject: As = None,
     roles: Roles = None,
 ) -> None:
-    """Name who may answer a run's question, besides those who may anyway."""
+    """Let one more person answer a run's question."""
     connection = context.obj.connection(subject, roles=roles)
     run_command(assign(connection, run, assignee, terminal), terminal)
 
@@ -85,7 +87,7 @@ async def waiting(connection: Connection, terminal: Terminal, *, limit: int, as_
         terminal.json_list(questions)
         return ExitCode.OK
     if not questions:
-        terminal.err.print(Text("no run awaits an answer"))
+        terminal.err.print(Text("no run waits for an answer"))
     for each in questions:
         who = f"  {each.agent}, for {printable(each.subject)}; {_answerers(each)}"
         terminal.out.print(Text.assemble((printable(each.run_id), "bold"), who))
@@ -130,7 +132,7 @@ async def resume(
         async with _within(timeout_s, late) as limit:
             question = await answer_question(gateway, run_id, answer, asked)
         if not _may_follow(question):
-            terminal.out.print(Text(f"{printable(run_id)} has its answer, and goes on"))
+            terminal.out.print(Text(f"{printable(run_id)} has its answer and continues"))
             return ExitCode.OK
         with progress_on(terminal.err) as progress:
             async for event in gateway.watch(run_id, 0, timeout_s=_left_s(limit)):

@@ -42,25 +42,25 @@ def replay_command(
         Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="A run that `signalbox pin` wrote.")
     ] = None,
     goes_on: Annotated[
-        bool, typer.Option("--continue", help="With --case: where it decides otherwise, ask the model from there on.")
+        bool, typer.Option("--continue", help="With --case: where a decision differs, ask the model from there on.")
     ] = False,
     limits: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set a limit of its policy; repeatable.")
     ] = None,
     verifies: Annotated[
-        bool, typer.Option("--verify", help="Decide all decisions by the policies that they were made by.")
+        bool, typer.Option("--verify", help="Replay every decision under the policy it was made with.")
     ] = False,
     since: Since = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Show at most so many runs.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of runs to show.")] = 100,
     subject: As = None,
     roles: Roles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show which past runs other limits would have led elsewhere, without asking a model. For operators.
+    """Show which past runs would have taken another route under other limits, without asking a model. For operators.
 
-    With --verify show which decisions come out otherwise by the same facts and limits; exit status 1 when there is one.
-    With --case show whether a run still decides the same, and where not; exit status 1 then. It needs no platform, and
-    with --continue the runtime's settings of its models, such as SIGNALBOX_MODEL_BASE_URL and SIGNALBOX_AGENT_MODEL.
+    With --verify show which decisions differ when made again from the same facts and limits; exit status 1 if any does.
+    With --case show whether a pinned run still decides the same; exit status 1 if not. It needs no platform, and
+    with --continue reads the runtime's model settings, such as SIGNALBOX_MODEL_BASE_URL and SIGNALBOX_AGENT_MODEL.
     """
     try:
         given = parse_limits(limits or ())
@@ -71,7 +71,7 @@ def replay_command(
         return
     if case or goes_on or verifies == bool(router) or (given and not router):
         hint = "give --router ROUTER or --case FILE, each with --set NAME=VALUE, or --verify"
-        raise fail(CliError("nothing says what is to be decided again", hint=hint, code=ExitCode.USAGE))
+        raise fail(CliError("no decisions to replay were named", hint=hint, code=ExitCode.USAGE))
     connection = context.obj.connection(subject, roles=roles)
     if verifies:
         all_of_it = maintenance_pb2.VerifyDecisionsRequest(since_time=since, max_disagreements=limit)
@@ -135,8 +135,10 @@ def verified(response: maintenance_pb2.VerifyDecisionsResponse) -> RenderableTyp
     if response.disagreement_count > len(response.disagreements):
         parts.append(Text(f"{len(response.disagreements):,} of them are shown.", style="dim"))
     if response.skipped_count:
-        skipped = f"{response.skipped_count:,} could not be decided anew: their facts are blanked or of an older shape,"
-        parts.append(Text(f"{skipped} or their router or policy is not known here.", style="yellow"))
+        skipped = (
+            f"{response.skipped_count:,} could not be decided anew: their facts are blanked or have an older form,"
+        )
+        parts.append(Text(f"{skipped} or their router or policy is unknown here.", style="yellow"))
     return Group(*parts)
 
 
@@ -160,11 +162,13 @@ def replayed(
     if response.diverged_count > len(response.divergences):
         parts.append(Text(f"The first {len(response.divergences):,} are shown.", style="dim"))
     if limits:
-        parts.append(Text("To have it so, in the policy file (SIGNALBOX_POLICY_FILE, or `policies` of the chart):"))
+        parts.append(
+            Text("To make this permanent, set in the policy file (SIGNALBOX_POLICY_FILE, or `policies` of the chart):")
+        )
         parts.append(Text(policy_lines(router, limits), style="bold"))
     if response.skipped_count:
         skipped = f"{response.skipped_count:,} of {response.decision_count:,} decisions could not be decided anew:"
-        parts.append(Text(f"{skipped} their facts are blanked or of an older shape.", style="yellow"))
+        parts.append(Text(f"{skipped} their facts are blanked or have an older form.", style="yellow"))
     return Group(*parts)
 
 

@@ -40,11 +40,13 @@ def run_agent_command(
     roles: Roles = None,
     thread: Annotated[str, typer.Option(metavar="ID", help="Conversation to start or continue.")] = "",
     labels: NewLabels = None,
-    record: Annotated[bool, typer.Option("--record", help="Keep what its nodes hear, for `signalbox pin`.")] = False,
+    record: Annotated[
+        bool, typer.Option("--record", help="Record what its nodes receive, for `signalbox pin`.")
+    ] = False,
     as_json: AsJson = False,
     timeout: Timeout = None,
 ) -> None:
-    """Run an agent on an input from a file, and show what comes of it.
+    """Run an agent on an input from a file and show its output.
 
     The exit status tells how it ended; `signalbox --help` lists them.
     """

@@ -47,7 +47,7 @@ def runs_command(
     until: Until = None,
     caller: Annotated[str, typer.Option(metavar="USER", help="Only runs of this caller. For operators.")] = "",
     labels: WantedLabels = None,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number to show.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List runs, newest first."""
@@ -62,7 +62,7 @@ def runs_command(
         try:
             request.state = parse_state(state)
         except ValueError as error:
-            raise fail(CliError(str(error), hint="name one of those", code=ExitCode.USAGE)) from error
+            raise fail(CliError(str(error), hint="name one of these", code=ExitCode.USAGE)) from error
     connection = context.obj.connection(subject, admin=admin, roles=roles)
     run_command(list_runs(connection, request, terminal, limit=limit, as_json=as_json), terminal)
 
@@ -81,12 +81,12 @@ def explain_command(
     context: typer.Context,
     run: RunId,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write it here, as a page to look at.")
+        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write it to this file as an HTML page.")
     ] = None,
     subject: As = None,
     roles: Roles = None,
 ) -> None:
-    """Show why a run went where it went: its decisions as a tree, with the numbers they rest on."""
+    """Show why a run took its route: its decisions as a tree, with the numbers behind each."""
     connection = context.obj.connection(subject, roles=roles)
     run_command(explain(connection, run, terminal, html=html), terminal)
 
@@ -133,7 +133,7 @@ async def explain(connection: Connection, run_id: str, terminal: Terminal, *, ht
         if html:
             page = await explanation_page(gateway, run_id)
             write_text(html, page)
-            terminal.out.print(Text(f"{html} shows why {run_id} went as it did"))
+            terminal.out.print(Text(f"{html} shows why {run_id} took its route"))
             return ExitCode.OK
         run = await gateway.get(run_id)
         steps = await gateway.steps(run)

@@ -55,7 +55,7 @@ def sql_policy_command(
 async def sql_policy(action: str, *arguments: str, dsn_env: str = DSN_VARIABLE) -> ExitCode:
     """Runs the SQL executor's own command; its output is this one's, and so is its status (0, 1 or 2)."""
     if action not in ACTIONS:
-        raise CliError(f"{action!r} is no action", hint=f"use one of {', '.join(ACTIONS)}", code=ExitCode.USAGE)
+        raise CliError(f"{action!r} is not an action", hint=f"use one of {', '.join(ACTIONS)}", code=ExitCode.USAGE)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", MODULE, "--dsn-env", dsn_env, action, *arguments,
         env=provisioning_environment(dsn_env),

@@ -15,10 +15,10 @@ NEAREST = 4
 def story(told: runs_pb2.RunExplanation) -> Tree:
     """One branch for each of these that the run has."""
     tree = Tree(Text("the run as a whole", style="bold"), guide_style="dim")
-    _add_charges(tree.add(Text("what it was charged to")), told)
+    _add_charges(tree.add(Text("cost by rule")), told)
     near = [each for each in told.breakers if each.HasField("used") or each.fired][:NEAREST]
     if near:
-        branch = tree.add(Text("how near it came to a stop"))
+        branch = tree.add(Text("how close it came to its limits"))
         for each in near:
             branch.add(_breaker(each))
     for asked in told.questions:

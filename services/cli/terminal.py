@@ -141,11 +141,11 @@ def _ending(terminal: Terminal) -> Iterator[None]:
         raise typer.Exit(ExitCode.USAGE) from error
     except (ProcessError, EmbeddedPostgresError) as error:
         logged = "\n" in str(error)
-        hint = "mend what the log above says" if logged else "mend that and try again"
+        hint = "fix what the log above reports" if logged else "fix that and try again"
         terminal.error(CliError(str(error), hint=hint, code=ExitCode.RUN_FAILED))
         raise typer.Exit(ExitCode.RUN_FAILED) from error
     except OSError as error:
-        terminal.error(CliError(f"can't go on: {error}", hint="mend that and try again", code=ExitCode.USAGE))
+        terminal.error(CliError(f"can't go on: {error}", hint="fix that and try again", code=ExitCode.USAGE))
         raise typer.Exit(ExitCode.USAGE) from error
     except (KeyboardInterrupt, asyncio.CancelledError) as error:
         raise typer.Exit(ExitCode.INTERRUPTED) from error

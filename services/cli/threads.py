@@ -32,7 +32,7 @@ def threads_command(
     context: typer.Context,
     subject: As = None,
     roles: Roles = None,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number to show.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List your conversations, newest first."""
@@ -145,7 +145,7 @@ async def fork(
         return ExitCode.OK
     terminal.out.print(Text(f"thread {printable(made.thread.thread_id)} starts with {made.thread.run_count} runs"))
     if made.HasField("run"):
-        terminal.out.print(Text(f"run {printable(made.run.run_id)} goes on from the checkpoint"))
+        terminal.out.print(Text(f"run {printable(made.run.run_id)} continues from the checkpoint"))
     return ExitCode.OK
 
 
@@ -155,7 +155,7 @@ async def delete(connection: Connection, thread_id: str, terminal: Terminal) -> 
         request = threads_pb2.DeleteThreadRequest(thread_id=thread_id)
         gone = await gateway.call(gateway.threads.DeleteThread, request)
     what = f"{gone.run_count} runs deleted, {gone.decision_count} decisions blanked in the ledger"
-    terminal.out.print(Text(f"{printable(thread_id)} is gone: {what}"))
+    terminal.out.print(Text(f"{printable(thread_id)} is deleted: {what}"))
     return ExitCode.OK
 
 

@@ -17,7 +17,7 @@ commands = typer.Typer()
 @commands.command("token")
 def token_command(
     context: typer.Context,
-    subject: Annotated[str, typer.Option("--as", metavar="USER", help="User the token names.")],
+    subject: Annotated[str, typer.Option("--as", metavar="USER", help="User to issue the token for.")],
     admin: Admin = False,
     roles: Roles = None,
     ttl: Annotated[int, typer.Option(min=1, max=86400, metavar="SECONDS", help="How long it is valid.")] = 3600,

@@ -39,7 +39,7 @@ def triage_command(
     roles: Roles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring one finding of a static analyser to a verdict, with evidence."""
+    """Investigate one finding of a static analyser: a verdict with evidence."""
     wanted = Triage(finding, repo, commit, fingerprint, as_json, tuple(fail_on or ()), rerun_failed=again)
     run_command(triage(context.obj.connection(subject, roles=roles), wanted, terminal), terminal)
 
@@ -134,5 +134,5 @@ def _shown(outcome: Outcome) -> Group:
             lines.append(Text(f"    {printable(proof.quote)}", style="dim"))
     if outcome.stop_reason:
         lines.append(Text(f"stopped by {outcome.stop_reason}"))
-    lines.append(Text(f"run {outcome.run_id}; `signalbox explain {outcome.run_id}` says how it came about"))
+    lines.append(Text(f"run {outcome.run_id}; `signalbox explain {outcome.run_id}` shows how it came about"))
     return Group(head, *lines)

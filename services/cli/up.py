@@ -34,7 +34,7 @@ def up_command(
     context: typer.Context,
     replicas: Annotated[int, typer.Option(min=1, max=16, help="Replicas of the runtime.")] = 1,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the gateway.")] = "127.0.0.1:0",
-    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the database here.")] = None,
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the database in this directory.")] = None,
     code_root: Annotated[
         list[Path] | None,
         typer.Option(

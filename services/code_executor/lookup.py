@@ -149,7 +149,7 @@ def _word(parts: tuple[str, ...], symbol: str) -> str:
     match = re.fullmatch(r"[~#@]?([\w$]+[?!]?)", name)
     if match is None or not all(re.fullmatch(r"[~#@]?[\w$]+[?!]?", part) for part in parts[:-1]):
         raise ArgumentRefused(
-            "invalid_symbol", f"{symbol!r} is no name; give one such as run, Server.run or ns::Server::run"
+            "invalid_symbol", f"{symbol!r} is not a name; give one such as run, Server.run or ns::Server::run"
         )
     return match[1]
 

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from services.console.errors import Outsider
+from services.console.errors import BrowserNotPaired
 from services.console.showing import error_page
 
 HTTP_PORT = 80
@@ -75,12 +75,12 @@ class Entrance:
         request = Request(scope)
         refusal = self._refusal(request)
         if refusal is not None:
-            await error_page(Outsider(refusal), has_entered=False)(scope, receive, guarded)
+            await error_page(BrowserNotPaired(refusal), has_entered=False)(scope, receive, guarded)
         elif "token" in request.query_params and request.url.path == "/":
             await self._enter(request)(scope, receive, guarded)
         elif not _same(request.cookies.get(self._cookie, ""), self._pass):
             # A link from elsewhere arrives without the cookie; one in the console's own page has it.
-            outside = Outsider("It has not shown the token of this console.")
+            outside = BrowserNotPaired("It has not shown the token of this console.")
             await error_page(outside, has_entered=False, here=_here(request))(scope, receive, guarded)
         else:
             await self._app(scope, receive, guarded)
@@ -100,7 +100,7 @@ class Entrance:
 
     def _enter(self, request: Request) -> Response:
         if not _same(request.query_params["token"], self._token):
-            return error_page(Outsider("The token in its address is not this console's."), has_entered=False)
+            return error_page(BrowserNotPaired("The token in its address is not this console's."), has_entered=False)
         # The token leaves the address bar.
         response = RedirectResponse("/runs", status_code=303)
         response.set_cookie(self._cookie, self._pass, httponly=True, samesite="strict", path="/")

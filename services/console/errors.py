@@ -2,8 +2,8 @@
 
 ConsoleError
 ├── BadRequest       400: what is asked for can't be read, or the gateway refuses it
-├── TokenRefused     401: the gateway does not take the caller's token, or no longer
-├── Outsider         403: the browser has not shown that it is the user's, or asks from elsewhere
+├── TokenRefused     401: the gateway does not accept the caller's token, or no longer does
+├── BrowserNotPaired         403: the browser has not shown that it is the user's, or asks from elsewhere
 ├── NotAllowed       403: the caller's roles are not enough
 ├── NotFound         404
 ├── WrongMethod      405
@@ -44,23 +44,23 @@ class BadRequest(ConsoleError):
     """What is asked for can't be read, or the gateway refuses it."""
 
     status = 400
-    title = "This can't be asked"
+    title = "The request is not valid"
     advice = "Correct it and ask again."
 
 
 class TokenRefused(ConsoleError):
-    """The gateway does not take the caller's token, or no longer."""
+    """The gateway does not accept the caller's token, or no longer does."""
 
     status = 401
-    title = "The gateway does not take your token"
+    title = "The gateway does not accept your token"
     advice = "It may have expired. Start the console again with a valid one in SIGNALBOX_TOKEN."
 
 
-class Outsider(ConsoleError):
+class BrowserNotPaired(ConsoleError):
     """The browser has not shown that it is the user's, or asks from elsewhere."""
 
     status = 403
-    title = "This browser is not let in"
+    title = "This browser is not paired with the console"
     advice = "Open the address that `signalbox console` printed when it started."
 
 
@@ -69,38 +69,38 @@ class NotAllowed(ConsoleError):
 
     status = 403
     title = "You may not do this"
-    advice = "It takes a token with the rights for it."
+    advice = "You need a token with a role that permits it."
 
 
 class NotFound(ConsoleError):
     """There is no such thing, or not for this caller."""
 
     status = 404
-    title = "There is no such thing"
-    advice = "It may be another caller's, or retention has removed it."
+    title = "Not found"
+    advice = "It may belong to another caller, or retention has removed it."
 
 
 class WrongMethod(ConsoleError):
-    """What is there is not asked for like this."""
+    """The page does not accept the request's method."""
 
     status = 405
-    title = "This is not asked for like that"
-    advice = "Go on from one of the pages above."
+    title = "This page does not accept that method"
+    advice = "Start from one of the pages above."
 
 
 class Conflict(ConsoleError):
-    """What is asked for no longer fits."""
+    """The request no longer fits the present state."""
 
     status = 409
-    title = "This is no longer so"
-    advice = "Look at it again."
+    title = "The state has changed"
+    advice = "Open it again to see its present state."
 
 
 class TooLarge(ConsoleError):
-    """A form of more bytes than any of the console's."""
+    """The form is larger than any of the console's."""
 
     status = 413
-    title = "This is too much"
+    title = "The request is too large"
     advice = "An answer has at most 4,000 characters."
 
 
@@ -125,8 +125,8 @@ class GatewayFailed(ConsoleError):
     """The gateway answered with an error of its own."""
 
     status = 502
-    title = "The gateway could not do it"
-    advice = "Its log tells more; look for the trace id, if there is one."
+    title = "The gateway reported an error"
+    advice = "Look in its log, for the trace id if there is one."
 
 
 class GatewayAway(ConsoleError):
@@ -134,7 +134,7 @@ class GatewayAway(ConsoleError):
 
     status = 503
     title = "The gateway does not answer"
-    advice = "This page tries again every few seconds, and goes on when it is back."
+    advice = "This page tries again every few seconds until the gateway answers."
     tries_again = True
 
 

@@ -60,7 +60,7 @@ class Filters:
         for text in self[name].split():
             key, equals, value = text.partition("=")
             if not key or not equals:
-                self.problems[name] = f"{text!r} is no label: write key=value"
+                self.problems[name] = f"{text!r} is not a label: write key=value"
                 return {}
             if labels.setdefault(key, value) != value:
                 self.problems[name] = f"the label {key!r} is given twice"

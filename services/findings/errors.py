@@ -2,7 +2,7 @@
 
 FindingsError
 ├── BadFile                a file can't be used as it is
-│   ├── BadLog             the log is no SARIF 2.1.0, or points at something it does not have
+│   ├── BadLog             the log is not SARIF 2.1.0, or points at something it does not have
 │   └── UnmatchedResults   verdicts and results do not pair up
 ├── BadRepository          the repository, or the commit, can't be read here
 └── CallFailed             the platform did not do what it was asked
@@ -72,7 +72,7 @@ class StreamEnded(CallFailed):
     def __init__(self, run_id: str) -> None:
         super().__init__(
             f"the stream of run {run_id} ended before the run did",
-            hint="run the same command again: it goes on where it was",
+            hint="run the same command again: it continues where it stopped",
         )
 
 

@@ -43,7 +43,7 @@ class Entrance:
         caller = await self._authenticator.authenticate(bearer_token(servicer_context.invocation_metadata()))
         self._quotas.spend_request(caller.subject)
         if role and role not in caller.roles:
-            raise RoleMissing(f"this takes the role {role!r}", metadata={"role": role})
+            raise RoleMissing(f"this needs the role {role!r}", metadata={"role": role})
         return caller, self._reader.read(request_type, wire)
 
     @asynccontextmanager

@@ -35,7 +35,7 @@ class GatewaySettings(ServiceSettings):
         (),
         max_length=MOST_PASSED_CLAIMS,
         description="Claims of callers' tokens, separated by commas, that executors are told of, such as one that "
-        "names the caller's graph. A token in which one of them is no name of up to 128 characters is refused.",
+        "names the caller's graph. A token in which one of them is not a name of up to 128 characters is refused.",
     )
     adopt_traceparent: bool = Field(
         False,

@@ -121,7 +121,7 @@ _SECRETS = re.compile(
 )
 
 
-# Whether one is needed is no secret.
+# Whether one is needed is not a secret.
 _NEEDS_PASSWORD = re.compile(r"\bis\s+(?:there\s+)?an?\s+passwords?\s+(?:needed|required|necessary)\b")
 
 

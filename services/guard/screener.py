@@ -42,7 +42,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class ModelPolicy:
-    """How the model is asked: the timeout is for all attempts, and what is no verdict is asked for again."""
+    """How the model is asked: the timeout is for all attempts, and what is not a verdict is asked for again."""
 
     name: str
     timeout_s: float

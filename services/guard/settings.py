@@ -19,7 +19,7 @@ def _split(value: Any) -> Any:
 def _check_names(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if not all(part.replace("_", "").isalnum() for part in re.split("[ .$-]", name)):
-            raise ValueError(f"{name!r} is no name: letters, digits, underscores, with or without a schema")
+            raise ValueError(f"{name!r} is not a name: letters, digits, underscores, with or without a schema")
     # A question names a table without its schema, and a column without its table.
     return tuple(name.rpartition(".")[2] for name in names)
 
@@ -52,7 +52,10 @@ class GuardSettings(ServiceSettings):
         "fails. Less than the runtime's guard_timeout_s.",
     )
     model_retries: int = Field(
-        1, ge=0, le=5, description="Repeats after a transient failure, or what is no verdict, within the same timeout."
+        1,
+        ge=0,
+        le=5,
+        description="Repeats after a transient failure, or what is not a verdict, within the same timeout.",
     )
     model_max_tokens: int = Field(
         1024,

@@ -32,7 +32,7 @@ log = get_logger()
 
 
 class LexingProcesses:
-    """A few processes, started when they are first needed; who comes when all are busy waits."""
+    """A few processes, started when they are first needed; callers wait when all are busy."""
 
     def __init__(self, most: int = 2) -> None:
         self._free = threading.Semaphore(most)

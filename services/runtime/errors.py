@@ -25,7 +25,7 @@ SignalboxError
 ├── AnswerUnscreened            the guard gives no verdict on the answer for now; the question stays open
 ├── Draining                    this replica takes no new runs
 ├── ClockOff                    this replica's clock is not the platform's
-├── OperatorOnly                the caller is no operator
+├── OperatorOnly                the caller is not an operator
 ├── RolesLost                   the caller lacks a role that the run was made with
 ├── ClaimLost                   another replica has claimed the run
 ├── DatabaseAway                the platform database can't be reached
@@ -255,7 +255,7 @@ class ClockOff(SignalboxError):
 
 
 class OperatorOnly(SignalboxError):
-    """The caller is no operator."""
+    """The caller is not an operator."""
 
     reason = "OPERATOR_ONLY"
     code = grpc.StatusCode.PERMISSION_DENIED

@@ -80,7 +80,7 @@ async def test_an_approver_is_told_what_waits_and_answers_it(asking: Platform, t
     status, said = await signalbox(asking, tmp_path, bob, "assign", run_id, "carl")
     assert (status, "role approver, carl" in said) == (ExitCode.OK, True), said
     status, said = await signalbox(asking, tmp_path, ("carl",), "resume", run_id, "--answer", "approve")
-    assert (status, "has its answer, and goes on" in said) == (ExitCode.OK, True), said
+    assert (status, "has its answer and continues" in said) == (ExitCode.OK, True), said
 
     async for _ in client.watch(run_id):
         pass

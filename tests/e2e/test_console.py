@@ -178,5 +178,5 @@ async def test_a_token_that_has_expired(asking: Platform) -> None:
     )  # fmt: skip
     async with inside(asking, lambda: expired) as client:
         refused = await client.get("/runs")
-        assert (refused.status_code, "does not take your token" in refused.text) == (401, True)
+        assert (refused.status_code, "does not accept your token" in refused.text) == (401, True)
         assert "expired" in refused.text

@@ -48,7 +48,7 @@ or left empty, stops the rendering with a message that names it.
 {{- if and (kindIs "string" $value) (has $setting (include "signalbox.names.jsonSettings" $ | splitList " ")) -}}
 {{- with (fromJson $value).Error -}}
 {{- if kindIs "string" . -}}
-{{- fail (printf "%s.env.%s is no JSON: %s" $where $setting .) -}}
+{{- fail (printf "%s.env.%s is not JSON: %s" $where $setting .) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -115,7 +115,7 @@ each entry of the mapping there. Takes (list root {service, file, key, values} w
 {{- end -}}
 {{- $document := fromYaml (default "" $file.content) -}}
 {{- if hasKey $document "Error" -}}
-{{- fail (printf "services.%s.files.%s.content is no YAML mapping: %s" $source.service $source.file $document.Error) -}}
+{{- fail (printf "services.%s.files.%s.content is not a YAML mapping: %s" $source.service $source.file $document.Error) -}}
 {{- end -}}
 {{- $found := get $document $source.key -}}
 {{- if $source.values -}}

@@ -168,7 +168,7 @@ class Batch:
 
     async def _create(self, finding: sast_pb2.Finding, attempt: int) -> runs_pb2.Run:
         asked = self._make_input(finding, self._source)
-        # What one agent made of a finding is no answer to what another is asked.
+        # What one agent made of a finding is not an answer to what another is asked.
         label = f"{asked.WhichOneof('agent')} {self._policy.label}"
         request = runs_pb2.CreateRunRequest(
             input=asked,

@@ -71,7 +71,7 @@ def read_truth(path: Path) -> tuple[TruthEntry, ...]:
     try:
         filled: list[dict[str, Any]] = [{name: value for name, value in row.items() if value} for row in rows]
     except csv.Error as error:
-        raise BadFile(f"{path} is no CSV: line {rows.line_num}: {error}") from error
+        raise BadFile(f"{path} is not CSV: line {rows.line_num}: {error}") from error
     return check(filled, TruthList, str(path)).root
 
 

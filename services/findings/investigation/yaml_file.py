@@ -20,7 +20,7 @@ def read_yaml(path: Path, model: type[ModelT]) -> ModelT:
     try:
         document = parse_yaml(read_text(path))
     except yaml.YAMLError as error:
-        raise BadFile(f"{path} is no YAML: {str(error)[:300]}") from error
+        raise BadFile(f"{path} is not YAML: {str(error)[:300]}") from error
     return check(document, model, str(path))
 
 

@@ -40,7 +40,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(read_text(path), parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise BadLog(f"{path} is no JSON: {str(error)[:200]}") from error
+        raise BadLog(f"{path} is not JSON: {str(error)[:200]}") from error
 
 
 def parse_log(document: dict[str, Any]) -> Log:
@@ -64,11 +64,13 @@ def _check(document: dict[str, Any], path: Path) -> None:
     if _is_deep(document):
         raise BadLog(f"{path} is nested more than {MAX_DEPTH} deep")
     if document["runs"] is None:
-        raise BadLog(f"{path} has no runs", hint="look at what the tool said when it ran")
+        raise BadLog(f"{path} has no runs", hint="look at the tool's own output")
     # A result that breaks the schema costs that result, and never the log.
     wrong = violations(without_results(document))
     if wrong:
-        raise BadLog(f"{path} breaks the SARIF 2.1.0 schema:\n  " + "\n  ".join(wrong), hint="tell the tool's makers")
+        raise BadLog(
+            f"{path} breaks the SARIF 2.1.0 schema:\n  " + "\n  ".join(wrong), hint="report it to the tool's authors"
+        )
 
     if any(run.get("externalPropertyFileReferences", {}).get("results") for run in document["runs"]):
         raise BadLog(f"{path} has its results in other files", hint="let the tool write them into the log")

@@ -21,7 +21,7 @@ class RepositoryPaths:
 
     root: where the analysed copy was, when it is known. files: the repository's files, when they are known. With them,
     the copy's root on another machine (`/home/ci/build`), or the subdirectory that the analyser ran in, is what most
-    results of a run agree on. A path elsewhere stays as it is, and is no file of the repository, whatever its name.
+    results of a run agree on. A path elsewhere stays as it is, and is not a file of the repository, whatever its name.
     """
 
     def __init__(self, *, root: str = "", files: Collection[str] = ()) -> None:

@@ -46,7 +46,7 @@ class IssuerTokenVerifier:
     def verify(self, token: str) -> Caller:
         """Returns the caller a token names, with the claims that are passed on.
 
-        Raises TokenInvalid, also for such a claim that is no name, KeyUnknown, TokenExpired.
+        Raises TokenInvalid, also for such a claim that is not a name, KeyUnknown, TokenExpired.
         """
         claims = self._verified.claims(token, lambda: self._verify(token))
         passed = {name: claims[name] for name in self._passed_claims if name in claims}
@@ -108,5 +108,5 @@ class CallerTokenVerifier:
             )
         except TokenExpired as error:
             # The gateway gives its word with half its life left at the least: a caller can't mend this.
-            raise ClocksApart("the gateway's word has expired on its way, or the clock of one of us is off") from error
+            raise ClocksApart("the gateway's token expired on the way, or one of the two clocks is off") from error
         return caller_of(claims, "roles", claims.get("claims", {}))

@@ -24,7 +24,7 @@ def _passed_claims(claims: object) -> Mapping[str, str]:
     if not isinstance(claims, dict) or len(claims) > MOST_PASSED_CLAIMS:
         raise TokenInvalid("the claims of the caller that are passed on are malformed")
     if not all(_is_name(name) and _is_name(value) for name, value in claims.items()):
-        raise TokenInvalid("a claim of the caller that is passed on is no name: up to 128 printable characters")
+        raise TokenInvalid("a claim of the caller that is passed on is not a name: up to 128 printable characters")
     return claims
 
 

@@ -40,5 +40,5 @@ def public_keys(pem: str) -> tuple[PublicKeyTypes, ...]:
     Raises ValueError when there is none, or one that can't be read.
     """
     blocks = _PUBLIC_KEY.findall(pem)
-    # What is no key at all is for the parser to complain of.
+    # What is not a key at all is for the parser to complain of.
     return tuple(serialization.load_pem_public_key(block.encode()) for block in blocks or [pem])

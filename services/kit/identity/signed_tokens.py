@@ -102,7 +102,7 @@ def _bound(token: str) -> None:
     if len(token) > MAX_TOKEN_LENGTH:
         raise TokenInvalid(f"the token is longer than {MAX_TOKEN_LENGTH} characters")
     if not token.isascii():
-        raise TokenInvalid("the token has characters that no token has")
+        raise TokenInvalid("the token has invalid characters")
 
 
 def _decode(token: str, keys: Sequence[Any], **checks: Any) -> dict[str, Any]:

@@ -182,7 +182,9 @@ def _count_whole_tokens(answer: dict[str, Any]) -> None:
     """Makes the tokens that an answer says it took whole numbers. Raises CompletionError where they are none."""
     usage = answer.get("usage") or {}
     if not isinstance(usage, dict):
-        raise CompletionError(NOT_THE_APIS_FORM, "the model's answer has a usage that is no object", retryable=False)
+        raise CompletionError(
+            NOT_THE_APIS_FORM, "the model's answer has a usage that is not an object", retryable=False
+        )
     for name in _COUNTS:
         count = usage.get(name)
         if count is None:

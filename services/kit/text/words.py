@@ -38,7 +38,7 @@ def parse_state(name: str) -> runs_pb2.RunState:
     wanted = name.upper().replace("-", "_")
     known = {each.removeprefix("RUN_STATE_"): value for each, value in runs_pb2.RunState.items() if value}
     if wanted not in known:
-        raise ValueError(f"{name!r} is no state; there are: {', '.join(known).lower()}")
+        raise ValueError(f"{name!r} is not a state; there are: {', '.join(known).lower()}")
     return cast(runs_pb2.RunState, known[wanted])
 
 
@@ -75,7 +75,7 @@ def parse_moment(text: str) -> Timestamp:
     try:
         stamp.FromDatetime(datetime.fromisoformat(text).astimezone(UTC))
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"{text!r} is no time: give {A_MOMENT}") from error
+        raise ValueError(f"{text!r} is not a time: give {A_MOMENT}") from error
     return stamp
 
 

@@ -29,7 +29,7 @@ DEFAULT = "default"
 FILE = "file"
 CALLER = "caller"
 BUDGET = "budget"
-# What a run may spend at the most; 0 is no limit.
+# What a run may spend at the most; 0 means no limit.
 BUDGET_BOUNDS: Mapping[str, Any] = {
     "model_calls": Annotated[int, Field(ge=0, le=1_000_000)],
     "tool_calls": Annotated[int, Field(ge=0, le=1_000_000)],
@@ -116,7 +116,7 @@ def load_policies(path: Path, built_ins: Mapping[str, Limits]) -> dict[str, Limi
     try:
         document = parse_yaml(path.read_text("utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidPoliciesError([f"this is no YAML: {error}"]) from error
+        raise InvalidPoliciesError([f"this is not YAML: {error}"]) from error
     return set_limits({} if document is None else document, built_ins)
 
 

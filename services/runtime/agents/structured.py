@@ -77,11 +77,11 @@ def _submitted(answer: AIMessage) -> Any:
         return answer.tool_calls[0]["args"]
     start, end = answer.text.find("{"), answer.text.rfind("}")
     if start < 0 or end < start:
-        raise UnreadableAnswer("nothing was handed in")
+        raise UnreadableAnswer("nothing was submitted")
     try:
         return json.loads(answer.text[start : end + 1], object_pairs_hook=each_key_once)
     except ValueError as error:
-        raise UnreadableAnswer(f"what was handed in is not JSON: {error}") from error
+        raise UnreadableAnswer(f"what was submitted is not JSON: {error}") from error
 
 
 def _inlined(schema: dict[str, Any]) -> dict[str, Any]:

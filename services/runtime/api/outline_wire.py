@@ -88,7 +88,7 @@ def condition_proto(condition: Condition, records: Records) -> outline_pb2.Condi
             return outline_pb2.Condition(all_of=_list(parts, records))
         case AnyOf(parts):
             return outline_pb2.Condition(any_of=_list(parts, records))
-    raise TypeError(f"{condition!r} is no condition")
+    raise TypeError(f"{condition!r} is not a condition")
 
 
 def _list(parts: tuple[Condition, ...], records: Records) -> outline_pb2.ConditionList:

@@ -60,7 +60,7 @@ class Breaker:
                 away = DependencyAway(self.dependency, self._cause)
                 away.held_back = True
                 raise away
-            # One that takes long, or is cancelled, keeps the next one from nothing.
+            # One that takes long, or is cancelled, does not block the next probe.
             self._open_until = self._clock() + self._open_s
         try:
             yield

@@ -48,7 +48,7 @@ def mend(answer: dict[str, Any]) -> None:
 
 
 def mended_arguments(text: str) -> str:
-    """Returns a JSON object with well-formed strings, or text that is no JSON and so will be told to the model."""
+    """Returns a JSON object with well-formed strings, or text that is not JSON and so will be told to the model."""
     plain = "\\u" not in text and not _ODD_NUMBER.search(text)
     if not text.strip():
         return well_formed(text)

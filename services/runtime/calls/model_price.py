@@ -21,4 +21,4 @@ class ModelPrice:
     def __post_init__(self) -> None:
         """Raises ValueError when a price is negative."""
         if min(self.input, self.output) < 0:
-            raise ValueError("no price can be negative")
+            raise ValueError("a price can't be negative")

@@ -14,7 +14,7 @@ class CaseError(Exception):
 
 
 class CaseUnreadable(CaseError):
-    """The file is no case, or damaged, or of another form."""
+    """The file is not a case, or damaged, or of another form."""
 
 
 class CaseUnfit(CaseError):

@@ -26,7 +26,7 @@ def read_case(path: Path) -> cases_pb2.Case:
     except ParseError as error:
         raise CaseUnreadable(f"{path} is damaged, or no case: {str(error).splitlines()[0]}") from error
     if case.form != FORM:
-        form = f"has the form {case.form}" if case.form else "is no case: it names no form"
+        form = f"has the form {case.form}" if case.form else "is not a case: it names no form"
         raise CaseUnreadable(f"{path} {form}; this release reads form {FORM}, which `signalbox pin` writes")
     if problem := _problem(case):
         raise CaseUnreadable(f"{path} is damaged: {problem}")

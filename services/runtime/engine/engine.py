@@ -35,7 +35,7 @@ from services.runtime.metrics import (
 
 log = get_logger()
 CANCEL_AGAIN_S = 1.0
-# How much seldomer a replica looks for work while the platform has none; what is created wakes its own replica.
+# How much less often a replica looks for work while the platform has none; what is created wakes its own replica.
 QUIET = 4
 
 

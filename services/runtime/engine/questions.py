@@ -181,7 +181,7 @@ class Questions:
             # Nothing else stands in its way. While it is screened, another answer may be taken, and this one refused.
             agent, screening = judged["agent"], self._screening
             if screening is None:
-                raise AnswerUnscreened("nobody here can screen the answer; ask another replica")
+                raise AnswerUnscreened("this replica can't screen the answer; ask another one")
             calls = await self._screened(screening, caller, given)
             judged = await self._judged("answer_question", {**parameters, "screening": Jsonb(calls)})
             if judged is None or judged["outcome"] != TAKEN:
@@ -268,7 +268,7 @@ def _refuse(outcome: str, run_id: str, judged: Mapping[str, Any]) -> NoReturn:
         case "roles_lost":
             raise RolesLost("you lack a role that the run was made with", metadata=metadata)
         case "not_allowed":
-            raise AnswerNotAllowed("others are to answer this", metadata=metadata)
+            raise AnswerNotAllowed("you may not answer this question", metadata=metadata)
         case "answered":
             raise QuestionAnswered("the question has been answered", metadata=metadata)
         case "expired":

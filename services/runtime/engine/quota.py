@@ -23,7 +23,7 @@ WAITING = "waiting"
 class CallerQuota:
     """Runs under way at once, runs started in a minute, tokens of a day, and runs that wait for people.
 
-    On all replicas together; 0 is no limit. A run that waits for people is not under way.
+    On all replicas together; 0 means no limit. A run that waits for people is not under way.
     """
 
     runs_at_once: int = 0

@@ -41,7 +41,7 @@ class RetentionPolicy:
     def __post_init__(self) -> None:
         """Raises ValueError when something would outlive what it rests on."""
         if min(vars(self).values()) < 0:
-            raise ValueError("no age can be negative; 0 keeps for ever")
+            raise ValueError("an age can't be negative; 0 keeps data forever")
         ages = [self.age_s(stage) for stage in Stage]
         if ages != sorted(ages):
             raise ValueError("history_minutes, checkpoint_days, event_days and run_days must not fall in this order")

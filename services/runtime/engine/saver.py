@@ -324,7 +324,7 @@ class RunSaver(AsyncPostgresSaver):
 
 
 def _led_by(steps: Sequence[StepRecord]) -> dict[str, LeadingDecision]:
-    """Returns what the next node is told of the decision that led to it, for whoever goes on from the checkpoint."""
+    """Returns what the next node is told of the decision that led to it, for whoever continues from the checkpoint."""
     made = last_decision(steps)
     if made is None:
         return {}

@@ -58,7 +58,7 @@ class Verification:
         if router is None or facts is None:
             self.skipped_count += 1
             return None
-        rule, destination = router.way_on(facts, policy)
+        rule, destination = router.destination_of(facts, policy)
         if (rule.name, destination) == (decided.rule, decided.destination):
             return None
         return Disagreement(recorded, rule.name, destination)

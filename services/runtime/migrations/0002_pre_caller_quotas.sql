@@ -3,7 +3,7 @@
 
 CREATE INDEX runs_under_way_of_subject ON runs (subject) WHERE state IN ('PENDING', 'RUNNING');
 
--- Returns the quota that one run more would break, and when to try again; no row when there is none. 0 is no limit.
+-- Returns the quota that one run more would break, and when to try again; no row when there is none. 0 means no limit.
 -- Near a limit the runs are counted under a lock that the transaction keeps, so that no two can take the last place.
 -- Farther away than there are connections, no number of creations at the same moment could reach the limit.
 CREATE FUNCTION broken_quota(caller text, most_at_once bigint, most_per_minute bigint)

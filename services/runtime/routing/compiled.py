@@ -49,7 +49,7 @@ class Records:
             return FACTS
         if term.record is self.policy:
             return POLICY
-        raise InvalidTableError(f"{term!r} is no field of {self.facts.__name__} or {self.policy.__name__}")
+        raise InvalidTableError(f"{term!r} is not a field of {self.facts.__name__} or {self.policy.__name__}")
 
 
 def first_that_holds(conditions: Sequence[Condition], records: Records) -> Callable[[Any, Any], int]:
@@ -100,7 +100,7 @@ def _expression(condition: Condition, records: Records) -> ast.expr:
             return ast.BoolOp(ast.Or(), [_expression(part, records) for part in parts])
         case Always():
             return ast.Constant(value=True)
-    raise InvalidTableError(f"{condition!r} is no condition")
+    raise InvalidTableError(f"{condition!r} is not a condition")
 
 
 def _operand(operand: Term | Value, records: Records) -> ast.expr:

@@ -130,7 +130,7 @@ class Explainer:
             policy = self._policy_of(grounds) if known is None else known
         except ValidationError:
             return None
-        fired, _ = self._router.way_on(given, policy)
+        fired, _ = self._router.destination_of(given, policy)
         return Case(self._records, given, policy) if fired.name == rule else None
 
     def _known(self, version: str, pinned: Any) -> Any:
@@ -160,12 +160,12 @@ class Explainer:
 
         Every one of them is decided by the table itself, and every limit is one that can be set.
         """
-        _, led_to = self._router.way_on(facts, policy)
+        _, led_to = self._router.destination_of(facts, policy)
         nearest: dict[tuple[str, bool], tuple[float, Alternative]] = {}
         for term, old, new, said in self._changes(Case(self._records, facts, policy)):
             is_limit = self._is_limit(term)
             changed = dataclasses.replace(policy if is_limit else facts, **{term.name: new})
-            rule, destination = self._router.way_on(*((facts, changed) if is_limit else (changed, policy)))
+            rule, destination = self._router.destination_of(*((facts, changed) if is_limit else (changed, policy)))
             key, size = (rule.name, is_limit), _size(old, new)
             if destination != led_to and (key not in nearest or size < nearest[key][0]):
                 change = f"{term.name} {said} instead of {value_in_words(old)}"

@@ -181,7 +181,7 @@ def _text(value: str) -> sql.Composable:
 def _numeric(value: float) -> sql.Composable:
     """The exact value of a number, which for a double has many digits."""
     if not math.isfinite(value):
-        raise NotInSql(f"{value} is no number that a numeric could be compared with")
+        raise NotInSql(f"{value} is not a number that a numeric could be compared with")
     return sql.SQL("{}::numeric").format(sql.Literal(format(Decimal(value), "f")))
 
 
@@ -191,5 +191,5 @@ def _double(value: float) -> sql.Composable:
     except OverflowError as error:
         raise NotInSql(f"{value} is beyond what a double holds") from error
     if not math.isfinite(double) or double != value:
-        raise NotInSql(f"{value} is no number that a double could be compared with")
+        raise NotInSql(f"{value} is not a number that a double could be compared with")
     return sql.SQL("{}::double precision").format(sql.Literal(repr(double)))

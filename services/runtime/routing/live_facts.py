@@ -36,8 +36,8 @@ ValuesOf = Callable[[Term | Value], Collection[Any]]
 class LiveFacts:
     """The facts that may be read once a node was led to by a rule, before something sets them anew.
 
-    An outcome that makes a fact one of few values leaves only the rules that can fire on these: ways that no run takes
-    read nothing.
+    An outcome that makes a fact one of few values leaves only the rules that can fire on these: unreachable branches
+    keep no fact alive.
     """
 
     def __init__(self, graph: AgentGraph, variables: Collection[Variable], policies: Mapping[str, Record]) -> None:
@@ -152,7 +152,7 @@ def answers_of(condition: Condition, values_of: ValuesOf) -> frozenset[bool]:
         case AnyOf(parts):
             known = [answers_of(part, values_of) for part in parts]
             return _either(any(True in each for each in known), all(False in each for each in known))
-    raise InvalidTableError(f"{condition!r} is no condition")
+    raise InvalidTableError(f"{condition!r} is not a condition")
 
 
 def _either(can_hold: bool, can_fail: bool) -> frozenset[bool]:

@@ -198,7 +198,7 @@ class Model:
         if key not in self._decided:
             names = [self.variables[number].name for number in self._read[router.name]]
             facts = dataclasses.replace(self._plain[router.name], **dict(zip(names, read, strict=True)))
-            self._decided[key] = router.way_on(facts, self._policies[router.name])
+            self._decided[key] = router.destination_of(facts, self._policies[router.name])
         return self._decided[key]
 
     def _position(self, node: str, rule: str, values: Sequence[Any]) -> Position:

@@ -103,7 +103,7 @@ class Replay:
         except ValidationError:
             self.skipped_count += 1
             return None
-        rule, destination = self._router.way_on(facts, self._policy)
+        rule, destination = self._router.destination_of(facts, self._policy)
         if destination == decision.destination:
             return None
         self._diverged = True

@@ -51,7 +51,7 @@ class Shadow:
         except ValidationError:
             return SKIPPED
         try:
-            _, destination = router.way_on(facts, policy)
+            _, destination = router.destination_of(facts, policy)
         except Exception:  # to no effect: the run that this was decided for goes on
             log.exception("limits in shadow can't decide", router=router.name)
             return SKIPPED

@@ -132,7 +132,7 @@ class MessageState(CommonState, total=False):
 
 
 def budget_spent(spend: Mapping[str, Any] | None, budget: Mapping[str, Any] | None) -> str:
-    """Returns which part of the budget is used up, or an empty string. A limit of 0 is no limit."""
+    """Returns which part of the budget is used up, or an empty string. A limit of 0 means no limit."""
     if not spend or not budget:
         return ""
     tokens = spend["input_tokens"] + spend["output_tokens"]

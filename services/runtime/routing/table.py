@@ -189,7 +189,7 @@ class Router(Generic[FactsT, PolicyT]):
         grounds = rule.grounds(facts, limits)
         return Decision(rule.name, rule.destination(facts, limits), update, grounds, rejected, as_dict(facts))
 
-    def way_on(self, facts: FactsT, policy: PolicyT | None = None) -> tuple[Rule, str]:
+    def destination_of(self, facts: FactsT, policy: PolicyT | None = None) -> tuple[Rule, str]:
         """Returns the rule that holds and where it leads, and nothing of why."""
         limits = self.policy if policy is None else policy
         number = self._first(facts, limits)

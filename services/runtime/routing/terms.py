@@ -182,7 +182,7 @@ class Terms:
 
     def __init__(self, record: type) -> None:
         if not dataclasses.is_dataclass(record):
-            raise InvalidTableError(f"{record.__name__} is no dataclass")
+            raise InvalidTableError(f"{record.__name__} is not a dataclass")
         self._record = record
         self._hints = get_type_hints(record)
 
@@ -194,7 +194,9 @@ class Terms:
             known = ", ".join(self._hints)
             raise InvalidTableError(f"{record.__name__} has no field {name!r}; it has: {known}")
         if self._hints[name] not in _KINDS:
-            raise InvalidTableError(f"{record.__name__}.{name} is no flag, number or text, and so no rule can read it")
+            raise InvalidTableError(
+                f"{record.__name__}.{name} is not a flag, number or text, and so no rule can read it"
+            )
         return Term(record, name, _KINDS[self._hints[name]])
 
 
@@ -208,7 +210,7 @@ def condition(thing: object) -> Condition:
     if isinstance(thing, Term) and thing.kind is not TermKind.FLAG:
         raise InvalidTableError(f"{thing!r} is {thing.kind.value}, no condition: compare it with something")
     if not isinstance(thing, Condition):
-        raise InvalidTableError(f"{thing!r} is no condition")
+        raise InvalidTableError(f"{thing!r} is not a condition")
     return thing
 
 
@@ -257,7 +259,7 @@ def _compare(term: Term, operator: Operator, other: object) -> Comparison:
 
 def _comparable(term: Term, operator: Operator, other: object) -> Term | Value:
     if not isinstance(other, Term | bool | int | float | str):
-        raise InvalidTableError(f"{term!r} can't be compared with {other!r}, which is no flag, number or text")
+        raise InvalidTableError(f"{term!r} can't be compared with {other!r}, which is not a flag, number or text")
     kind = other.kind if isinstance(other, Term) else _kind_of(other)
     if kind is not term.kind and not (kind.is_numeric and term.kind.is_numeric):
         raise InvalidTableError(f"{term!r} is {term.kind.value} and can't be compared with {other!r}, {kind.value}")

@@ -60,7 +60,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         of_service("runtime", env={"SIGNALBOX_MODEL_PRICES": '{"large": {"input": 1,}}'}),
-        "services.runtime.env.SIGNALBOX_MODEL_PRICES is no JSON",
+        "services.runtime.env.SIGNALBOX_MODEL_PRICES is not JSON",
     ),
     ({"metrics": {"rules": {"goals": {"latencyAgents": "data_chat|("}}}}, "at '/metrics/rules/goals/latencyAgents'"),
     ({"enabled": False}, "enabled is false: it is for a chart that this one is a part of, whose dependency"),

@@ -135,7 +135,7 @@ def test_what_a_policy_restricts_must_be_known(helm: Helm, tmp_path: Path) -> No
         with pytest.raises(HelmError, match=expected):
             helm.manifests([unseen])
         values["services"]["guard"]["env"][setting] = told
-    with pytest.raises(HelmError, match=r"SIGNALBOX_SQL_POLICY\.content is no YAML mapping"):
+    with pytest.raises(HelmError, match=r"SIGNALBOX_SQL_POLICY\.content is not a YAML mapping"):
         _with_policy(helm, tmp_path, "restricted: [admin\n")
 
 

@@ -94,7 +94,7 @@ async def test_a_run_is_followed_by_its_own_caller_by_whatever_right_they_answer
 ) -> None:
     gateway = asking(AnswerQuestion=taken)
     status, shown = await answer(gateway)
-    assert (status, RESULT in shown, "has its answer, and goes on" in shown) == (ExitCode.OK, follows, not follows)
+    assert (status, RESULT in shown, "has its answer and continues" in shown) == (ExitCode.OK, follows, not follows)
     assert ("WatchRun" in gateway.asked) is follows
 
 

@@ -88,4 +88,4 @@ async def test_every_command_reads_times_alike() -> None:
 async def test_what_is_no_time_is_refused(given: str) -> None:
     status, out, err = await signalbox("127.0.0.1:1", "runs", "--since", given)
     assert (status, out) == (2, "")
-    assert "is no time" in err
+    assert "is not a time" in err

@@ -45,10 +45,10 @@ class Markup(HTMLParser):
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("/runs?state=foo", "'foo' is no state; there are: pending"),
+        ("/runs?state=foo", "'foo' is not a state; there are: pending"),
         ("/runs?since=tomorrow", "not a time"),
         ("/runs?until=0001-01-01T00:00%2B14:00", "not a time"),
-        ("/runs?labels=team", "'team' is no label"),
+        ("/runs?labels=team", "'team' is not a label"),
         ("/runs?labels=team%3Da+team%3Db", "the label 'team' is given twice"),
         ("/runs?agnet=data_chat", "agnet</code>: there is no such filter here"),
         ("/runs?agent=a&agent=b", "given more than once"),
@@ -85,12 +85,12 @@ async def test_what_the_gateway_refuses_is_told_at_the_field(
     ("code", "status", "title"),
     [
         (grpc.StatusCode.UNAVAILABLE, 503, "The gateway does not answer"),
-        (grpc.StatusCode.UNAUTHENTICATED, 401, "The gateway does not take your token"),
+        (grpc.StatusCode.UNAUTHENTICATED, 401, "The gateway does not accept your token"),
         (grpc.StatusCode.PERMISSION_DENIED, 403, "You may not do this"),
-        (grpc.StatusCode.NOT_FOUND, 404, "There is no such thing"),
+        (grpc.StatusCode.NOT_FOUND, 404, "Not found"),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, 429, "The gateway asks you to wait"),
         (grpc.StatusCode.DEADLINE_EXCEEDED, 504, "The gateway did not answer in time"),
-        (grpc.StatusCode.INTERNAL, 502, "The gateway could not do it"),
+        (grpc.StatusCode.INTERNAL, 502, "The gateway reported an error"),
     ],
 )
 async def test_what_goes_wrong_at_the_gateway_is_a_page_that_says_so(
@@ -228,7 +228,7 @@ async def test_a_policy_of_before_is_shown_in_shadow(inside: httpx.AsyncClient, 
     limit(run.policy, 5)
     page = await inside.get("/policies")
     assert [dict(each.limits) for each in gateway.replays] == [{"max_iterations": "5"}]
-    assert "In shadow: what it would have decided" in page.text
+    assert "Shadow policy: what it would have decided" in page.text
     assert '3 <span class="soft">of 4</span>' in page.text
     await inside.get("/policies", params={"limit.max_iterations": "1"})
     assert [dict(each.limits) for each in gateway.replays[1:]] == [{"max_iterations": "5"}, {"max_iterations": "1"}]

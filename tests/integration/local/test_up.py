@@ -307,7 +307,7 @@ async def test_ctrl_c_ends_the_waiting_and_not_the_run(up: Up) -> None:
     process.send_signal(signal.SIGINT)
     err = (await asyncio.wait_for(process.stderr.read(), 60)).decode()
     assert await process.wait() == 130
-    found = re.search(r"the run goes on: `signalbox show (\S+)`", err)
+    found = re.search(r"the run continues: `signalbox show (\S+)`", err)
     assert found is not None, err
     assert "Traceback" not in err
     shown = json.loads((await up.run("show", found[1], "--json")).out)

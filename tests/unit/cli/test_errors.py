@@ -81,7 +81,7 @@ def test_a_failed_call_is_worded(error: grpc.aio.AioRpcError, code: int, message
         (rpc_error(grpc.StatusCode.DEADLINE_EXCEEDED), None, 5, "the platform did not answer in time", "try again"),
         (
             rpc_error(grpc.StatusCode.UNAVAILABLE, "RUNTIME_UNAVAILABLE", metadata={"run_id": "r7"}),
-            None, 5, "what happened", "the run goes on: `signalbox show r7`",
+            None, 5, "what happened", "the run continues: `signalbox show r7`",
         ),
         (rpc_error(grpc.StatusCode.UNAVAILABLE), None, 5, f"no gateway answers at {ADDRESS}", "signalbox up"),
         (rpc_error(grpc.StatusCode.NOT_FOUND, "RUN_NOT_FOUND"), 2.0, 6, "RUN_NOT_FOUND", "signalbox runs"),
@@ -289,7 +289,7 @@ def run_cli(runtime_dir: Path, *arguments: str | bytes) -> subprocess.CompletedP
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("runs", "--state", "done"), "'done' is no state"),
+        (("runs", "--state", "done"), "'done' is not a state"),
         (("ask",), "Missing argument"),
         (("ask", "x", "--timeout", "0"), "--timeout"),
         (("sql-policy", "plan", "--policy", "/no/such/file"), "does not exist"),

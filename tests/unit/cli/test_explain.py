@@ -38,7 +38,7 @@ def test_every_step_shows_its_calls_the_rules_that_did_not_hold_and_the_one_that
 def test_a_run_without_decisions_says_so() -> None:
     shown = to_text(explanation(run(), []))
     assert RUN_ID in shown
-    assert "no decision yet" in shown
+    assert "no decisions yet" in shown
 
 
 def test_a_policy_that_changed_under_way_is_visible() -> None:

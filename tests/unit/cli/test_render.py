@@ -181,7 +181,7 @@ def test_states_have_short_names_and_unknown_ones_stay_numbers() -> None:
     assert state_name(runs_pb2.RUN_STATE_NEEDS_REVIEW) == "NEEDS_REVIEW"
     assert state_name(99) == "99"
     assert parse_state("needs-review") == runs_pb2.RUN_STATE_NEEDS_REVIEW
-    with pytest.raises(ValueError, match=r"'done' is no state; there are: pending, running"):
+    with pytest.raises(ValueError, match=r"'done' is not a state; there are: pending, running"):
         parse_state("done")
 
 

@@ -39,8 +39,8 @@ def test_a_policy_may_restrict_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("SIGNALBOX_RESTRICTED_TABLES", "admin;users", "is no name"),
-        ("SIGNALBOX_RESTRICTED_TABLES", "hr.", "is no name"),
+        ("SIGNALBOX_RESTRICTED_TABLES", "admin;users", "is not a name"),
+        ("SIGNALBOX_RESTRICTED_TABLES", "hr.", "is not a name"),
         ("SIGNALBOX_GUARD_MODEL", "", "at least 1 character"),
         ("SIGNALBOX_MODEL_BASE_URL", "localhost", "should match pattern"),
         ("SIGNALBOX_MODEL_TIMEOUT_S", "0", "greater than 0"),

@@ -130,13 +130,13 @@ def test_what_chooses_is_among_the_grounds() -> None:
     ("build", "words"),
     [
         (lambda: f.counts > 1, "Facts has no field 'counts'; it has: count, done, place, share, names"),
-        (lambda: f.names == "a", "Facts.names is no flag, number or text, and so no rule can read it"),
+        (lambda: f.names == "a", "Facts.names is not a flag, number or text, and so no rule can read it"),
         (lambda: f.count == "three", "Facts.count is an integer and can't be compared with 'three', a text"),
         (lambda: f.count >= f.place, "Facts.count is an integer and can't be compared with Facts.place, a text"),
         (lambda: f.count == True, "Facts.count is an integer and can't be compared with True, a flag"),  # noqa: E712
         (lambda: f.place > "a", "Facts.place is a text, and has no order: use == or !="),
         (lambda: f.done >= f.done, "Facts.done is a flag, and has no order: use == or !="),
-        (lambda: f.place == None, "Facts.place can't be compared with None, which is no flag, number or text"),  # noqa: E711
+        (lambda: f.place == None, "Facts.place can't be compared with None, which is not a flag, number or text"),  # noqa: E711
         (lambda: f.place.is_in((1, 2)), "Facts.place is a text and can't be compared with 1, an integer"),
         (lambda: f.place.is_in(()), "Facts.place can be none of no values"),
         (lambda: Rule("counted", END, f.count), "Facts.count is an integer, no condition: compare it with something"),
@@ -144,8 +144,8 @@ def test_what_chooses_is_among_the_grounds() -> None:
         (lambda: ~f.count, "Facts.count is an integer, no condition"),
         (lambda: f.done and f.done, "is neither true nor false before it is decided: write &, | and ~"),
         (lambda: 1 <= f.count <= 3, "is neither true nor false before it is decided"),
-        (lambda: Rule("free", END, cast(Condition, lambda facts: facts.done)), "is no condition"),
-        (lambda: terms(str), "str is no dataclass"),
+        (lambda: Rule("free", END, cast(Condition, lambda facts: facts.done)), "is not a condition"),
+        (lambda: terms(str), "str is not a dataclass"),
     ],
 )
 def test_a_condition_that_makes_no_sense_is_refused_when_it_is_built(build: Callable[[], object], words: str) -> None:
@@ -164,7 +164,7 @@ class OtherFacts:
 @pytest.mark.parametrize(
     ("when", "words"),
     [
-        (terms(OtherFacts).done, "OtherFacts.done is no field of Facts or Policy"),
+        (terms(OtherFacts).done, "OtherFacts.done is not a field of Facts or Policy"),
         (f.done & p.done, "done is a fact and a limit"),
     ],
 )
@@ -205,4 +205,4 @@ def test_every_table_is_decided_by_the_first_rule_that_holds(router: Router[Any,
     assert [tried.rule for tried in decision.rejected] == [
         each.name for each in router.rules[: router.rules.index(rule)]
     ]
-    assert router.way_on(known, policy) == (rule, destination)
+    assert router.destination_of(known, policy) == (rule, destination)

@@ -85,13 +85,13 @@ def test_a_table_that_raises_under_them_harms_no_run(monkeypatch: pytest.MonkeyP
 
     shadow = shadowed({"data_chat": {"max_iterations": 1}})
     decision = decided(ASKED_ONCE)
-    monkeypatch.setattr(Router, "way_on", raises)
+    monkeypatch.setattr(Router, "destination_of", raises)
     assert counted(shadow, decision) == {"skipped": 1}
 
 
 @given(facts=st.builds(ChatFacts), limit=st.integers(1, 100))
 def test_it_is_what_the_table_says_under_those_limits(facts: ChatFacts, limit: int) -> None:
-    _, destination = TABLE.way_on(facts, DataChatPolicy(max_iterations=limit))
+    _, destination = TABLE.destination_of(facts, DataChatPolicy(max_iterations=limit))
     outcome = "same" if destination == TABLE.decide_on(facts).destination else "other"
     assert counted(shadowed({"data_chat": {"max_iterations": limit}}), decided(facts)) == {outcome: 1}
 

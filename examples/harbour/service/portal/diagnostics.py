@@ -41,7 +41,7 @@ def trace():
     try:
         address = ipaddress.ip_address(request.args["address"])
     except ValueError as error:
-        raise PortalError("that is no address") from error
+        raise PortalError("that is not an address") from error
     done = subprocess.run([TRACE, "-n", str(address)], capture_output=True, text=True, timeout=LIMIT_S)
     return jsonify({"output": done.stdout})
 

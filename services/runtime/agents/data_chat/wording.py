@@ -61,7 +61,7 @@ def grounding_by(result: tools_pb2.ToolOutput) -> data_chat_pb2.Grounding:
 def with_result(state: Mapping[str, Any], worded: str = "") -> StateUpdate:
     """Returns the answer of a run that has a result: its wording, or the result itself when no model words it.
 
-    What was read from no table is no answer from data, and says so.
+    What was read from no table is not an answer from data, and says so.
     """
     text = worded or f"{UNWORDED}\n\n{state['result_text']}"
     if grounding_of(state) == data_chat_pb2.GROUNDING_ANSWERED_FROM_DATA:

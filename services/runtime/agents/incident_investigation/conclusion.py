@@ -109,7 +109,7 @@ class Conclusion(Submitted):
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
         if self.cause_found and not (self.root_cause.strip() and self.evidence):
-            raise ValueError("a cause that was found needs words for it, and evidence")
+            raise ValueError("a found cause needs an explanation and evidence")
         if not self.cause_found and not self.explanation.strip():
             raise ValueError("without a cause, the explanation says what was looked at")
         return self

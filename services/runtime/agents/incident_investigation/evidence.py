@@ -148,7 +148,7 @@ class EvidenceLookup:
             raise EvidenceFails("the incident came without a repository")
         quote = squeezed(lines.quote)
         if len(quote) < SHORTEST_QUOTE:
-            raise EvidenceFails("the quote is too short to tell anything")
+            raise EvidenceFails("the quote is too short to prove anything")
         arguments = {
             "path": lines.file,
             "first_line": lines.first_line,
@@ -169,7 +169,7 @@ class EvidenceLookup:
             raise EvidenceFails("it takes too long to tell what of the lines is a comment; cite fewer lines, or others")
         code = squeezed(parted.code)
         if quote not in code and not _is_code_with_comments(quote, code, parted.comments):
-            raise EvidenceFails("what is quoted is a comment, which says what somebody thought, and does nothing")
+            raise EvidenceFails("the quote is a comment, which proves nothing about what the code does")
         return _Found(text, code, " ".join(parted.comments))
 
 
