@@ -108,6 +108,7 @@ docs: .venv/.dev ## Generate what is made from code: docs/, dashboards, the char
 	$(BIN)/python -m services.runtime.commands.documentation docs
 	$(BIN)/python -m tests.contract.settings_page
 	$(BIN)/python -m tests.contract.reference_pages
+	$(BIN)/python -m tests.contract.decisions_index
 	$(BIN)/python -m charts.dashboards
 	$(BIN)/python -m charts.values_schema
 	$(BIN)/python -m charts.values_page

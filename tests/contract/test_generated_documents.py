@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from services.runtime.agents.registry import agent_graphs
 from services.runtime.commands.documentation import documents
-from tests.contract import reference_pages
+from tests.contract import decisions_index, reference_pages
 
 DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENTS = documents()
@@ -50,3 +51,23 @@ def test_every_rule_of_every_router_is_in_its_agents_drawing() -> None:
         for router in graph.routers:
             missing = [rule.name for rule in router.rules if rule.name not in drawing]
             assert not missing, f"{router.name} has rules that are not drawn: {missing}"
+
+
+def test_the_index_has_every_decision_with_its_status() -> None:
+    stale = "stale: python -m tests.contract.decisions_index"
+    assert decisions_index.INDEX.read_text(encoding="utf-8") == decisions_index.render_index(), stale
+
+
+def test_decisions_that_supersede_one_another_both_say_so() -> None:
+    superseded = {
+        (int(by), decision.name)
+        for decision in decisions_index.decisions()
+        for by in re.findall(r"[Ss]uperseded by \[ADR (\d+)\]", decision.read_text(encoding="utf-8"))
+    }
+    supersede = {
+        (int(decision.name[:4]), name)
+        for decision in decisions_index.decisions()
+        for said in re.findall(r"^Supersedes (.*)$", decision.read_text(encoding="utf-8"), re.MULTILINE)
+        for name in re.findall(r"\((\d{4}-[a-z-]+\.md)\)", said)
+    }
+    assert supersede <= superseded

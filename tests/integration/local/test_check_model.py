@@ -87,7 +87,7 @@ def instead(when: Callable[[ModelRequest], bool], reply: Reply, otherwise: Respo
     [
         (AGENT, lambda _: Reply.http_error(401), "answers", "refuses the key"),
         (AGENT, lambda _: Reply.http_error(404), "answers", "no such model"),
-        (AGENT, lambda _: Reply.text("", finish_reason="length"), "answers", "limit of tokens"),
+        (AGENT, lambda _: Reply.text("", finish_reason="length"), "answers", "token limit"),
         (AGENT, instead(lambda r: "count_devices" in r.tools, Reply.text("About 12."), able), "tools", "did not call"),
         (AGENT, instead(lambda r: bool(r.tool_messages), Reply.text("Many."), able), "tools", "told 4711"),
         (
@@ -96,7 +96,7 @@ def instead(when: Callable[[ModelRequest], bool], reply: Reply, otherwise: Respo
                 lambda r: "submit_verdict" in r.tools,
                 Reply.tool_call("submit_verdict", {"verdict": "MAYBE", "confidence": 0.9, "lines": [3]}), able,
             ),
-            "structured output", "does not fit the schema",
+            "structured output", "does not match the schema",
         ),
         (
             AGENT, instead(lambda r: "JSON object" in str(r.messages[0]), Reply.text("Yes, it is."), able),
