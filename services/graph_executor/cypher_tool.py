@@ -16,6 +16,7 @@ from services.graph_executor.cypher.statement import Statement, checked_statemen
 from services.graph_executor.store import Rows
 from services.graph_executor.turns import Turns
 from services.kit.identity.caller import Caller
+from services.kit.tools.effects import plain
 from services.kit.tools.executor import ToolRefused
 from services.kit.tools.names import CYPHER_QUERY
 
@@ -41,16 +42,16 @@ class CypherReading:
 
     async def call(self, arguments: struct_pb2.Struct, caller: Caller) -> tools_pb2.ToolOutput:
         """Runs a query that reads. Raises ToolRefused."""
-        query, parameters = await self.read_arguments(arguments, caller, write=False)
+        query, parameters = await self.read_arguments(plain(arguments), caller, write=False)
         async with self._turns.turn(caller.subject):
             rows = await self.graph.store.read(self.graph.name(caller), query.text, parameters)
         return self._output(query, rows, caller, {})
 
     async def read_arguments(
-        self, arguments: struct_pb2.Struct, caller: Caller, *, write: bool
+        self, arguments: Mapping[str, Any], caller: Caller, *, write: bool
     ) -> tuple[Statement, dict[str, Any]]:
         """Returns a query that may be run, and its parameters. Raises ToolRefused."""
-        checked = self._arguments.checked(arguments)
+        checked = self._arguments.checked_values(arguments)
         access = self.graph.access(caller)
         if write and not access.writes_cypher:
             raise ToolRefused("write_refused", "The caller may not write with Cypher: use the other tools instead.")

@@ -263,9 +263,8 @@ def _there(state: Any, what: str, reason: str) -> Any:
 
 
 def _check_base(state: NodeState | EdgeState, arguments: Mapping[str, Any], what: str) -> None:
-    base = arguments.get("base_revision", state.revision)
-    if base != state.revision:
-        raise ToolRefused("revision_moved", f"The {what} has changed: its revision is {state.revision}, not {base}.")
+    if arguments.get("base_revision", state.revision) != state.revision:
+        raise ToolRefused("revision_moved", f"The {what} has changed since it was read.")
 
 
 def _check_base_edges(edges: Mapping[EdgeName, EdgeState], arguments: Mapping[str, Any], what: str) -> None:

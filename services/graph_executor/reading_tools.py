@@ -11,6 +11,7 @@ from signalbox.v1 import tools_pb2
 
 from services.graph_executor.arguments import Arguments, ToolArguments
 from services.graph_executor.callers_graph import CallersGraph, find_changes
+from services.graph_executor.cypher_tool import CypherReading
 from services.graph_executor.elements import KEY
 from services.graph_executor.planning import Planned, Planner
 from services.graph_executor.policy import Access
@@ -19,6 +20,7 @@ from services.graph_executor.views import ChangedView
 from services.kit.identity.caller import Caller
 from services.kit.tools.executor import ToolRefused
 from services.kit.tools.names import (
+    CYPHER_QUERY,
     PREVIEW_CHANGES,
     QUERY_GRAPH,
     READ_CHANGES,
@@ -124,7 +126,8 @@ class PreviewTool:
     name = PREVIEW_CHANGES
     description = "Returns what operations would change, each seeing what those before it would have done."
 
-    def __init__(self, arguments: ToolArguments, graph: CallersGraph) -> None:
+    def __init__(self, arguments: ToolArguments, graph: CallersGraph, cypher: CypherReading) -> None:
+        self._cypher = cypher
         self.input_schema: Mapping[str, Any] = arguments.preview_changes.schema
         self._arguments = arguments
         self._graph = graph
@@ -181,6 +184,9 @@ class PreviewTool:
         if tool in planner.plans:
             known: Arguments = getattr(self._arguments, tool)
             return await planner.plans[tool](known.checked_values(arguments))
+        if tool == CYPHER_QUERY:
+            # What it would change nobody knows before; whether it would be refused is known.
+            await self._cypher.read_arguments(arguments, caller, write=arguments.get("write") is True)
         return None
 
 

@@ -69,7 +69,7 @@ def make_servicer(
             SearchTool(arguments.query_graph, graph, schema_summary(graph)),
             cypher,
             ChangesTool(arguments.read_changes, graph),
-            PreviewTool(arguments, graph),
+            PreviewTool(arguments, graph, cypher),
         ],
         [*changing, cypher, UndoTool(arguments.undo_change, graph)],
         GraphJournal(graphs, store),

@@ -80,7 +80,7 @@ class CypherTool(CypherReading):
 
     async def apply(self, arguments: struct_pb2.Struct, call: WriteCall) -> tools_pb2.CallToolResponse:
         """Runs a query that writes. Raises ToolRefused, Overtaken."""
-        query, parameters = await self.read_arguments(arguments, call.caller, write=True)
+        query, parameters = await self.read_arguments(plain(arguments), call.caller, write=True)
         graph = self.graph.name(call.caller)
         unknown = tools_pb2.ToolOutput(text="The query was applied; how much it wrote is not known any more.")
         unknown.data.update({"result": "applied", "undo": False})

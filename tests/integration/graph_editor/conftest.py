@@ -52,6 +52,7 @@ labels:
     properties:
       summary: {type: string}
       status: {type: string, values: [open, in progress, closed]}
+      points: {type: integer}
   User: {properties: {name: {type: string}}}
   Secret: {properties: {text: {type: string}}}
 edges:

@@ -30,6 +30,27 @@ async def test_a_deletion_needs_the_approval_of_its_plan(bench: Bench) -> None:
     assert await bench.nodes("Ticket") == {}
 
 
+async def test_taking_a_property_away_needs_an_approval_that_shows_it(bench: Bench) -> None:
+    await bench.call("add_node", label="Ticket", key="T-1", properties={"status": "open"})
+    bench.script(parse=[goal("update_props", {"label": "Ticket", "key": "T-1", "remove": ["status"]})])
+    asked = await bench.ask()
+    assert asked.rules == ["simple", "needs_approval", "ask"]
+    assert "status" in asked.run.input_request.question
+    ended = await bench.reply(asked, "approve")
+    assert (ended.rules[-1], await bench.nodes("Ticket")) == ("goal_complete", {"T-1": {}})
+
+
+async def test_nobody_is_asked_for_what_would_be_refused(bench: Bench) -> None:
+    secret = ("delete_node", {"label": "Secret", "key": "s"})
+    bench.script(parse=[goal(*secret)])
+    ended = await bench.ask()
+    assert ended.rules == ["simple", "invalid_arguments", "systematic", "informed"]
+    bench.script(parse=[goal(*DELETE)], plan=[plan(DELETE)])
+    nothing = await bench.ask()
+    assert nothing.rules == ["simple", "invalid_arguments", "retry", "planned", "invalid_arguments", "identical", "ask"]
+    assert "There is no node" in nothing.run.input_request.question
+
+
 async def test_a_deletion_that_is_declined_is_not_done(bench: Bench) -> None:
     await bench.call("add_node", label="Ticket", key="T-1")
     bench.script(parse=[goal(*DELETE)])

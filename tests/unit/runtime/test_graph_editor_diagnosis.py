@@ -20,6 +20,7 @@ def after(reason: str, tool: str = "update_props", *, goal: str = "Do it.", **st
     return cast(GraphEditorState, whole)
 
 
+MOVED = problem("revision_moved", "", "update_props", ARGUMENTS)["call"]
 SAME = problem("node_not_found", "", "update_props", ARGUMENTS)["call"]
 
 
@@ -29,9 +30,12 @@ SAME = problem("node_not_found", "", "update_props", ARGUMENTS)["call"]
         (after("CONTENDED", retryable=True), "random"),
         (after("CONTENDED", retryable=True, seen_failures=[SAME]), "random"),
         (after("node_not_found"), "input"),
-        (after("node_not_found", seen_failures=[SAME]), "identical"),
-        (after("node_not_found", "delete_node", seen_failures=[SAME]), "input"),
-        (after("revision_moved", seen_failures=[SAME]), "input"),
+        (after("node_not_found", seen_failures=[SAME], failures=2), "identical"),
+        (after("node_not_found", seen_failures=[SAME], failures=1), "input"),
+        (after("node_not_found", seen_failures=[SAME, ""], failures=2), "input"),
+        (after("node_not_found", seen_failures=[SAME, ""], failures=3), "identical"),
+        (after("node_not_found", "delete_node", seen_failures=[SAME], failures=2), "input"),
+        (after("revision_moved", seen_failures=[MOVED], failures=2), "input"),
         (after("label_refused"), "systematic"),
         (after("WRITES_NOT_ALLOWED"), "systematic"),
         (after("unknown_tool", "send_email", goal="Use the `send_email` tool."), "systematic"),
@@ -48,4 +52,5 @@ def test_a_failure_is_classified(state: GraphEditorState, kind: str) -> None:
 
 def test_a_goal_that_can_not_be_read_twice_is_not_the_same_call() -> None:
     state = after("unreadable_goal", "", goal_spec={})
-    assert diagnose(GraphEditorState(**{**state, "seen_failures": [state["problem"]["call"]]})) == "input"
+    again = {**state, "seen_failures": [state["problem"]["call"]], "failures": 2}
+    assert diagnose(cast(GraphEditorState, again)) == "input"

@@ -8,6 +8,8 @@ from typing import Final
 from services.runtime.agents.graph_editor.state import IDENTICAL, INPUT, RANDOM, SYSTEMATIC, GraphEditorState
 from services.runtime.agents.refusals import UNKNOWN_TOOL
 
+# The base that an operation was planned on is another by now.
+MOVED: Final = "revision_moved"
 # Another plan has no more rights than this one.
 _NOT_PERMITTED: Final = frozenset(
     {
@@ -22,13 +24,22 @@ def diagnose(state: GraphEditorState) -> str:
     problem = state["problem"]
     if problem["retryable"]:
         return RANDOM
+    # What has changed meanwhile is planned again on what is there now, which is another call; how often, a limit says.
+    if problem["reason"] == MOVED:
+        return INPUT
     # Each reading of a goal is shown more than the one before it, and so is another call.
-    if state.get("goal_spec") and problem["call"] in (state.get("seen_failures") or ()):
+    if state.get("goal_spec") and problem["call"] in _failures_that_count(state):
         return IDENTICAL
     names_it = problem["reason"] == UNKNOWN_TOOL and _named(problem["tool"], _words_of_the_caller(state))
     if names_it or problem["reason"] in _NOT_PERMITTED or state.get("undo_run_id"):
         return SYSTEMATIC
     return INPUT
+
+
+def _failures_that_count(state: GraphEditorState) -> list[str]:
+    """Returns the calls that failed since the last good operation or advice, but for the last one."""
+    before = state.get("failures", 1) - 1
+    return (state.get("seen_failures") or [])[-before:] if before > 0 else []
 
 
 def _words_of_the_caller(state: GraphEditorState) -> str:

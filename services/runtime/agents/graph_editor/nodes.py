@@ -30,6 +30,7 @@ from services.runtime.agents.graph_editor.diagnosis import diagnose
 from services.runtime.agents.graph_editor.escalation import composed
 from services.runtime.agents.graph_editor.goal import GOAL, PLAN, GoalSpec
 from services.runtime.agents.graph_editor.planning import (
+    FORETOLD,
     NO_PROBLEM,
     NothingToUndo,
     carried_out_last,
@@ -40,7 +41,7 @@ from services.runtime.agents.graph_editor.planning import (
     problem,
 )
 from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
-from services.runtime.agents.graph_editor.routing import SIMPLE
+from services.runtime.agents.graph_editor.routing import SIMPLE, is_destructive
 from services.runtime.agents.graph_editor.state import (
     APPROVAL,
     DONE,
@@ -171,11 +172,11 @@ class GraphEditorNodes:
             if found := _unusable(operation, catalog):
                 return _failed(state, found)
         diff = await preview(self._graph, context, operations)
-        if state.get("undo_run_id"):
-            # All of it is taken back, or nothing.
-            for step in diff:
-                if not step["change"] and step["result"] != "unchanged":
-                    return _failed(state, problem(step["result"], step["text"], step["tool"], step["arguments"]))
+        for step in diff:
+            # All of a run is taken back, or nothing; and nobody is asked for what would be refused.
+            matters = state.get("undo_run_id") or is_destructive(step["tool"], step["arguments"])
+            if matters and not state.get("preview") and step["result"] not in FORETOLD:
+                return _failed(state, problem(step["result"], step["text"], step["tool"], step["arguments"]))
         return {"diff": diff, "problem": NO_PROBLEM}
 
     async def call_tool(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:
@@ -218,8 +219,8 @@ class GraphEditorNodes:
     async def diagnose(self, state: GraphEditorState, _context: NodeContext) -> StateUpdate:
         """Classifies the last failure, before any model is asked."""
         kind = diagnose(state)
-        # The same key again is meant to be the same call.
-        seen = [] if kind == RANDOM else [state["problem"]["call"]]
+        # One for each failure, by which `diagnose` tells those that count; the same key again is meant to be the same.
+        seen = ["" if kind == RANDOM else state["problem"]["call"]]
         return {"diagnosis": kind, "seen_failures": seen}
 
     async def escalate(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:

@@ -22,6 +22,8 @@ from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.table import State
 from services.runtime.routing.waiting import WAIT
 
+# What the executor says of an operation that it would carry out; anything else is why it would not.
+FORETOLD: Final = frozenset({"created", "matched", "updated", "unchanged", "deleted", "undone", "no_preview"})
 NO_PROBLEM: Final = Problem(reason="", message="", tool="", call="", retryable=False)
 # The last release's digests have 32 digits, and tell nothing of what went before a plan.
 _PLAN_HASH_DIGITS: Final = 40

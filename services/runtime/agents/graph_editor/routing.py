@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from services.kit.tools.names import CYPHER_QUERY
+from services.kit.tools.names import CYPHER_QUERY, UPDATE_PROPS
 from services.runtime.agents.graph_editor.planning import approval_holds
 from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
 from services.runtime.agents.graph_editor.state import (
@@ -197,6 +197,8 @@ def reply_facts(state: State) -> ReplyFacts:
 
 def is_destructive(tool: str, arguments: dict[str, Any]) -> bool:
     """Tells whether an operation needs a person's approval."""
+    if tool == UPDATE_PROPS:
+        return bool(arguments.get("remove"))
     return tool.startswith("delete_") or (tool == CYPHER_QUERY and arguments.get("write") is True)
 
 
