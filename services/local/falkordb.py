@@ -82,6 +82,11 @@ class FalkorServer:
         return f"unix://{self._socket}"
 
     @property
+    def pid(self) -> int:
+        """The process id of the running server."""
+        return self._started().pid
+
+    @property
     def log_file(self) -> Path:
         """What it says."""
         return self._directory / "falkordb.log"

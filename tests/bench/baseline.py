@@ -1,8 +1,8 @@
 """The baseline: the same graph in one process, with stock parts and nothing around them.
 
-It reads `{"runs": N, "concurrency": C}` lines and answers each with `{"wall_s": …}`; its CPU is measured from outside.
-With `"thread": ID` the runs go on in a thread, whose messages stay in its state. `"lean": true` asks models by the
-platform's client instead of ChatOpenAI, `"durability"` is LangGraph's, `sync` unless given.
+It reads `{"runs": N, "concurrency": C}` lines and answers each with `{"wall_s": …, "took_s": […]}`; its CPU is measured
+from outside. With `"thread": ID` the runs go on in a thread, whose messages stay in its state. `"lean": true` asks
+models by the platform's client instead of ChatOpenAI, `"durability"` is LangGraph's, `sync` unless given.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 import uuid
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -118,13 +119,15 @@ def compile_graph(bare: Bare, saver: AsyncPostgresSaver) -> Any:
     return builder.compile(checkpointer=saver)
 
 
-async def one_run(graph: Any, slots: asyncio.Semaphore, thread_id: str, *, known: bool, durability: str) -> None:
-    """One question, start to answer; in a thread that is known it follows what was said before."""
+async def one_run(graph: Any, slots: asyncio.Semaphore, thread_id: str, *, known: bool, durability: str) -> float:
+    """One question, and what it took in seconds; in a thread that is known it follows what was said before."""
     async with slots:
+        start = time.perf_counter()
         config = {"configurable": {"thread_id": thread_id}}
         asked = {"messages": [HumanMessage(QUESTION)]} if known else {}
         state = await graph.ainvoke({"question": QUESTION, **asked}, config, durability=durability)
         assert state["answer"], state
+        return time.perf_counter() - start
 
 
 async def serve(base_url: str, platform_dsn: str, world_dsn: str) -> None:
@@ -157,11 +160,11 @@ async def serve(base_url: str, platform_dsn: str, world_dsn: str) -> None:
             names = [asked.get("thread") or uuid.uuid4().hex for _ in range(asked["runs"])]
             graph, durability = graphs[asked.get("lean", False)], asked.get("durability", "sync")
             start = loop.time()
-            await asyncio.gather(
+            took_s = await asyncio.gather(
                 *(one_run(graph, slots, name, known=name in threads, durability=durability) for name in names)
             )
             threads |= {asked["thread"]} if "thread" in asked else set()
-            sys.stdout.write(json.dumps({"wall_s": loop.time() - start}) + "\n")
+            sys.stdout.write(json.dumps({"wall_s": loop.time() - start, "took_s": took_s}) + "\n")
             sys.stdout.flush()
 
 

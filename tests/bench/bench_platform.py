@@ -1,4 +1,4 @@
-"""The whole platform against the same graph in one process: runs a second, and CPU a run over all processes.
+"""The whole platform against the same graph in one process: runs a second, CPU and WAL a run, and what runs take.
 
 The bare graph is asked in three ways: as users write it, with the platform's own lean model client in it, and with
 LangGraph's default durability, which loses steps when a process dies. All share one Postgres and one scripted model;
@@ -23,7 +23,9 @@ from tests.bench.cpu import CpuMeter
 from tests.bench.machine import Use, machine, share_of_others, warning
 from tests.bench.model_script import SCRIPT
 
-CONCURRENCIES = (8, 32, 128)
+# One user at a time, and more.
+CONCURRENCIES = (1, 8, 32, 128)
+WARM_UP_AT_ONCE = 8
 ROUNDS = 5
 WARM_UP_RUNS = 40
 # A batch is as many runs as the platform did in this time when it warmed up.
@@ -63,8 +65,8 @@ async def take_turns(all_of_them: dict[str, Platform | Baseline], rounds: int) -
     """Has each do a batch at every concurrency, in every round; one of them is the platform."""
     found = Found()
     for contender in all_of_them.values():
-        await contender.batch(WARM_UP_RUNS, CONCURRENCIES[0])
-    warm = await all_of_them[PLATFORM].batch(WARM_UP_RUNS, CONCURRENCIES[0])
+        await contender.batch(WARM_UP_RUNS, WARM_UP_AT_ONCE)
+    warm = await all_of_them[PLATFORM].batch(WARM_UP_RUNS, WARM_UP_AT_ONCE)
     runs = int(min(max(warm.runs / warm.wall_s * BATCH_S, FEWEST_RUNS), MOST_RUNS))
     names = list(all_of_them)
     # All that this measurement has started, and itself.
@@ -138,6 +140,36 @@ def breakdown(found: Found) -> Table:
     return table
 
 
+def latency(found: Found) -> Table:
+    """What a run takes from its request to its end and to its first event, and what it writes, over all rounds."""
+    table = Table(title="milliseconds a run, 50th, 95th and 99th percentile; write-ahead log a run")
+    for heading in ("concurrent", "", "to its end", "to its first event", "p95 / p50", "KB"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for concurrency in CONCURRENCIES:
+        for name in found.contenders:
+            batches = found.batches[name, concurrency]
+            firsts = percentiles([first for batch in batches for first in batch.first_s])
+            table.add_row(
+                str(concurrency), name, _in_ms(percentiles([took for batch in batches for took in batch.took_s])),
+                _in_ms(firsts), f"{firsts[1] / firsts[0]:.1f}" if firsts else "",
+                f"{_median(batch.wal_bytes / batch.runs for batch in batches) / 1000:.1f}",
+            )  # fmt: skip
+        table.add_section()
+    return table
+
+
+def percentiles(values: Sequence[float]) -> list[float]:
+    """The 50th, 95th and 99th percentile; none of nothing."""
+    if len(values) < 2:
+        return list(values) * 3
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
+    return [cuts[49], cuts[94], cuts[98]]
+
+
+def _in_ms(values: Sequence[float]) -> str:
+    return "  ".join(f"{value * 1000:.0f}" for value in values)
+
+
 def _median(values: Iterable[float]) -> float:
     return statistics.median(values)
 
@@ -146,6 +178,7 @@ def show(found: Found) -> None:
     """Prints the ratios, where the CPU went, and the machine."""
     console = Console(file=sys.stdout, width=150)
     console.print(comparison(found))
+    console.print(latency(found))
     console.print(breakdown(found))
     console.print(machine(), highlight=False)
     console.print(warning(found.others), highlight=False)

@@ -1,4 +1,4 @@
-"""What a platform takes that has nothing to do: with no run at all, and with more and more that wait for a model.
+"""What a platform takes that has nothing to do: what `signalbox up` starts, and with more and more runs that wait.
 
 Every waiting run has a stream open to its caller and a request open to the model. The model's CPU and the callers' do
 not count. A statement of the platform is a transaction, so those are what is counted.
@@ -18,7 +18,11 @@ from rich.table import Table
 from signalbox.v1 import runs_pb2
 
 from services.kit.telemetry.logs import configure_logs
+from services.local.database import WORLD_GRAPH_POLICY
+from services.local.stack import LocalStack
+from services.local.topology import StackOptions
 from tests.bench.bench_overload import Lag, lag
+from tests.bench.contenders import wal_bytes
 from tests.bench.cpu import CpuMeters
 from tests.bench.curves import draw
 from tests.bench.machine import machine
@@ -30,6 +34,8 @@ from tests.fixtures.stack import AGENT_MODEL
 
 RUNS, CALLERS = (0, 500, 1000, 2000), 20
 LOOK_S, SETTLE_S, THINKING_S = 30.0, 15.0, 900.0
+# Longer than Postgres takes between checkpoints that write pages out whole.
+IDLE_S = 600.0
 TIMEOUT_S = 900.0
 ENV = {
     "gateway": {"SIGNALBOX_QUOTA_CONCURRENT_STREAMS": "100000", "SIGNALBOX_QUOTA_BURST": "100000"},
@@ -73,6 +79,20 @@ async def look(deployed: Deployment) -> Look:
         elapsed = time.perf_counter() - began
         cpu = {name: (after - before[name]) / elapsed for name, after in meters.total_s().items()}
         return Look(cpu, (statements() - asked) / elapsed, (await lag(deployed)).since(lag_before))
+
+
+async def idle() -> tuple[dict[str, float], float]:
+    """Looks at all that `signalbox up` starts, with no run at all: shares of a core, and bytes of WAL a day."""
+    options = StackOptions(code_agents=True, graph_policy=WORLD_GRAPH_POLICY)
+    async with LocalStack(options) as stack:
+        assert stack.databases.server is not None
+        meters = CpuMeters({each.name: each.pid for each in stack.kept} | {"postgres": stack.databases.server.pid})
+        await asyncio.sleep(SETTLE_S)
+        written, before, began = wal_bytes(stack.databases.platform_dsn), meters.total_s(), time.perf_counter()
+        await asyncio.sleep(IDLE_S)
+        elapsed, after = time.perf_counter() - began, meters.total_s()
+        a_day = (wal_bytes(stack.databases.platform_dsn) - written) / elapsed * 86_400
+    return {name: (after[name] - before[name]) / elapsed for name in after}, a_day
 
 
 async def measure() -> dict[int, Look]:
@@ -121,6 +141,11 @@ async def _ask(client: RunClient, name: str) -> None:
 def main() -> None:
     """Measures, and prints it."""
     configure_logs("bench", "ERROR")
+    console = Console(file=sys.stdout, width=110)
+    shares, a_day = asyncio.run(idle())
+    console.print("what `signalbox up` starts, with nothing to do, in shares of a core:", highlight=False)
+    console.print("  ".join(f"{name} {share:.2%}" for name, share in shares.items()), highlight=False)
+    console.print(f"together {sum(shares.values()):.2%}, and {a_day / 1e6:.0f} MB of WAL a day", highlight=False)
     looks = asyncio.run(measure())
     table = Table(title=f"runs that wait for a model, for {LOOK_S:g} s: shares of a core")
     for heading in ("", *(f"{runs} runs" for runs in looks)):
@@ -131,7 +156,6 @@ def main() -> None:
     table.add_row("together", *(f"{share:.2%}" for share in together.values()))
     table.add_row("statements a second", *(f"{each.statements:.1f}" for each in looks.values()))
     table.add_row("loop lag, p99", *(f"at most {p99_s(each.lag):g} s" for each in looks.values()))
-    console = Console(file=sys.stdout, width=110)
     console.print(table)
     console.print(machine(), highlight=False)
     lines: dict[str, list[tuple[float, float]]] = {

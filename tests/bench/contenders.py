@@ -64,6 +64,17 @@ class Batch:
     runs: int
     wall_s: float
     cpu_s: dict[str, float]
+    # Of each run, from its request on; the platform's first events, which the bare graph has none of.
+    took_s: Sequence[float]
+    wal_bytes: int
+    first_s: Sequence[float] = ()
+
+
+def wal_bytes(dsn: str) -> int:
+    """Where the write-ahead log is, in bytes since a server began, full-page images included."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        [written] = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone() or (0,)
+    return int(written)
 
 
 class Platform:
@@ -76,6 +87,7 @@ class Platform:
         self._caller = next(self._callers)
         services = {service.name: service.pid for service in stack.services}
         self.meters = CpuMeters({**services, "postgres": postgres_pid})
+        self._dsn = stack.databases.platform_dsn
 
     async def batch(self, runs: int, concurrency: int) -> Batch:
         """Asks the question so many times."""
@@ -85,32 +97,42 @@ class Platform:
         self, inputs: Sequence[runs_pb2.RunInput], concurrency: int, check: Callable[[runs_pb2.Run], None] | None = None
     ) -> Batch:
         """Does a batch of runs; `check` is told of each that ended."""
-        slots = asyncio.Semaphore(concurrency)
+        slots, loop = asyncio.Semaphore(concurrency), asyncio.get_running_loop()
 
-        async def one(given: runs_pb2.RunInput, caller: Metadata) -> None:
+        async def one(given: runs_pb2.RunInput, caller: Metadata) -> tuple[float, float]:
             async with slots:
-                run = await self._run(runs_pb2.CreateRunRequest(input=given), caller)
+                asked = loop.time()
+                run, first = await self._run(runs_pb2.CreateRunRequest(input=given), caller)
+                ended = loop.time()
             if check is not None:
                 check(run)
+            return ended - asked, first - asked
 
-        loop = asyncio.get_running_loop()
-        before, start = self.meters.total_s(), loop.time()
-        await asyncio.gather(*(one(given, next(self._callers)) for given in inputs))
+        written, before, start = wal_bytes(self._dsn), self.meters.total_s(), loop.time()
+        times = await asyncio.gather(*(one(given, next(self._callers)) for given in inputs))
         wall_s, after = loop.time() - start, self.meters.total_s()
-        return Batch(len(inputs), wall_s, {name: after[name] - before[name] for name in before})
+        return Batch(
+            len(inputs),
+            wall_s,
+            {name: after[name] - before[name] for name in before},
+            took_s=[took for took, _ in times],
+            wal_bytes=wal_bytes(self._dsn) - written,
+            first_s=[first for _, first in times],
+        )
 
     async def ask(self, thread_id: str) -> None:
         """Asks the question once more in a thread."""
         await self._run(runs_pb2.CreateRunRequest(input=_question(), thread_id=thread_id), self._caller)
 
-    async def _run(self, create: runs_pb2.CreateRunRequest, caller: Metadata) -> runs_pb2.Run:
-        request = runs_pb2.ExecuteRunRequest(create=create)
+    async def _run(self, create: runs_pb2.CreateRunRequest, caller: Metadata) -> tuple[runs_pb2.Run, float]:
+        """Returns a run that has ended, and when its first event came."""
+        request, first = runs_pb2.ExecuteRunRequest(create=create), 0.0
         async for response in self._stub.ExecuteRun(request, metadata=caller):
-            event = response.event
+            event, first = response.event, first or asyncio.get_running_loop().time()
         run: runs_pb2.Run = event.run_ended.run
         if run.state != runs_pb2.RUN_STATE_SUCCEEDED:
             raise RuntimeError(f"a run did not succeed: {event}")
-        return run
+        return run, first
 
     async def close(self) -> None:
         """Closes the channel."""
@@ -124,36 +146,37 @@ def _question() -> runs_pb2.RunInput:
 class Baseline:
     """Asks the baseline process, whose graph asks models by ChatOpenAI and saves each step before the next."""
 
-    def __init__(self, process: asyncio.subprocess.Process, postgres_pid: int, **how: Any) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, postgres: EmbeddedPostgres, **how: Any) -> None:
         self._process = process
-        self._postgres_pid = postgres_pid
+        self._postgres = postgres
         self._how = how
-        self.meters = CpuMeters({"baseline": process.pid, "postgres": postgres_pid})
+        self.meters = CpuMeters({"baseline": process.pid, "postgres": postgres.pid})
 
     def but(self, **how: Any) -> Baseline:
         """Returns the same process, asked otherwise: `lean`, `durability`."""
-        return Baseline(self._process, self._postgres_pid, **how)
+        return Baseline(self._process, self._postgres, **how)
 
     async def batch(self, runs: int, concurrency: int) -> Batch:
         """Does a batch."""
-        before = self.meters.total_s()
-        wall_s = await self._order({"runs": runs, "concurrency": concurrency, **self._how})
+        written, before = wal_bytes(self._postgres.dsn()), self.meters.total_s()
+        answer = await self._order({"runs": runs, "concurrency": concurrency, **self._how})
         after = self.meters.total_s()
-        return Batch(runs, wall_s, {name: after[name] - before[name] for name in before})
+        cpu_s = {name: after[name] - before[name] for name in before}
+        return Batch(runs, answer["wall_s"], cpu_s, answer["took_s"], wal_bytes(self._postgres.dsn()) - written)
 
     async def ask(self, thread_id: str) -> None:
         """Asks the question once more in a thread."""
         await self._order({"runs": 1, "concurrency": 1, "thread": thread_id})
 
-    async def _order(self, order: dict[str, Any]) -> float:
+    async def _order(self, order: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         answer = await self._process.stdout.readline()
         if not answer:
             raise RuntimeError("the baseline process ended; see its messages above")
-        wall_s: float = json.loads(answer)["wall_s"]
-        return wall_s
+        said: dict[str, Any] = json.loads(answer)
+        return said
 
 
 @asynccontextmanager
@@ -167,7 +190,7 @@ async def contenders(
     )  # fmt: skip
     platform = Platform(ground.stack, ground.postgres.pid, channel)
     try:
-        yield platform, Baseline(process, ground.postgres.pid)
+        yield platform, Baseline(process, ground.postgres)
     finally:
         await platform.close()
         process.terminate()
