@@ -23,8 +23,8 @@ REACHES_NAMES = frozenset(
 class Binding:
     """One place that binds a name. `value` is what it is given there; None where that is not written down as such.
 
-    how: `value` (assigned or added to), `each` (an element of the value), `entered` (by `with`), `import` (`full_name`
-    says what), `parameter`, `definition` of a function or class, `builtin`, or `other`.
+    how: `value` (assigned or added to), `entered` (by `with`), `import` (`full_name` says what), `parameter`,
+    `definition` of a function or class, `builtin`, or `other`.
     """
 
     how: str
@@ -92,10 +92,6 @@ class Module:
     def has_star_import(self) -> bool:
         """Whether names come from another file that nobody wrote down here."""
         return any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in self.nodes)
-
-    def defines(self, names: frozenset[str]) -> bool:
-        """Tells whether this file defines a function by one of some names."""
-        return any(isinstance(node, Function) and node.name in names for node in self.nodes)
 
     def mentioned(self, names: frozenset[str]) -> frozenset[str]:
         """Returns which of some names this file uses, as names, attributes or imports."""
@@ -165,16 +161,8 @@ class Module:
 
     def _bound_by_target(self, name: ast.Name, scope: ast.AST) -> tuple[ast.AST, Binding]:
         parent = self.parents[id(name)]
-        if isinstance(parent, ast.Assign) or (isinstance(parent, ast.AnnAssign) and parent.value is not None):
+        if isinstance(parent, ast.Assign | ast.AnnAssign | ast.AugAssign) and parent.value is not None:
             return scope, Binding("value", parent, parent.value)
-        if isinstance(parent, ast.AugAssign):
-            return scope, Binding("value", parent, parent.value)
-        if isinstance(parent, ast.NamedExpr):
-            # It is bound outside of the comprehensions around it.
-            outer = (one for one in self._scopes_around(name) if not isinstance(one, _COMPREHENSIONS))
-            return next(outer), Binding("value", parent, parent.value)
-        if isinstance(parent, ast.For | ast.comprehension):
-            return scope, Binding("each", self.statement_around(name), parent.iter)
         if isinstance(parent, ast.withitem):
             return scope, Binding("entered", self.statement_around(name), parent.context_expr)
         return scope, Binding("other", self.statement_around(name))

@@ -30,9 +30,6 @@ _REQUEST = re.compile(
     r"flask\.request\.(args|form|values|files|cookies|headers|data|json|get_json|get_data|stream)"
     r"(\.(get|getlist|read|stream|filename|strip|lower|upper|encode|decode))*"
 )
-_ROUTES = frozenset({"route", "get", "post", "put", "patch", "delete"})
-_APPLICATIONS = frozenset({"flask.Flask", "flask.Blueprint"})
-_PATH_PART = re.compile(r"<(?:(?:string|path):)?(\w+)>")
 # What says whether a file is there, and nothing of where that is.
 _EXISTENCE = frozenset({"exists", "is_file", "is_dir"})
 _READ_METHODS = frozenset({"get", "items", "keys", "values", "index", "count"})
@@ -88,7 +85,9 @@ class Origins:
         if isinstance(node, ast.Name):
             return self._of_name(node)
         if self.is_request(node):
-            return self._of_request(node)
+            claim = self.claim("{} comes from a request", node)
+            doubt = self.is_checked(node, node)
+            return Origin(Kind.UNKNOWN, doubt) if doubt else Origin(Kind.OUTSIDE, claim.says, (claim,))
         if isinstance(node, ast.Call):
             return self._of_call(node)
         if isinstance(node, ast.Subscript):
@@ -144,7 +143,7 @@ class Origins:
         if binding.how == "parameter" and isinstance(binding.node, Function):
             return self._of_parameter(name.id, binding.node)
         is_shared = _is_container(binding.value) and not self._is_only_read(name.id)
-        if is_shared or binding.how not in ("value", "each", "entered"):
+        if is_shared or binding.how not in ("value", "entered"):
             return self._unknown(name)
         value = self.of(binding.value)
         return Origin(value.kind, value.why, (self._claim_of(name.id, binding), *value.claims), value.needs)
@@ -164,36 +163,16 @@ class Origins:
         return _HEAD_ENDS.sub(":", head).strip()
 
     def _of_parameter(self, name: str, function: Function) -> Origin:
-        """A part of a route's address comes from a request; so does what one caller in this file passes on of one."""
+        """One caller in this file that passes on what a request sent is enough to know; others may be anywhere."""
         bound = self._claim_of(name, Binding("parameter", function))
-        for decorator in function.decorator_list:
-            if self._is_route(decorator, name):
-                why = f"`{name}` is a part of the address that is asked for"
-                return Origin(Kind.OUTSIDE, why, (bound, self.claim("{} says which requests lead here", decorator)))
-        for call in self._calls_of(function):
-            given = self.of(_argument(call, function, name))
+        for call in (node for node in self._module.nodes if isinstance(node, ast.Call)):
+            bindings = self._module.bindings(call.func) if isinstance(call.func, ast.Name) else ()
+            is_ours = len(bindings) == 1 and bindings[0].node is function
+            given = self.of(_argument(call, function, name)) if is_ours else _LITERAL
             if given.kind is Kind.OUTSIDE:
                 claims = (bound, self.claim(f"{name} is given by {{}}", call), *given.claims)
                 return Origin(Kind.OUTSIDE, given.why, claims)
         return Origin(Kind.UNKNOWN, f"`{name}` is whatever its callers give", needs=(Need("callers", function.name),))
-
-    def _calls_of(self, function: Function) -> Iterator[ast.Call]:
-        for node in self._module.nodes:
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function.name:
-                bindings = self._module.bindings(node.func)
-                if len(bindings) == 1 and bindings[0].node is function:
-                    yield node
-
-    def _is_route(self, decorator: ast.expr, name: str) -> bool:
-        if not (isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Attribute) and decorator.args):
-            return False
-        address, root = decorator.args[0], decorator.func.value
-        if not (isinstance(address, ast.Constant) and name in _PATH_PART.findall(str(address.value))):
-            return False
-        bindings = self._module.bindings(root) if isinstance(root, ast.Name) else ()
-        made = bindings[0].value if len(bindings) == 1 else None
-        is_ours = isinstance(made, ast.Call) and self._module.full_name(made.func) in _APPLICATIONS
-        return is_ours and decorator.func.attr in _ROUTES
 
     def is_request(self, node: ast.expr) -> bool:
         """Tells whether an expression is a part of a request, as it was sent."""
@@ -209,13 +188,6 @@ class Origins:
         if isinstance(node, ast.Attribute):
             return f"{self._dotted(node.value)}.{node.attr}"
         return self._module.full_name(node)
-
-    def _of_request(self, node: ast.expr) -> Origin:
-        shown = f"`{self._module.source(node)}`"
-        if doubt := self.is_checked(node, node):
-            return Origin(Kind.UNKNOWN, doubt)
-        says = "{} comes from a request"
-        return Origin(Kind.OUTSIDE, f"{shown} comes from a request", (self.claim(says, node),))
 
     def _of_call(self, call: ast.Call) -> Origin:
         given = [*call.args, *(keyword.value for keyword in call.keywords)]

@@ -24,7 +24,6 @@ _LOADS = frozenset(
 _SAFE_LOADERS = frozenset({"yaml.SafeLoader", "yaml.CSafeLoader", "yaml.BaseLoader"})
 _UNSAFE_LOADERS = frozenset({"yaml.Loader", "yaml.UnsafeLoader", "yaml.CLoader"})
 _TEACHES_LOADERS = frozenset({"add_constructor", "add_multi_constructor", "yaml_constructors", "YAMLObject"})
-_PAGES = frozenset({"markupsafe.Markup", "flask.Markup", "django.utils.safestring.mark_safe"})
 _REQUESTS = frozenset(f"requests.{verb}" for verb in ("get", "post", "put", "patch", "delete", "head", "options"))
 _OPENS = frozenset({"builtins.open", "io.open", "os.open", "flask.send_file", "pathlib.Path"})
 _WEAK_HASHES = frozenset({"md4", "md5", "sha1"})
@@ -143,14 +142,17 @@ def sql(flagged: Flagged) -> Opinion:
     inside = {id(part) for text in texts for part in ast.walk(text) if part is not text}
     given = run or [text for text in texts if id(text) not in inside]
     opinion = flagged.by_origin(given, "The text of an SQL statement", least=Kind.STOPPED)
-    if opinion.verdict == FALSE_POSITIVE and flagged.module.defines(_EXECUTES):
+    if opinion.verdict == FALSE_POSITIVE and any(
+        getattr(node, "name", "") in _EXECUTES for node in flagged.module.nodes
+    ):
         return undecided("This file has an execute() of its own, which may put statements together.")
     if opinion.verdict != TRUE_POSITIVE or run:
         return opinion
     executed = _executed_later(flagged)
     if executed is None:
         return undecided("The text is put together from a request; that it is run as SQL does not show here.")
-    return Opinion(TRUE_POSITIVE, opinion.why, (*opinion.claims, flagged.origins.claim("{} is run as SQL", executed)))
+    claims = (flagged.origins.claim("{} is run as SQL", executed), *flagged.origins.cited(executed))
+    return Opinion(TRUE_POSITIVE, opinion.why, tuple(dict.fromkeys([*opinion.claims, *claims])))
 
 
 def command(flagged: Flagged) -> Opinion:
@@ -195,11 +197,6 @@ def loaded(flagged: Flagged) -> Opinion:
     return flagged.by_origin(_first(calls or flagged.calls_of(_LOADS)), "What is loaded can run code", least=None)
 
 
-def page(flagged: Flagged) -> Opinion:
-    """A page has what a request sent, as it is."""
-    return flagged.by_origin(_first(flagged.calls_of(_PAGES)), "What the page has as it is")
-
-
 def path(flagged: Flagged) -> Opinion:
     """A file's name is what a request sent, or an archive from a request is unpacked under the names that it holds."""
     for call in flagged.calls:
@@ -242,10 +239,10 @@ def random_number(flagged: Flagged) -> Opinion:
 
 def literal_secret(flagged: Flagged) -> Opinion:
     """A secret stands in the code."""
-    given: list[tuple[Any, Any]] = [(target, node.value) for node in flagged.nodes if isinstance(node, ast.Assign)
-                                    for target in node.targets]  # fmt: skip
-    given += [(getattr(node, "target", node), node.value) for node in flagged.nodes
-              if isinstance(node, ast.AnnAssign | ast.keyword)]  # fmt: skip
+    given: list[tuple[Any, Any]] = [
+        (to, node.value) for node in flagged.nodes if isinstance(node, ast.Assign | ast.AnnAssign | ast.keyword)
+        for to in getattr(node, "targets", None) or [getattr(node, "target", node)]
+    ]  # fmt: skip
     named = ((getattr(to, "id", getattr(to, "attr", getattr(to, "arg", ""))), value) for to, value in given)
     secrets = [(name, value) for name, value in named if name and _is_secret(name)]
     if len(secrets) != 1 or not isinstance(getattr(secrets[0][1], "value", None), str):
@@ -283,13 +280,12 @@ def temporary_name(flagged: Flagged) -> Opinion:
     return flagged.by_what_is_there(calls, why, "{} makes no file")
 
 
-def _executed_later(flagged: Flagged) -> ast.expr | None:
+def _executed_later(flagged: Flagged) -> ast.Name | None:
     """Returns where the text that a flagged assignment makes is run, in its function."""
     names = {node.id for node in flagged.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     around = flagged.module.function_around(flagged.statement) or flagged.module.tree
     calls = (node for node in ast.walk(around) if isinstance(node, ast.Call) and _method(node) in _EXECUTES)
-    run = (call.args[0] for call in calls if call.args and isinstance(call.args[0], ast.Name))
-    return next((name for name in run if name.id in names), None)
+    return next((name for name in _first(calls) if isinstance(name, ast.Name) and name.id in names), None)
 
 
 def _is_secret(name: str) -> bool:
@@ -307,7 +303,7 @@ def _method(call: ast.Call) -> str:
 
 BY_CWE: Final[dict[str, Rule]] = {
     **dict.fromkeys(("CWE-89", "CWE-564", "CWE-943"), sql), **dict.fromkeys(("CWE-78", "CWE-77", "CWE-88"), command),
-    **dict.fromkeys(("CWE-94", "CWE-95", "CWE-96"), evaluated), **dict.fromkeys(("CWE-79", "CWE-80", "CWE-83"), page),
+    **dict.fromkeys(("CWE-94", "CWE-95", "CWE-96"), evaluated),
     **dict.fromkeys(("CWE-22", "CWE-23", "CWE-36", "CWE-73"), path), "CWE-502": loaded,
     **dict.fromkeys(("CWE-326", "CWE-327", "CWE-328"), weak_hash),
     **dict.fromkeys(("CWE-330", "CWE-338"), random_number), "CWE-295": unverified, "CWE-377": temporary_name,
@@ -316,7 +312,7 @@ BY_CWE: Final[dict[str, Rule]] = {
 # Bandit's rules, whose numbers Ruff shares: they say more than the CWE that Bandit names.
 BY_RULE: Final[dict[str, Rule]] = {
     "608": sql, **dict.fromkeys(("602", "603", "604", "605", "606"), command), "102": evaluated, "307": evaluated,
-    **dict.fromkeys(("301", "302", "506"), loaded), **dict.fromkeys(("308", "703", "704"), page),
+    **dict.fromkeys(("301", "302", "506"), loaded),
     "202": path, "303": weak_hash, "324": weak_hash, "311": random_number, "501": unverified, "113": timeout,
     **dict.fromkeys(("105", "106", "107"), literal_secret), "306": temporary_name,
 }  # fmt: skip

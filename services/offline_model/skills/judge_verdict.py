@@ -26,6 +26,7 @@ _PLACE = re.compile(r"(?P<file>.+):(?P<first>\d+)-(?P<last>\d+)")
 _NUMBERED = re.compile(r"^\s*(?P<number>\d+) \| ?(?P<text>.*)$")
 _ASKED = re.compile(r"\blines of (?P<file>\S+):(?P<line>\d+)")
 _CODE = re.compile(r"`([^`]+)`")
+_TEXT = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
 # What binds a name, wherever it stands on a line.
 _BINDS = "|".join(
     (
@@ -136,7 +137,8 @@ def _binding_lines(case: _Case, file: str, name: str) -> Iterator[int]:
     around = {
         _function_of(case.code[file], line) for claim in case.claims if claim.file == file for line in claim.lines
     }
-    for line, text in case.code.get(file, {}).items():
+    for line, written in case.code.get(file, {}).items():
+        text = _TEXT.sub('""', written)
         # What defines at the left margin binds for the module; whatever else stands on its line binds inside.
         is_top = text.startswith(("def ", "class ", "async ")) and re.search(
             rf"\b(def|class)\s+{re.escape(name)}\b", text

@@ -11,8 +11,8 @@ from services.offline_model.code_review.request import ReadFile, ReviewRequest
 from services.offline_model.code_review.review import review
 from services.offline_model.prompt_data import Finding
 
-SQL, COMMAND, PATH, LOADS, HASH, RANDOM, SECRET, CODE, PAGE = (
-    "CWE-89", "CWE-78", "CWE-22", "CWE-502", "CWE-327", "CWE-330", "CWE-798", "CWE-95", "CWE-79",
+SQL, COMMAND, PATH, LOADS, HASH, RANDOM, SECRET, CODE = (
+    "CWE-89", "CWE-78", "CWE-22", "CWE-502", "CWE-327", "CWE-330", "CWE-798", "CWE-95",
 )  # fmt: skip
 TRUE, FALSE, REVIEW = "TRUE_POSITIVE", "FALSE_POSITIVE", "NEEDS_REVIEW"
 MARK = "# <-"
@@ -64,7 +64,6 @@ def reviewed(cwe: str, code: str, *, rule: str = "", path: str = "app/service.py
         (PATH, 'def f(base):\n    p = (base / request.args["n"])  # <-\n    if not p.is_relative_to(base):\n'
                "        raise ValueError", REVIEW),
         (CODE, 'eval(request.form["formula"])  # <-', TRUE),
-        (PAGE, "from markupsafe import Markup\nMarkup('<br>')  # <-", FALSE),
         ("CWE-787", "f(x)  # <-", REVIEW),
     ],
 )  # fmt: skip

@@ -61,6 +61,10 @@ def test_what_is_not_shown_or_not_all_is_not_approved(claims: list[str], code: d
     assert missing
 
 
+def test_texts_bind_no_names() -> None:
+    assert judged(*CLAIMS, code={**CODE, 3: 'QUERY = "WHERE TOOL = ?"'}) == ("approved", [])
+
+
 def test_names_of_other_functions_do_not_matter() -> None:
     assert judged(*CLAIMS, code={**CODE, 8: "def other(TOOL):", 9: "    TOOL = 3"}) == ("approved", [])
 
