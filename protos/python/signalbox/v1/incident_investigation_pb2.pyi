@@ -47,7 +47,7 @@ class IncidentInvestigationInput(_message.Message):
     def __init__(self, incident_id: _Optional[str] = ..., title: _Optional[str] = ..., service: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., severity: _Optional[_Union[IncidentSeverity, str]] = ..., text: _Optional[str] = ..., source: _Optional[_Union[_sast_pb2.CodeSource, _Mapping]] = ..., again: _Optional[bool] = ...) -> None: ...
 
 class IncidentInvestigationOutput(_message.Message):
-    __slots__ = ("root_cause", "confidence", "evidence", "recommendations", "timeline", "explanation", "validated", "token_usage")
+    __slots__ = ("root_cause", "confidence", "evidence", "recommendations", "timeline", "explanation", "validated", "token_usage", "offline_model_calls")
     ROOT_CAUSE_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +56,7 @@ class IncidentInvestigationOutput(_message.Message):
     EXPLANATION_FIELD_NUMBER: _ClassVar[int]
     VALIDATED_FIELD_NUMBER: _ClassVar[int]
     TOKEN_USAGE_FIELD_NUMBER: _ClassVar[int]
+    OFFLINE_MODEL_CALLS_FIELD_NUMBER: _ClassVar[int]
     root_cause: str
     confidence: float
     evidence: _containers.RepeatedCompositeFieldContainer[IncidentEvidence]
@@ -64,7 +65,8 @@ class IncidentInvestigationOutput(_message.Message):
     explanation: str
     validated: bool
     token_usage: _caller_pb2.TokenUsage
-    def __init__(self, root_cause: _Optional[str] = ..., confidence: _Optional[float] = ..., evidence: _Optional[_Iterable[_Union[IncidentEvidence, _Mapping]]] = ..., recommendations: _Optional[_Iterable[str]] = ..., timeline: _Optional[_Iterable[_Union[IncidentMoment, _Mapping]]] = ..., explanation: _Optional[str] = ..., validated: _Optional[bool] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ...) -> None: ...
+    offline_model_calls: int
+    def __init__(self, root_cause: _Optional[str] = ..., confidence: _Optional[float] = ..., evidence: _Optional[_Iterable[_Union[IncidentEvidence, _Mapping]]] = ..., recommendations: _Optional[_Iterable[str]] = ..., timeline: _Optional[_Iterable[_Union[IncidentMoment, _Mapping]]] = ..., explanation: _Optional[str] = ..., validated: _Optional[bool] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., offline_model_calls: _Optional[int] = ...) -> None: ...
 
 class IncidentEvidence(_message.Message):
     __slots__ = ("claim", "query", "graph_path", "code", "holds", "found", "problem")
