@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 from signalbox.v1 import incident_investigation_pb2
 
+from services.kit.models.offline_rules import OFFLINE_RULES
 from services.kit.text.printing import printable
 from services.kit.text.words import moment
 
@@ -25,7 +26,8 @@ def _parts(output: Output) -> Iterator[RenderableType]:
     if output.root_cause:
         yield Text(printable(output.root_cause), style="bold")
         checked = ", validated" if output.validated else ""
-        yield Text(f"confidence {output.confidence:.2f}{checked}", style="dim")
+        sure = OFFLINE_RULES if output.offline_model_calls else f"confidence {output.confidence:.2f}"
+        yield Text(f"{sure}{checked}", style="dim")
     else:
         yield Text("No root cause was found.", style="bold")
     if output.explanation:

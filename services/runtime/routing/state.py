@@ -29,7 +29,7 @@ _id_of = attrgetter("id")
 
 
 class Spend(TypedDict):
-    """What a run has spent; of the model calls, those that rules answered are counted where there are any."""
+    """What a run has spent; of the model calls, those but the guard's that rules answered, where there are any."""
 
     model_calls: int
     tool_calls: int
@@ -79,7 +79,8 @@ def spend_of(calls: list[CallRecord], elapsed_s: float) -> Spend:
         output_tokens=sum(call["output_tokens"] for call in calls),
         wall_time_s=elapsed_s,
     )
-    return with_offline_calls(spent, sum(call.get("offline_rules", False) for call in calls))
+    by_rules = [call for call in calls if call.get("offline_rules") and call.get("service") != "guard"]
+    return with_offline_calls(spent, len(by_rules))
 
 
 def append(items: list[Any] | None, more: list[Any]) -> list[Any]:

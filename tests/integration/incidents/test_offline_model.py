@@ -76,6 +76,7 @@ def check(bench: Bench, case: Case, ended: Ended) -> None:
     assert ended.state == "SUCCEEDED", (ended.rules, output)
     assert bench.world.names[case.behind] in output.root_cause
     assert SAYS[case.cause] in output.root_cause
+    assert (output.confidence, output.offline_model_calls > 0) == (0.0, True)
     assert output.evidence
     assert [each.problem for each in output.evidence if not each.holds] == []
     kinds = {each.WhichOneof("source") for each in output.evidence}

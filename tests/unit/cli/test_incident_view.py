@@ -6,6 +6,7 @@ from signalbox.v1 import incident_investigation_pb2, runs_pb2
 
 from services.cli import render
 from services.cli.demo_incident import check
+from services.kit.models.offline_rules import OFFLINE_RULES
 
 Output = incident_investigation_pb2.IncidentInvestigationOutput
 Evidence = incident_investigation_pb2.IncidentEvidence
@@ -69,6 +70,15 @@ def test_a_cause_and_what_it_rests_on() -> None:
 def test_an_incident_without_a_cause_says_what_was_looked_at() -> None:
     text = render.to_text(render.answer(run(Output(explanation="I looked at berths."))))
     assert text.startswith("No root cause was found.\nI looked at berths.\n")
+
+
+def test_a_cause_that_rules_found_says_so_and_claims_no_confidence() -> None:
+    output = found()
+    assert "confidence 0.50" in render.to_text(render.answer(run(output)))
+    output.offline_model_calls = 2
+    text = render.to_text(render.answer(run(output)))
+    assert OFFLINE_RULES in text
+    assert "confidence" not in text
 
 
 def test_the_demo_checks_what_comes_of_it() -> None:

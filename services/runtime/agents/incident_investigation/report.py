@@ -19,7 +19,10 @@ REFUSAL: Final = "I can't look into this: its words ask for what a caller may no
 
 def result(state: Mapping[str, Any], agent_input: wire.IncidentInvestigationInput) -> wire.IncidentInvestigationOutput:
     """Returns the last answer with its evidence; without one, why there is none."""
-    output = wire.IncidentInvestigationOutput(token_usage=token_usage(state["spend"]))
+    offline_calls = state["spend"].get("offline_calls", 0)
+    output = wire.IncidentInvestigationOutput(
+        token_usage=token_usage(state["spend"]), offline_model_calls=offline_calls
+    )
     answer = state.get("answer")
     if not answer:
         output.explanation = REFUSAL if state.get("screening") == BLOCKED else _unanswered(state)
@@ -28,7 +31,8 @@ def result(state: Mapping[str, Any], agent_input: wire.IncidentInvestigationInpu
     source = source_of(agent_input)
     commit = source["commit"] if source else ""
     output.root_cause = conclusion.root_cause if conclusion.cause_found else ""
-    output.confidence = state.get("confidence_score", 0.0) if conclusion.cause_found else 0.0
+    is_sure = conclusion.cause_found and not offline_calls
+    output.confidence = state.get("confidence_score", 0.0) if is_sure else 0.0
     output.explanation = conclusion.explanation
     output.validated = bool(state.get("confirmed"))
     output.evidence.extend(_evidence(each, commit) for each in answer["evidence"])
