@@ -12,7 +12,7 @@ NEEDS_REVIEW: Final = "NEEDS_REVIEW"
 
 
 @dataclass(frozen=True)
-class Claim:
+class OpinionClaim:
     """What lines show; the code that it is about stands in it between backticks, and is `node`."""
 
     says: str
@@ -39,7 +39,7 @@ class Opinion:
 
     verdict: str
     why: str
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[OpinionClaim, ...] = ()
     needs: tuple[Need, ...] = ()
 
 

@@ -15,7 +15,7 @@ from functools import reduce
 from typing import Any
 
 from services.offline_model.code_review.names import Binding, Function, Module
-from services.offline_model.code_review.opinion import Claim, Need
+from services.offline_model.code_review.opinion import Need, OpinionClaim
 
 MAX_BINDINGS = 10
 # The colon that a body follows, and a comment behind it.
@@ -50,7 +50,7 @@ class Origin:
 
     kind: Kind
     why: str = ""
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[OpinionClaim, ...] = ()
     needs: tuple[Need, ...] = ()
 
     def __or__(self, other: Origin) -> Origin:
@@ -103,17 +103,17 @@ class Origins:
             return self._worst([part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)])
         return self._unknown(node)
 
-    def claim(self, says: str, node: ast.AST) -> Claim:
+    def claim(self, says: str, node: ast.AST) -> OpinionClaim:
         """A claim about a node, whose code takes the place of `{}`."""
         first, last = node.lineno, node.end_lineno or node.lineno  # type: ignore[attr-defined]
-        return Claim(says.replace("{}", f"`{self._module.source(node)}`"), first, last, node)
+        return OpinionClaim(says.replace("{}", f"`{self._module.source(node)}`"), first, last, node)
 
     def is_from_outside(self, node: ast.AST) -> bool:
         """Tells whether a name, or a part of a request, is just what a request sent."""
         is_whole = isinstance(node, ast.Name) or (isinstance(node, ast.expr) and self.is_request(node))
         return is_whole and isinstance(node, ast.expr) and self.of(node).kind is Kind.OUTSIDE
 
-    def cited(self, name: ast.Name) -> tuple[Claim, ...]:
+    def cited(self, name: ast.Name) -> tuple[OpinionClaim, ...]:
         """Cites every line that binds a name."""
         bindings = self._module.bindings(name)
         return tuple(self._claim_of(name.id, binding) for binding in bindings if binding.how != "builtin")
@@ -148,11 +148,11 @@ class Origins:
         value = self.of(binding.value)
         return Origin(value.kind, value.why, (self._claim_of(name.id, binding), *value.claims), value.needs)
 
-    def _claim_of(self, name: str, binding: Binding) -> Claim:
+    def _claim_of(self, name: str, binding: Binding) -> OpinionClaim:
         node: Any = binding.node
         if isinstance(node, ast.stmt) and hasattr(node, "body"):
             head = self._head(node)
-            return Claim(f"`{head}` binds {name}", node.lineno, node.lineno + head.count("\n"), node)
+            return OpinionClaim(f"`{head}` binds {name}", node.lineno, node.lineno + head.count("\n"), node)
         return self.claim(f"{{}} sets {name}", node)
 
     def _head(self, node: Any) -> str:

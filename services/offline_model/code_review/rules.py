@@ -10,7 +10,14 @@ from functools import cached_property, reduce
 from typing import Any, Final
 
 from services.offline_model.code_review.names import Module
-from services.offline_model.code_review.opinion import FALSE_POSITIVE, TRUE_POSITIVE, Claim, Need, Opinion, undecided
+from services.offline_model.code_review.opinion import (
+    FALSE_POSITIVE,
+    TRUE_POSITIVE,
+    Need,
+    Opinion,
+    OpinionClaim,
+    undecided,
+)
 from services.offline_model.code_review.origins import Kind, Origin, Origins
 
 _EXECUTES = frozenset({"execute", "executemany", "executescript"})
@@ -69,7 +76,7 @@ class Flagged:
         """The calls of functions by their full names."""
         return [call for call in self.calls if self.module.full_name(call.func) in names]
 
-    def decided(self, verdict: str, why: str, *claims: Claim) -> Opinion:
+    def decided(self, verdict: str, why: str, *claims: OpinionClaim) -> Opinion:
         """Returns a verdict, its claims with the lines that bind the names in the expressions that they quote."""
         if verdict == FALSE_POSITIVE and (other := self._call_beside([claim.node for claim in claims])):
             return undecided(f"What `{self.module.source(other.func)}` does here with what it is given does not show.")

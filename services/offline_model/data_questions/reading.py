@@ -111,7 +111,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Reading:
+class QuestionReading:
     """A question taken apart; `rest` is the text without what the other parts hold.
 
     `superlative` is what `top 5` and `bottom 5` are of: the most, or the least.
@@ -143,7 +143,7 @@ class _Text:
         return found
 
 
-def read_question(question: str, vocabulary: Vocabulary) -> Reading:
+def read_question(question: str, vocabulary: Vocabulary) -> QuestionReading:
     """Takes a question apart; never fails, at worst everything is words."""
     said = _NUMBER_WORD.sub(lambda word: _DIGITS[word[0].lower()], " ".join(question.split()))
     text = _Text(said)
@@ -160,7 +160,7 @@ def read_question(question: str, vocabulary: Vocabulary) -> Reading:
     names += [(match.start(), match[0]) for match in text.take(NAME, keep=lambda match: _is_name(match, vocabulary))]
     whole = text.text
     numbers = [Number(match[0], _noun_before(whole[: match.start()], vocabulary)) for match in text.take(_LONE_NUMBER)]
-    return Reading(
+    return QuestionReading(
         comparisons=tuple(comparison for _, comparison in sorted(comparisons, key=lambda found: found[0])),
         window=window,
         top=top,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from services.offline_model.data_questions.reading import Reading, read_question
+from services.offline_model.data_questions.reading import QuestionReading, read_question
 from services.offline_model.data_questions.tables import Schema
 from services.offline_model.data_questions.words import plain_words
 from services.offline_model.prompt_data import Example
@@ -42,7 +42,7 @@ def filled_in(example: Example, question: str, schema: Schema) -> str:
     return _exchanged(example.sql, changes)
 
 
-def _form(reading: Reading) -> tuple[object, ...]:
+def _form(reading: QuestionReading) -> tuple[object, ...]:
     """What must be the same: the words in order, and what stands for what."""
     return (
         plain_words(reading.rest),
@@ -58,7 +58,7 @@ def _numbers_in(text: str) -> set[str]:
     return set(re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?!\w)", text))
 
 
-def _numbers(reading: Reading) -> list[str]:
+def _numbers(reading: QuestionReading) -> list[str]:
     bounds = [value for comparison in reading.comparisons for value in comparison.values]
     return [*bounds, *(number.value for number in reading.numbers), *([str(reading.top)] if reading.top else [])]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from services.offline_model.code_review.opinion import Claim
+from services.offline_model.code_review.opinion import OpinionClaim
 from services.offline_model.code_review.request import ReviewRequest, read_review_request
 from services.offline_model.code_review.review import review
 from services.offline_model.conversation import Answer, Call, Conversation
@@ -30,7 +30,7 @@ def draft_verdict(conversation: Conversation) -> Answer:
     return Answer(calls=(Call(SUBMIT_VERDICT, arguments),))
 
 
-def _claim(claim: Claim, request: ReviewRequest) -> dict[str, Any]:
+def _claim(claim: OpinionClaim, request: ReviewRequest) -> dict[str, Any]:
     lines = request.flagged_file.lines
     quote = "\n".join(lines[number] for number in range(claim.first_line, claim.last_line + 1)).strip()
     place = {"file": request.finding.file, "first_line": claim.first_line, "last_line": claim.last_line}

@@ -59,7 +59,7 @@ async def test_an_answer_to_a_gateway_that_is_away_is_not_lost(inside: httpx.Asy
     unsent = await inside.post(f"/questions/{RUN_ID}", data={"input_request_id": "q-1", "text": "my <own> words"})
     assert (unsent.status_code, 'http-equiv="refresh"' in unsent.text) == (503, False)
     assert "my &lt;own&gt; words" in unsent.text
-    assert "the same answer again is not an error" in unsent.text
+    assert "sending the same answer twice is harmless" in unsent.text
 
 
 async def test_who_may_not_answer_has_no_form(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from services.cli.settings import CliSettings
-from services.findings.errors import BadFile
 from services.kit.identity.caller import Caller, TokenInvalid
 from services.kit.identity.caller_tokens import IssuerTokenVerifier
 from services.kit.identity.jwks import JwksDocument
+from services.kit.text.policy_file import PolicyFileError
 from services.local.database import WORLD_POLICY, libpq_environment, with_database, with_user
 from services.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER, DevelopmentKeys, mint_issuer_token
 from services.local.policy_file import owner_columns, restricted_tables
@@ -62,7 +62,7 @@ def test_the_guard_is_told_what_the_policy_restricts(keys: DevelopmentKeys, tmp_
     assert restricted_tables(tmp_path / "open.yaml") == []
     assert topology(keys).guard(MODEL, [], []).env["SIGNALBOX_RESTRICTED_TABLES"] == ""
     (tmp_path / "broken.yaml").write_text("restricted: {admin: true}\n")
-    with pytest.raises(BadFile, match="restricted"):
+    with pytest.raises(PolicyFileError, match="restricted"):
         restricted_tables(tmp_path / "broken.yaml")
 
 

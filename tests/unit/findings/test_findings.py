@@ -196,11 +196,11 @@ EXTERNAL = {
 NESTED = json.loads("[" * 400 + "]" * 400)
 RULES_OFF = b'{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "x", "rules": 7}}}]}'
 BAD_FILES: list[tuple[str, bytes, str]] = [
-    ("nothing", b"", "no JSON"),
-    ("half", b'{"version": "2.1.0", "runs": [', "no JSON"),
+    ("nothing", b"", "not JSON"),
+    ("half", b'{"version": "2.1.0", "runs": [', "not JSON"),
     ("not a number", b'{"version": "2.1.0", "runs": [], "x": NaN}', "NaN"),
     ("too large a number", b'{"version": "2.1.0", "runs": [], "x": -1e999}', "-1e999 is too large"),
-    ("deep", b"[" * 100_000, "no JSON"),
+    ("deep", b"[" * 100_000, "not JSON"),
     ("not text", b"\xff\x00", "not UTF-8"),
     ("half a character", b"\xff\xfe\x00", "not UTF-16"),
     ("old", b'{"version": "2.0.0", "runs": []}', "2.0.0"),

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from services.kit.text.policy_file import load_policy_file
 from services.local.database import WORLD_VOCABULARY
-from services.offline_model.data_questions.reading import Number, Reading, Window
+from services.offline_model.data_questions.reading import Number, QuestionReading, Window
 from services.offline_model.data_questions.reading import read_question as read
 from services.offline_model.vocabulary import Vocabulary
 
 VOCABULARY = load_policy_file(WORLD_VOCABULARY, Vocabulary)
 
 
-def read_question(question: str) -> Reading:
+def read_question(question: str) -> QuestionReading:
     return read(question, VOCABULARY)
 
 
