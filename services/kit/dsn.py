@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -11,6 +11,9 @@ from pydantic import AfterValidator, SecretStr
 from services.kit.settings import refuse
 from services.kit.text.printing import printable
 from services.kit.wire.silence import NOTICE_LOSS
+
+# psycopg's own default: a statement is prepared when it comes back this often.
+PREPARE_THRESHOLD: Final = 5
 
 
 def check_dsn(dsn: SecretStr) -> SecretStr:
@@ -27,6 +30,19 @@ def check_dsn(dsn: SecretStr) -> SecretStr:
 
 
 Dsn = Annotated[SecretStr, AfterValidator(check_dsn)]
+
+
+def connection_parameters(application_name: str, *, prepare: bool) -> dict[str, Any]:
+    """Returns how a service connects to Postgres: a statement is a transaction unless one is begun, a loss is noticed.
+
+    Without `prepare` nothing outlives a transaction on the server: its sessions may be a pooler's, which are shared.
+    """
+    return {
+        "autocommit": True,
+        "prepare_threshold": PREPARE_THRESHOLD if prepare else None,
+        "application_name": application_name,
+        **NOTICE_LOSS,
+    }
 
 
 def require_database(dsn: str, variable: str) -> None:

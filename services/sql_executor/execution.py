@@ -22,7 +22,7 @@ from services.sql_executor.errors import DatabaseDown
 from services.sql_executor.metrics import QUERIES_ABANDONED, QUERIES_OVERDUE, QUERY_DURATION
 from services.sql_executor.naming import CALLER_SETTING
 from services.sql_executor.policy import Limits
-from services.sql_executor.pool import Connection, ReaderPool, cut_off
+from services.sql_executor.pool import Begun, Connection, ReaderPool, cut_off
 from services.sql_executor.queries import load_queries
 from services.sql_executor.rows import ResultTable
 
@@ -105,23 +105,23 @@ class QueryRunner:
         return max(limit * _FULL_PARTS // max(parts, _FULL_PARTS), _LEAST_WORK_MEM_KB)
 
     async def _run(self, query: _Query) -> ResultTable:
-        connection, started_us = await self._pool.take(query.caller)
-        job = asyncio.create_task(self._use(connection, query, started_us))
+        connection, begun = await self._pool.take(query.caller)
+        job = asyncio.create_task(self._use(connection, query, begun))
         try:
             done, _ = await asyncio.wait({job}, timeout=query.timeout_ms / 1000 + _WATCHDOG_GRACE_S)
         except asyncio.CancelledError:
-            self._end_later(connection, job)
+            self._end_later(connection, begun, job)
             raise
         if not done:
-            self._end_later(connection, job)
+            self._end_later(connection, begun, job)
             raise timed_out(query.timeout_ms)
         return job.result()
 
-    async def _use(self, connection: Connection, query: _Query, started_us: int) -> ResultTable:
+    async def _use(self, connection: Connection, query: _Query, begun: Begun) -> ResultTable:
         """Runs the statement and gives the connection back, whatever happens in between."""
         try:
             try:
-                return await self._in_transaction(connection, query, started_us)
+                return await self._in_transaction(connection, query, begun)
             finally:
                 if not connection.closed:
                     await connection.rollback()
@@ -132,12 +132,12 @@ class QueryRunner:
         finally:
             await self._pool.give_back(connection, query.caller)
 
-    async def _in_transaction(self, connection: Connection, query: _Query, started_us: int) -> ResultTable:
+    async def _in_transaction(self, connection: Connection, query: _Query, begun: Begun) -> ResultTable:
         signed = self._signer.sign(
             query.caller,
             database=connection.info.dbname,
-            backend_pid=connection.info.backend_pid,
-            started_us=started_us,
+            backend_pid=begun.backend_pid,
+            started_us=begun.started_us,
         )
         settings = (CALLER_SETTING, signed, str(query.timeout_ms), str(query.work_mem_kb))
         await connection.execute(_SET_UP, settings)
@@ -159,12 +159,12 @@ class QueryRunner:
             portion = await (await connection.execute(_FETCH)).fetchall()
         return table
 
-    def _end_later(self, connection: Connection, job: asyncio.Task[ResultTable]) -> None:
-        task = detached(self._end(connection, job))
+    def _end_later(self, connection: Connection, begun: Begun, job: asyncio.Task[ResultTable]) -> None:
+        task = detached(self._end(connection, begun, job))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    async def _end(self, connection: Connection, job: asyncio.Task[ResultTable]) -> None:
+    async def _end(self, connection: Connection, begun: Begun, job: asyncio.Task[ResultTable]) -> None:
         """Ends a query whose caller has left or whose timeout passed unheeded, or waits until it ends by itself."""
         by = "cancelled"
         try:
@@ -174,7 +174,7 @@ class QueryRunner:
             if not done:
                 by = "itself"
                 with QUERIES_OVERDUE.track_inprogress():
-                    await self._outwait(connection, job)
+                    await self._outwait(begun, job)
         finally:
             if not job.done():
                 by = "disconnected"
@@ -184,13 +184,12 @@ class QueryRunner:
             failure = job.exception() if not job.cancelled() else None
             log.info("query ended early", by=by, failure=type(failure).__name__ if failure else "")
 
-    async def _outwait(self, connection: Connection, job: asyncio.Task[ResultTable]) -> None:
+    async def _outwait(self, begun: Begun, job: asyncio.Task[ResultTable]) -> None:
         """Returns when a query has ended, or when nothing is left in the database that could end."""
-        pid = connection.info.backend_pid
         while True:
             done, _ = await asyncio.wait({job}, timeout=_STILL_THERE_S)
             if done:
                 return
             with contextlib.suppress(psycopg.Error):  # a database that does not answer has not said that it is gone
-                if not await self._pool.has_backend(pid):
+                if not await self._pool.has_backend(begun.backend_pid):
                     return

@@ -14,27 +14,36 @@ from collections import Counter
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AbstractContextManager, asynccontextmanager
 from os import dup
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from services.kit.dsn import connection_parameters
 from services.kit.telemetry.pool_metrics import shown
-from services.kit.wire.silence import NOTICE_LOSS
 from services.sql_executor.callers import SqlCaller
 from services.sql_executor.errors import DatabaseBusy, DatabaseDown
 from services.sql_executor.metrics import POOL_WAIT
 from services.sql_executor.rows import text_results
 
 Connection = AsyncConnection[Any]
+APPLICATION_NAME = "signalbox sql_executor"
 _T = TypeVar("_T")
-_BEGIN = "BEGIN READ ONLY; SELECT (extract(epoch FROM transaction_timestamp()) * 1000000)::bigint"
+# The process is asked for, too: behind a pooler the one that a connection began with is the pooler's own.
+_BEGIN = "BEGIN READ ONLY; SELECT pg_backend_pid(), (extract(epoch FROM transaction_timestamp()) * 1000000)::bigint"
 # What takes no time and has no answer by then will have none: the connection went silent.
 _ANSWER_S = 2.0
 # One try more after half a second, for a server that is being replaced; then those who wait are told.
 RECONNECT_S = 0.5
 _CONNECT_TIMEOUT_S = 2  # the least that libpq knows
+
+
+class Begun(NamedTuple):
+    """A transaction: the process on the server that it is in, and when it began there, in microseconds since 1970."""
+
+    backend_pid: int
+    started_us: int
 
 
 class ReaderPool:
@@ -44,13 +53,11 @@ class ReaderPool:
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             dsn,
             connection_class=cast(type[Connection], AsyncConnection),
+            # Transactions are begun and ended by hand, to know their every statement, and nothing outlives one.
             kwargs={
-                "autocommit": True,  # transactions are begun and ended by hand, to know their every statement
-                "prepare_threshold": None,  # nothing outlives a transaction
+                **connection_parameters(APPLICATION_NAME, prepare=False),
                 "context": text_results(),
                 "client_encoding": "UTF8",
-                "application_name": "signalbox sql_executor",
-                **NOTICE_LOSS,
                 "connect_timeout": _CONNECT_TIMEOUT_S,
             },
             min_size=min_size,
@@ -84,10 +91,10 @@ class ReaderPool:
         """Connections that there are, in use or not."""
         return self._pool.get_stats().get("pool_size", 0)
 
-    async def take(self, caller: SqlCaller) -> tuple[Connection, int]:
-        """Returns a connection for a caller, in a transaction just begun, and when that was by the database's clock.
+    async def take(self, caller: SqlCaller) -> tuple[Connection, Begun]:
+        """Returns a connection for a caller, in a transaction just begun.
 
-        Microseconds since 1970. A connection that was lost while it lay in the pool costs nothing but its place there.
+        A connection that was lost while it lay in the pool costs nothing but its place there.
         Raises DatabaseBusy and DatabaseDown.
         """
         start = time.perf_counter()
@@ -193,8 +200,8 @@ async def _forget(connection: Connection) -> None:
     await _answered(connection, connection.execute("DISCARD ALL"))
 
 
-async def _begun(connection: Connection) -> int | None:
-    """Begins a transaction and returns its start; None when the connection turns out to be lost, or silent."""
+async def _begun(connection: Connection) -> Begun | None:
+    """Begins a transaction; returns None when the connection turns out to be lost, or silent."""
     try:
         return await _answered(connection, _begin(connection))
     except psycopg.Error:
@@ -216,13 +223,13 @@ async def _answered(connection: Connection, call: Coroutine[Any, Any, _T]) -> _T
     return asking.result()
 
 
-async def _begin(connection: Connection) -> int:
+async def _begin(connection: Connection) -> Begun:
     cursor = await connection.execute(_BEGIN)
     cursor.nextset()
     row = await cursor.fetchone()
     if row is None:
         raise psycopg.InternalError("the transaction has no start")
-    return int(row[0])
+    return Begun(*map(int, row))
 
 
 def cut_off(connection: Connection) -> None:

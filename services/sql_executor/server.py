@@ -10,6 +10,7 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import tools_pb2_grpc
 
+from services.kit.dsn import connection_parameters
 from services.kit.identity.run_tokens import RunTokenVerifier
 from services.kit.telemetry.names import AUDIENCE_SQL_EXECUTOR
 from services.kit.telemetry.pool_metrics import shown
@@ -17,14 +18,13 @@ from services.kit.text.policy_file import PolicyFileError
 from services.kit.tools.executor import SERVICE_NAME, ReadingToolExecutor, ServedTool, ToolRefused
 from services.kit.wire.needs import needed, needed_text
 from services.kit.wire.server import Registration, Service
-from services.kit.wire.silence import NOTICE_LOSS
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.catalog import Catalog, read_catalog
 from services.sql_executor.errors import DatabaseBusy, DatabaseDown, UnsafeDatabase
 from services.sql_executor.examples import ExampleStore
 from services.sql_executor.execution import QueryRunner
 from services.sql_executor.policy import SqlPolicy, load_policy
-from services.sql_executor.pool import RECONNECT_S, reader_pool
+from services.sql_executor.pool import APPLICATION_NAME, RECONNECT_S, reader_pool
 from services.sql_executor.provisioning import compare
 from services.sql_executor.settings import SqlExecutorSettings
 from services.sql_executor.statement import Statements
@@ -70,7 +70,9 @@ async def _tools(settings: SqlExecutorSettings, stack: AsyncExitStack) -> list[S
 
 
 async def _checked_catalog(dsn: str, policy: SqlPolicy) -> Catalog:
-    async with await AsyncConnection.connect(dsn, autocommit=True, **NOTICE_LOSS) as connection:
+    async with await AsyncConnection.connect(
+        dsn, **connection_parameters(APPLICATION_NAME, prepare=False)
+    ) as connection:
         await check_database(connection, policy)
         return await read_catalog(connection, policy)
 
@@ -103,7 +105,7 @@ async def example_store(settings: SqlExecutorSettings, stack: AsyncExitStack) ->
     """Opens the few-shot store, whose database may be away."""
     pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
         settings.examples_dsn.get_secret_value(),
-        kwargs={"autocommit": True, **NOTICE_LOSS},  # it is only read, a statement at a time
+        kwargs=connection_parameters(APPLICATION_NAME, prepare=False),  # it is only read, a statement at a time
         min_size=0,
         max_size=settings.pool_max_size,
         timeout=settings.pool_wait_s,

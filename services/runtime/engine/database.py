@@ -18,9 +18,9 @@ from psycopg.errors import DiskFull, FeatureNotSupported, ReadOnlySqlTransaction
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from services.kit.dsn import connection_parameters
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.pool_metrics import shown
-from services.kit.wire.silence import NOTICE_LOSS
 from services.runtime.errors import DatabaseAway
 
 log = get_logger()
@@ -30,8 +30,6 @@ OPEN_TIMEOUT_S = 15
 RECONNECT_S = 3.0
 # Up to so many connections, upkeep gets one of them.
 SMALL = 4
-# psycopg's own default: a statement is prepared when it comes back this often.
-PREPARE_THRESHOLD = 5
 # Where in Postgres it is found that a migration has changed what a prepared statement returns; the error has no code of
 # its own, and its text is in the server's language.
 STALE_PLAN = "RevalidateCachedQuery"
@@ -216,11 +214,8 @@ async def open_pool(
         name=name,
         reconnect_timeout=RECONNECT_S,
         kwargs={
-            "autocommit": True,
-            "prepare_threshold": PREPARE_THRESHOLD if prepare else None,
-            "application_name": APPLICATION_NAME,
+            **connection_parameters(APPLICATION_NAME, prepare=prepare),
             **({"options": _options(dsn, {**SESSION_LIMITS, **settings})} if prepare else {}),
-            **NOTICE_LOSS,
         },
         open=False,
     )

@@ -10,7 +10,8 @@ import pytest
 from psycopg.errors import FeatureNotSupported
 from psycopg_pool import AsyncConnectionPool
 
-from services.runtime.engine.database import PREPARE_THRESHOLD, open_pool
+from services.kit.dsn import PREPARE_THRESHOLD
+from services.runtime.engine.database import open_pool
 from services.runtime.errors import DatabaseAway
 
 Pool = AsyncConnectionPool[Any]
