@@ -19,6 +19,7 @@ class Authenticator:
             audience=settings.jwt_audience,
             roles_claim=settings.jwt_roles_claim,
             passed_claims=settings.jwt_passed_claims,
+            longest_life_s=settings.jwt_longest_life_s,
         )
 
     async def authenticate(self, token: str) -> Caller:

@@ -30,7 +30,18 @@ class GatewaySettings(ServiceSettings):
     jwks_file: OptionalFile = Field(None, description="File with the issuer's JWKS; or set jwks_url.")
     jwt_issuer: str = Field(min_length=1, description="Issuer (iss) that callers' tokens must name.")
     jwt_audience: str = Field(min_length=1, description="Audience (aud) that callers' tokens must name.")
-    jwt_roles_claim: str = Field("roles", min_length=1, description="Claim of callers' tokens that lists roles.")
+    jwt_roles_claim: str = Field(
+        "roles",
+        min_length=1,
+        description="Claim of callers' tokens that holds roles: a list, or words in one text such as scope. Dots lead "
+        "into a claim, as in realm_access.roles. A token without it has no roles.",
+    )
+    jwt_longest_life_s: int = Field(
+        86_400,
+        ge=60,
+        le=31_536_000,
+        description="Seconds for which a caller's token may still be good.",
+    )
     jwt_passed_claims: Annotated[tuple[ClaimName, ...], NoDecode, BeforeValidator(_split)] = Field(
         (),
         max_length=MOST_PASSED_CLAIMS,

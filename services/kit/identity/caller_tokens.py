@@ -14,7 +14,13 @@ from services.kit.identity.caller import Caller, ClocksApart, KeyUnknown, TokenE
 from services.kit.identity.claims import caller_of
 from services.kit.identity.jwks import Jwks, UnknownKeyId
 from services.kit.identity.keys import public_keys
-from services.kit.identity.signed_tokens import TokenSigner, VerifiedTokens, claims_of_platform, signed_claims
+from services.kit.identity.signed_tokens import (
+    CLOCK_SKEW_S,
+    TokenSigner,
+    VerifiedTokens,
+    claims_of_platform,
+    signed_claims,
+)
 from services.kit.telemetry.names import AUDIENCE_RUNTIME, ISSUER_GATEWAY
 
 # Only asymmetric algorithms: with a shared-secret one, a public key could pass for the secret.
@@ -35,7 +41,9 @@ class IssuerTokenVerifier:
         audience: str,
         roles_claim: str = "roles",
         passed_claims: Collection[str] = (),
+        longest_life_s: float = math.inf,
     ) -> None:
+        self._longest_life_s = longest_life_s
         self._jwks = jwks
         self._issuer = issuer
         self._audience = audience
@@ -61,7 +69,11 @@ class IssuerTokenVerifier:
             raise TokenInvalid("the token is not signed by a key of this platform's issuer") from error
         if key.algorithm_name not in CALLER_ALGORITHMS:
             raise TokenInvalid("the token's key uses an algorithm that is not accepted")
-        return signed_claims(token, [key.key], key.algorithm_name, issuer=self._issuer, audience=self._audience)
+        claims = signed_claims(token, [key.key], key.algorithm_name, issuer=self._issuer, audience=self._audience)
+        # Not ">", which a NaN would pass.
+        if not claims["exp"] - time.time() <= self._longest_life_s + CLOCK_SKEW_S:
+            raise TokenInvalid(f"the token is good for longer than {self._longest_life_s:g} s; get one for less")
+        return claims
 
 
 class CallerTokenMinter:

@@ -12,12 +12,27 @@ MOST_PASSED_CLAIMS: Final = 16
 
 
 def caller_of(claims: Mapping[str, Any], roles_claim: str, passed: object) -> Caller:
-    """Returns the caller that claims name, with those of their claims that are passed on. Raises TokenInvalid."""
-    roles = claims.get(roles_claim, [])
-    subject = claims["sub"]
+    """Returns the caller that claims name, with those of their claims that are passed on. Raises TokenInvalid.
+
+    `roles_claim` is a claim's name, or leads with dots into one (`realm_access.roles`). It holds a list, or words in
+    one text as OAuth's `scope` does (RFC 8693, 4.2).
+    """
+    roles, subject = _roles(claims, roles_claim), claims["sub"]
     if not _is_name(subject) or not is_strings(roles) or not all(map(_is_name, roles)):
         raise TokenInvalid("the token's subject or roles are malformed")
     return Caller(subject, frozenset(roles), _passed_claims(passed))
+
+
+def _roles(claims: Mapping[str, Any], path: str) -> Any:
+    found: Any = claims
+    # Names that are URLs have dots of their own.
+    for name in [path] if path in claims else path.split("."):
+        if not isinstance(found, Mapping):
+            return None
+        if name not in found:
+            return []
+        found = found[name]
+    return found.split() if isinstance(found, str) else found
 
 
 def _passed_claims(claims: object) -> Mapping[str, str]:

@@ -6,6 +6,7 @@ import hmac
 import json
 import time
 from collections.abc import Callable
+from typing import Any
 
 import grpc
 import jwt
@@ -70,7 +71,10 @@ def unknown_key_id(platform: Platform) -> str:
         pytest.param(lambda p: p.token(exp=None), "TOKEN_INVALID", id="no expiry"),
         pytest.param(lambda p: p.token(iat=int(time.time()) + 600), "TOKEN_INVALID", id="from the future"),
         pytest.param(lambda p: p.token(sub=""), "TOKEN_INVALID", id="empty subject"),
-        pytest.param(lambda p: p.token(roles="admin"), "TOKEN_INVALID", id="roles are no list"),
+        pytest.param(lambda p: p.token(roles={"admin": True}), "TOKEN_INVALID", id="roles are no list"),
+        pytest.param(lambda p: p.token(roles=7), "TOKEN_INVALID", id="roles are a number"),
+        pytest.param(lambda p: p.token(exp=int(time.time()) + 90_000), "TOKEN_INVALID", id="good for too long"),
+        pytest.param(lambda p: p.token(exp=1e308), "TOKEN_INVALID", id="good for ever"),
         pytest.param(other_key, "TOKEN_INVALID", id="wrong key"),
         pytest.param(unknown_key_id, "TOKEN_INVALID", id="unknown key id"),
         pytest.param(algorithm_none, "TOKEN_INVALID", id="algorithm none"),
@@ -110,6 +114,24 @@ async def test_the_runtime_learns_who_calls_and_not_the_callers_token(platform: 
     await platform.stub.ListRuns(runs_pb2.ListRunsRequest(), metadata=metadata)
     [(_, _, caller)] = platform.calls  # the replica has verified the gateway's own token
     assert caller == Caller("27", frozenset({"admin", "operator"}))
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ("realm_access.roles", {"realm_access": {"roles": ["admin", "operator"]}}),
+        ("scope", {"scope": "admin operator"}),
+        ("https://example.com/roles", {"https://example.com/roles": ["admin", "operator"]}),
+        ("groups.of.none", {"groups": {}}),
+    ],
+)
+async def test_roles_are_where_the_issuer_puts_them(
+    start_platform: StartPlatform, claim: str, said: dict[str, Any]
+) -> None:
+    platform = await start_platform(jwt_roles_claim=claim)
+    await platform.stub.ListRuns(runs_pb2.ListRunsRequest(), metadata=platform.auth(**said))
+    [(_, _, caller)] = platform.calls
+    assert caller.roles == (frozenset() if claim == "groups.of.none" else {"admin", "operator"})
 
 
 async def test_claims_that_are_passed_on_come_from_the_token_alone(start_platform: StartPlatform) -> None:
