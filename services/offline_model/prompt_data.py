@@ -139,7 +139,7 @@ class CodePart(PromptData):
     code: tuple[str, ...] = ()
 
 
-class Claim(PromptData):
+class DraftedClaim(PromptData):
     """What lines of a file, `file:first-last`, are said to show."""
 
     claim: str
@@ -151,7 +151,7 @@ class Draft(PromptData):
 
     verdict: str
     justification: str = ""
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[DraftedClaim, ...] = ()
 
 
 class ToolUse(PromptData):
