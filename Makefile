@@ -54,9 +54,11 @@ up: .venv/.run ## Start everything and keep it running until Ctrl-C
 TESTS = $(if $(SERVICE),--service $(SERVICE) $(OF_SERVICE) tests/contract) $(PYTEST_ARGS)
 
 # In their order, in which slow files of few tests come before small ones: else one worker has them all at the end.
+# More workers than cores, as most of them wait (tests/fixtures/workers.py); each has to collect all tests.
+WORKERS ?= $(if $(SERVICE),2,5)
 test: .venv/.dev ## Run the tests, or those of one service (SERVICE=guard; PYTEST_ARGS="-k …" to choose)
 	$(if $(and $(SERVICE),$(if $(OF_SERVICE),,no)),$(error there are no tests of the service $(SERVICE)))
-	@$(BIN)/pytest --times .test-times.json -n 4 --dist loadfile --no-loadscope-reorder $(TESTS)
+	@$(BIN)/pytest --times .test-times.json -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 test-times: .venv/.dev ## Print what of the last `make test` was dearest: tests, files and fixtures, by wall and CPU
 	@$(BIN)/python -m tests.fixtures.times .test-times.json

@@ -8,15 +8,6 @@ import sys
 from pathlib import Path
 
 
-def test_it_shows_that_every_agents_tables_end() -> None:
-    told = subprocess.run(
-        [sys.executable, "-P", "-m", "services.cli", "prove"], capture_output=True, text=True, check=False
-    )
-    assert told.returncode == 0, told.stderr
-    for agent in ("data_chat", "sast_triage", "sast_investigation"):
-        assert f"✓ {agent}: every run ends, after at most" in told.stdout
-
-
 def test_a_policy_file_is_proved_before_anything_is_decided_by_it(tmp_path: Path) -> None:
     file = tmp_path / "policies.yaml"
     command = [sys.executable, "-P", "-m", "services.cli", "prove", "--policies", str(file)]
