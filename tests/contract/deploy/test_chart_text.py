@@ -44,18 +44,17 @@ def test_a_number_in_a_values_file_reaches_the_service(
     services.settings_class("code_executor")()
 
 
-@pytest.mark.parametrize("text", ["a: b # c", "\"'`{{ x }}", "first\n  second\n", " padded ", *NOT_TEXT])
-def test_a_text_reaches_the_service_as_it_is(helm: Helm, tmp_path: Path, text: str) -> None:
-    manifests = rendered_with(helm, tmp_path, {"services": {"guard": {"env": {"SIGNALBOX_GUARD_MODEL": text}}}})
-    assert settings_of(named(manifests, "Deployment", "signalbox-guard"))["SIGNALBOX_GUARD_MODEL"]["value"] == text
-
-
-@pytest.mark.parametrize("content", ["a: 1\n", "  a: 1\n  b: 2\n", "\n\na: 1", "a:\r\n  - b\r\n", "a: 'tr  '   \n\n\n"])
-def test_a_file_is_mounted_as_it_is(helm: Helm, tmp_path: Path, content: str) -> None:
-    files = {"SIGNALBOX_NOTES": {"name": "true", "content": content}}
-    values = {"services": {"outside": {"image": "notes:1", "files": files}}}
+def test_texts_and_files_reach_the_service_as_they_are(helm: Helm, tmp_path: Path) -> None:
+    texts = ["a: b # c", "\"'`{{ x }}", "first\n  second\n", " padded ", *NOT_TEXT]
+    contents = ["a: 1\n", "  a: 1\n  b: 2\n", "\n\na: 1", "a:\r\n  - b\r\n", "a: 'tr  '   \n\n\n"]
+    env = {f"SIGNALBOX_TEXT_{number}": text for number, text in enumerate(texts)}
+    files = dict(zip(["true", "123", "null", "notes.yaml", "1e5"], contents, strict=True))
+    mounted = {f"SIGNALBOX_FILE_{n}": {"name": name, "content": text} for n, (name, text) in enumerate(files.items())}
+    values = {"services": {"outside": {"image": "notes:1", "env": env, "files": mounted}}}
     manifests = rendered_with(helm, tmp_path, values)
-    assert named(manifests, "ConfigMap", "signalbox-outside")["data"] == {"true": content}
+    told = settings_of(named(manifests, "Deployment", "signalbox-outside"))
+    assert {name: told[name]["value"] for name in env} == env
+    assert named(manifests, "ConfigMap", "signalbox-outside")["data"] == files
 
 
 @pytest.mark.parametrize("name", NOT_TEXT)
