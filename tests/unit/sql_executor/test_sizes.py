@@ -42,10 +42,10 @@ TOO_LARGE = [
     "SELECT repeat('x', 100000000)",
     # each quote is doubled
     "SELECT quote_literal(repeat('''', 12000000))",
-    # 1,600 columns in each of thirty WITH queries
+    # 1,600 columns in each of twenty WITH queries
     f"WITH a0 AS (SELECT {', '.join(f'1 c{number}' for number in range(1600))}), "
-    + ", ".join(f"a{number} AS (SELECT * FROM a{number - 1})" for number in range(1, 30))
-    + " SELECT count(*) FROM a29",
+    + ", ".join(f"a{number} AS (SELECT * FROM a{number - 1})" for number in range(1, 20))
+    + " SELECT count(*) FROM a19",
     "SELECT repeat(name, 1000) FROM devices",
     "SELECT repeat('x', device_id) FROM devices",
     "SELECT lpad('x', 100000000)",
