@@ -29,6 +29,7 @@ from services.findings.investigation.repository import SourceCode, open_source
 from services.findings.investigation.summary import Judged, Summary
 from services.findings.sarif.outcome import Source, Verdict
 from services.findings.sarif.schema import violations
+from services.kit.models.offline_rules import OFFLINE_RULES
 from tests.e2e.signals import BATCH_EDGES, TRIAGE_EDGES, Place
 from tests.fixtures.otlp import TraceCollector
 from tests.fixtures.stack import Platform, World, platform
@@ -159,6 +160,9 @@ async def test_the_log_with_verdicts_is_the_log_and_valid_sarif(reviewed: Review
     for result in (result for run in annotated["runs"] for result in run["results"]):
         verdict = result["properties"].pop("signalbox")["verdict"]
         assert bool(result.pop("suppressions", [])) == (verdict == Verdict.FALSE_POSITIVE)
+    for run in annotated["runs"]:
+        [extension] = run["tool"].pop("extensions")
+        assert extension["shortDescription"]["text"] == OFFLINE_RULES
     assert annotated == json.loads(reviewed.log.read_text())
 
 
