@@ -1,5 +1,6 @@
 from buf.validate import validate_pb2 as _validate_pb2
 from signalbox.v1 import caller_pb2 as _caller_pb2
+from signalbox.v1 import code_reading_pb2 as _code_reading_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -79,7 +80,7 @@ class Evidence(_message.Message):
     def __init__(self, claim: _Optional[str] = ..., file: _Optional[str] = ..., first_line: _Optional[int] = ..., last_line: _Optional[int] = ..., commit: _Optional[str] = ..., quote: _Optional[str] = ...) -> None: ...
 
 class CodeFragment(_message.Message):
-    __slots__ = ("file", "first_line", "last_line", "commit", "content", "total_lines", "symbol")
+    __slots__ = ("file", "first_line", "last_line", "commit", "content", "total_lines", "symbol", "reading")
     FILE_FIELD_NUMBER: _ClassVar[int]
     FIRST_LINE_FIELD_NUMBER: _ClassVar[int]
     LAST_LINE_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +88,7 @@ class CodeFragment(_message.Message):
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     TOTAL_LINES_FIELD_NUMBER: _ClassVar[int]
     SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    READING_FIELD_NUMBER: _ClassVar[int]
     file: str
     first_line: int
     last_line: int
@@ -94,7 +96,8 @@ class CodeFragment(_message.Message):
     content: str
     total_lines: int
     symbol: str
-    def __init__(self, file: _Optional[str] = ..., first_line: _Optional[int] = ..., last_line: _Optional[int] = ..., commit: _Optional[str] = ..., content: _Optional[str] = ..., total_lines: _Optional[int] = ..., symbol: _Optional[str] = ...) -> None: ...
+    reading: _code_reading_pb2.CodeReading
+    def __init__(self, file: _Optional[str] = ..., first_line: _Optional[int] = ..., last_line: _Optional[int] = ..., commit: _Optional[str] = ..., content: _Optional[str] = ..., total_lines: _Optional[int] = ..., symbol: _Optional[str] = ..., reading: _Optional[_Union[_code_reading_pb2.CodeReading, _Mapping]] = ...) -> None: ...
 
 class SastTriageInput(_message.Message):
     __slots__ = ("finding", "source")

@@ -1,5 +1,6 @@
 from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
+from signalbox.v1 import code_reading_pb2 as _code_reading_pb2
 from signalbox.v1 import table_pb2 as _table_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -78,7 +79,7 @@ class CallToolResponse(_message.Message):
     def __init__(self, output: _Optional[_Union[ToolOutput, _Mapping]] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ...) -> None: ...
 
 class ToolOutput(_message.Message):
-    __slots__ = ("text", "sql_query", "table", "data", "truncated", "reads_tables", "stated_columns")
+    __slots__ = ("text", "sql_query", "table", "data", "truncated", "reads_tables", "stated_columns", "code_readings")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     SQL_QUERY_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
@@ -86,6 +87,7 @@ class ToolOutput(_message.Message):
     TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     READS_TABLES_FIELD_NUMBER: _ClassVar[int]
     STATED_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    CODE_READINGS_FIELD_NUMBER: _ClassVar[int]
     text: str
     sql_query: str
     table: _table_pb2.Table
@@ -93,7 +95,8 @@ class ToolOutput(_message.Message):
     truncated: bool
     reads_tables: bool
     stated_columns: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, text: _Optional[str] = ..., sql_query: _Optional[str] = ..., table: _Optional[_Union[_table_pb2.Table, _Mapping]] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., truncated: _Optional[bool] = ..., reads_tables: _Optional[bool] = ..., stated_columns: _Optional[_Iterable[str]] = ...) -> None: ...
+    code_readings: _containers.RepeatedCompositeFieldContainer[_code_reading_pb2.CodeReading]
+    def __init__(self, text: _Optional[str] = ..., sql_query: _Optional[str] = ..., table: _Optional[_Union[_table_pb2.Table, _Mapping]] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., truncated: _Optional[bool] = ..., reads_tables: _Optional[bool] = ..., stated_columns: _Optional[_Iterable[str]] = ..., code_readings: _Optional[_Iterable[_Union[_code_reading_pb2.CodeReading, _Mapping]]] = ...) -> None: ...
 
 class ToolError(_message.Message):
     __slots__ = ("reason", "message", "retryable")
