@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from services.code_executor.arguments import (
     read_arguments,
 )
 from services.code_executor.fetching import Fetching
+from services.code_executor.readings import Readings
 from services.code_executor.results import Result
 from services.code_executor.searching import Searching
 from services.code_executor.snapshots import Snapshot, Snapshots
@@ -54,6 +56,7 @@ class CodeTool:
     arguments: type[ToolArguments]
     work: Work
     commits: Commits
+    readings: Readings
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -68,10 +71,11 @@ class CodeTool:
             result = await self.work(snapshot, checked)
         output = tools_pb2.ToolOutput(text=result.text, truncated=result.truncated)
         output.data.update(result.data)
+        output.code_readings.extend(await asyncio.to_thread(self.readings.of, result.fragments))
         return output
 
 
-def code_tools(commits: Commits, fetching: Fetching, searching: Searching) -> list[CodeTool]:
+def code_tools(commits: Commits, fetching: Fetching, searching: Searching, readings: Readings) -> list[CodeTool]:
     """Returns all tools."""
     return [
         CodeTool(
@@ -82,6 +86,7 @@ def code_tools(commits: Commits, fetching: Fetching, searching: Searching) -> li
             FetchCode,
             fetching.fetch_code,
             commits,
+            readings,
         ),
         CodeTool(
             READ_FILE,
@@ -89,6 +94,7 @@ def code_tools(commits: Commits, fetching: Fetching, searching: Searching) -> li
             ReadFile,
             fetching.read_file,
             commits,
+            readings,
         ),
         CodeTool(
             SEARCH_CODEBASE,
@@ -97,9 +103,15 @@ def code_tools(commits: Commits, fetching: Fetching, searching: Searching) -> li
             SearchCodebase,
             searching.search_codebase,
             commits,
+            readings,
         ),
         CodeTool(
-            LIST_DIRECTORY, "Lists files and folders, with sizes.", ListDirectory, searching.list_directory, commits
+            LIST_DIRECTORY,
+            "Lists files and folders, with sizes.",
+            ListDirectory,
+            searching.list_directory,
+            commits,
+            readings,
         ),
         CodeTool(
             FIND_FILE,
@@ -107,5 +119,6 @@ def code_tools(commits: Commits, fetching: Fetching, searching: Searching) -> li
             FindFile,
             searching.find_file,
             commits,
+            readings,
         ),
     ]

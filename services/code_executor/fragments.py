@@ -24,16 +24,17 @@ class Fragment:
     cut_lines: numbers of lines that were too long and end in an ellipsis. enclosing: the function or class around them.
     """
 
-    path: str
-    blob: str
-    language: str
+    document: Document
     first_line: int
     last_line: int
-    total_lines: int
     lines: tuple[str, ...]
     cut_lines: tuple[int, ...] = ()
     enclosing: Definition | None = None
-    notes: tuple[str, ...] = ()
+
+    @property
+    def language(self) -> str:
+        """Name of the file's language; empty when it is not known."""
+        return self.document.language.name if self.document.language else ""
 
     @property
     def sha256(self) -> str:
@@ -43,17 +44,17 @@ class Fragment:
     def as_data(self, commit: str) -> dict[str, Any]:
         """Returns the fragment for machines."""
         data: dict[str, Any] = {
-            "path": self.path,
+            "path": self.document.entry.path,
             "commit": commit,
-            "blob": self.blob,
+            "blob": self.document.entry.blob,
             "language": self.language,
             "first_line": self.first_line,
             "last_line": self.last_line,
-            "total_lines": self.total_lines,
+            "total_lines": len(self.document.lines),
             "lines": list(self.lines),
             "sha256": self.sha256,
             "cut_lines": list(self.cut_lines),
-            "notes": list(self.notes),
+            "notes": list(self.document.notes),
         }
         if self.enclosing:
             data["enclosing"] = self.enclosing.as_data()
@@ -62,11 +63,11 @@ class Fragment:
     def as_text(self, commit: str) -> str:
         """Returns the fragment for the model: a heading, then every line with its number."""
         about = ", ".join(filter(None, [self.language, f"commit {commit[:12]}"]))
-        span = f"lines {self.first_line}-{self.last_line} of {self.total_lines}"
-        heading = [f"{show_path(self.path)} {span} ({about})"]
+        span = f"lines {self.first_line}-{self.last_line} of {len(self.document.lines)}"
+        heading = [f"{show_path(self.document.entry.path)} {span} ({about})"]
         if self.enclosing:
             heading.append(f"inside {self.enclosing.kind} {self.enclosing.qualified_name}, {self.enclosing.span}")
-        heading += [f"note: {note}" for note in self.notes]
+        heading += [f"note: {note}" for note in self.document.notes]
         width = len(str(self.last_line))
         numbered = (f"{number:>{width}} | {show_line(line)}" for number, line in enumerate(self.lines, self.first_line))
         return "\n".join([*heading, *numbered])
@@ -112,18 +113,7 @@ class Budget:
             )
         if not lines:
             return None
-        return Fragment(
-            document.entry.path,
-            document.entry.blob,
-            document.language.name if document.language else "",
-            first,
-            first + len(lines) - 1,
-            len(document.lines),
-            tuple(lines),
-            tuple(cut_lines),
-            enclosing,
-            document.notes,
-        )
+        return Fragment(document, first, first + len(lines) - 1, tuple(lines), tuple(cut_lines), enclosing)
 
     def _say_cut(self, document: Document, last: int, reached: int) -> None:
         path = show_path(document.entry.path)

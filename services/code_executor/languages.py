@@ -6,8 +6,10 @@ quadratic time on some files that do not parse (a minute for 300 kB of asterisks
 
 from __future__ import annotations
 
+import builtins
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 
@@ -16,9 +18,13 @@ import tree_sitter_cpp
 import tree_sitter_go
 import tree_sitter_java
 import tree_sitter_javascript
+import tree_sitter_json
 import tree_sitter_python
+import tree_sitter_toml
 import tree_sitter_typescript
 from tree_sitter import Language as Grammar
+
+from services.code_executor.line_ends import INNER_RETURN
 
 FUNCTION, CLASS, DECLARATION, VARIABLE = "function", "class", "declaration", "variable"
 # Kinds that a node's parts decide: what it is set to, and what it declares.
@@ -65,21 +71,58 @@ _JAVA_CALLS = {"method_invocation": "name", "object_creation_expression": "type"
 _GO_CALLS = {"call_expression": "function"}
 _JAVASCRIPT_CALLS = {"call_expression": "function", "new_expression": "constructor"}
 
+_PYTHON_NAMES = frozenset({*dir(builtins), "self", "cls"})
+_GO_NAMES = frozenset({
+    "append", "cap", "clear", "close", "complex", "copy", "delete", "imag", "len", "make", "max", "min", "new",
+    "panic", "print", "println", "real", "recover", "any", "bool", "byte", "comparable", "error", "float32",
+    "float64", "int", "int8", "int16", "int32", "int64", "rune", "string", "uint", "uint8", "uint16", "uint32",
+    "uint64", "uintptr",
+})  # fmt: skip
+_JAVASCRIPT_NAMES = frozenset({
+    "Array", "BigInt", "Boolean", "Date", "Error", "Function", "Infinity", "JSON", "Map", "Math", "NaN", "Number",
+    "Object", "Promise", "RegExp", "Set", "String", "Symbol", "arguments", "console", "document", "globalThis",
+    "undefined", "window",
+})  # fmt: skip
+# To the grammar, other than to compilers, these end no comment.
+_SEPARATORS = re.compile("[\u2028\u2029]")
+_ODD_ENDS = re.compile(f"{INNER_RETURN.pattern}|[\x85\u2028\u2029]")
+# Of characters that its syntax is made of: an escape is the character itself, wherever it stands.
+_JAVA_ESCAPES = re.compile(r"(?<!\\)(?:\\\\)*\\u+00(?:0[aAdD]|[2-7][0-9a-fA-F])")
+
 
 @dataclass(frozen=True)
 class Language:
-    """A language: its name, how its files' names end, its grammar, and the node types that matter."""
+    """A language: its name, how its files' names end, its grammar, and the node types that matter.
+
+    own_names: names that the language itself gives a meaning, which connect nothing. odd_ends: characters within a line
+    at which some of its compilers end it, and others do not. disguises: what is another character to its compiler.
+    """
 
     name: str
     suffixes: tuple[str, ...]
     load: Callable[[], object]
-    definitions: Mapping[str, str]
-    calls: Mapping[str, str]
+    definitions: Mapping[str, str] = field(default_factory=dict)
+    calls: Mapping[str, str] = field(default_factory=dict)
+    own_names: frozenset[str] = frozenset()
+    odd_ends: re.Pattern[str] | None = _ODD_ENDS
+    disguises: re.Pattern[str] | None = None
+
+    def is_ambiguous(self, text: str) -> bool:
+        """Tells whether a text may be another program to some compiler than it seems."""
+        return any(pattern is not None and pattern.search(text) for pattern in (self.odd_ends, self.disguises))
 
 
 LANGUAGES = (
-    Language("python", (".py", ".pyi", ".pyw"), tree_sitter_python.language, _PYTHON, _PYTHON_CALLS),
-    Language("c", (".c",), tree_sitter_c.language, _C, _C_CALLS),
+    Language(
+        "python",
+        (".py", ".pyi", ".pyw"),
+        tree_sitter_python.language,
+        _PYTHON,
+        _PYTHON_CALLS,
+        _PYTHON_NAMES,
+        odd_ends=None,
+    ),
+    Language("c", (".c",), tree_sitter_c.language, _C, _C_CALLS, odd_ends=INNER_RETURN),
     Language(
         "cpp",
         # A header may be either; what C has, C++ parses.
@@ -87,11 +130,18 @@ LANGUAGES = (
         tree_sitter_cpp.language,
         _CPP,
         _CPP_CALLS,
+        odd_ends=INNER_RETURN,
     ),
-    Language("java", (".java",), tree_sitter_java.language, _JAVA, _JAVA_CALLS),
-    Language("go", (".go",), tree_sitter_go.language, _GO, _GO_CALLS),
+    Language("java", (".java",), tree_sitter_java.language, _JAVA, _JAVA_CALLS, odd_ends=None, disguises=_JAVA_ESCAPES),
+    Language("go", (".go",), tree_sitter_go.language, _GO, _GO_CALLS, _GO_NAMES, odd_ends=INNER_RETURN),
     Language(
-        "javascript", (".js", ".mjs", ".cjs", ".jsx"), tree_sitter_javascript.language, _JAVASCRIPT, _JAVASCRIPT_CALLS
+        "javascript",
+        (".js", ".mjs", ".cjs", ".jsx"),
+        tree_sitter_javascript.language,
+        _JAVASCRIPT,
+        _JAVASCRIPT_CALLS,
+        _JAVASCRIPT_NAMES,
+        odd_ends=None,
     ),
     Language(
         "typescript",
@@ -99,11 +149,25 @@ LANGUAGES = (
         tree_sitter_typescript.language_typescript,
         _TYPESCRIPT,
         _JAVASCRIPT_CALLS,
+        _JAVASCRIPT_NAMES,
+        odd_ends=_SEPARATORS,
     ),
-    Language("tsx", (".tsx",), tree_sitter_typescript.language_tsx, _TYPESCRIPT, _JAVASCRIPT_CALLS),
+    Language(
+        "tsx",
+        (".tsx",),
+        tree_sitter_typescript.language_tsx,
+        _TYPESCRIPT,
+        _JAVASCRIPT_CALLS,
+        _JAVASCRIPT_NAMES,
+        odd_ends=_SEPARATORS,
+    ),
+    # What incidents cite: nothing in these is defined or called.
+    Language("json", (".json",), tree_sitter_json.language, odd_ends=None),
+    Language("toml", (".toml",), tree_sitter_toml.language),
 )
 _BY_SUFFIX = MappingProxyType({suffix: language for language in LANGUAGES for suffix in language.suffixes})
-SUFFIXES = tuple(_BY_SUFFIX)
+# Of files that define something.
+SUFFIXES = tuple(suffix for suffix, language in _BY_SUFFIX.items() if language.definitions)
 
 
 def language_of(path: str) -> Language | None:

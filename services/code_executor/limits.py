@@ -21,6 +21,8 @@ class Limits:
     line_chars: int = 1_000
     # Files that tree-sitter is given: what is larger is generated more often than written.
     parse_bytes: int = 1024**2
+    # All files that are parsed for one result: of a search's many files, the first ones.
+    parsed_bytes: int = 4 * 1024**2
     # Files parsed for one symbol.
     symbol_candidates: int = 300
     # Definitions shown for one symbol.

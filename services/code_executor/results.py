@@ -12,11 +12,12 @@ from services.code_executor.snapshots import Snapshot
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome of a tool call."""
+    """The outcome of a tool call; `fragments` are those of its data, in the same order."""
 
     text: str
     data: dict[str, Any]
     truncated: bool
+    fragments: tuple[Fragment, ...] = ()
 
 
 def make_result(
@@ -38,4 +39,4 @@ def make_result(
         "cuts": cuts,
         **data,
     }
-    return Result("\n\n".join(block for block in blocks if block), whole, bool(cuts))
+    return Result("\n\n".join(block for block in blocks if block), whole, bool(cuts), tuple(fragments))

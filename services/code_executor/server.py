@@ -14,6 +14,7 @@ from services.code_executor.catalogue import Commits, code_tools
 from services.code_executor.fetching import Fetching
 from services.code_executor.git import Git, GitOptions
 from services.code_executor.lookup import Symbols
+from services.code_executor.readings import Readings
 from services.code_executor.repositories import Repositories
 from services.code_executor.ripgrep import Ripgrep
 from services.code_executor.searching import Searching
@@ -40,13 +41,15 @@ async def build(settings: CodeExecutorSettings, stack: AsyncExitStack) -> Servic
     await asyncio.to_thread(store.prepare)
     stack.push_async_callback(store.aclose)
     ripgrep = Ripgrep(_ripgrep(settings.code_ripgrep), limits)
+    symbols = Symbols(ripgrep, limits)
     tools = code_tools(
         Commits(
             SourcePolicy(settings.code_local_roots, settings.code_url_prefixes),
             Snapshots(git, store, Repositories(git, store, limits), limits),
         ),
-        Fetching(Symbols(ripgrep, limits), limits),
+        Fetching(symbols, limits),
         Searching(ripgrep, limits),
+        Readings(symbols.of, limits),
     )
     public_key = await needed_text(settings.run_token_public_key_file)
     servicer = ReadingToolExecutor(tools, RunTokenVerifier(public_key, AUDIENCE_CODE_EXECUTOR))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +10,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import Any
 
-from tree_sitter import Node, Parser, Tree
+from tree_sitter import Node, Tree
 
 from services.code_executor.languages import (
     BODIED,
@@ -22,13 +21,10 @@ from services.code_executor.languages import (
     VALUE,
     VARIABLE,
     Language,
-    grammar_of,
 )
 from services.code_executor.line_ends import INNER_RETURN
-from services.code_executor.syntax import field_of, last_line, walk
+from services.code_executor.syntax import PARSE_S, field_of, last_line, parse, walk
 
-_PARSE_S = 3.0
-_CHUNK_BYTES = 64 * 1024
 _MAX_NAME_BYTES = 256
 # Decorators and the like beside the one thing wrapped; counted once per thing, so few.
 _MAX_WRAPPED = 16
@@ -146,20 +142,13 @@ def split_symbol(symbol: str) -> tuple[str, ...]:
     return tuple(_parts(symbol.strip().removesuffix("()")))
 
 
-def extract(text: str, language: Language, timeout_s: float = _PARSE_S) -> FileSymbols:
+def extract(text: str, language: Language, timeout_s: float = PARSE_S) -> FileSymbols:
     """Parses a file; blocks, for some seconds at most: what takes longer has no symbols."""
     if INNER_RETURN.search(text):
         return _renumbered(extract(INNER_RETURN.sub("\n", text), language, timeout_s), text)
     source = text.encode()
-    give_up_at = time.monotonic() + timeout_s
-    try:
-        tree = Parser(grammar_of(language.name)).parse(
-            lambda offset, _point: source[offset : offset + _CHUNK_BYTES],
-            progress_callback=lambda _offset, _has_error: time.monotonic() > give_up_at,
-        )
-    except ValueError:
-        return NO_SYMBOLS
-    return _Reader(language, source).read(tree)
+    tree = parse(source, language.name, timeout_s)
+    return NO_SYMBOLS if tree is None else _Reader(language, source).read(tree)
 
 
 def _renumbered(found: FileSymbols, text: str) -> FileSymbols:
@@ -189,6 +178,8 @@ class _Reader:
     def read(self, tree: Tree) -> FileSymbols:
         """Returns the symbols of a file."""
         for node, depth in walk(tree):
+            if not node.is_named:
+                continue
             while self._scopes and self._scopes[-1][0] >= depth:
                 self._scopes.pop()
             while self._wrappers and self._wrappers[-1][0] >= depth:

@@ -6,6 +6,7 @@ import time
 
 from services.evaluator.bank import CodeBank, SourceFile
 from services.evaluator.citations import Problem, Reason, check_citation
+from services.evaluator.code_lines import UNSURE_KIND
 from services.evaluator.connections import Connections
 from services.evaluator.draft import Draft, Finding, Verdict
 from services.evaluator.metrics import CHECK_DURATION, PROBLEMS
@@ -19,10 +20,6 @@ def check_draft(draft: Draft, finding: Finding, bank: CodeBank) -> list[Problem]
     settled = draft.verdict is not Verdict.NEEDS_REVIEW
     problems = _check_whole(draft, finding, bank) if settled else []
     connections = Connections(bank, finding.places)
-    # Read before all that claims name, so that these leave enough of what may be read.
-    flagged = bank.file(finding.location.file)
-    if flagged:
-        _ = flagged.lines
     cited: set[int] = set()
     for index, evidence in enumerate(draft.evidence):
         citation = check_citation(index, evidence, finding, bank)
@@ -72,7 +69,7 @@ def _flags_code(finding: Finding, bank: CodeBank) -> bool:
     lines = file.lines if file else {}
     flagged = (lines[number] for number in finding.flagged_lines(finding.location.file) if number in lines)
     # What nobody can tell from a comment may be the code that the finding is about: no verdict stands without it.
-    return any(line.carries or line.unread for line in flagged)
+    return any(line.carries or line.unread or UNSURE_KIND in line.kinds for line in flagged)
 
 
 def _shown(finding: Finding) -> str:

@@ -40,6 +40,7 @@ class Reason(StrEnum):
     RANGE_TOO_WIDE = "range_too_wide"
     DEAD_CODE = "dead_code"
     FLAGGED_NOT_CITED = "flagged_not_cited"
+    UNREAD = "unread"
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,9 @@ def _check_text(index: int, evidence: Evidence, finding: Finding, file: SourceFi
         said = f"{evidence.cited} does not read so. It reads: {actual!r}. Quote word for word."
         return _wrong(index, Reason.QUOTE_MISMATCH, said)
     if not any(cited.has_code(at, at + len(quote)) for at in places):
+        unread = next(filter(None, (file.lines[number].unread for number in cited.numbers)), "")
+        if unread:
+            return _wrong(index, Reason.UNREAD, f"Nobody knows what of {evidence.cited} is code: {unread}.")
         return _wrong(index, Reason.COMMENT_ONLY, _comment_only(evidence))
     shown = [cited.lines_of(at, at + len(quote)) for at in places if cited.says_enough(at, at + len(quote))]
     if not shown:
@@ -123,7 +127,7 @@ def _check_text(index: int, evidence: Evidence, finding: Finding, file: SourceFi
         )
         return _wrong(index, Reason.QUOTE_TOO_SHORT, said)
     flagged = finding.flagged_lines(file.path)
-    alive = [lines for lines in shown if not lines <= file.dead or lines & flagged]
+    alive = [lines for lines in shown if lines & flagged or not all(file.lines[number].never_runs for number in lines)]
     if not alive:
         said = f"What is quoted of {evidence.cited} never runs, and shows nothing: cite code that does."
         return _wrong(index, Reason.DEAD_CODE, said)
@@ -137,8 +141,7 @@ def _wrong(index: int, reason: Reason, message: str) -> Citation:
 def _comment_only(evidence: Evidence) -> str:
     return (
         f"What {evidence.cited} is cited for holds no code that runs, only comments, docstrings, blanks or brackets "
-        "(or it was read out of its context, or takes too long to tell from comments). Comments prove nothing: cite "
-        "the code itself, or drop the claim."
+        "(or its grammar can make no sense of it). Comments prove nothing: cite the code itself, or drop the claim."
     )
 
 

@@ -7,7 +7,6 @@ these definitions use or what uses them, as far as it has been read.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +16,6 @@ from services.evaluator.blocks import Block, blocks_of
 
 # From the flagged definition to its caller's caller, or into what it calls: further off, anything meets anything.
 MAX_CALLS_AWAY = 3
-
-# A name, with its type and modifiers before or behind it, that is set.
-_ASSIGNMENT = re.compile(r"(?:[\w<>\[\],:*&]+\s+){0,6}?([^\W\d][\w$]*)\s*(?::[^=]{1,80})?[-+*/|&%]?=(?!=)")
 
 
 @dataclass(frozen=True)
@@ -141,9 +137,10 @@ class Connections:
         if file.path not in self._set_by:
             around = self._around_in(file)
             self._set_by[file.path] = [
-                (assigned[1], line.names)
+                (assigned, line.names)
                 for number, line in file.lines.items()
-                if number not in around and (assigned := _ASSIGNMENT.match(line.structure))
+                if number not in around
+                for assigned in line.sets
             ]
         return self._set_by[file.path]
 
@@ -166,8 +163,7 @@ class Connections:
         if file is None or self._around(span) is not None:
             return frozenset()
         lines = (file.lines.get(number) for number in range(span.first_line, min(span.last_line, file.total_lines) + 1))
-        matches = (_ASSIGNMENT.match(line.structure) for line in lines if line is not None)
-        return frozenset(match[1] for match in matches if match)
+        return frozenset[str]().union(*(line.sets for line in lines if line is not None))
 
     def _names(self, span: Span) -> frozenset[str]:
         if span not in self._names_by:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 
 from services.evaluator.answers import CritiqueAnswer, InvestigationAnswer, Outcome
 from services.evaluator.bank import CodeBank
@@ -23,11 +20,10 @@ from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import from_zero, model_calls_from_zero
 
 MECHANICAL = "evidence_checks"
-THREADS = 2
 FINAL, NOT_FINAL = "final", "not_final"
 log = get_logger()
 # What is mended by reading more code, and not by thinking again about the code that is there.
-_READ_MORE = frozenset({Reason.UNKNOWN_FILE, Reason.NOT_IN_CODE_BANK})
+_READ_MORE = frozenset({Reason.UNKNOWN_FILE, Reason.NOT_IN_CODE_BANK, Reason.UNREAD})
 
 
 class Stage(StrEnum):
@@ -78,17 +74,10 @@ class Evaluator:
     def __init__(self, judge: Judge, *, prompt_code_characters: int) -> None:
         self._judge = judge
         self._code_characters = prompt_code_characters
-        # Of its own: code that is slow to read fills no thread that the rest of the process waits for. More of them
-        # would only share one interpreter.
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="checks")
-
-    def close(self) -> None:
-        """Ends the threads; what waits for one is not begun."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def evaluate(self, case: Case, *, last_word: bool) -> Evaluation:
         """Says whether an investigation is complete. Raises ModelUnavailable, ModelUnusable."""
-        problems, document = await self._prepared(case)
+        problems, document = await asyncio.to_thread(self._prepare, case)
         if problems:
             evaluation = _not_final("The draft's evidence does not hold.", _messages(problems), problems)
         else:
@@ -108,7 +97,7 @@ class Evaluator:
 
     async def critique(self, case: Case) -> Critique:
         """Approves a verdict, or says what is wrong with it. Raises ModelUnavailable, ModelUnusable."""
-        problems, document = await self._prepared(case)
+        problems, document = await asyncio.to_thread(self._prepare, case)
         if problems:
             critique = _rejected(problems)
         else:
@@ -119,12 +108,6 @@ class Evaluator:
             approved = critique.outcome is Outcome.APPROVED
             record_result(CRITIQUE, score=float(approved), label=critique.outcome, explanation=critique.reason)
         return critique
-
-    async def _prepared(self, case: Case) -> tuple[tuple[Problem, ...], str]:
-        """Prepares a case in its turn; one whose caller gave up meanwhile is not begun."""
-        # With the context, as the results of the checks are of the current span.
-        work = partial(contextvars.copy_context().run, self._prepare, case)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def _prepare(self, case: Case) -> tuple[tuple[Problem, ...], str]:
         """Checks a draft and, if it holds, writes the case down; busy for a while when much was read."""

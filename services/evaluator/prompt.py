@@ -73,8 +73,8 @@ def _code(finding: Finding, draft: Draft, bank: CodeBank, limit: int) -> Mapping
     left, unread = limit, 0
     for count, (file, number) in enumerate(wanted):
         line = file.lines[number]
-        unread += line.unread
-        code = line.code.rstrip()
+        unread += bool(line.unread)
+        code = line.code
         if not code:
             continue
         left -= len(code) + 8
@@ -98,8 +98,8 @@ def _by_importance(bank: CodeBank, spans: Iterable[Span]) -> Iterable[tuple[Sour
         file = bank.file(span.file)
         if file:
             numbers = range(span.first_line, min(span.last_line, file.total_lines) + 1)
-            cited.setdefault(file.path, []).extend(number for number in numbers if number in file.text)
-    lines = [(file, number) for file in bank.files for number in sorted(file.text)]
+            cited.setdefault(file.path, []).extend(number for number in numbers if number in file.lines)
+    lines = [(file, number) for file in bank.files for number in sorted(file.lines)]
     far = 10**9
 
     def distance(line: tuple[SourceFile, int]) -> int:
@@ -116,7 +116,7 @@ def _distances(file: SourceFile, cited: Iterable[int]) -> dict[int, int]:
     if not marks:
         return {}
     found, at = {}, 0
-    for number in sorted(file.text):
+    for number in sorted(file.lines):
         while at + 1 < len(marks) and abs(marks[at + 1] - number) <= abs(marks[at] - number):
             at += 1
         found[number] = abs(marks[at] - number)

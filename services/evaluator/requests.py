@@ -13,7 +13,6 @@ from services.evaluator.draft import Draft, Evidence, Finding, Verdict
 from services.evaluator.errors import InvalidEvaluation
 from services.evaluator.evaluator import Case
 from services.kit.errors import FieldViolation
-from services.kit.lexing import Lexing
 
 MAX_CLAIMS = 50
 MAX_FRAGMENTS = 200
@@ -29,15 +28,15 @@ _VERDICTS = {
 VERDICT_NUMBERS = {verdict: number for number, verdict in _VERDICTS.items()}
 
 
-def read_case(request: Request, lexing: Lexing) -> Case:
-    """Returns what a request asks to judge, with what its code is lexed by. Raises InvalidEvaluation."""
+def read_case(request: Request) -> Case:
+    """Returns what a request asks to judge. Raises InvalidEvaluation."""
     violations = [*_missing(request), *_too_much(request), *_wrong_draft(request.draft), *_wrong_bank(request)]
     if violations:
         raise InvalidEvaluation(violations)
     return Case(
         finding=_finding(request.finding),
         draft=_draft(request.draft),
-        bank=CodeBank(map(_fragment, request.code_bank), request.source.commit, lexing),
+        bank=CodeBank(map(_fragment, request.code_bank), request.source.commit),
     )
 
 
@@ -80,6 +79,13 @@ def _wrong_bank(request: Request) -> Iterator[FieldViolation]:
         elif fragment.last_line - fragment.first_line + 1 != count:
             said = f"{fragment.first_line} to {fragment.last_line}"
             yield FieldViolation(f"code_bank[{index}].content", f"has {count} lines, but is said to be lines {said}")
+        elif _is_read(fragment) and len(fragment.reading.lines) != count:
+            said = f"is of {len(fragment.reading.lines)} lines, but the content has {count}"
+            yield FieldViolation(f"code_bank[{index}].reading", said)
+
+
+def _is_read(fragment: sast_pb2.CodeFragment) -> bool:
+    return fragment.HasField("reading") and not fragment.reading.unread
 
 
 def _finding(finding: sast_pb2.Finding) -> Finding:
@@ -112,7 +118,7 @@ def _fragment(fragment: sast_pb2.CodeFragment) -> Fragment:
         commit=fragment.commit,
         lines=_lines(fragment),
         total_lines=fragment.total_lines,
-        symbol=fragment.symbol,
+        reading=fragment.reading if fragment.HasField("reading") else None,
     )
 
 

@@ -12,7 +12,6 @@ from services.evaluator.results import export_results
 from services.evaluator.servicer import EvaluatorServicer
 from services.evaluator.settings import EvaluatorSettings
 from services.kit.identity.run_tokens import RunTokenVerifier
-from services.kit.lexing_processes import LexingProcesses
 from services.kit.models.verdict_model import ModelClient
 from services.kit.telemetry.names import AUDIENCE_EVALUATOR
 from services.kit.wire.needs import needed_text
@@ -34,9 +33,6 @@ async def build(settings: EvaluatorSettings, stack: AsyncExitStack) -> Service:
     stack.push_async_callback(model.close)
     judge = Judge(model, max_tokens=settings.model_max_tokens)
     evaluator = Evaluator(judge, prompt_code_characters=settings.prompt_code_characters)
-    stack.callback(evaluator.close)
-    lexing = LexingProcesses()
-    stack.callback(lexing.close)
     verifier = RunTokenVerifier(await needed_text(settings.run_token_public_key_file), AUDIENCE_EVALUATOR)
-    servicer = EvaluatorServicer(verifier, evaluator, lexing)
+    servicer = EvaluatorServicer(verifier, evaluator)
     return Service([Registration(evaluator_pb2_grpc.add_EvaluatorServiceServicer_to_server, servicer, SERVICE)])

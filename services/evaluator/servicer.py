@@ -14,7 +14,6 @@ from services.evaluator.evaluator import Evaluator, Stage
 from services.evaluator.requests import VERDICT_NUMBERS, read_case
 from services.kit.identity.bearer import bearer_token
 from services.kit.identity.run_tokens import RunTokenVerifier
-from services.kit.lexing import Lexing
 from services.kit.models.usage import ModelUsage
 
 _STAGES = {
@@ -32,17 +31,16 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class EvaluatorServicer(evaluator_pb2_grpc.EvaluatorServiceServicer):
     """Serves EvaluatorService to runs, which show their token."""
 
-    def __init__(self, verifier: RunTokenVerifier, evaluator: Evaluator, lexing: Lexing) -> None:
+    def __init__(self, verifier: RunTokenVerifier, evaluator: Evaluator) -> None:
         self._verifier = verifier
         self._evaluator = evaluator
-        self._lexing = lexing
 
     async def EvaluateInvestigation(
         self, request: evaluator_pb2.EvaluateInvestigationRequest, context: Context
     ) -> evaluator_pb2.EvaluateInvestigationResponse:
         """Judges an investigation. Raises what `CritiqueVerdict` does."""
         self._verifier.verify(bearer_token(context.invocation_metadata()))
-        case = read_case(request, self._lexing)
+        case = read_case(request)
         await _take(context)
         evaluation = await self._evaluator.evaluate(case, last_word=request.last_word)
         return evaluator_pb2.EvaluateInvestigationResponse(
@@ -61,7 +59,7 @@ class EvaluatorServicer(evaluator_pb2_grpc.EvaluatorServiceServicer):
     ) -> evaluator_pb2.CritiqueVerdictResponse:
         """Judges a verdict. Raises Unauthenticated leaves, InvalidEvaluation, ModelUnavailable, ModelUnusable."""
         self._verifier.verify(bearer_token(context.invocation_metadata()))
-        case = read_case(request, self._lexing)
+        case = read_case(request)
         await _take(context)
         critique = await self._evaluator.critique(case)
         return evaluator_pb2.CritiqueVerdictResponse(

@@ -36,12 +36,12 @@ from services.local.tether import TETHER, end_with, name_process
 LIBRARIES: Final = (
     "aiohttp", "falkordb.asyncio.graph", "google.protobuf.field_mask_pb2", "google.protobuf.json_format",
     "google.rpc.code_pb2", "grpc_health.v1.health", "grpc_reflection.v1alpha.reflection", "grpc_status.rpc_status",
-    "jsonschema", "jwt", "langchain.agents", "langchain_openai", "langgraph.checkpoint.postgres.aio",
-    "langgraph.graph", "neo4j", "opentelemetry.exporter.otlp.proto.grpc._log_exporter",
+    "jsonschema", "jwt", "langchain.agents", "langchain_openai", "langgraph.checkpoint.postgres.aio", "langgraph.graph",
+    "neo4j", "opentelemetry.exporter.otlp.proto.grpc._log_exporter",
     "opentelemetry.exporter.otlp.proto.grpc.trace_exporter", "opentelemetry.propagate", "pgvector", "postgast",
-    "prometheus_client", "protovalidate", "pydantic_settings", "pygments.lexers.r", "pygments.lexers.templates",
-    "regex", "sqlglot", "starlette.applications", "structlog", "tree_sitter", "tree_sitter_c", "tree_sitter_cpp",
-    "tree_sitter_go", "tree_sitter_java", "tree_sitter_javascript", "tree_sitter_python", "tree_sitter_typescript",
+    "prometheus_client", "protovalidate", "pydantic_settings", "regex", "sqlglot", "starlette.applications",
+    "structlog", "tree_sitter", "tree_sitter_c", "tree_sitter_cpp", "tree_sitter_go", "tree_sitter_java",
+    "tree_sitter_javascript", "tree_sitter_json", "tree_sitter_python", "tree_sitter_toml", "tree_sitter_typescript",
     "uvicorn.lifespan.off", "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto", "uvloop", "yaml",
     "yoyo.backends.core.postgresql",
 )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 from google.protobuf import json_format
-from signalbox.v1 import tools_pb2, tools_pb2_grpc
+from signalbox.v1 import code_reading_pb2, tools_pb2, tools_pb2_grpc
 
 from services.code_executor.server import build
 from services.code_executor.settings import CodeExecutorSettings
@@ -37,6 +37,7 @@ class Answer:
     text: str = ""
     data: dict[str, Any] = field(default_factory=dict)
     truncated: bool = False
+    readings: list[code_reading_pb2.CodeReading] = field(default_factory=list)
     reason: str = ""
     message: str = ""
     retryable: bool = False
@@ -75,7 +76,8 @@ class Executor:
             error = response.error
             return Answer(reason=error.reason, message=error.message, retryable=error.retryable)
         output = response.output
-        return Answer(output.text, json_format.MessageToDict(output.data), output.truncated)
+        data = json_format.MessageToDict(output.data)
+        return Answer(output.text, data, output.truncated, list(output.code_readings))
 
 
 MakeExecutor = Callable[..., AbstractAsyncContextManager[Executor]]

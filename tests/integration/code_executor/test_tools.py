@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 
 import pytest
+from signalbox.v1 import code_reading_pb2
 
 from tests.integration.code_executor.conftest import Executor, MakeExecutor
 from tests.integration.code_executor.git_repository import GitRepository
@@ -23,6 +24,7 @@ class Page:
     def show(self, user):
         return find(user)
 """
+CODE, COMMENT = code_reading_pb2.LINE_PART_KIND_CODE, code_reading_pb2.LINE_PART_KIND_COMMENT
 FILES = {
     "src/app.py": APP,
     "src/db.py": "def run(query):\n    return query\n",
@@ -48,6 +50,19 @@ async def test_a_file_is_read_with_line_numbers(executor: Executor, repository: 
     assert fragment["sha256"] == hashlib.sha256("".join(f"{line}\n" for line in fragment["lines"]).encode()).hexdigest()
     assert repository.git("rev-parse", f"{commit}:src/app.py") == fragment["blob"]
     assert not answer.truncated
+
+
+async def test_each_line_comes_with_what_it_is(executor: Executor, repository: GitRepository) -> None:
+    text = 'def f():\n    """It is safe:\n    return escape(x)\n    """\n    return x\n'
+    commit = repository.commit({"a.py": text, "b.py": "# c\nreturn x\n", "c.rb": "return x\n"})
+    piece = await executor.call("read_file", repository, commit, path="a.py", first_line=3, last_line=5)
+    [reading] = piece.readings
+    assert [[part.kind for part in line.parts][-1:] for line in reading.lines] == [[COMMENT], [COMMENT], [CODE]]
+    assert [(one.name, one.first_line, one.last_line) for one in reading.definitions] == [("f", 1, 5)]
+    found = await executor.call("search_codebase", repository, commit, pattern="return", context_lines=0)
+    assert [fragment["path"] for fragment in found.data["fragments"]] == ["a.py", "a.py", "b.py", "c.rb"]
+    assert [len(each.lines) for each in found.readings] == [1, 1, 1, 0]
+    assert found.readings[-1].unread
 
 
 async def test_an_empty_file_says_so(executor: Executor, repository: GitRepository, commit: str) -> None:

@@ -19,6 +19,7 @@ from services.kit.identity.run_tokens import RunTokenMinter
 from services.kit.telemetry.names import AUDIENCE_EVALUATOR
 from services.kit.wire.client import connect
 from services.kit.wire.server import running
+from tests.fixtures.code_readings import reading_of
 from tests.fixtures.scripted_model import ScriptedModel
 
 MODEL = "judge"
@@ -87,6 +88,7 @@ def fields(
 ) -> dict[str, Any]:
     """Fields of a request to judge a verdict that rests on these claims."""
     lines = code.removesuffix("\n").count("\n") + 1
+    reading = reading_of("app.py", code)
     return {
         "finding": sast_pb2.Finding(
             fingerprint="f1",
@@ -101,7 +103,13 @@ def fields(
         ),
         "code_bank": [
             sast_pb2.CodeFragment(
-                file="app.py", first_line=1, last_line=lines, commit=COMMIT, content=code, total_lines=lines
+                file="app.py",
+                first_line=1,
+                last_line=lines,
+                commit=COMMIT,
+                content=code,
+                total_lines=lines,
+                reading=reading,
             )
         ],
     }

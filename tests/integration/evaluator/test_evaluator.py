@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import threading
 import urllib.request
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,7 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
-from signalbox.v1 import evaluator_pb2, sast_pb2
+from signalbox.v1 import code_reading_pb2, evaluator_pb2, sast_pb2
 
 from services.kit.errors import error_detail
 from services.kit.identity.keys import generate_keypair
@@ -231,37 +228,19 @@ async def test_code_beyond_the_limit_is_left_out_and_said_to_be(bench: Bench) ->
     assert len(shown) <= 60_000
 
 
-def hostile() -> evaluator_pb2.CritiqueVerdictRequest:
-    """A request about a file that a lexer takes minutes to read."""
-    request = critique(claim(file="A.java", first_line=1, last_line=1, quote="a a a"))
-    request.finding.location.CopyFrom(sast_pb2.CodeLocation(file="A.java", first_line=1))
-    request.code_bank[0].file = "A.java"
-    request.code_bank[0].content = f"{'a ' * 499}\n" * 60
-    request.code_bank[0].last_line = request.code_bank[0].total_lines = 60
-    return request
-
-
-async def test_a_file_that_is_slow_to_read_is_no_evidence_and_stops_nobody(bench: Bench) -> None:
+@pytest.mark.parametrize("reading", [None, code_reading_pb2.CodeReading(unread="no grammar is known")])
+async def test_code_that_nobody_can_tell_from_comments_is_no_evidence(
+    bench: Bench, reading: code_reading_pb2.CodeReading | None
+) -> None:
     bench.model.script(MODEL, [word("approved")])
-    slow = [bench.stub.CritiqueVerdict(hostile(), metadata=bench.auth) for _ in range(4)]
-    assert (await bench.stub.CritiqueVerdict(critique(claim()), metadata=bench.auth)).outcome == APPROVED
-    for call in slow:
-        judged = await call
-        assert (judged.outcome, judged.stage) == (REANALYSIS, MECHANICAL)
-        assert {problem.reason for problem in judged.problems} == {"comment_only", "flagged_not_cited"}
-
-
-async def test_the_checks_have_threads_of_their_own(bench: Bench) -> None:
-    bench.model.script(MODEL, [word("approved")])
-    released = threading.Event()
-    full = ThreadPoolExecutor(1)
-    asyncio.get_running_loop().set_default_executor(full)
-    busy = full.submit(released.wait)
-    try:
-        assert (await bench.stub.CritiqueVerdict(critique(claim()), metadata=bench.auth)).outcome == APPROVED
-        assert not busy.done()
-    finally:
-        released.set()
+    request = critique(claim())
+    request.code_bank[0].ClearField("reading")
+    if reading is not None:
+        request.code_bank[0].reading.CopyFrom(reading)
+    judged = await bench.stub.CritiqueVerdict(request, metadata=bench.auth)
+    assert (judged.outcome, judged.stage) == (RESEARCH, MECHANICAL)
+    assert {problem.reason for problem in judged.problems} == {"unread", "flagged_not_cited"}
+    assert not bench.model.requests
 
 
 async def test_windows_line_ends(bench: Bench) -> None:
@@ -299,6 +278,8 @@ async def test_bad_requests(bench: Bench) -> None:
         return request
 
     many = critique(*[claim()] * 51)
+    short = critique(claim())
+    del short.code_bank[0].reading.lines[-1]
     bad = [
         (changed(draft__verdict=sast_pb2.VERDICT_UNSPECIFIED), "draft.verdict"),
         (changed(draft__confidence=float("nan")), "draft.confidence"),
@@ -307,6 +288,7 @@ async def test_bad_requests(bench: Bench) -> None:
         (changed(source__commit="main"), "source.commit"),
         (changed(bank__last_line=6), "code_bank[0].content"),
         (changed(bank__first_line=0), "code_bank[0]"),
+        (short, "code_bank[0].reading"),
         (many, "draft.evidence"),
         (evaluator_pb2.CritiqueVerdictRequest(), "finding.location"),
     ]

@@ -12,6 +12,7 @@ import pytest
 from google.protobuf import timestamp_pb2
 from signalbox.v1 import data_chat_pb2, incident_investigation_pb2, runs_pb2, sast_pb2, table_pb2, tools_pb2
 
+from tests.fixtures.code_readings import reading_of
 from tests.fixtures.scripted_model import Reply
 from tests.integration.runtime.odd_services import OddServices, odd_services, output
 
@@ -151,7 +152,10 @@ LINES = {"code": {"file": "a.py", "first_line": 1, "last_line": 2, "quote": "quo
 async def test_evidence_holds_only_where_it_points(
     odd: OddServices, evidence: dict[str, Any], answers: dict[str, Any], holds: bool
 ) -> None:
-    odd.answers = {"fetch_code": output({"fragments": [{**FRAGMENT, **answers}]})} if evidence is LINES else answers
+    if evidence is LINES:
+        reading = reading_of("a.py", "\n".join(answers["lines"]))
+        answers = {"fetch_code": output({"fragments": [{**FRAGMENT, **answers}]}, code_readings=[reading])}
+    odd.answers = answers
     odd.model.respond("incident", lambda _: concluded(**evidence))
     odd.model.respond("validation", lambda _: Reply.tool_call("submit_validation", {"supported": True}))
     run = await odd.run(incident())

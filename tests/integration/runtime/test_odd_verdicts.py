@@ -11,6 +11,7 @@ import pytest
 from signalbox.v1 import caller_pb2, data_chat_pb2, evaluator_pb2, guard_pb2, runs_pb2, sast_pb2, tools_pb2
 
 from services.runtime.routing.calls import MOST_TOKENS
+from tests.fixtures.code_readings import reading_of
 from tests.fixtures.scripted_model import ModelRequest, Reply
 from tests.integration.code_agents.conftest import draft
 from tests.integration.runtime.odd_services import OddServices, odd_services, output
@@ -36,8 +37,8 @@ async def odd(tmp_path: Path, platform_dsn: str) -> AsyncIterator[OddServices]:
     async with odd_services(tmp_path, platform_dsn) as services:
         services.answers = {
             "get_few_shot_examples": NO_EXAMPLES,
-            "fetch_code": output({"fragments": [FRAGMENT]}),
-            "read_file": output({"fragments": [FRAGMENT]}),
+            "fetch_code": output({"fragments": [FRAGMENT]}, code_readings=[reading_of("a.py", "a\nb\nc\n")]),
+            "read_file": output({"fragments": [FRAGMENT]}, code_readings=[reading_of("a.py", "a\nb\nc\n")]),
         }
         services.model.respond("agent", lambda _: Reply.text("There are 3."))
         services.model.respond("format", lambda _: Reply.text("There are 3."))

@@ -7,6 +7,7 @@ from typing import Any
 from services.evaluator.bank import CodeBank, Fragment
 from services.evaluator.connections import Span
 from services.evaluator.draft import Draft, Evidence, Finding, Verdict
+from tests.fixtures.code_readings import reading_of
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 APP = '''\
@@ -42,10 +43,11 @@ FLAGGED = Span("app.py", 13, 13)
 
 
 def fragment(file: str, text: str, first_line: int = 1, **fields: Any) -> Fragment:
-    """A fragment that holds a text from a line on."""
+    """A fragment that holds a text from a line on, of a file that has nothing else."""
     lines = tuple(text.removesuffix("\n").split("\n"))
     total = fields.pop("total_lines", first_line + len(lines) - 1)
-    return Fragment(file, first_line, fields.pop("commit", COMMIT), lines, total, fields.pop("symbol", ""))
+    reading = fields.pop("reading", None) or reading_of(file, "\n" * (first_line - 1) + text, first_line)
+    return Fragment(file, first_line, fields.pop("commit", COMMIT), lines, total, reading)
 
 
 def bank(*fragments: Fragment) -> CodeBank:

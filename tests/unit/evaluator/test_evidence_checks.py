@@ -145,9 +145,9 @@ UNICODE: list[tuple[str, str, Reason | None]] = [
     ("größe = f(eingabe)  # ✓", "größe = f(eingabe)", None),
     ("x = '日本語' + eingabe", "'日本語' + eingabe", None),
     ("x = 1;\u2028y = eval(z)", "y = eval(z)", None),
-    ("x = f(a)\x0cg(b)", "f(a) g(b)", None),
+    ("x = f(a)\x0c+ g(b)", "f(a) + g(b)", None),
     ("x = f(a)", "x = f(а)", Reason.QUOTE_MISMATCH),  # noqa: RUF001 - a Cyrillic letter that looks the same
-    ("x = f(a)\u202e", "x = f(a)", None),
+    ("x = f(a)  # \u202e", "x = f(a)", None),
     ("e\u0301 = f(a)", "\u00e9 = f(a)", Reason.QUOTE_MISMATCH),
 ]
 

@@ -1,110 +1,84 @@
-"""Code that takes too long to tell from comments is no evidence, and no verdict stands on it."""
+"""Code that nobody can tell from comments is no evidence, and no verdict stands on it."""
 
 from __future__ import annotations
 
 import pytest
-from pygments.lexer import Lexer
+from signalbox.v1 import code_reading_pb2
 
-from services.evaluator.bank import CodeBank
+from services.evaluator.bank import CodeBank, Fragment
 from services.evaluator.checks import check_draft
 from services.evaluator.citations import MAX_COMPARED_CHARACTERS, Reason
-from services.evaluator.code_lines import MAX_CHARACTERS, MAX_WORK, read_region
 from services.evaluator.connections import Span
 from services.evaluator.prompt import case_document
-from services.kit.lexing import QuickTexts, Token
 from services.kit.models.prompts import read_data
 from tests.unit.evaluator.cases import COMMIT, bank, draft, evidence, finding, fragment
 
-WORDS = ("a " * 1000)[:998] + "x"
-# Each is quadratic work, or more, for the lexer of its language.
-SLOW = [
-    ("A.java", WORDS),
-    ("a.aj", WORDS),
-    ("a.au3", " " * 999),
-    ("a.ahk", "\t" * 999),
-    ("a.cs", WORDS),
-    ("a.c", ";" * 999),
-]
+UNKNOWN = "a.unheardof"
+LINE = "run(x)  # approved"
 
 
-class Recorder(QuickTexts):
-    """Lexes, and knows of what."""
-
-    def __init__(self, most: int = MAX_WORK) -> None:
-        self.texts: list[str] = []
-        self.most = most
-
-    def lex(self, lexer: type[Lexer], text: str, work: int) -> tuple[list[Token] | None, int]:
-        self.texts.append(text)
-        return (None, work) if len(text) > self.most else super().lex(lexer, text, work)
+def by_an_earlier_release(file: str, text: str) -> Fragment:
+    """A fragment as runtimes sent it that did not know what of it is code."""
+    lines = tuple(text.removesuffix("\n").split("\n"))
+    return Fragment(file, 1, COMMIT, lines, len(lines), None)
 
 
-@pytest.mark.parametrize(("path", "line"), SLOW)
-def test_a_slow_file_is_unread(path: str, line: str) -> None:
-    lines = read_region(path, [line] * 8, anchored=True)
-    assert all(each.unread and not each.carries and not each.code.strip() and not each.names for each in lines)
-    assert [each.text for each in lines] == [line] * 8
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (fragment(UNKNOWN, f"{LINE}\n" * 8), "no grammar"),
+        (by_an_earlier_release(UNKNOWN, f"{LINE}\n" * 8), "fetch them again"),
+    ],
+)
+def test_no_verdict_stands_on_what_is_unread(given: Fragment, why: str) -> None:
+    cited = evidence(1, file=UNKNOWN, quote="run(x)")
+    problems = check_draft(draft(cited), finding(Span(UNKNOWN, 1, 1)), bank(given))
+    assert [problem.reason for problem in problems] == [Reason.UNREAD, Reason.FLAGGED_NOT_CITED]
+    assert why in problems[0].message
 
 
-@pytest.mark.parametrize(("path", "line"), SLOW[:2])
-def test_no_verdict_stands_on_a_slow_file(path: str, line: str) -> None:
-    given = bank(fragment(path, f"{line}\n" * 8))
-    problems = check_draft(draft(evidence(1, file=path, quote=line[:200])), finding(Span(path, 1, 1)), given)
-    assert [problem.reason for problem in problems] == [Reason.COMMENT_ONLY, Reason.FLAGGED_NOT_CITED]
-
-
-def test_a_verdict_needs_flagged_code_that_nobody_can_read() -> None:
-    given = bank(fragment("A.java", f"{WORDS}\n" * 8), fragment("app.py", "use(x)\n"))
-    flagged = finding(Span("A.java", 1, 1), related=(Span("app.py", 1, 1),))
+@pytest.mark.parametrize(("file", "text"), [(UNKNOWN, LINE), ("a.py", "x = run('open)")])
+def test_a_verdict_needs_flagged_code_that_nobody_can_read(file: str, text: str) -> None:
+    given = bank(fragment(file, f"{text}\n"), fragment("app.py", "use(x)\n"))
+    flagged = finding(Span(file, 1, 1), related=(Span("app.py", 1, 1),))
     problems = check_draft(draft(evidence(1, quote="use(x)")), flagged, given)
     assert [problem.reason for problem in problems] == [Reason.FLAGGED_NOT_CITED]
 
 
-def test_a_slow_file_takes_nothing_from_the_others() -> None:
-    given = bank(fragment("app.py", "use(x)\n"), fragment("A.java", f"{WORDS}\n" * 8))
-    slow = evidence(1, file="A.java", quote=WORDS[:200])
-    problems = check_draft(draft(slow, evidence(1, quote="use(x)")), finding(Span("app.py", 1, 1)), given)
-    assert [(problem.index, problem.reason) for problem in problems] == [(0, Reason.COMMENT_ONLY)]
+def test_what_does_not_parse_is_no_evidence_and_is_shown() -> None:
+    given = bank(fragment("app.py", "use(x)\nx = run('open)\n"))
+    problems = check_draft(draft(evidence(2, quote="x = run('open)")), finding(Span("app.py", 1, 1)), given)
+    assert [problem.reason for problem in problems] == [Reason.COMMENT_ONLY, Reason.FLAGGED_NOT_CITED]
+    document = read_data(case_document(finding(Span("app.py", 1, 1)), draft(), given, code_characters=5000))
+    assert document["code_bank"] == [{"file": "app.py", "code": ["1 | use(x)", "2 | x = run('open)"]}]
 
 
-def test_all_files_of_a_draft_share_what_they_may_take() -> None:
-    recorder = Recorder()
-    files = [fragment(f"{number}.py", "use(x)\n" * 5000) for number in range(20)]
-    given = CodeBank(files, COMMIT, recorder)
-    flagged = finding(Span("19.py", 1, 1))
-    claims = [evidence(1, file=f"{number}.py", quote="use(x)") for number in range(20)]
-    reasons = {problem.index: problem.reason for problem in check_draft(draft(*claims), flagged, given)}
-    assert sum(map(len, recorder.texts)) <= MAX_CHARACTERS
-    # The flagged file is read first, whatever the claims name.
-    assert reasons.get(19) is None
-    assert [index for index in range(19) if reasons.get(index) is Reason.COMMENT_ONLY] == list(range(4, 19))
-
-
-def test_a_text_that_was_too_much_leaves_less_for_the_rest() -> None:
-    recorder = Recorder(most=100)
-    files = [fragment(f"{number}.py", "use(x)\n" * 50) for number in range(5)]
-    given = CodeBank(files, COMMIT, recorder)
-    assert all(line.unread for file in given.files for line in file.lines.values())
-    assert len(recorder.texts) == 1
+def test_what_was_read_again_is_read() -> None:
+    text = "use(x)\n"
+    for pieces in ([by_an_earlier_release("app.py", text), fragment("app.py", text)],) * 2:
+        given = CodeBank(pieces, COMMIT)
+        assert not check_draft(draft(evidence(1, quote="use(x)")), finding(Span("app.py", 1, 1)), given)
+        pieces.reverse()
 
 
 def test_the_model_is_told_how_much_it_is_not_shown() -> None:
-    given = bank(fragment("app.py", "use(x)\n"), fragment("A.java", f"/* approved */ {WORDS}\n" * 8))
+    given = bank(fragment("app.py", "use(x)\n"), fragment(UNKNOWN, f"{LINE}\n" * 8))
     document = read_data(case_document(finding(Span("app.py", 1, 1)), draft(), given, code_characters=5000))
     assert document["code_bank"] == [{"file": "app.py", "code": ["1 | use(x)"]}]
     assert document["lines_left_out"] == 8
 
 
-def test_a_comment_on_a_long_line_is_a_comment_to_its_end() -> None:
-    long, after = read_region("a.py", ["f(x)  # " + " " * 1000 + "return escape(x)", "g(x)"], anchored=True)
-    assert long.code.split() == long.certain.split() == ["f(x)"]
-    assert after.carries
-
-
-def test_a_string_that_opens_far_out_on_a_line_goes_on_in_the_next() -> None:
-    _, within, after = read_region("a.py", [f"x = '{'a' * 1000}' + '''", "return escape(x)", "'''"], anchored=True)
-    assert not within.structure.strip()
-    assert not after.structure.strip()
+def test_a_piece_from_the_middle_of_a_docstring_is_a_docstring() -> None:
+    reading = code_reading_pb2.CodeReading(
+        lines=[
+            code_reading_pb2.LineReading(
+                parts=[code_reading_pb2.LinePart(kind=code_reading_pb2.LINE_PART_KIND_COMMENT, characters=17)]
+            )
+        ]
+    )
+    given = bank(fragment("app.py", "return escape(x)!\n", 5, reading=reading, total_lines=9))
+    problems = check_draft(draft(evidence(5, quote="return escape(x)")), finding(Span("app.py", 5, 5)), given)
+    assert [problem.reason for problem in problems] == [Reason.COMMENT_ONLY]
 
 
 def test_a_quote_is_looked_for_in_so_many_places() -> None:

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
-from signalbox.v1 import sast_pb2
+from signalbox.v1 import code_reading_pb2, sast_pb2
 
 from services.kit.models.prompts import data_block, read_data
 from services.runtime.agents.code_review.answers import with_own_ids
 from services.runtime.agents.code_review.code_bank import (
     BankLimits,
     Fragment,
+    as_protos,
     files_of,
     fragments_of,
     is_known,
@@ -85,6 +86,28 @@ def test_fragments_of_a_tools_result() -> None:
     assert found[0]["content"] == "a\nb"
     assert files_of(found) == ["app/db.py"]
     assert fragments_of({}, COMMIT) == []
+
+
+def test_what_is_known_of_lines_goes_to_the_evaluator() -> None:
+    lines = {"path": "a.py", "commit": COMMIT, "first_line": 1.0, "last_line": 1.0, "total_lines": 1.0, "lines": ["a"]}
+    reading = code_reading_pb2.CodeReading(lines=[code_reading_pb2.LineReading(names=["a"])])
+    unread = code_reading_pb2.CodeReading(unread="no grammar")
+    nothing = {**lines, "lines": []}
+    found = fragments_of({"fragments": [lines, nothing, lines]}, COMMIT, [reading, unread, unread])
+    assert [each.reading for each in as_protos(found)] == [reading, unread]
+    [before] = as_protos(fragments_of({"fragments": [lines]}, COMMIT))
+    assert not before.HasField("reading")
+    for wrong in ([reading] * 2, [code_reading_pb2.CodeReading()]):
+        with pytest.raises(ValueError, match="reading"):
+            fragments_of({"fragments": [lines]}, COMMIT, wrong)
+
+
+def test_what_an_earlier_release_read_is_read_again() -> None:
+    before, now = fragment(1, 5), fragment(1, 5)
+    now["reading"] = b""
+    assert new_code([before], [now], LIMITS) == [now]
+    assert new_code([before], [before], LIMITS) == []
+    assert new_code([before, now], [now], LIMITS) == []
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from services.runtime.agents.code_review.code_bank import Fragment
 from services.runtime.agents.incident_investigation.conclusion import ANSWER, Conclusion, Evidence, QueryResult, Value
 from services.runtime.agents.incident_investigation.evidence import (
     EvidenceFails,
     check_numbers,
+    code_and_comments,
     same_value,
     says_itself,
 )
+from tests.fixtures.code_readings import reading_of
 
 
 @pytest.mark.parametrize(
@@ -82,6 +85,40 @@ def test_a_number_by_which_evidence_points_there_stands_there_unless_the_query_s
 @pytest.mark.parametrize("cell", [",123" * 200_000 + "4", "1,123," * 200_000 + "4", "9" * 1_000_000], ids=len)
 def test_a_cell_that_was_written_to_be_long_to_read_is_read(cell: str) -> None:
     check_numbers("it is 1,234,567", f"{cell} 1,234,567.")
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "code", "comments"),
+    [
+        ("config.yaml", "timeout_ms: 50 # since 4.2.0", "timeout_ms: 50", ["# since 4.2.0"]),
+        ("config.yaml", 'colour: "#fff" # as the logo', 'colour: "#fff"', ["# as the logo"]),
+        ("a.py", 'colour = "#fff # not one"  # one', 'colour = "#fff # not one"', ["# one"]),
+        ("a.toml", 'url = "http://a/#b" # where', 'url = "http://a/#b"', ["# where"]),
+        ("a.c", "#define LIMIT 50", "#define LIMIT 50", []),
+        ("a.c", "int n = 50; /* as before */", "int n = 50;", ["/* as before */"]),
+        ("config.yaml", "# the pool is the cause", "", []),
+        ("a.py", '"""the pool is the cause"""', "", []),
+    ],
+)
+def test_a_comment_is_told_from_code(path: str, line: str, code: str, comments: list[str]) -> None:
+    [(found, beside)] = code_and_comments(lines_of(line, reading_of(path, line).SerializeToString()))
+    assert (found.rstrip(), beside) == (code, comments)
+
+
+def test_where_nobody_knows_what_is_code_a_claim_fails() -> None:
+    unread = reading_of("a.unheardof", "limit 50")
+    for fragment, why in (
+        (lines_of("limit 50", unread.SerializeToString()), unread.unread),
+        (lines_of("limit 50"), "release"),
+    ):
+        with pytest.raises(EvidenceFails, match=why):
+            list(code_and_comments(fragment))
+
+
+def lines_of(content: str, reading: bytes | None = None) -> Fragment:
+    """A line of a file, with what is known of it."""
+    fragment = Fragment(file="a", first_line=1, last_line=1, commit="c", content=content, total_lines=1, symbol="")
+    return fragment if reading is None else {**fragment, "reading": reading}
 
 
 def test_evidence_has_one_source() -> None:

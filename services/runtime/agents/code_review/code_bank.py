@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from itertools import zip_longest
+from typing import Any, NotRequired, TypedDict
 
-from signalbox.v1 import sast_pb2
+from signalbox.v1 import code_reading_pb2, sast_pb2
 
 from services.runtime.agents.code_review.finding import last_line
 from services.runtime.agents.quoting import one_line
 
 
 class Fragment(TypedDict):
-    """Lines of a file at a commit; `symbol` is the definition that starts where the fragment does."""
+    """Lines of a file at a commit; `symbol` is the definition that starts where the fragment does.
+
+    reading: a serialized `signalbox.v1.CodeReading`; not there in what earlier releases left.
+    """
 
     file: str
     first_line: int
@@ -22,6 +26,7 @@ class Fragment(TypedDict):
     content: str
     total_lines: int
     symbol: str
+    reading: NotRequired[bytes]
 
 
 @dataclass(frozen=True)
@@ -32,9 +37,14 @@ class BankLimits:
     chars: int = 1_000_000
 
 
-def fragments_of(data: Mapping[str, Any], commit: str) -> list[Fragment]:
+def fragments_of(
+    data: Mapping[str, Any], commit: str, readings: Sequence[code_reading_pb2.CodeReading] = ()
+) -> list[Fragment]:
     """Returns the fragments of a code tool's result. Raises ValueError and the like for one that is none."""
-    fragments = [_fragment(item) for item in data.get("fragments") or () if item.get("lines")]
+    items = data.get("fragments") or ()
+    if readings and len(readings) != len(items):
+        raise ValueError(f"{len(readings)} readings of {len(items)} fragments")
+    fragments = [_fragment(item, reading) for item, reading in zip_longest(items, readings) if item.get("lines")]
     for each in fragments:
         if each["commit"] != commit:
             raise ValueError(f"a fragment of the commit {each['commit']}")
@@ -54,12 +64,14 @@ def _lines_in(fragment: Fragment) -> int:
     return fragment["content"].count("\n") + 1
 
 
-def _fragment(item: Mapping[str, Any]) -> Fragment:
+def _fragment(item: Mapping[str, Any], reading: code_reading_pb2.CodeReading | None) -> Fragment:
     first = int(item["first_line"])
     enclosing = item.get("enclosing") or {}
     # Only where the definition starts is it certain that the fragment does not begin inside a comment.
     symbol = str(enclosing.get("name", "")) if enclosing.get("first_line") == first else ""
-    return Fragment(
+    if reading is not None and not reading.unread and len(reading.lines) != len(item["lines"]):
+        raise ValueError(f"a reading of {len(reading.lines)} lines for {len(item['lines'])}")
+    fragment = Fragment(
         file=_file(item["path"]),
         first_line=first,
         last_line=int(item["last_line"]),
@@ -68,6 +80,12 @@ def _fragment(item: Mapping[str, Any]) -> Fragment:
         total_lines=int(item["total_lines"]),
         symbol=symbol,
     )
+    return fragment if reading is None else {**fragment, "reading": reading.SerializeToString()}
+
+
+def reading_of(fragment: Fragment) -> code_reading_pb2.CodeReading | None:
+    """Returns what is known of a fragment's lines, or None when nobody told."""
+    return code_reading_pb2.CodeReading.FromString(fragment["reading"]) if "reading" in fragment else None
 
 
 def new_code(known: Sequence[Fragment], found: Iterable[Fragment], limits: BankLimits) -> list[Fragment]:
@@ -76,7 +94,9 @@ def new_code(known: Sequence[Fragment], found: Iterable[Fragment], limits: BankL
     chars = sum(len(fragment["content"]) for fragment in bank)
     for fragment in found:
         fits = len(bank) < limits.fragments and chars + len(fragment["content"]) <= limits.chars
-        if fits and not is_known(bank, fragment["file"], fragment["first_line"], fragment["last_line"]):
+        # What was read before readings were given is read again, where they are given now.
+        known_lines = [each for each in bank if "reading" in each] if "reading" in fragment else bank
+        if fits and not is_known(known_lines, fragment["file"], fragment["first_line"], fragment["last_line"]):
             bank.append(fragment)
             chars += len(fragment["content"])
     return bank[len(known) :]
@@ -115,7 +135,20 @@ def shown(bank: Sequence[Fragment], finding: sast_pb2.Finding, max_chars: int) -
 
 def as_protos(bank: Iterable[Fragment]) -> list[sast_pb2.CodeFragment]:
     """Returns the fragments as the evaluator takes them."""
-    return [sast_pb2.CodeFragment(**fragment) for fragment in bank]
+    return [_as_proto(fragment) for fragment in bank]
+
+
+def _as_proto(fragment: Fragment) -> sast_pb2.CodeFragment:
+    return sast_pb2.CodeFragment(
+        file=fragment["file"],
+        first_line=fragment["first_line"],
+        last_line=fragment["last_line"],
+        commit=fragment["commit"],
+        content=fragment["content"],
+        total_lines=fragment["total_lines"],
+        symbol=fragment["symbol"],
+        reading=reading_of(fragment),
+    )
 
 
 def _kept(bank: Sequence[Fragment], finding: sast_pb2.Finding, max_chars: int) -> set[int]:

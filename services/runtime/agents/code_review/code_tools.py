@@ -57,8 +57,9 @@ class CodeTools:
             return CodeFound(text, [], [], error=text)
         with self._client.reading(f"run {tool}"):
             data = json_format.MessageToDict(answer.output.data)
+            fragments = fragments_of(data, source["commit"], answer.output.code_readings)
             symbols = [str(item["name"]) for item in data.get("definitions") or ()]
-            return CodeFound(answer.output.text, fragments_of(data, source["commit"]), symbols)
+            return CodeFound(answer.output.text, fragments, symbols)
 
 
 def own_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:

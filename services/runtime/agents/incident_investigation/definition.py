@@ -8,12 +8,10 @@ from typing import Any
 
 from signalbox.v1 import incident_investigation_pb2
 
-from services.kit.lexing_processes import LexingProcesses
 from services.kit.telemetry.names import INCIDENT_ID
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.code_review.code_tools import CodeTools
 from services.runtime.agents.definition import AgentDefinition
-from services.runtime.agents.incident_investigation.comments import Parting
 from services.runtime.agents.incident_investigation.evidence import EvidenceLookup
 from services.runtime.agents.incident_investigation.graph import make_graph
 from services.runtime.agents.incident_investigation.investigation_tools import InvestigationTools
@@ -33,7 +31,7 @@ def _wire(connections: Connections, policy: IncidentPolicy) -> IncidentNodes:
     return IncidentNodes(
         guard=connections.guard,
         tools=InvestigationTools(sql=sql, graph=graph, code=code, result_chars=policy.result_chars),
-        evidence=EvidenceLookup(sql=sql, graph=graph, code=code, parting=Parting(LexingProcesses())),
+        evidence=EvidenceLookup(sql=sql, graph=graph, code=code),
         model=connections.model("incident"),
         validation_model=connections.model("validation"),
         policy=policy,

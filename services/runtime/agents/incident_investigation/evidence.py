@@ -8,17 +8,17 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
 from google.protobuf import json_format
-from signalbox.v1 import table_pb2
+from signalbox.v1 import code_reading_pb2, table_pb2
 
 from services.kit.text.quotes import squeezed
+from services.runtime.agents.code_review.code_bank import Fragment, reading_of
 from services.runtime.agents.code_review.code_tools import CodeTools, Source
-from services.runtime.agents.incident_investigation.comments import Parting
 from services.runtime.agents.incident_investigation.conclusion import (
     CodeLines,
     Evidence,
@@ -42,6 +42,7 @@ _GROUPED = re.compile(r"(?<!\d)\d{1,3}(?:,\d{3})++(?:(?!,?\d)(?P<ends>)(?:\.\d+)
 _STATED = re.compile(r"(?<![\w.:+-])(?>\d{1,3}(?:,\d{3})+(?!,?\d)|\d+)(?:\.\d+)?(?![\w.]*[A-Za-z_])(?!\.\d)")
 _TEXT_LITERAL = re.compile(r"'((?:[^']|'')*)'|\$(\w*)\$(.*?)\$\2\$", re.DOTALL)
 _BOUND = re.compile(r"\b(?:limit|offset)\s+\d+", re.IGNORECASE)
+_CODE: Final = (code_reading_pb2.LINE_PART_KIND_CODE, code_reading_pb2.LINE_PART_KIND_STRING)
 _NUMBER_LITERAL = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
 
 
@@ -63,11 +64,10 @@ class _Found(NamedTuple):
 class EvidenceLookup:
     """Looks evidence up with the executors that it is from."""
 
-    def __init__(self, *, sql: ToolClient, graph: ToolClient, code: CodeTools, parting: Parting) -> None:
+    def __init__(self, *, sql: ToolClient, graph: ToolClient, code: CodeTools) -> None:
         self._sql = sql
         self._graph = graph
         self._code = code
-        self._parting = parting
 
     async def check(
         self, context: NodeContext, source: Source | None, evidence: Sequence[Evidence], told: str
@@ -164,13 +164,31 @@ class EvidenceLookup:
         text = "\n".join(fragment["content"] for fragment in there)
         if quote not in squeezed(text):
             raise EvidenceFails(f"the lines do not hold what is quoted; they are: {text}")
-        parted = await self._parting.part(lines.file, text)
-        if parted.unread:
-            raise EvidenceFails("it takes too long to tell what of the lines is a comment; cite fewer lines, or others")
-        code = squeezed(parted.code)
-        if quote not in code and not _is_code_with_comments(quote, code, parted.comments):
+        parted = [line for fragment in there for line in code_and_comments(fragment)]
+        code = squeezed("\n".join(code for code, _ in parted))
+        comments = [comment for _, beside in parted for comment in beside]
+        if quote not in code and not _is_code_with_comments(quote, code, comments):
             raise EvidenceFails("the quote is a comment, which proves nothing about what the code does")
-        return _Found(text, code, " ".join(parted.comments))
+        return _Found(text, code, " ".join(comments))
+
+
+def code_and_comments(fragment: Fragment) -> Iterator[tuple[str, list[str]]]:
+    """Yields each line's code, with the comments beside it; of a line without code, neither.
+
+    Raises EvidenceFails when nobody knows what of the lines is code.
+    """
+    reading = reading_of(fragment)
+    if reading is None or reading.unread:
+        why = reading.unread if reading else "the code executor is of a release that does not tell"
+        raise EvidenceFails(f"nobody knows what of the lines is code: {why}")
+    for line, known in zip(fragment["content"].split("\n"), reading.lines, strict=True):
+        code, comments, at = "", [], 0
+        for part in known.parts:
+            piece = line[at : at + part.characters]
+            at += part.characters
+            code += piece if part.kind in _CODE else " " * len(piece)
+            comments += [piece] if part.kind == code_reading_pb2.LINE_PART_KIND_COMMENT else []
+        yield (code, comments) if code.strip() else ("", [])
 
 
 def _is_code_with_comments(quote: str, code: str, comments: Iterable[str]) -> bool:
