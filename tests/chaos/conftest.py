@@ -13,6 +13,11 @@ import pytest_asyncio
 from tests.chaos.deployment import Deployment, deployment
 
 
+def pytest_report_header() -> str:
+    """Says which moments and victims are chosen."""
+    return f"chaos: SEED={_seed()}"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Runs these tests in the event loop of the deployment."""
     for item in items:
@@ -41,6 +46,10 @@ class Extent:
         return Random(self.seed)  # noqa: S311 - no secret
 
 
+def _seed() -> int:
+    return int(os.environ.get("SIGNALBOX_CHAOS_SEED", "1"))
+
+
 @pytest.fixture(scope="session")
 def extent() -> Extent:
     """How much harm to do."""
@@ -49,7 +58,7 @@ def extent() -> Extent:
         runs=int(given("SIGNALBOX_CHAOS_RUNS", "200")),
         kills=int(given("SIGNALBOX_CHAOS_KILLS", "20")),
         graph_kills=int(given("SIGNALBOX_CHAOS_GRAPH_KILLS", "8")),
-        seed=int(given("SIGNALBOX_CHAOS_SEED", "1")),
+        seed=_seed(),
         slow_s=float(given("SIGNALBOX_CHAOS_SLOW_S", "2")),
         outage_s=float(given("SIGNALBOX_CHAOS_OUTAGE_S", "12")),
         thorough=given("SIGNALBOX_CHAOS_THOROUGH", "") != "",
