@@ -1,4 +1,4 @@
-"""The platform's database goes away: restarted, crashed, and with sessions cut in the middle of what they do."""
+"""The platform's database crashes, and sessions are cut in the middle of what they do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tests.chaos.book import check
 from tests.chaos.conftest import Extent
 from tests.chaos.deployment import Deployment, until
 from tests.chaos.load import Load
-from tests.fixtures.ports import reserved
 
 pytestmark = pytest.mark.faults
 
@@ -23,18 +22,6 @@ _OF_HERE = "FROM pg_stat_activity WHERE datname = current_database() AND applica
 _SESSIONS = f"SELECT pid {_OF_HERE} 'signalbox-runtime'"
 _LIVENESS = f"SELECT pid {_OF_HERE} 'signalbox-runtime-liveness'"
 _CUT_BUSY = f"SELECT count(pg_terminate_backend(pid)) {_OF_HERE} 'signalbox-runtime' AND state <> 'idle'"
-
-
-async def test_restarted(deployed: Deployment) -> None:
-    load = Load(deployed, concurrency=10, callers_reconnect=True)
-    async with load.running():
-        await load.more(15)
-        address = f"127.0.0.1:{deployed.postgres.port}"
-        await asyncio.to_thread(deployed.postgres.stop)
-        with reserved(address):
-            await asyncio.to_thread(deployed.postgres.start)
-        await load.more(15)
-    await check(deployed, load.told)
 
 
 async def test_crashed(deployed: Deployment, extent: Extent) -> None:
