@@ -46,7 +46,7 @@ class ContentRefused(ToolRefused):
 
 
 class SourceAway(SignalboxError):
-    """The repository's server can't be reached, or broke off: that says nothing about the repository."""
+    """The repository's server can't be reached, or closed the connection; this says nothing about the repository."""
 
     reason = "REPOSITORY_AWAY"
     code = grpc.StatusCode.UNAVAILABLE
@@ -54,7 +54,7 @@ class SourceAway(SignalboxError):
 
 
 class CacheBusy(SignalboxError):
-    """There is no room for the repository at the moment, or another process is at it."""
+    """The cache has no room for the repository at the moment, or another process is fetching it."""
 
     reason = "CACHE_BUSY"
     code = grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -36,7 +36,7 @@ class TooManyStreams(QuotaExceeded):
 
 
 class RoleMissing(SignalboxError):
-    """The caller lacks the role that the method takes."""
+    """The caller lacks the role that the method needs."""
 
     reason = "ROLE_MISSING"
     code = grpc.StatusCode.PERMISSION_DENIED

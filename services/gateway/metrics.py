@@ -12,7 +12,7 @@ STREAM_CONTINUATIONS = Counter(
     ["code"],
 )
 STREAMS_GIVEN_UP = Counter(
-    METRIC_PREFIX + "gateway_streams_given_up_total", "Streams that found no replica again in time."
+    METRIC_PREFIX + "gateway_streams_given_up_total", "Streams that found no other replica in time."
 )
 EVENTS_REPEATED = Counter(
     METRIC_PREFIX + "gateway_events_repeated_total", "Events that the runtime sent again and callers did not see twice."

@@ -61,7 +61,7 @@ class GatewaySettings(ServiceSettings):
         100, ge=1, le=100_000, description="Streams that one caller may hold open on this replica."
     )
     recovery_s: float = Field(
-        60, gt=0, le=3600, description="Seconds without progress after which a cut stream is given up."
+        60, gt=0, le=3600, description="Seconds without progress after which an interrupted stream ends."
     )
 
     tls_require_client_cert: bool = Field(

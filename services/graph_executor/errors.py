@@ -28,7 +28,7 @@ class GraphUnnamed(SignalboxError):
 
 
 class GraphForbidden(SignalboxError):
-    """The graph database lets the executor's user not do that, or not in that graph."""
+    """The graph database does not permit that to the executor's user, or not in that graph."""
 
     reason = "GRAPH_FORBIDDEN"
     code = grpc.StatusCode.FAILED_PRECONDITION
@@ -42,7 +42,7 @@ class GraphUnfit(SignalboxError):
 
 
 class GraphMissing(SignalboxError):
-    """The server has no database of that name, and databases are made by who runs it."""
+    """The server has no database of that name; its administrator creates databases."""
 
     reason = "GRAPH_MISSING"
     code = grpc.StatusCode.FAILED_PRECONDITION

@@ -31,7 +31,8 @@ class GraphExecutorSettings(ServiceSettings):
         "if it asks for them."
     )
     graph_ca: OptionalFile = Field(
-        None, description="PEM certificates that vouch for the server, with rediss://, bolt+s:// and neo4j+s://."
+        None,
+        description="PEM certificates of the authority that signs the server's, with rediss://, bolt+s:// and neo4j+s://.",
     )
     graph_policy: Path = Field(description="Policy file (YAML): labels, edge types, roles and limits.")
     graph_name: str = Field(

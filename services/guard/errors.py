@@ -35,7 +35,7 @@ class GuardUnavailable(SignalboxError):
 
 
 class GuardBroken(SignalboxError):
-    """The guard's model can't give a verdict as it is set up: it refuses the guard, or says something else."""
+    """The guard's model can't give verdicts as it is configured: it refuses the request, or answers something else."""
 
     reason = "GUARD_BROKEN"
     code = grpc.StatusCode.FAILED_PRECONDITION

@@ -32,11 +32,11 @@ class GuardSettings(ServiceSettings):
 
     restricted_tables: Names = Field(
         ("admin", "user_device_assignment"),
-        description="Tables nobody may ask about, as the SQL policy restricts them, parted by commas.",
+        description="Tables nobody may ask about, as the SQL policy restricts them, separated by commas.",
     )
     owner_columns: Names = Field(
         ("user_id",),
-        description="Columns that hold the owners of rows, as the SQL policy names them, parted by commas.",
+        description="Columns that hold the owners of rows, as the SQL policy names them, separated by commas.",
     )
     run_token_public_key_file: Path = Field(description="PEM public key (Ed25519) that verifies run tokens.")
     guard_model: str = Field(min_length=1, description="Model that screens what the deterministic checks let pass.")

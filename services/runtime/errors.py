@@ -75,7 +75,7 @@ class RunNotEnded(SignalboxError):
 
 
 class RunNotRecorded(SignalboxError):
-    """What the run's nodes heard was not to be kept, and so can't be had."""
+    """The run was created without recording, so its nodes' answers were not kept."""
 
     reason = "RUN_NOT_RECORDED"
     code = grpc.StatusCode.FAILED_PRECONDITION
@@ -89,7 +89,7 @@ class CheckpointNotFound(SignalboxError):
 
 
 class AgentGone(SignalboxError):
-    """The agent of a run is not installed any more."""
+    """The run's agent is no longer installed."""
 
     reason = "AGENT_GONE"
     code = grpc.StatusCode.FAILED_PRECONDITION
@@ -118,7 +118,7 @@ class ThreadExists(SignalboxError):
 
 
 class ThreadBusy(SignalboxError):
-    """The thread has an active run, and the request said to refuse."""
+    """The thread has an active run, and the request asked to be refused in that case."""
 
     reason = "THREAD_BUSY"
     code = grpc.StatusCode.FAILED_PRECONDITION
@@ -179,14 +179,14 @@ class RunKeyReused(SignalboxError):
 
 
 class QuestionNotFound(SignalboxError):
-    """No such question, or one that others are asked."""
+    """No such question, or one that only others may see."""
 
     reason = "QUESTION_NOT_FOUND"
     code = grpc.StatusCode.NOT_FOUND
 
 
 class AnswerNotAllowed(SignalboxError):
-    """The caller may see the question, since the run is theirs, and others are to answer it."""
+    """The caller may see the question, since the run is theirs, but others may answer it."""
 
     reason = "ANSWER_NOT_ALLOWED"
     code = grpc.StatusCode.PERMISSION_DENIED
@@ -212,7 +212,7 @@ class QuestionExpired(StaleAnswer):
 
 
 class PlanMoved(StaleAnswer):
-    """The question is about another plan than the one that the answer names."""
+    """The answer names another plan than the one the question is about."""
 
     reason = "PLAN_MOVED"
 
@@ -225,13 +225,13 @@ class InvalidAnswer(SignalboxError):
 
 
 class AnswerBlocked(InvalidAnswer):
-    """The guard blocks the answer. Nothing was taken: the question can be answered in other words."""
+    """The guard blocks the answer. It was not accepted: answer the question in other words."""
 
     reason = "ANSWER_BLOCKED"
 
 
 class AnswerUnscreened(SignalboxError):
-    """The guard gives no verdict on the answer for now. Nothing was taken: it can be given again."""
+    """The guard gives no verdict on the answer for now. It was not accepted: send it again later."""
 
     reason = "ANSWER_UNSCREENED"
     code = grpc.StatusCode.UNAVAILABLE
@@ -239,7 +239,7 @@ class AnswerUnscreened(SignalboxError):
 
 
 class Draining(SignalboxError):
-    """This replica takes no new runs and has let go of its streams; another one goes on."""
+    """This replica shuts down and has closed its streams; another one continues."""
 
     reason = "DRAINING"
     code = grpc.StatusCode.UNAVAILABLE
@@ -247,7 +247,7 @@ class Draining(SignalboxError):
 
 
 class ClockOff(SignalboxError):
-    """This replica's clock is off, so that it can judge no token; another one can."""
+    """This replica's clock is off, so it can't judge tokens; another one can."""
 
     reason = "CLOCK_OFF"
     code = grpc.StatusCode.UNAVAILABLE
@@ -262,14 +262,14 @@ class OperatorOnly(SignalboxError):
 
 
 class RolesLost(SignalboxError):
-    """The caller lacks a role that the run was made with, so what it found is not theirs to see any more."""
+    """The caller lacks a role that the run was created with, and may no longer see its results."""
 
     reason = "ROLES_LOST"
     code = grpc.StatusCode.PERMISSION_DENIED
 
 
 class ClaimLost(SignalboxError):
-    """Another replica has claimed the run, or it has ended: nothing more may be written for it from here."""
+    """Another replica has claimed the run, or it has ended: this replica may write nothing more for it."""
 
     reason = "CLAIM_LOST"
     code = grpc.StatusCode.ABORTED
@@ -277,7 +277,7 @@ class ClaimLost(SignalboxError):
 
 
 class DatabaseAway(SignalboxError):
-    """The platform database can't be reached: nothing is wrong with the run, another replica or moment goes on."""
+    """The platform database can't be reached: nothing is wrong with the run, which continues later or elsewhere."""
 
     reason = "DATABASE_AWAY"
     code = grpc.StatusCode.UNAVAILABLE
@@ -285,7 +285,7 @@ class DatabaseAway(SignalboxError):
 
 
 class DependencyAway(SignalboxError):
-    """A service or model that a node needs is away: nothing is wrong with the run, and waiting can mend it."""
+    """A service or model that a node needs is unavailable: nothing is wrong with the run, which waits for it."""
 
     reason = "DEPENDENCY_AWAY"
     code = grpc.StatusCode.UNAVAILABLE
@@ -308,14 +308,14 @@ class DependencyAway(SignalboxError):
 
 
 class ModelRefused(SignalboxError):
-    """A model's endpoint says no: to the key, the model's name, the length or the tools. Waiting does not mend it."""
+    """A model's endpoint refuses the key, the model's name, the length or the tools. Waiting does not help."""
 
     reason = "MODEL_REFUSED"
     code = grpc.StatusCode.FAILED_PRECONDITION
 
 
 class GuardFailed(SignalboxError):
-    """The guard can give no verdict until an operator acts; waiting does not mend that."""
+    """The guard can't give verdicts until an operator acts; waiting does not help."""
 
     reason = "GUARD_FAILED"
     code = grpc.StatusCode.FAILED_PRECONDITION
@@ -333,14 +333,14 @@ class ModelFailed(SignalboxError):
 
 
 class ModelNotAllowed(SignalboxError):
-    """A node that acts asked a model: what it is to do must have been planned, and committed, before it."""
+    """A node that acts asked a model: an earlier node must plan what it does, and commit the plan."""
 
     reason = "MODEL_NOT_ALLOWED"
     code = grpc.StatusCode.INTERNAL
 
 
 class ServiceFailed(SignalboxError):
-    """The evaluator or an executor did not do what it was asked, and is not away.
+    """The evaluator or an executor is available and failed to do what it was asked.
 
     A call of a tool that writes may have taken effect all the same, or an attempt before it.
     """
@@ -350,7 +350,7 @@ class ServiceFailed(SignalboxError):
 
 
 class SnippetContradicted(SignalboxError):
-    """The commit does not say what the finding quotes of it: the log is of another commit, or of other code."""
+    """The finding quotes code that the commit does not contain: the log belongs to another commit, or to other code."""
 
     reason = "SNIPPET_CONTRADICTED"
     code = grpc.StatusCode.FAILED_PRECONDITION
@@ -370,14 +370,14 @@ class RouterFailed(SignalboxError):
 
 
 class UndeclaredChange(SignalboxError):
-    """A node, or the update of a rule, changed facts that it does not declare: nothing is known of what follows."""
+    """A node, or the update of a rule, changed facts that it does not declare."""
 
     reason = "UNDECLARED_CHANGE"
     code = grpc.StatusCode.INTERNAL
 
 
 class StatusForgotten(SignalboxError):
-    """A run came to its end, and no node had said how it ended."""
+    """A run ended without a node saying how it ended."""
 
     reason = "STATUS_FORGOTTEN"
 

@@ -28,7 +28,7 @@ RUNS_PENDING = Gauge(
 )
 RUNS_PENDING_OLDEST = Gauge(
     METRIC_PREFIX + "runs_pending_oldest_age_seconds",
-    "How long the run that waits longest could have begun on any replica with room; 0 when there is none.",
+    "How long the longest-waiting run has been ready to start on any replica with room; 0 when there is none.",
 )
 QUESTIONS_WAITING = Gauge(
     METRIC_PREFIX + "questions_waiting", "Questions of runs that nobody has answered yet, by agent.", ["agent"]
@@ -46,7 +46,7 @@ QUESTIONS_ESCALATED = Counter(
     "Questions that expired and were asked again, of a role, by agent.",
     ["agent"],
 )
-ANSWERS_REFUSED = Counter(METRIC_PREFIX + "answers_refused_total", "Answers that were not taken, by why.", ["reason"])
+ANSWERS_REFUSED = Counter(METRIC_PREFIX + "answers_refused_total", "Answers that were refused, by reason.", ["reason"])
 LOOP_LAG = Histogram(
     METRIC_PREFIX + "event_loop_lag_seconds",
     "How late the event loop came back to a timer.",
@@ -65,7 +65,7 @@ RUN_DURATION = Histogram(
 )
 BUDGET_USED = Histogram(
     METRIC_PREFIX + "run_budget_used_ratio",
-    "What an ended run had used of a limit of its budget: 1 is all of it. Limits of 0, which are none, are left out.",
+    "Share of a budget's limit that an ended run had used: 1 is all of it. Limits of 0 mean no limit and are left out.",
     ["agent", "budget"],
     buckets=(0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.25, 2),
 )
@@ -83,28 +83,30 @@ AGENT_TOKENS_UNPRICED = Counter(
     METRIC_PREFIX + "agent_unpriced_tokens_total", "Those of the tokens whose model has no price.", ["agent"]
 )
 RUNS_ACTIVE = Gauge(METRIC_PREFIX + "runs_active", "Runs that this replica executes.")
-RUNS_CAPACITY = Gauge(METRIC_PREFIX + "runs_capacity", "Runs that this replica executes at once, at most.")
+RUNS_CAPACITY = Gauge(METRIC_PREFIX + "runs_capacity", "Most runs that this replica executes at once.")
 CLAIMS_LOST = Counter(
     METRIC_PREFIX + "claims_lost_total", "Writes refused because another replica had claimed the run."
 )
-RUNS_TAKEN_OVER = Counter(METRIC_PREFIX + "runs_taken_over_total", "Runs of gone replicas made pending again.")
+RUNS_TAKEN_OVER = Counter(
+    METRIC_PREFIX + "runs_taken_over_total", "Runs of dead replicas that were made pending again."
+)
 RUNS_ORPHANED = Gauge(
     METRIC_PREFIX + "runs_orphaned",
     "Runs without a live owner, as this replica's last sweep found them; more than a moment above 0 is a fault.",
 )
 RUNS_WAITING = Gauge(
     METRIC_PREFIX + "runs_waiting",
-    "Runs that wait for something that is away, by dependency, as this replica's last sweep found them.",
+    "Runs that wait for an unavailable dependency, by dependency, as this replica's last sweep found them.",
     ["dependency"],
 )
 WAITS = Counter(
     METRIC_PREFIX + "run_waits_total",
-    "Waits that this replica's runs began because something was away, by dependency and cause.",
+    "Waits of this replica's runs because a dependency was unavailable, by dependency and cause.",
     ["dependency", "cause"],
 )
 CIRCUIT_OPEN = Gauge(
     METRIC_PREFIX + "circuit_open",
-    "1 while this replica's calls of a dependency are held back because it is away.",
+    "1 while this replica holds back calls of a dependency because it is unavailable.",
     ["dependency"],
 )
 RUNS_NOT_CARRIED = Gauge(
@@ -116,14 +118,14 @@ CLOCK_SKEW = Gauge(
     METRIC_PREFIX + "clock_skew_seconds", "How far this replica's clock is ahead of the platform database's."
 )
 RUNS_GIVEN_BACK = Counter(
-    METRIC_PREFIX + "runs_given_back_total", "Runs let go of for another replica, by reason.", ["reason"]
+    METRIC_PREFIX + "runs_given_back_total", "Runs handed over to another replica, by reason.", ["reason"]
 )
 BACKGROUND_FAILURES = Counter(
     METRIC_PREFIX + "background_failures_total", "Rounds of background work that failed, by work.", ["work"]
 )
 BACKGROUND_SUCCESS = Gauge(
     METRIC_PREFIX + "background_last_success_timestamp_seconds",
-    "When a round of background work last went well, by work; at first, when the replica started.",
+    "When a round of background work last succeeded, by work; initially, when the replica started.",
     ["work"],
 )
 CHECKPOINT_BYTES = Counter(
@@ -150,12 +152,12 @@ BYTES_REMOVED = Counter(
 )
 HISTORY_UNREADABLE = Counter(
     METRIC_PREFIX + "retention_unreadable_total",
-    "Runs whose older checkpoints retention left as they are because it could not read them, by agent.",
+    "Runs whose older checkpoints retention kept because it could not read them, by agent.",
     ["agent"],
 )
 PRUNE_LAG = Gauge(
     METRIC_PREFIX + "retention_lag_seconds",
-    "How overdue the run was, at most, that the last batch of retention here took something from.",
+    "How overdue the oldest run was from which the last batch of retention removed something.",
 )
 ROWS_STORED = Gauge(METRIC_PREFIX + "stored_rows", "Rows in the platform database, as Postgres estimates.", ["table"])
 BYTES_STORED = Gauge(

@@ -34,7 +34,7 @@ class PolicySettings(MigrationSettings):
         "are claimed first from now on; `signalbox policies` lists them all. Unset: those that are built in.",
     )
     policies: dict[str, Any] = Field(
-        {}, description="JSON: the same, where there is no place for a file; not together with one."
+        {}, description="JSON: the same, where a file can't be mounted; not together with one."
     )
 
 
@@ -65,13 +65,13 @@ class CallSettings(ServiceSettings):
     model_timeout_s: float = Field(60, gt=0, le=600, description="Seconds that one model call may take.")
     model_retries: int = Field(2, ge=0, le=10, description="Repeats of a model call after 429, 5xx or a timeout.")
     agent_model: str = Field(description="Model that agents think with.")
-    format_model: str = Field(description="Model that words answers.")
+    format_model: str = Field(description="Model that writes answers.")
     triage_model: str = Field("", description="Model that triages a finding; default: agent_model.")
     research_model: str = Field("", description="Model that gathers code for a finding; default: agent_model.")
     analysis_model: str = Field("", description="Model that drafts verdicts on findings; default: agent_model.")
     parse_model: str = Field("", description="Model that reads goals for a graph; default: agent_model.")
     plan_model: str = Field("", description="Model that plans operations on a graph; default: agent_model.")
-    answer_model: str = Field("", description="Model that words what was found in a graph; default: agent_model.")
+    answer_model: str = Field("", description="Model that describes what was found in a graph; default: agent_model.")
     calibrated_models: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
         (),
         description="Models, separated by commas, whose confidence in verdicts was measured, and is close to how often "

@@ -29,7 +29,7 @@ class EmbeddingsUnavailable(Exception):
 
 
 class CallerUnfit(SignalboxError):
-    """The caller's subject does not have the type of the owner columns, so it can own no row."""
+    """The caller's subject does not have the type of the owner columns, so it can't own rows."""
 
     reason = "CALLER_UNFIT"
     code = grpc.StatusCode.PERMISSION_DENIED

@@ -27,7 +27,7 @@ class SqlExecutorSettings(ServiceSettings):
     pool_max_size: int = Field(8, ge=1, le=100, description="Most connections to the user's database at once.")
     pool_wait_s: float = Field(5.0, gt=0, le=60, description="Longest that a query waits for a connection.")
     queries_per_caller: int = Field(
-        2, ge=1, le=100, description="Most queries of one caller at once, those counted that outlast their timeout."
+        2, ge=1, le=100, description="Most queries of one caller at once, including those that outlast their timeout."
     )
     examples_dsn: Dsn = Field(
         SecretStr(""), description="DSN of the few-shot store, as a role that may read it; empty: no such tool."

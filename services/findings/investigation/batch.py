@@ -283,5 +283,5 @@ def _first(errors: Sequence[BaseException]) -> BaseException:
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]
     if isinstance(found, CallFailed):
-        found.hint = f"{found.hint}; given again, the same command goes on where it was"
+        found.hint = f"{found.hint}; run again, the same command continues where it stopped"
     return found

@@ -48,7 +48,7 @@ class TokenExpired(Unauthenticated):
 
 
 class ClocksApart(SignalboxError):
-    """A service of the platform made the token at a time that is none here: the clock of one of the two is off."""
+    """A service of the platform issued the token in this service's future: one of the two clocks is off."""
 
     reason = "CLOCKS_APART"
     code = grpc.StatusCode.UNAVAILABLE
@@ -56,7 +56,7 @@ class ClocksApart(SignalboxError):
 
 
 class StaleEpoch(SignalboxError):
-    """The call's epoch is not the run's any more: another replica has claimed it."""
+    """The call's epoch is outdated: another replica has claimed the run."""
 
     reason = "STALE_EPOCH"
     code = grpc.StatusCode.FAILED_PRECONDITION

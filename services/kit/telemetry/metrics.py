@@ -67,7 +67,7 @@ def model_calls_from_zero(*purposes: str) -> None:
 
 
 BUILD_INFO = Gauge(
-    METRIC_PREFIX + "build_info", "Always 1; what is running here, by its labels.", ["service", "version", "revision"]
+    METRIC_PREFIX + "build_info", "Always 1; the labels say what is running here.", ["service", "version", "revision"]
 )
 
 

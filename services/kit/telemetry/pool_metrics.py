@@ -13,9 +13,9 @@ from services.kit.telemetry.names import METRIC_PREFIX
 _PREFIX = METRIC_PREFIX + "database_"
 
 CONNECTIONS = Gauge(_PREFIX + "connections", "Connections of a pool that are open.", ["pool"])
-CONNECTIONS_IN_USE = Gauge(_PREFIX + "connections_in_use", "Connections of a pool that are lent.", ["pool"])
+CONNECTIONS_IN_USE = Gauge(_PREFIX + "connections_in_use", "Connections of a pool that are in use.", ["pool"])
 CONNECTIONS_MAX = Gauge(_PREFIX + "connections_max", "Connections that a pool may open.", ["pool"])
-WAITING = Gauge(_PREFIX + "connection_waits", "How many wait for a connection of a pool now.", ["pool"])
+WAITING = Gauge(_PREFIX + "connection_waits", "Callers that wait for a connection of a pool now.", ["pool"])
 
 
 class Pool(Protocol):

@@ -66,7 +66,7 @@ class NothingKept(SignalboxError):
 
 
 class Contended(SignalboxError):
-    """Other calls changed the same again and again, and this one took no effect."""
+    """Other calls kept changing the same data, and this one took no effect."""
 
     reason = "CONTENDED"
     code = grpc.StatusCode.ABORTED

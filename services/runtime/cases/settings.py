@@ -14,4 +14,4 @@ class CaseSettings(CallSettings):
     sql_executor_target: str = Field("", description="Not asked.")
     model_base_url: str = Field("", description="OpenAI-compatible endpoint of the models that --continue asks.")
     agent_model: str = Field("", description="Model that agents think with.")
-    format_model: str = Field("", description="Model that words answers.")
+    format_model: str = Field("", description="Model that writes answers.")

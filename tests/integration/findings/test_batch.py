@@ -208,7 +208,7 @@ async def test_a_refused_caller_ends_the_batch_at_once() -> None:
         with pytest.raises(CallFailed) as raised:
             await batch(at, Recorder()).run(findings(10))
     assert from_findings(raised.value).code is ExitCode.REFUSED
-    assert "goes on where it was" in raised.value.hint
+    assert "continues where it stopped" in raised.value.hint
 
 
 def _from_the_first_refusal_on(platform: FakePlatform) -> Callable[[], float]:
