@@ -14,6 +14,7 @@ process id, and later its exit status. When the launcher closes that pipe, the c
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import gc
 import importlib
@@ -26,6 +27,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
@@ -192,7 +194,28 @@ def main(orders: socket.socket) -> None:
     gc.freeze()  # no collection writes to pages that all children share
     if command := _Forking(orders).serve():
         module, *sys.argv[1:] = command
+        status = _run(module)
+        # What an interpreter does at its end, but for taking all modules apart: that would copy every shared page.
+        threading._shutdown()  # type: ignore[attr-defined]  # as multiprocessing ends its children, too
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _run(module: str) -> int:
+    """Runs a module as the program, and returns the exit status that it has then."""
+    try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as error:
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        sys.stderr.write(f"{error.code}\n")
+        return 1
+    except BaseException:  # noqa: BLE001 - the end of a program, as an interpreter tells of it
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
 
 
 class _Forking:
