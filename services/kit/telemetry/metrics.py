@@ -49,6 +49,10 @@ RPC_CLIENT_DURATION = Histogram(
     ["target"],
     buckets=DURATION_BUCKETS,
 )
+CERTIFICATE_EXPIRES = Gauge(
+    METRIC_PREFIX + "certificate_expires_timestamp_seconds",
+    "When the certificate that the service shows runs out; 0 without TLS.",
+)
 MODEL_DURATION = Histogram(
     METRIC_PREFIX + "model_call_duration_seconds",
     "Duration of model calls, by purpose and outcome.",

@@ -17,6 +17,7 @@ from services.kit.telemetry.metrics import RPC_CLIENT_CALLS, RPC_CLIENT_DURATION
 from services.kit.telemetry.names import RPC_METHOD, RPC_STATUS, RPC_SYSTEM
 from services.kit.telemetry.tracing import tracer
 from services.kit.wire import deadline
+from services.kit.wire.certificates import Certificates, Pems, RenewedChannel
 from services.kit.wire.retries import SAFE_TO_RETRY, repeated
 from services.kit.wire.silence import GRPC_OPTIONS
 from services.kit.wire.streams import says_it_all
@@ -61,12 +62,15 @@ def connect(
         UnaryObserving(target),
         StreamObserving(target),
     ]
-    if settings.tls_cert and settings.tls_key and settings.tls_ca:
+    certificates = Certificates.of(settings)
+    if certificates is not None:
         options += _name_to_check(target)
-        credentials = grpc.ssl_channel_credentials(
-            settings.tls_ca.read_bytes(), settings.tls_key.read_bytes(), settings.tls_cert.read_bytes()
-        )
-        return grpc.aio.secure_channel(target, credentials, options=options, interceptors=interceptors)
+
+        def opened(pems: Pems) -> grpc.aio.Channel:
+            credentials = grpc.ssl_channel_credentials(pems.ca, pems.key, pems.cert)
+            return grpc.aio.secure_channel(target, credentials, options=options, interceptors=interceptors)
+
+        return RenewedChannel(certificates, opened)
     return grpc.aio.insecure_channel(target, options=options, interceptors=interceptors)
 
 

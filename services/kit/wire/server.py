@@ -19,6 +19,7 @@ from services.kit.telemetry.logs import configure_logs, get_logger
 from services.kit.telemetry.metrics import tell_build
 from services.kit.telemetry.metrics_port import MetricsPort
 from services.kit.telemetry.tracing import FLUSH_TIMEOUT_MS, start_telemetry
+from services.kit.wire.certificates import Certificates, server_credentials
 from services.kit.wire.interceptor import CallInterceptor, count_from_zero
 from services.kit.wire.listening import CannotListen, listening
 from services.kit.wire.needs import needed_text
@@ -169,21 +170,12 @@ def _register(server: grpc.aio.Server, service: Service, settings: ServiceSettin
     names = [registration.name for registration in service.registrations]
     enable_reflection([*names, health.SERVICE_NAME], server)
     host = settings.listen.rpartition(":")[0]
-    credentials = _credentials(settings)
+    certificates = Certificates.of(settings)
     with listening("SIGNALBOX_LISTEN", settings.listen):
-        if credentials is None:
+        if certificates is None:
             return f"{host}:{server.add_insecure_port(settings.listen)}"
+        credentials = server_credentials(certificates, require_client_cert=settings.tls_require_client_cert)
         return f"{host}:{server.add_secure_port(settings.listen, credentials)}"
-
-
-def _credentials(settings: ServiceSettings) -> grpc.ServerCredentials | None:
-    if not (settings.tls_cert and settings.tls_key and settings.tls_ca):
-        return None
-    return grpc.ssl_server_credentials(
-        [(settings.tls_key.read_bytes(), settings.tls_cert.read_bytes())],
-        root_certificates=settings.tls_ca.read_bytes(),
-        require_client_auth=settings.tls_require_client_cert,
-    )
 
 
 async def _tell(checks: Any, service: Service, status: Any) -> None:

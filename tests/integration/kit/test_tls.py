@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import grpc
@@ -119,3 +122,23 @@ async def test_a_public_port_speaks_tls_all_the_same(authority: Authority) -> No
 def test_only_the_gateway_does_without_client_certificates_by_itself() -> None:
     assert ServiceSettings.model_fields["tls_require_client_cert"].default is True
     assert GatewaySettings.model_fields["tls_require_client_cert"].default is False
+
+
+async def test_renewed_certificates_are_shown_and_taken_without_a_refused_call(authority: Authority) -> None:
+    life = timedelta(seconds=6)
+    service, peer = authority.issue("service", good_for=life), authority.issue("peer", good_for=life)
+    expiry = time.monotonic() + life.total_seconds()
+    of_service = ServiceSettings(**service.settings(), max_connection_age_s=1)  # type: ignore[arg-type]
+    of_peer = ServiceSettings(**peer.settings())  # type: ignore[arg-type]
+    async with running("tls", of_service, build) as served, connect(f"ipv4:{served.address}", of_peer) as channel:
+        assert (await health(channel)).status == SERVING
+        authority.issue("service")
+        # What does not fit together is not taken, and does not take away what there was.
+        key = peer.key.read_bytes()
+        authority.issue("peer")
+        renewed, _ = peer.key.read_bytes(), peer.key.write_bytes(key)
+        assert (await health(channel)).status == SERVING
+        peer.key.write_bytes(renewed)
+        while time.monotonic() < expiry + 2:
+            assert (await health(channel)).status == SERVING
+            await asyncio.sleep(0.05)
