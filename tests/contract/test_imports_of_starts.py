@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from services.local.database import MIGRATION
 from services.local.topology import OFFLINE_MODEL, SERVICES
 
 
@@ -29,7 +30,7 @@ def test_a_program_does_not_load_what_it_may_never_use(program: str, library: st
 PROGRAMS = (
     "examples.harbour.load",
     "services.offline_model.__main__",
-    "services.runtime.migrate",
+    MIGRATION,
     "services.sql_executor.provisioning.__main__",
     *(f"services.{name}.server" for name in SERVICES if name != OFFLINE_MODEL),
 )
