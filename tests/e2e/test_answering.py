@@ -69,7 +69,7 @@ async def test_an_approver_is_told_what_waits_and_answers_it(asking: Platform, t
     status, said = await signalbox(asking, tmp_path, ann, "waiting")
     assert (status, run_id in said, "role approver; you may not" in said) == (ExitCode.OK, True, True), said
     status, said = await signalbox(asking, tmp_path, ann, "resume", run_id, "--answer", "approve")
-    assert (status != ExitCode.OK, "others are to answer" in said) == (True, True), said
+    assert (status != ExitCode.OK, "may not answer this question" in said) == (True, True), said
     status, said = await signalbox(asking, tmp_path, ("eve",), "waiting")
     assert (status, run_id in said) == (ExitCode.OK, False), said
 
