@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import grpc
+
 from services.kit.settings import ServiceSettings
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import CERTIFICATE_EXPIRES
