@@ -313,6 +313,7 @@ def test_whether_a_result_is_read_from_a_table(sql: str, reads: bool) -> None:
          "max(battery) - min(battery) AS gap, bool_or(battery < 5) AS any FROM device_readings", ""),
         ("SELECT CASE WHEN built_year > 0 THEN name ELSE kind END AS a, split_part(name, '-', 2) AS b FROM ships", ""),
         ("SELECT count(*), count(1), sum(1) FROM ships", ""),
+        ("SELECT 4711 AS n FROM devices", "n"),
         ("SELECT count(*) FILTER (WHERE kind = 'a') AS n, bool_or(kind = 'a') FROM ships", ""),
         ("SELECT kind, max(built_year), string_agg(name, ', ' ORDER BY name) FROM ships GROUP BY kind", ""),
         ("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY built_year) AS half FROM ships", ""),
