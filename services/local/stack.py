@@ -169,7 +169,8 @@ class LocalStack:
         )
 
     async def _start(self) -> None:
-        if self._forks is None:
+        # Other code than ours, of another release, has no such server.
+        if self._forks is None and "PYTHONPATH" not in self.options.base_env:
             self._forks = self._resources.enter_context(ForkServer(self.options.base_env))
         self._directory = self._resources.enter_context(_work_directory(self.options.directory))
         self._keys = DevelopmentKeys.create(self._directory)

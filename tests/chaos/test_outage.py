@@ -100,8 +100,9 @@ async def test_runs_wait_for_what_they_call(deployed: Deployment, extent: Extent
 @asynccontextmanager
 async def database_away(deployed: Deployment) -> AsyncIterator[None]:
     """The platform's database is stopped, and nobody else takes its port."""
+    address = f"127.0.0.1:{deployed.postgres.port}"
     await asyncio.to_thread(deployed.postgres.stop)
-    with reserved(f"127.0.0.1:{deployed.postgres.port}"):
+    with reserved(address):
         yield
         await asyncio.to_thread(deployed.postgres.start)
 
