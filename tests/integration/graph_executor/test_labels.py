@@ -200,6 +200,8 @@ async def test_cypher_finds_it_neither(executor: Executor, server: GraphServer, 
 
 
 async def test_cypher_writes_nothing_that_has_a_label_of_nobody(executor: Executor, server: GraphServer) -> None:
+    # With a call before, by which the graph has its constraints.
+    await executor.by(KEEPER).call("add_node", USER)
     await server.write(executor.graph, "CREATE (:Ticket:Hidden {key: 'both', points: 1})")
     for query in (
         "MATCH (t:Ticket) SET t.points = 2",
