@@ -167,11 +167,12 @@ async def test_each_effect_takes_place_once(scene: Scene, after_effect: bool) ->
 
 
 async def test_a_run_that_waits_for_a_person_outlives_its_replica(scene: Scene) -> None:
-    plans, respond = never_the_same("delete_node", 1)
-    scene.model.respond("plan", respond)
-    scene.faulty.calls.clear()
+    named = key()
+    scene.plans([ticket(named)])
+    assert (await scene.editor.ask("Add a ticket.")).ended == ("SUCCEEDED", "DONE")
+    asked = scene.plans([("delete_node", {"label": "Ticket", "key": named})])
     client = scene.running.caller("27")
-    events = [event async for event in client.execute(edit_request("Delete some ticket."))]
+    events = [event async for event in client.execute(edit_request("Delete the ticket."))]
     waiting = await client.stub.GetRun(runs_pb2.GetRunRequest(run_id=events[-1].run_id), metadata=client.metadata)
     assert waiting.run.state == runs_pb2.RUN_STATE_AWAITING_INPUT
     await scene.kill_runtime()
@@ -183,7 +184,7 @@ async def test_a_run_that_waits_for_a_person_outlives_its_replica(scene: Scene) 
     await answered(client, request)
     done = await ended(scene, waiting.run.run_id)
     assert done.state == runs_pb2.RUN_STATE_SUCCEEDED
-    assert len(plans) == 1
+    assert [request.model for request in asked].count("plan") == 1
     assert scene.faulty.calls == []
 
 

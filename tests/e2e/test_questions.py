@@ -216,12 +216,12 @@ async def test_the_prompts_hold_what_they_need_and_no_more(signalbox: Deployed, 
     assert [message["role"] for message in agent.messages] == ["system", "user"]
     assert agent.tools == ["execute_db_query", "get_few_shot_examples"]
     system = agent.messages[0]["content"]
-    assert "user 27" in system
+    assert '"user": "27"' in system
     assert "device_current_data" in system
-    assert 1 <= system.count("\nSQL: ") <= 2
+    assert 1 <= system.count('"sql": ') <= 2
     [only] = wording.messages
     assert not wording.tools
-    for part in ("How many devices do I have?", asked.output.sql_query, f"devices\n{asked.values[0][0]}"):
+    for part in ("How many devices do I have?", asked.output.sql_query, '"devices"', f'"{asked.values[0][0]}"'):
         assert part in only["content"]
 
 

@@ -51,7 +51,7 @@ async def quiet() -> Quiet:
 async def address(quiet: Quiet, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
     """Where the quiet service listens; the client's and the server's connections are asked sooner than usual."""
     for end in ("client", "server"):
-        monkeypatch.setattr(f"services.kit.{end}.GRPC_OPTIONS", SOONER)
+        monkeypatch.setattr(f"services.kit.wire.{end}.GRPC_OPTIONS", SOONER)
 
     async def build(_settings: ServiceSettings, _stack: AsyncExitStack) -> Service:
         return Service([Registration(runs_pb2_grpc.add_RunServiceServicer_to_server, quiet, "signalbox.v1.RunService")])

@@ -59,7 +59,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     for end in ("client", "interceptor"):
-        monkeypatch.setattr(f"services.kit.{end}.tracer", lambda: provider.get_tracer("tests"))
+        monkeypatch.setattr(f"services.kit.wire.{end}.tracer", lambda: provider.get_tracer("tests"))
     yield exporter
     provider.shutdown()
 

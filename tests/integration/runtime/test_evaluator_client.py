@@ -81,7 +81,7 @@ async def test_the_judges_model_call_is_noted_with_its_time(method: str) -> None
     assert 0 < model.pop("ended_at") <= time.time()
     assert model == {
         "kind": "model", "name": "judge", "service": "evaluator", "outcome": "ok", "elapsed_ms": 1234.568,
-        "input_tokens": 70, "output_tokens": 9,
+        "input_tokens": 70, "output_tokens": 9, "offline_rules": False,
     }  # fmt: skip
     assert spend_of(calls, 2.0)["wall_time_s"] == 2.0  # the time is the evaluator call's, and counts once
 

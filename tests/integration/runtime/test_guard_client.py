@@ -69,7 +69,7 @@ async def test_the_guards_model_call_is_noted_as_the_guard_tells_of_it(
     assert 0 < model.pop("ended_at") <= time.time()
     assert model == {
         "kind": "model", "name": "small", "service": "guard", "outcome": "ok", "elapsed_ms": 1234.568,
-        "input_tokens": 7, "output_tokens": 2,
+        "input_tokens": 7, "output_tokens": 2, "offline_rules": False,
     }  # fmt: skip
 
 
