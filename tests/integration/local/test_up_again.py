@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -127,9 +128,11 @@ async def power_off(up: Up) -> None:
     """Kills every process of a platform, its database's too, none of them warned."""
     processes = [psutil.Process(up.process.pid), *psutil.Process(up.process.pid).children(recursive=True)]
     for process in processes:
-        process.suspend()  # so that none acts on another's end
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()  # so that none acts on another's end
     for process in processes:
-        process.kill()
+        with suppress(psutil.NoSuchProcess):  # it had ended by itself
+            process.kill()
     await up.end(signal.SIGKILL)
     await all_gone([process.pid for process in processes])
 
