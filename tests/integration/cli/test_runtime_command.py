@@ -15,7 +15,6 @@ from services.cli.exit_codes import ExitCode
 from services.cli.runtime_command import runtime_command
 from services.cli.terminal import Terminal
 from services.local.settings import inherited_environment
-from tests.integration.cli.test_interrupted_start import heard
 
 TIMEOUT_S = 120
 # Says something on both streams, not all of it text, and waits until that has arrived.
@@ -66,7 +65,7 @@ async def test_what_a_command_says_comes_when_it_says_it(tmp_path: Path) -> None
 def test_ctrl_c_ends_it_without_a_word() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "services.cli", "prove"], env=inherited_environment(), start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heard,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         children = first_children_of(process.pid)
         os.killpg(process.pid, signal.SIGINT)
