@@ -98,6 +98,8 @@ class Falkor:
 
         Raises GraphAway, GraphFull, ToolRefused.
         """
+        # A server that can't be reached, or a connection that is waited for in vain, is no query that runs on.
+        await self.command("PING")
         began = time.monotonic()
         try:
             return await self.read(graph, text, parameters, repeats=False)
