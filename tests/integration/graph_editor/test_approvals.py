@@ -78,3 +78,39 @@ async def test_what_is_half_done_goes_on_without_being_asked_for_again(bench: Be
     assert ended.rules[4:] == [*APPLIED, "next_operation", "ok", "goal_complete"]
     assert len(bench.faulty.calls) > len(set(bench.faulty.calls)) == 2
     assert await bench.nodes("Ticket") == {}
+
+
+def tickets(first: int, last: int) -> list[Call]:
+    """Adds tickets that are numbered from one to another."""
+    return [ticket(f"N-{number}") for number in range(first, last + 1)]
+
+
+async def test_a_plan_that_changes_many_elements_is_approved_with_what_it_changes(bench: Bench) -> None:
+    bench.script(parse=[COMPLEX], plan=[plan(*tickets(1, 11))])
+    asked = await bench.ask()
+    assert asked.rules == ["complex", *ASKED]
+    shown = (await bench.question(asked, "27")).graph_change_set
+    assert len(shown.nodes) == 11
+    assert await bench.nodes("Ticket") == {}
+    ended = await bench.reply(asked, "approve")
+    assert (ended.rules[-1], ended.outcome, len(ended.output.change_set.nodes)) == ("goal_complete", "DONE", 11)
+
+
+async def test_small_plans_one_after_another_are_counted_together(bench: Bench) -> None:
+    bench.script(
+        parse=[COMPLEX],
+        plan=[plan(*tickets(1, 10), reached=False), plan(*tickets(11, 11), reached=False), plan(*tickets(12, 12))],
+    )
+    asked = await bench.ask()
+    assert asked.rules[-3:] == ASKED
+    assert len(await bench.nodes("Ticket")) == 10
+    assert "that makes 11 nodes and edges" in asked.run.input_request.question
+    again = await bench.reply(asked, "approve")
+    assert again.rules[-3:] == ASKED, "what was approved does not make room for more"
+    assert (await bench.reply(again, "decline")).outcome == "PARTLY"
+    assert len(await bench.nodes("Ticket")) == 11
+
+
+async def test_the_same_elements_changed_again_are_no_more_elements(bench: Bench) -> None:
+    bench.script(parse=[COMPLEX], plan=[plan(*tickets(1, 10), reached=False), plan(*tickets(1, 10))])
+    assert (await bench.ask()).rules[-1] == "goal_complete"

@@ -25,7 +25,7 @@ ROUTERS = make_routers(GraphEditorPolicy())
 FACTS: dict[str, Any] = {
     "parse_goal": ParseFacts("allowed", "allowed", False, "", True, "", 0, 0.9, "complex"),
     "plan_step": PlanFacts(False, ""),
-    "route_tool": CheckFacts(False, False, "", False, False),
+    "route_tool": CheckFacts(False, False, "", False, False, 10),
     "call_tool": CallFacts("ok", ""),
     "evaluate": EditOutcomeFacts(0, True, False, 0, 1, ""),
     "diagnose": DiagnosisFacts(1, 1, "", "input", "invalid_arguments", True),
@@ -56,6 +56,7 @@ FIRES: list[tuple[str, dict[str, Any], str, str, dict[str, Any]]] = [
     ("route_tool", {"failed": True, "preview": True}, "invalid_arguments", "diagnose", {}),
     ("route_tool", {"preview": True, "approval_missing": True}, "previewed", "answer", {}),
     ("route_tool", {"approval_missing": True}, "needs_approval", "escalate", {}),
+    ("route_tool", {"unapproved_changes": 11}, "needs_approval", "escalate", {}),
     ("route_tool", {}, "valid", "call_tool", {}),
     ("call_tool", {"outcome": "unknown"}, "outcome_unknown", "answer", {STOP: "outcome_unknown"}),
     ("call_tool", {"outcome": "not_applied"}, "failed", "diagnose", {}),

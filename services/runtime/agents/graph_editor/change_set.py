@@ -53,6 +53,12 @@ def change_set(steps: Sequence[PerformedOperation]) -> graph_editor_pb2.GraphCha
     )
 
 
+def count_changed(steps: Sequence[PerformedOperation]) -> int:
+    """Returns how many nodes and edges steps changed altogether."""
+    changed = change_set(steps)
+    return len(changed.nodes) + len(changed.edges)
+
+
 def _altogether(changes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for change in changes:

@@ -8,7 +8,7 @@ from typing import Final
 from google.protobuf import json_format
 
 from services.kit.tools.names import CYPHER_QUERY
-from services.runtime.agents.graph_editor.change_set import change_set
+from services.runtime.agents.graph_editor.change_set import change_set, count_changed
 from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
 from services.runtime.agents.graph_editor.state import (
     AMBIGUITY,
@@ -93,6 +93,9 @@ def _approval(state: GraphEditorState, _tools: Sequence[str]) -> Escalation:
             lines.append(f"- Run the Cypher query {query!r}, which has no preview and can't be undone.")
         else:
             lines.append(f"- {step['tool']}: {step['text']}")
+    changed = state.get("unapproved_changes", 0)
+    if changed > count_changed(state["diff"]):
+        lines.append(f"With what was done before, that makes {changed} nodes and edges.")
     text = "This needs an approval before it is done:\n" + "\n".join(lines)
     plan_hash = state["plan"]["plan_hash"]
     asked = question(APPROVAL, text, [APPROVE, DECLINE], DECLINE, any_text=False, plan_hash=plan_hash)

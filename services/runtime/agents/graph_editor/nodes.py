@@ -39,6 +39,7 @@ from services.runtime.agents.graph_editor.planning import (
     plan_undo,
     preview,
     problem,
+    unapproved_changes,
 )
 from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
 from services.runtime.agents.graph_editor.routing import SIMPLE, is_destructive
@@ -172,12 +173,14 @@ class GraphEditorNodes:
             if found := _unusable(operation, catalog):
                 return _failed(state, found)
         diff = await preview(self._graph, context, operations)
+        changed = unapproved_changes(state, state["plan"], diff)
         for step in diff:
             # All of a run is taken back, or nothing; and nobody is asked for what would be refused.
-            matters = state.get("undo_run_id") or is_destructive(step["tool"], step["arguments"])
+            asks = changed > self._policy.max_unapproved_changes or is_destructive(step["tool"], step["arguments"])
+            matters = asks or state.get("undo_run_id")
             if matters and not state.get("preview") and step["result"] not in FORETOLD:
                 return _failed(state, problem(step["result"], step["text"], step["tool"], step["arguments"]))
-        return {"diff": diff, "problem": NO_PROBLEM}
+        return {"diff": diff, "unapproved_changes": changed, "problem": NO_PROBLEM}
 
     async def call_tool(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:
         """Does the next operation of the plan, from state only, under its own key.
@@ -261,7 +264,8 @@ class GraphEditorNodes:
         if declined:
             return update
         if about == APPROVAL:
-            return {**update, "approved": [asked["plan_hash"]]}
+            operations = [each["operation_id"] for each in state["plan"]["operations"]]
+            return {**update, "approved": [asked["plan_hash"]], "approved_operations": operations}
         if about == FAILURE:
             return {**update, "advice": [text]}
         return {**update, "clarifications": [Clarification(question=asked["text"], about=about, answer=text)]}

@@ -54,7 +54,7 @@ PARSE_GOAL = (
 )
 PLAN_STEP = (Outcome("planned", (*_WELL, *_PLANNED)), Outcome("no plan", _BADLY))
 ROUTE_TOOL = (
-    Outcome("fits", _WELL),
+    Outcome("fits", (*_WELL, changes(_c.unapproved_changes))),
     Outcome("unknown tool", (sets(_c.failed, True), sets(_c.unknown_tool, True), raises(_e.failures))),
     Outcome("does not fit", _BADLY),
 )

@@ -14,7 +14,7 @@ from services.kit.tools.names import (
     READ_CHANGES,
     UNDO_CHANGE,
 )
-from services.runtime.agents.graph_editor.change_set import checked
+from services.runtime.agents.graph_editor.change_set import checked, count_changed
 from services.runtime.agents.graph_editor.goal import ToolSignature
 from services.runtime.agents.graph_editor.state import Operation, PerformedOperation, Plan, Problem
 from services.runtime.calls.tool_client import ToolClient
@@ -121,6 +121,14 @@ def approval_holds(state: State, plan: Plan) -> bool:
     # Planned by the last release: what its approval was for may have been done by an earlier plan of the same calls.
     own = {operation["operation_id"] for operation in plan["operations"]}
     return all(step["operation_id"] in own for step in state.get("done") or ())
+
+
+def unapproved_changes(state: State, plan: Plan, diff: Sequence[PerformedOperation]) -> int:
+    """Returns how many nodes and edges the run would have changed after a plan, and nobody has approved."""
+    if approval_holds(state, plan):
+        return 0
+    approved = set(state.get("approved_operations") or ())
+    return count_changed([*(step for step in state.get("done") or () if step["operation_id"] not in approved), *diff])
 
 
 def problem(reason: str, message: str, tool: str = "", arguments: Any = None, *, retryable: bool = False) -> Problem:

@@ -56,13 +56,17 @@ class PlanFacts:
 
 @dataclass(frozen=True)
 class CheckFacts:
-    """What is known once a plan has been checked."""
+    """What is known once a plan has been checked.
+
+    `unapproved_changes` are the nodes and edges that the run would have changed after it without a person's approval.
+    """
 
     failed: bool
     unknown_tool: bool
     problem: str
     preview: bool
     approval_missing: bool
+    unapproved_changes: int
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,7 @@ def check_facts(state: State) -> CheckFacts:
         problem=_problem(state),
         preview=bool(state.get("preview")),
         approval_missing=destructive and not approval_holds(state, plan),
+        unapproved_changes=state.get("unapproved_changes", 0),
     )
 
 
@@ -274,7 +279,7 @@ def _after_plan_step(policy: GraphEditorPolicy) -> Router[PlanFacts, GraphEditor
 
 
 def _after_route_tool(policy: GraphEditorPolicy) -> Router[CheckFacts, GraphEditorPolicy]:
-    f = terms(CheckFacts)
+    f, p = terms(CheckFacts), terms(GraphEditorPolicy)
     return Router[CheckFacts, GraphEditorPolicy](
         "graph_editor.route_after_route_tool",
         facts=check_facts,
@@ -283,10 +288,13 @@ def _after_route_tool(policy: GraphEditorPolicy) -> Router[CheckFacts, GraphEdit
             Rule("unknown_tool", to="diagnose", when=f.unknown_tool),
             Rule("invalid_arguments", to="diagnose", when=f.failed),
             Rule("previewed", to="answer", when=f.preview),
-            Rule("needs_approval", to="escalate", when=f.approval_missing),
+            Rule(
+                "needs_approval", to="escalate",
+                when=f.approval_missing | (f.unapproved_changes > p.max_unapproved_changes),
+            ),
             Rule("valid", to="call_tool", when=Always()),
         ],
-    )
+    )  # fmt: skip
 
 
 def _after_call_tool(policy: GraphEditorPolicy) -> Router[CallFacts, GraphEditorPolicy]:

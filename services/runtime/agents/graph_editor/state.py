@@ -131,7 +131,9 @@ class GraphEditorState(AgentState, total=False):
     plan: Plan
     position: int
     diff: Annotated[list[PerformedOperation], REPLACED]
+    unapproved_changes: int
     approved: Annotated[list[str], append]
+    approved_operations: Annotated[list[str], append]
     outcome: str
     last_step: PerformedOperation
     met: bool
