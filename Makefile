@@ -23,6 +23,7 @@ IMAGE_SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed 's,//[^/@]*@
 INDEX_URL ?=
 DEBIAN_MIRROR ?=
 CA_FILE ?=
+, := ,
 BUILD_FLAGS ?=
 
 OF_SERVICE = $(wildcard tests/unit/$(SERVICE) tests/integration/$(SERVICE))
@@ -130,7 +131,7 @@ image-%: base-image
 		--build-arg BASE_DIGEST="$$($(ENGINE) image inspect --format '{{index .RepoDigests 0}}' $(PYTHON_IMAGE) | cut -d@ -f2)" \
 		--build-arg VERSION=$(IMAGE_TAG) --build-arg REVISION=$(shell git rev-parse HEAD) --build-arg SOURCE=$(IMAGE_SOURCE) \
 		$(if $(INDEX_URL),--build-arg INDEX_URL=$(INDEX_URL)) $(if $(DEBIAN_MIRROR),--build-arg DEBIAN_MIRROR=$(DEBIAN_MIRROR)) \
-		$(if $(CA_FILE),--build-arg CA_CERTIFICATES="$$(cat $(CA_FILE))") \
+		$(if $(CA_FILE),--secret id=ca$(,)src=$(CA_FILE)) \
 		$(BUILD_FLAGS) --tag $(IMAGE_PREFIX)$(subst _,-,$*):$(IMAGE_TAG) .
 
 images-test: .venv/.dev images ## Build every image, look into it, and have it serve (ENGINE=podman|docker)

@@ -54,7 +54,7 @@ class Folders:
                 env |= {name: self._here(value) for name, value in given.items() if name not in OF_THE_MACHINE}
             elif word == "COPY":
                 self._copy(rest.replace("${SERVICE}", service))
-            elif word == "RUN" and "pip install" not in rest and "CA_CERTIFICATES" not in rest:  # uv is here
+            elif word == "RUN" and "pip install" not in rest and "/run/secrets/ca" not in rest:  # uv is here
                 self._run(rest, {**env, **self.env})
         return self.made
 

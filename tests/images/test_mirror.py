@@ -39,7 +39,7 @@ async def test_it_comes_from_the_mirror_alone_and_is_the_same(tmp_path: Path) ->
             engine().call,
             "build", "--network=host", *shlex.split(os.environ.get("BUILD_FLAGS", "")), "--file=services/Dockerfile",
             f"--build-arg=SERVICE={SERVICE}", f"--build-arg=INDEX_URL={index.url}",
-            f"--build-arg=CA_CERTIFICATES={certificate.ca.read_text()}", f"--tag={TAG}", ".",
+            f"--secret=id=ca,src={certificate.ca}", f"--tag={TAG}", ".",
             timeout_s=BUILD_S, cwd=ROOT,
         )  # fmt: skip
     assert built.status == 0, built.out[-3000:] + built.err[-3000:]

@@ -88,6 +88,37 @@ def test_the_launcher_runs_the_service_as_its_main_module(tmp_path: Path) -> Non
     assert ran.stdout == "__main__ services.probe ['word']\n"
 
 
+LONGER_THAN_AN_ARGUMENT = 219_000
+
+
+def test_a_bundle_of_authorities_of_any_size_reaches_the_build(tmp_path: Path) -> None:
+    """Asks make for an image of an engine that only says what it was given; a company's bundle is no argument."""
+    bundle, told = tmp_path / "ca.pem", tmp_path / "told"
+    bundle.write_text("-----BEGIN CERTIFICATE-----\n".ljust(LONGER_THAN_AN_ARGUMENT, "A"))
+    program = tmp_path / "engine"
+    program.write_text(f'#!/bin/sh\n[ "$1" = build ] && printf "%s\\n" "$@" > {told}\nexit 0\n')
+    program.chmod(0o755)
+    made = subprocess.run(
+        ["make", "image-guard", f"ENGINE={program}", f"CA_FILE={bundle}"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    assert f"--secret\nid=ca,src={bundle}\n" in told.read_text()
+
+
+def test_authorities_of_the_build_are_trusted_beside_the_base_images_own(tmp_path: Path) -> None:
+    (command,) = (rest for word, rest in instructions() if word == "RUN" and "target=/run/secrets/ca" in rest)
+    assert "--mount=type=secret,id=ca" in command
+    system, given, made = (tmp_path / name for name in ("system.crt", "given.pem", "made.crt"))
+    system.write_text("of the system")
+    here = re.sub(r"--mount=\S+\s*", "", command)
+    here = here.replace("/etc/ssl/certs/ca-certificates.crt", str(system)).replace("/run/secrets/ca", str(given))
+    for wanted in ("of the system\n", "of the system\nof the company\n"):
+        subprocess.run(["sh", "-c", here], env={"SSL_CERT_FILE": str(made), "PATH": os.environ["PATH"]}, check=True)
+        assert made.read_text() == wanted
+        given.write_text("of the company")
+
+
 def test_only_one_service_goes_into_an_image_and_only_locked_dependencies() -> None:
     sources = [rest.split()[0] for word, rest in instructions() if word == "COPY" and not rest.startswith("--from")]
     assert [source for source in sources if source.startswith("services/")] == [
