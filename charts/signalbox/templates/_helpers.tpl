@@ -109,10 +109,12 @@ automountServiceAccountToken: false
 enableServiceLinks: false
 securityContext:
   runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
-  fsGroup: 65532
+  {{- range $name, $id := .Values.podSecurity }}
+  {{ $name }}: {{ int64 $id }}
+  {{- end }}
+  {{- if .Values.podSecurity.fsGroup }}
   fsGroupChangePolicy: OnRootMismatch
+  {{- end }}
   seccompProfile:
     type: RuntimeDefault
 {{- end -}}

@@ -36,7 +36,8 @@ _GIVE_WAY = "SET LOCAL lock_timeout = '500ms'"
 # Autovacuum leaves only when somebody has waited for it longer than deadlock_timeout. In this mode that is no harm: who
 # reads and writes passes, and nothing else begins to tend the tables before the migration is through.
 _WAIT = "SET LOCAL lock_timeout = '5s'"
-GIVE_UP_AFTER_S = 600
+# Less than Helm waits for a Job by itself: then the Job's log says why, and not only Helm that it took too long.
+GIVE_UP_AFTER_S = 240
 # Of the session, since an index built beside writers takes no transaction around it; and tried again and again, since
 # such a build waits for every transaction that is under way, also for one that waits for this lock.
 _LOCK = "SELECT pg_try_advisory_lock(hashtextextended('signalbox migration', 3))"

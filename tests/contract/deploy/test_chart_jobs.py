@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import pytest
 import yaml
 
+from services.runtime.commands.migrate import GIVE_UP_AFTER_S
 from services.runtime.settings import PolicySettings
 from tests.contract.deploy.helm import CHART, EXAMPLES, Helm, Manifest
 from tests.contract.deploy.manifests import containers, named, of_kind, pod_spec, settings_of
@@ -44,6 +45,21 @@ def test_runs_are_checked_against_the_tables_that_the_new_release_will_find(mani
 def test_the_check_is_not_repeated_when_it_finds_something(manifests: list[Manifest]) -> None:
     assert named(manifests, "Job", COMPAT_CHECK)["spec"]["backoffLimit"] == 0
     assert named(manifests, "Job", MIGRATION)["spec"]["backoffLimit"] > 0
+
+
+HELM_WAITS_S = 300
+
+
+def test_a_job_ends_before_helm_gives_up_on_it(manifests: list[Manifest]) -> None:
+    """And its command before that: a Job that is ended takes its pods, and so what they had to say, with it."""
+    for job in of_kind(manifests, "Job"):
+        assert GIVE_UP_AFTER_S < job["spec"]["activeDeadlineSeconds"] < HELM_WAITS_S
+
+
+def test_a_job_is_given_more_time_where_helm_is(helm: Helm) -> None:
+    settings = ["services.runtime.migration.deadlineS=3600"]
+    manifests = helm.manifests([EXAMPLES / "minimal" / "values.yaml"], settings=settings)
+    assert named(manifests, "Job", MIGRATION)["spec"]["activeDeadlineSeconds"] == 3600
 
 
 def test_jobs_run_modules_that_the_service_has(manifests: list[Manifest]) -> None:

@@ -253,7 +253,7 @@ def test_a_new_service_needs_a_block_of_values_and_no_template(helm: Helm) -> No
         ],
     )
     kinds = {manifest["kind"] for manifest in manifests if manifest["metadata"]["name"] == "signalbox-tide-table"}
-    assert kinds == SERVICE_KINDS
+    assert kinds == {*SERVICE_KINDS, "NetworkPolicy"}
     (container,) = containers(named(manifests, "Deployment", "signalbox-tide-table"))
     assert container["image"] == "registry.example.com/tide:2"
     runtime = settings_of(named(manifests, "Deployment", "signalbox-runtime"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 
 from tests.contract.deploy.helm import EXAMPLES, ROOT, Helm, Manifest
 from tests.contract.deploy.manifests import named, of_kind, settings_of, workloads
+from tests.contract.deploy.test_chart_options import rendered_with
 
 COMPONENT = "app.kubernetes.io/component"
 Edge = tuple[str, str]
@@ -43,14 +45,19 @@ def chosen(selector: dict[str, Any]) -> list[str]:
 
 def peers(rules: list[dict[str, Any]], side: str) -> set[str]:
     """The components that rules let through."""
-    selectors = [peer["podSelector"] for rule in rules for peer in rule.get(side, []) if "podSelector" in peer]
+    selectors = [peer["podSelector"] for rule in rules for peer in rule.get(side, []) if peer.keys() == {"podSelector"}]
     return {name for selector in selectors for name in chosen(selector)}
 
 
 def policies(manifests: list[Manifest]) -> list[Manifest]:
-    """The policies of services."""
+    """The policies of services and of their Jobs."""
     found = of_kind(manifests, "NetworkPolicy")
     return [policy for policy in found if COMPONENT in policy["metadata"]["labels"] and component(policy) != "test"]
+
+
+def policies_of_services(manifests: list[Manifest]) -> list[Manifest]:
+    """Those that are no Job's."""
+    return [policy for policy in policies(manifests) if "annotations" not in policy["metadata"]]
 
 
 GRAPH = ("services.graph_executor.enabled=true", "services.graph_executor.configMap=graph-policy")
@@ -71,21 +78,58 @@ def test_nothing_goes_without_a_policy_of_its_own(guarded: list[Manifest]) -> No
         labels = workload["spec"]["template"]["metadata"]["labels"]
         assert denied["podSelector"]["matchLabels"].items() <= labels.items()
         name = labels[COMPONENT]
-        mine = [p for p in policies(guarded) if name in chosen({**p["spec"]["podSelector"], "matchLabels": {}})]
+        mine = [p for p in policies(guarded) if name in chosen(p["spec"]["podSelector"])]
         assert len(mine) == 1, f"{name} has {len(mine)} policies"
+
+
+def test_a_job_brings_its_way_out_with_it(guarded: list[Manifest]) -> None:
+    """A first installation migrates before the release's own policies are there, maybe where all is denied."""
+    jobs = of_kind(guarded, "Job")
+    assert jobs
+    for job in jobs:
+        policy = named(guarded, "NetworkPolicy", job["metadata"]["name"])
+        hook, before = job["metadata"]["annotations"], policy["metadata"]["annotations"]
+        assert before["helm.sh/hook"] == hook["helm.sh/hook"]
+        assert int(before["helm.sh/hook-weight"]) < int(hook["helm.sh/hook-weight"])
+        service = named(guarded, "NetworkPolicy", "signalbox-runtime")["spec"]
+        anywhere = [rule for rule in service["egress"] if "to" not in rule and rule["ports"] == [{"port": 5432}]]
+        assert policy["spec"]["egress"] == [service["egress"][0], *anywhere]
+        assert anywhere
+        assert "ingress" not in policy["spec"]
+
+
+def test_names_are_asked_for_at_the_cluster_and_nowhere_else(guarded: list[Manifest]) -> None:
+    for policy in of_kind(guarded, "NetworkPolicy"):
+        for rule in policy["spec"].get("egress", []):
+            if any(port["port"] == 53 for port in rule.get("ports", [])):
+                [peer] = rule["to"]
+                assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "kube-system"}
+                assert peer["podSelector"]["matchLabels"] == {"k8s-app": "kube-dns"}
+
+
+def test_names_are_asked_for_where_a_cluster_has_them(helm: Helm, tmp_path: Path) -> None:
+    openshift = {"to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "openshift-dns"}}}]}
+    manifests = rendered_with(helm, tmp_path, {"networkPolicy": {"dns": {**openshift, "port": 5353}}})
+    rules = [
+        policy["spec"]["egress"][0] for policy in of_kind(manifests, "NetworkPolicy") if "egress" in policy["spec"]
+    ]
+    assert all(rule["to"] == openshift["to"] for rule in rules)
+    assert {port["port"] for rule in rules for port in rule["ports"]} == {5353}
 
 
 def test_each_edge_is_open_at_both_ends_and_there_is_no_other(guarded: list[Manifest]) -> None:
     wanted = edges_by_settings(guarded)
     assert len(wanted) >= 5
     leaving = {(component(p), other) for p in policies(guarded) for other in peers(p["spec"]["egress"], "to")}
-    coming = {(other, component(p)) for p in policies(guarded) for other in peers(p["spec"]["ingress"], "from")}
+    coming = {
+        (other, component(p)) for p in policies_of_services(guarded) for other in peers(p["spec"]["ingress"], "from")
+    }
     assert leaving == wanted
     assert coming - {("test", "gateway")} == wanted
 
 
 def test_an_edge_is_open_at_the_port_that_is_served(guarded: list[Manifest]) -> None:
-    for policy in policies(guarded):
+    for policy in policies_of_services(guarded):
         served = {
             port["port"]
             for service in of_kind(guarded, "Service")
@@ -105,10 +149,10 @@ def test_the_outside_is_open_where_a_service_has_something_there(helm: Helm) -> 
         rules = named(manifests, "NetworkPolicy", f"signalbox-{name}")["spec"]["egress"]
         return {port["port"] for rule in rules if "to" not in rule for port in rule["ports"]}
 
-    assert outside("runtime") == {53, 5432, 8443, 4317}
-    assert outside("sql-executor") == {53, 5432, 4317}
-    assert outside("guard") == {53, 8443, 4317}
-    assert outside("gateway") == {53, 443, 4317}
+    assert outside("runtime") == {5432, 8443, 4317}
+    assert outside("sql-executor") == {5432, 4317}
+    assert outside("guard") == {8443, 4317}
+    assert outside("gateway") == {443, 4317}
 
 
 def test_the_graph_executor_is_called_by_the_runtime_and_calls_its_database(helm: Helm) -> None:
@@ -137,7 +181,7 @@ def test_callers_from_outside_are_admitted_where_an_example_has_an_address_for_t
     found = 0
     for manifests in rendered.values():
         public = {component(each) for each in of_kind(manifests, "Service") if each["spec"].get("type") in OUTSIDE}
-        for policy in policies(manifests):
+        for policy in policies_of_services(manifests):
             if component(policy) in public:
                 callers = [peer for rule in policy["spec"]["ingress"] for peer in rule["from"]]
                 # A selector chooses pods; who comes through a load balancer is none.
@@ -146,8 +190,12 @@ def test_callers_from_outside_are_admitted_where_an_example_has_an_address_for_t
     assert found
 
 
-def test_there_are_none_unless_asked_for(helm: Helm) -> None:
-    assert of_kind(helm.manifests([MINIMAL]), "NetworkPolicy") == []
+def test_every_example_asks_for_them_and_there_are_none_unless_asked_for(
+    helm: Helm, rendered: dict[str, list[Manifest]]
+) -> None:
+    for manifests in rendered.values():
+        assert of_kind(manifests, "NetworkPolicy")
+    assert of_kind(helm.manifests([MINIMAL], settings=["networkPolicy.enabled=false"]), "NetworkPolicy") == []
 
 
 def test_the_operations_page_says_who_may_reach_what(helm: Helm) -> None:
@@ -168,7 +216,7 @@ def test_the_operations_page_says_who_may_reach_what(helm: Helm) -> None:
     rows = dict(re.findall(r"^\| ([a-z_]+) \| (.+) \|$", table, re.MULTILINE))
     for name in ("runtime", "sql_executor", "graph_executor", "code_executor"):
         rules = named(manifests, "NetworkPolicy", f"signalbox-{name.replace('_', '-')}")["spec"]["egress"]
-        anywhere = {port["port"] for rule in rules if "to" not in rule for port in rule["ports"]} - {53}
+        anywhere = {port["port"] for rule in rules if "to" not in rule for port in rule["ports"]}
         # The model's port is of its URL.
         for port in anywhere - ({443} if name == "runtime" else set()):
             assert f"port {port}" in rows[name], f"{name} reaches port {port}, and the page does not say so"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,20 @@ def test_what_scales_has_no_number_of_its_own(rendered: dict[str, list[Manifest]
 def test_halves_of_it_are_refused(helm: Helm, tmp_path: Path, values: dict[str, Any], message: str) -> None:
     with pytest.raises(HelmError, match=message):
         rendered_with(helm, tmp_path, {"services": {"gateway": values}})
+
+
+def test_the_production_example_names_every_image_by_its_digest() -> None:
+    images = set(re.findall(r"\bimage: (\S+)", (EXAMPLES / "production" / "rendered.yaml").read_text()))
+    assert len(images) >= 7
+    assert all(re.search(r"@sha256:[0-9a-f]{64}$", image) for image in images), images
+
+
+def test_the_production_examples_alerts_lead_to_runbooks_that_can_be_opened(
+    rendered: dict[str, list[Manifest]],
+) -> None:
+    [group] = named(rendered["production"], "PrometheusRule", "signalbox")["spec"]["groups"]
+    for rule in group["rules"]:
+        assert rule["annotations"]["runbook_url"].startswith("https://")
 
 
 def test_routes_lead_to_the_public_service(helm: Helm, tmp_path: Path) -> None:

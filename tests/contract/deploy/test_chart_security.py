@@ -8,10 +8,12 @@ import re
 import pytest
 import yaml
 
-from tests.contract.deploy.helm import CHART, EXAMPLES, Helm, Manifest
+from tests.contract.deploy.helm import CHART, EXAMPLES, Helm, HelmError, Manifest
 from tests.contract.deploy.manifests import containers, named, of_kind, pod_spec, settings_of, workloads
 
 SECRET_SETTING = re.compile(r"DSN|PASSWORD|API_KEY|SECRET|PRIVATE_KEY|CREDENTIALS")
+PRODUCTION = [EXAMPLES / "production" / "values.yaml"]
+IDS = ("runAsUser", "runAsGroup", "fsGroup")
 FILES_OF_SECRETS = {"SIGNALBOX_CODE_GIT_CREDENTIALS"}  # a path by its setting, though its name does not say so
 SECRET_TEXT = re.compile(r"-----BEGIN|[a-z]+://[^/\s:]+:[^/\s@]+@|\bsk-[A-Za-z0-9]{8}")
 
@@ -32,11 +34,32 @@ def test_pods_run_as_nobody_with_nothing(manifests: list[Manifest]) -> None:
             assert "privileged" not in context
 
 
+def test_a_platform_may_say_whom_pods_run_as(helm: Helm) -> None:
+    """OpenShift refuses pods that name a user or a group outside of their namespace's range."""
+    for name in ("runAsUser", "runAsGroup", "fsGroup"):
+        given = [f"podSecurity.{each}=null" for each in ("runAsUser", "runAsGroup", "fsGroup") if each != name]
+        for workload in workloads(helm.manifests(PRODUCTION, settings=[*given, f"podSecurity.{name}=1000650000"])):
+            context = pod_spec(workload)["securityContext"]
+            assert {key: value for key, value in context.items() if key in IDS} == {name: 1000650000}
+    for workload in workloads(helm.manifests(PRODUCTION, settings=[f"podSecurity.{each}=null" for each in IDS])):
+        assert pod_spec(workload)["securityContext"] == {
+            "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}
+        }  # fmt: skip
+    with pytest.raises(HelmError, match="podSecurity"):
+        helm.manifests(PRODUCTION, settings=["podSecurity.runAsUser=0"])
+
+
 def test_accounts_carry_no_token(manifests: list[Manifest]) -> None:
     accounts = {account["metadata"]["name"] for account in of_kind(manifests, "ServiceAccount")}
     assert {pod_spec(workload)["serviceAccountName"] for workload in workloads(manifests)} == accounts
     for account in of_kind(manifests, "ServiceAccount"):
         assert account["automountServiceAccountToken"] is False
+
+
+def quantity(text: str) -> int:
+    """Bytes, as Kubernetes writes them."""
+    number, unit = re.fullmatch(r"(\d+)(Mi|Gi)", text).groups()  # type: ignore[union-attr]
+    return int(number) * {"Mi": 1024**2, "Gi": 1024**3}[unit]
 
 
 def test_only_bounded_scratch_is_writable(manifests: list[Manifest]) -> None:
@@ -46,7 +69,12 @@ def test_only_bounded_scratch_is_writable(manifests: list[Manifest]) -> None:
             mounts = container["volumeMounts"]
             assert [mount["mountPath"] for mount in mounts if not mount.get("readOnly")] == ["/tmp"]  # noqa: S108
             assert {mount["name"] for mount in mounts} == volumes.keys()
-        assert volumes["scratch"]["emptyDir"]["sizeLimit"]
+        scratch = quantity(volumes["scratch"]["emptyDir"]["sizeLimit"])
+        [container] = containers(workload)
+        requests, limits = (container["resources"][kind]["ephemeral-storage"] for kind in ("requests", "limits"))
+        # Beside it on the node's disk is what the container logs: fifty megabytes until the kubelet cuts it.
+        assert scratch <= quantity(requests) <= quantity(limits)
+        assert quantity(limits) >= scratch + 50 * 1024**2
 
 
 def test_every_container_is_bounded(manifests: list[Manifest]) -> None:
