@@ -25,9 +25,10 @@ _sym_db = _symbol_database.Default()
 from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from signalbox.v1 import caller_pb2 as signalbox_dot_v1_dot_caller__pb2
+from signalbox.v1 import outcome_pb2 as signalbox_dot_v1_dot_outcome__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fsignalbox/v1/graph_editor.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19signalbox/v1/caller.proto\"\x87\x02\n\x10GraphEditorInput\x12\x36\n\x04goal\x18\x01 \x01(\tB(\xbaH%r#\x18\xa0\x1f\x32\x1e^$|^[^\\x00]*[^\\s\\x00][^\\x00]*$\x12\x0f\n\x07preview\x18\x02 \x01(\x08\x12 \n\x0bundo_run_id\x18\x03 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01:\x87\x01\xbaH\x83\x01\x1a\x80\x01\n\x19graph_editor.goal_or_undo\x12\x34\x65ither goal or undo_run_id must be set, and not both\x1a-(this.goal == \'\') != (this.undo_run_id == \'\')\"\xe1\x01\n\x11GraphEditorOutput\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\t\x12/\n\x07outcome\x18\x02 \x01(\x0e\x32\x1e.signalbox.v1.GraphEditOutcome\x12*\n\x05steps\x18\x03 \x03(\x0b\x32\x1b.signalbox.v1.GraphEditStep\x12\x30\n\nchange_set\x18\x04 \x01(\x0b\x32\x1c.signalbox.v1.GraphChangeSet\x12-\n\x0btoken_usage\x18\x05 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\"}\n\rGraphEditStep\x12\x14\n\x0coperation_id\x18\x01 \x01(\t\x12\x0c\n\x04tool\x18\x02 \x01(\t\x12*\n\targuments\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0e\n\x06result\x18\x04 \x01(\t\x12\x0c\n\x04text\x18\x05 \x01(\t\"b\n\x0eGraphChangeSet\x12\'\n\x05nodes\x18\x01 \x03(\x0b\x32\x18.signalbox.v1.NodeChange\x12\'\n\x05\x65\x64ges\x18\x02 \x03(\x0b\x32\x18.signalbox.v1.EdgeChange\"+\n\rNodeReference\x12\r\n\x05label\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\"\xb0\x01\n\nNodeChange\x12)\n\x04node\x18\x01 \x01(\x0b\x32\x1b.signalbox.v1.NodeReference\x12&\n\x04kind\x18\x02 \x01(\x0e\x32\x18.signalbox.v1.ChangeKind\x12\'\n\x06\x62\x65\x66ore\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\x12&\n\x05\x61\x66ter\x18\x04 \x01(\x0b\x32\x17.google.protobuf.Struct\"\xe9\x01\n\nEdgeChange\x12\x0c\n\x04type\x18\x01 \x01(\t\x12*\n\x05start\x18\x02 \x01(\x0b\x32\x1b.signalbox.v1.NodeReference\x12(\n\x03\x65nd\x18\x03 \x01(\x0b\x32\x1b.signalbox.v1.NodeReference\x12&\n\x04kind\x18\x04 \x01(\x0e\x32\x18.signalbox.v1.ChangeKind\x12\'\n\x06\x62\x65\x66ore\x18\x05 \x01(\x0b\x32\x17.google.protobuf.Struct\x12&\n\x05\x61\x66ter\x18\x06 \x01(\x0b\x32\x17.google.protobuf.Struct*\x93\x01\n\x10GraphEditOutcome\x12\"\n\x1eGRAPH_EDIT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1b\n\x17GRAPH_EDIT_OUTCOME_DONE\x10\x01\x12\x1d\n\x19GRAPH_EDIT_OUTCOME_PARTLY\x10\x02\x12\x1f\n\x1bGRAPH_EDIT_OUTCOME_NOT_DONE\x10\x03*t\n\nChangeKind\x12\x1b\n\x17\x43HANGE_KIND_UNSPECIFIED\x10\x00\x12\x17\n\x13\x43HANGE_KIND_CREATED\x10\x01\x12\x17\n\x13\x43HANGE_KIND_UPDATED\x10\x02\x12\x17\n\x13\x43HANGE_KIND_DELETED\x10\x03\x42*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fsignalbox/v1/graph_editor.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19signalbox/v1/caller.proto\x1a\x1asignalbox/v1/outcome.proto\"\x87\x02\n\x10GraphEditorInput\x12\x36\n\x04goal\x18\x01 \x01(\tB(\xbaH%r#\x18\xa0\x1f\x32\x1e^$|^[^\\x00]*[^\\s\\x00][^\\x00]*$\x12\x0f\n\x07preview\x18\x02 \x01(\x08\x12 \n\x0bundo_run_id\x18\x03 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01:\x87\x01\xbaH\x83\x01\x1a\x80\x01\n\x19graph_editor.goal_or_undo\x12\x34\x65ither goal or undo_run_id must be set, and not both\x1a-(this.goal == \'\') != (this.undo_run_id == \'\')\"\xd8\x01\n\x11GraphEditorOutput\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\t\x12&\n\x07outcome\x18\x02 \x01(\x0e\x32\x15.signalbox.v1.Outcome\x12*\n\x05steps\x18\x03 \x03(\x0b\x32\x1b.signalbox.v1.GraphEditStep\x12\x30\n\nchange_set\x18\x04 \x01(\x0b\x32\x1c.signalbox.v1.GraphChangeSet\x12-\n\x0btoken_usage\x18\x05 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\"}\n\rGraphEditStep\x12\x14\n\x0coperation_id\x18\x01 \x01(\t\x12\x0c\n\x04tool\x18\x02 \x01(\t\x12*\n\targuments\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0e\n\x06result\x18\x04 \x01(\t\x12\x0c\n\x04text\x18\x05 \x01(\t\"b\n\x0eGraphChangeSet\x12\'\n\x05nodes\x18\x01 \x03(\x0b\x32\x18.signalbox.v1.NodeChange\x12\'\n\x05\x65\x64ges\x18\x02 \x03(\x0b\x32\x18.signalbox.v1.EdgeChange\"+\n\rNodeReference\x12\r\n\x05label\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\"\xb0\x01\n\nNodeChange\x12)\n\x04node\x18\x01 \x01(\x0b\x32\x1b.signalbox.v1.NodeReference\x12&\n\x04kind\x18\x02 \x01(\x0e\x32\x18.signalbox.v1.ChangeKind\x12\'\n\x06\x62\x65\x66ore\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\x12&\n\x05\x61\x66ter\x18\x04 \x01(\x0b\x32\x17.google.protobuf.Struct\"\xe9\x01\n\nEdgeChange\x12\x0c\n\x04type\x18\x01 \x01(\t\x12*\n\x05start\x18\x02 \x01(\x0b\x32\x1b.signalbox.v1.NodeReference\x12(\n\x03\x65nd\x18\x03 \x01(\x0b\x32\x1b.signalbox.v1.NodeReference\x12&\n\x04kind\x18\x04 \x01(\x0e\x32\x18.signalbox.v1.ChangeKind\x12\'\n\x06\x62\x65\x66ore\x18\x05 \x01(\x0b\x32\x17.google.protobuf.Struct\x12&\n\x05\x61\x66ter\x18\x06 \x01(\x0b\x32\x17.google.protobuf.Struct*t\n\nChangeKind\x12\x1b\n\x17\x43HANGE_KIND_UNSPECIFIED\x10\x00\x12\x17\n\x13\x43HANGE_KIND_CREATED\x10\x01\x12\x17\n\x13\x43HANGE_KIND_UPDATED\x10\x02\x12\x17\n\x13\x43HANGE_KIND_DELETED\x10\x03\x42*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,22 +42,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GRAPHEDITORINPUT'].fields_by_name['undo_run_id']._serialized_options = b'\272H\010r\003\260\001\001\330\001\001'
   _globals['_GRAPHEDITORINPUT']._loaded_options = None
   _globals['_GRAPHEDITORINPUT']._serialized_options = b'\272H\203\001\032\200\001\n\031graph_editor.goal_or_undo\0224either goal or undo_run_id must be set, and not both\032-(this.goal == \'\') != (this.undo_run_id == \'\')'
-  _globals['_GRAPHEDITOUTCOME']._serialized_start=1317
-  _globals['_GRAPHEDITOUTCOME']._serialized_end=1464
-  _globals['_CHANGEKIND']._serialized_start=1466
-  _globals['_CHANGEKIND']._serialized_end=1582
-  _globals['_GRAPHEDITORINPUT']._serialized_start=136
-  _globals['_GRAPHEDITORINPUT']._serialized_end=399
-  _globals['_GRAPHEDITOROUTPUT']._serialized_start=402
-  _globals['_GRAPHEDITOROUTPUT']._serialized_end=627
-  _globals['_GRAPHEDITSTEP']._serialized_start=629
-  _globals['_GRAPHEDITSTEP']._serialized_end=754
-  _globals['_GRAPHCHANGESET']._serialized_start=756
-  _globals['_GRAPHCHANGESET']._serialized_end=854
-  _globals['_NODEREFERENCE']._serialized_start=856
-  _globals['_NODEREFERENCE']._serialized_end=899
-  _globals['_NODECHANGE']._serialized_start=902
-  _globals['_NODECHANGE']._serialized_end=1078
-  _globals['_EDGECHANGE']._serialized_start=1081
-  _globals['_EDGECHANGE']._serialized_end=1314
+  _globals['_CHANGEKIND']._serialized_start=1335
+  _globals['_CHANGEKIND']._serialized_end=1451
+  _globals['_GRAPHEDITORINPUT']._serialized_start=164
+  _globals['_GRAPHEDITORINPUT']._serialized_end=427
+  _globals['_GRAPHEDITOROUTPUT']._serialized_start=430
+  _globals['_GRAPHEDITOROUTPUT']._serialized_end=646
+  _globals['_GRAPHEDITSTEP']._serialized_start=648
+  _globals['_GRAPHEDITSTEP']._serialized_end=773
+  _globals['_GRAPHCHANGESET']._serialized_start=775
+  _globals['_GRAPHCHANGESET']._serialized_end=873
+  _globals['_NODEREFERENCE']._serialized_start=875
+  _globals['_NODEREFERENCE']._serialized_end=918
+  _globals['_NODECHANGE']._serialized_start=921
+  _globals['_NODECHANGE']._serialized_end=1097
+  _globals['_EDGECHANGE']._serialized_start=1100
+  _globals['_EDGECHANGE']._serialized_end=1333
 # @@protoc_insertion_point(module_scope)

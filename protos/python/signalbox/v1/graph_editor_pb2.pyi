@@ -1,6 +1,7 @@
 from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from signalbox.v1 import caller_pb2 as _caller_pb2
+from signalbox.v1 import outcome_pb2 as _outcome_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -10,23 +11,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class GraphEditOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = ()
-    GRAPH_EDIT_OUTCOME_UNSPECIFIED: _ClassVar[GraphEditOutcome]
-    GRAPH_EDIT_OUTCOME_DONE: _ClassVar[GraphEditOutcome]
-    GRAPH_EDIT_OUTCOME_PARTLY: _ClassVar[GraphEditOutcome]
-    GRAPH_EDIT_OUTCOME_NOT_DONE: _ClassVar[GraphEditOutcome]
-
 class ChangeKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     CHANGE_KIND_UNSPECIFIED: _ClassVar[ChangeKind]
     CHANGE_KIND_CREATED: _ClassVar[ChangeKind]
     CHANGE_KIND_UPDATED: _ClassVar[ChangeKind]
     CHANGE_KIND_DELETED: _ClassVar[ChangeKind]
-GRAPH_EDIT_OUTCOME_UNSPECIFIED: GraphEditOutcome
-GRAPH_EDIT_OUTCOME_DONE: GraphEditOutcome
-GRAPH_EDIT_OUTCOME_PARTLY: GraphEditOutcome
-GRAPH_EDIT_OUTCOME_NOT_DONE: GraphEditOutcome
 CHANGE_KIND_UNSPECIFIED: ChangeKind
 CHANGE_KIND_CREATED: ChangeKind
 CHANGE_KIND_UPDATED: ChangeKind
@@ -50,11 +40,11 @@ class GraphEditorOutput(_message.Message):
     CHANGE_SET_FIELD_NUMBER: _ClassVar[int]
     TOKEN_USAGE_FIELD_NUMBER: _ClassVar[int]
     answer: str
-    outcome: GraphEditOutcome
+    outcome: _outcome_pb2.Outcome
     steps: _containers.RepeatedCompositeFieldContainer[GraphEditStep]
     change_set: GraphChangeSet
     token_usage: _caller_pb2.TokenUsage
-    def __init__(self, answer: _Optional[str] = ..., outcome: _Optional[_Union[GraphEditOutcome, str]] = ..., steps: _Optional[_Iterable[_Union[GraphEditStep, _Mapping]]] = ..., change_set: _Optional[_Union[GraphChangeSet, _Mapping]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ...) -> None: ...
+    def __init__(self, answer: _Optional[str] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ..., steps: _Optional[_Iterable[_Union[GraphEditStep, _Mapping]]] = ..., change_set: _Optional[_Union[GraphChangeSet, _Mapping]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ...) -> None: ...
 
 class GraphEditStep(_message.Message):
     __slots__ = ("operation_id", "tool", "arguments", "result", "text")

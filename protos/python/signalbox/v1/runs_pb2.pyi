@@ -8,6 +8,7 @@ from signalbox.v1 import caller_pb2 as _caller_pb2
 from signalbox.v1 import data_chat_pb2 as _data_chat_pb2
 from signalbox.v1 import graph_editor_pb2 as _graph_editor_pb2
 from signalbox.v1 import incident_investigation_pb2 as _incident_investigation_pb2
+from signalbox.v1 import outcome_pb2 as _outcome_pb2
 from signalbox.v1 import policy_pb2 as _policy_pb2
 from signalbox.v1 import recorded_answers_pb2 as _recorded_answers_pb2
 from signalbox.v1 import sast_pb2 as _sast_pb2
@@ -103,7 +104,7 @@ class RunOutput(_message.Message):
     def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatOutput, _Mapping]] = ..., sast_triage: _Optional[_Union[_sast_pb2.SastTriageOutput, _Mapping]] = ..., sast_investigation: _Optional[_Union[_sast_pb2.SastInvestigationOutput, _Mapping]] = ..., graph_editor: _Optional[_Union[_graph_editor_pb2.GraphEditorOutput, _Mapping]] = ..., incident_investigation: _Optional[_Union[_incident_investigation_pb2.IncidentInvestigationOutput, _Mapping]] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("run_id", "agent", "graph_version", "thread_id", "caller", "correlation_id", "state", "input", "output", "stop_reason", "error", "input_request", "budget", "spend", "epoch", "create_time", "start_time", "end_time", "trace_id", "waiting_for", "retry_time", "policy", "retryable", "labels", "recorded")
+    __slots__ = ("run_id", "agent", "graph_version", "thread_id", "caller", "correlation_id", "state", "input", "output", "stop_reason", "error", "input_request", "budget", "spend", "epoch", "create_time", "start_time", "end_time", "trace_id", "waiting_for", "retry_time", "policy", "retryable", "labels", "recorded", "outcome")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -136,6 +137,7 @@ class Run(_message.Message):
     RETRYABLE_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     RECORDED_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     agent: str
     graph_version: str
@@ -161,7 +163,8 @@ class Run(_message.Message):
     retryable: bool
     labels: _containers.ScalarMap[str, str]
     recorded: bool
-    def __init__(self, run_id: _Optional[str] = ..., agent: _Optional[str] = ..., graph_version: _Optional[str] = ..., thread_id: _Optional[str] = ..., caller: _Optional[_Union[_caller_pb2.Caller, _Mapping]] = ..., correlation_id: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., input: _Optional[_Union[RunInput, _Mapping]] = ..., output: _Optional[_Union[RunOutput, _Mapping]] = ..., stop_reason: _Optional[str] = ..., error: _Optional[str] = ..., input_request: _Optional[_Union[InputRequest, _Mapping]] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., spend: _Optional[_Union[Spend, _Mapping]] = ..., epoch: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trace_id: _Optional[str] = ..., waiting_for: _Optional[str] = ..., retry_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., policy: _Optional[_Union[_policy_pb2.Policy, _Mapping]] = ..., retryable: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., recorded: _Optional[bool] = ...) -> None: ...
+    outcome: _outcome_pb2.Outcome
+    def __init__(self, run_id: _Optional[str] = ..., agent: _Optional[str] = ..., graph_version: _Optional[str] = ..., thread_id: _Optional[str] = ..., caller: _Optional[_Union[_caller_pb2.Caller, _Mapping]] = ..., correlation_id: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., input: _Optional[_Union[RunInput, _Mapping]] = ..., output: _Optional[_Union[RunOutput, _Mapping]] = ..., stop_reason: _Optional[str] = ..., error: _Optional[str] = ..., input_request: _Optional[_Union[InputRequest, _Mapping]] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., spend: _Optional[_Union[Spend, _Mapping]] = ..., epoch: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trace_id: _Optional[str] = ..., waiting_for: _Optional[str] = ..., retry_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., policy: _Optional[_Union[_policy_pb2.Policy, _Mapping]] = ..., retryable: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., recorded: _Optional[bool] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ...) -> None: ...
 
 class Spend(_message.Message):
     __slots__ = ("model_calls", "token_usage", "tool_calls", "wall_time_s")
@@ -391,7 +394,7 @@ class GetRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
 
 class ListRunsRequest(_message.Message):
-    __slots__ = ("agent", "state", "thread_id", "page_size", "page_token", "since_time", "until_time", "subject", "labels")
+    __slots__ = ("agent", "state", "thread_id", "page_size", "page_token", "since_time", "until_time", "subject", "labels", "outcome")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -408,6 +411,7 @@ class ListRunsRequest(_message.Message):
     UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
     agent: str
     state: RunState
     thread_id: str
@@ -417,7 +421,8 @@ class ListRunsRequest(_message.Message):
     until_time: _timestamp_pb2.Timestamp
     subject: str
     labels: _containers.ScalarMap[str, str]
-    def __init__(self, agent: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., thread_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., subject: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    outcome: _outcome_pb2.Outcome
+    def __init__(self, agent: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., thread_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., subject: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ...) -> None: ...
 
 class ListRunsResponse(_message.Message):
     __slots__ = ("runs", "next_page_token")
