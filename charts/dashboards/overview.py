@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from charts.dashboards.panels import Board, Kind, Link, Panel, Query, Row, Width
 from charts.dashboards.promql import by_service, quantile, rate, series, share, total
+from services.kit.outcome import REACHED
 
 ENDED = total("agent", rate("run_duration_seconds_count"))
+SUCCEEDED = total("agent", rate("runs_ended_total", f'outcome=~"{"|".join(sorted(REACHED))}"'))
+ENDED_BY_OUTCOME = total("agent", rate("runs_ended_total"))
 FAILED = total("agent", rate("run_duration_seconds_count", 'state="FAILED"'))
 
 PENDING = Link("Runs that wait", "/runs", where={"state": "PENDING"}, within_time=False)
@@ -15,11 +18,19 @@ OUTCOMES = Row(
     [
         Panel(
             "Runs that end, by outcome",
-            "Runs a second that ended, by the state they ended in.",
-            "FAILED is more than a sliver, or SUCCEEDED falls while callers ask as much as before.",
-            [Query(total("state", rate("run_duration_seconds_count")), "{{state}}")],
+            "Runs a second that ended, by what came of them for their callers; none is what an earlier release ended.",
+            "blocked or not_answered rises, or answered falls while callers ask as much as before.",
+            [Query(total("outcome", rate("runs_ended_total")), "{{outcome}}")],
             "runps",
-            link=Link("Runs in this state", "/runs", by={"state": "state"}),
+            link=Link("Runs with this outcome", "/runs", by={"outcome": "outcome"}),
+        ),
+        Panel(
+            "Share of runs that bring what was asked",
+            "Of the runs that end, those answered, done, previewed, with a cause found or with a verdict, by agent.",
+            "it falls below what it was before a change of models, prompts or policies.",
+            [Query(share(SUCCEEDED, ENDED_BY_OUTCOME), "{{agent}}")],
+            "percentunit",
+            link=Link("Runs of this agent", "/runs", by={"agent": "agent"}),
         ),
         Panel(
             "Share of runs that fail",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rich.text import Text
-from signalbox.v1 import graph_editor_pb2, runs_pb2
+from signalbox.v1 import outcome_pb2, runs_pb2
 
 from services.cli import render
 from services.cli.client import Connection, GatewayClient, open_gateway
@@ -104,7 +104,7 @@ def check(scene: GraphScene, run: runs_pb2.Run) -> list[str]:
     """Compares a run with what its scene should bring."""
     output = run.output.graph_editor
     what = f"“{scene.goal or scene.title}”"
-    if run.state != runs_pb2.RUN_STATE_SUCCEEDED or output.outcome != graph_editor_pb2.GRAPH_EDIT_OUTCOME_DONE:
+    if run.state != runs_pb2.RUN_STATE_SUCCEEDED or output.outcome != outcome_pb2.OUTCOME_DONE:
         state = runs_pb2.RunState.Name(run.state)
         return [f"{what} came to {state} ({run.error or run.stop_reason or output.answer})"]
     return [f"{what} does not say {part!r}" for part in scene.says if part not in output.answer]

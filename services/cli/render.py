@@ -15,6 +15,7 @@ from services.cli.incident_view import incident
 from services.cli.listing import Listing
 from services.cli.output_view import rendered
 from services.cli.tables import rows
+from services.kit.outcome import REACHED, Outcome
 from services.kit.text.printing import printable
 from services.kit.text.words import duration, elapsed, moment, shown_labels, state_name, tokens
 
@@ -33,7 +34,10 @@ def state_text(run: runs_pb2.Run) -> Text:
     """A run's state, coloured by how well it went."""
     code = exit_code_of(run)
     name = "BLOCKED" if code is ExitCode.BLOCKED else state_name(run.state)
-    return Text(name, style=_STYLES.get(code, ""))
+    outcome = Outcome.of(run.outcome)
+    # That the machine ended well brings its caller nothing yet.
+    style = "yellow" if code is ExitCode.OK and outcome and outcome not in REACHED else _STYLES.get(code, "")
+    return Text(name, style=style)
 
 
 def answer(run: runs_pb2.Run) -> Group:
@@ -116,11 +120,11 @@ def _message_text(message: data_chat_pb2.DebugMessage) -> str:
 
 def run_list(runs: Iterable[runs_pb2.Run]) -> Listing:
     """Runs."""
-    names = ("run", "agent", "caller", "state", "stop reason", "tokens", "time", "created", "labels")
+    names = ("run", "agent", "caller", "state", "outcome", "stop reason", "tokens", "time", "created", "labels")
     shown = Listing(*names, right=("tokens", "time"))
     for run in runs:
         shown.add(
-            run.run_id, run.agent, run.caller.subject, state_text(run), run.stop_reason,
+            run.run_id, run.agent, run.caller.subject, state_text(run), Outcome.of(run.outcome) or "", run.stop_reason,
             f"{run.spend.token_usage.total_tokens:,}", elapsed(run), moment(run.create_time),
             shown_labels(run.labels),
         )  # fmt: skip
@@ -143,6 +147,7 @@ def _details(run: runs_pb2.Run) -> Iterable[tuple[str, str | Text]]:
     yield "agent", f"{run.agent} {run.graph_version}".strip()
     yield "caller", f"{run.caller.subject} {' '.join(run.caller.roles)}".strip()
     yield "state", state_text(run)
+    yield "outcome", Outcome.of(run.outcome) or ""
     yield "question", run.input.data_chat.question
     yield "goal", run.input.graph_editor.goal
     yield "undoes", run.input.graph_editor.undo_run_id

@@ -29,6 +29,7 @@ from services.cli.labels import WantedLabels, parse_labels
 from services.cli.output_files import check_writable, remove_older, write_text
 from services.cli.story import story
 from services.cli.terminal import Terminal, run_command
+from services.kit.outcome import Outcome
 from services.kit.text.words import parse_state, state_name
 
 commands = typer.Typer()
@@ -42,6 +43,7 @@ def runs_command(
     roles: Roles = None,
     agent: Annotated[str, typer.Option(metavar="AGENT", help="Only runs of this agent.")] = "",
     state: Annotated[str, typer.Option(metavar="STATE", help="Only runs in this state, such as failed.")] = "",
+    outcome: Annotated[str, typer.Option(metavar="OUTCOME", help="Only runs with this outcome, such as blocked.")] = "",
     thread: Annotated[str, typer.Option(metavar="ID", help="Only runs of this conversation.")] = "",
     since: Since = None,
     until: Until = None,
@@ -58,9 +60,12 @@ def runs_command(
     request = runs_pb2.ListRunsRequest(
         agent=agent, thread_id=thread, subject=caller, labels=wanted, since_time=since, until_time=until
     )
-    if state:
+    if state or outcome:
         try:
-            request.state = parse_state(state)
+            if state:
+                request.state = parse_state(state)
+            if outcome:
+                request.outcome = Outcome.parse(outcome).proto
         except ValueError as error:
             raise fail(CliError(str(error), hint="name one of these", code=ExitCode.USAGE)) from error
     connection = context.obj.connection(subject, admin=admin, roles=roles)

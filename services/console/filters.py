@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from signalbox.v1 import runs_pb2
+from signalbox.v1 import outcome_pb2, runs_pb2
 from starlette.datastructures import QueryParams
 
 from services.console.errors import BadRequest
+from services.kit.outcome import Outcome
 from services.kit.text.words import A_MOMENT, parse_moment, parse_state
 
 
@@ -53,6 +54,14 @@ class Filters:
         except ValueError as error:
             self.problems[name] = str(error)
             return runs_pb2.RUN_STATE_UNSPECIFIED
+
+    def outcome(self, name: str) -> outcome_pb2.Outcome:
+        """Returns an outcome of runs; unspecified where there is none, or no such."""
+        try:
+            return Outcome.parse(self[name]).proto if self[name] else outcome_pb2.OUTCOME_UNSPECIFIED
+        except ValueError as error:
+            self.problems[name] = str(error)
+            return outcome_pb2.OUTCOME_UNSPECIFIED
 
     def labels(self, name: str) -> Mapping[str, str]:
         """Returns labels of a text such as `team=billing env=prod`; none where it can't be read."""

@@ -20,8 +20,9 @@ from services.console.gateway import Gateway
 from services.console.run_search import FoundRuns, RunSearch
 from services.console.settings import ConsoleSettings
 from services.console.showing import page
+from services.kit.outcome import Outcome
 
-FIELDS = ("agent", "state", "rule", "caller", "thread", "labels", "since", "until", "page", "after")
+FIELDS = ("agent", "state", "outcome", "rule", "caller", "thread", "labels", "since", "until", "page", "after")
 # The gateway's names of the fields, where they are others.
 NAMES = {
     "subject": "caller",
@@ -60,6 +61,7 @@ class RunPages:
         wanted = runs_pb2.ListRunsRequest(
             agent=filters["agent"],
             state=filters.state("state"),
+            outcome=filters.outcome("outcome"),
             thread_id=filters["thread"],
             subject=filters["caller"],
             since_time=filters.time("since"),
@@ -82,8 +84,9 @@ class RunPages:
             filters=filters,
             agents=agents,
             states=STATES,
+            outcomes=tuple(Outcome),
             found=found,
-            moods={run.run_id: mood(run.state) for run in found.runs},
+            moods={run.run_id: mood(run) for run in found.runs},
             more=more,
             is_filtered=any(filters.texts.values()),
         )

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from signalbox.v1 import runs_pb2
+from signalbox.v1 import outcome_pb2, runs_pb2
 
 from services.console.errors import NotFound
 from services.console.gateway import Gateway
@@ -100,6 +100,7 @@ def _fits(run: runs_pb2.Run, wanted: runs_pb2.ListRunsRequest) -> bool:
     created = run.create_time.ToNanoseconds()
     return (
         wanted.state in (runs_pb2.RUN_STATE_UNSPECIFIED, run.state)
+        and wanted.outcome in (outcome_pb2.OUTCOME_UNSPECIFIED, run.outcome)
         and (not wanted.thread_id or run.thread_id == wanted.thread_id)
         and all(run.labels.get(key) == value for key, value in wanted.labels.items())
         and (not wanted.HasField("since_time") or created >= wanted.since_time.ToNanoseconds())

@@ -7,6 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from services.kit.outcome import Outcome
 from services.kit.text.printing import printable
 from services.kit.text.words import (
     duration,
@@ -42,6 +43,7 @@ def _environment() -> Environment:
         "moment": moment,
         "number": lambda value: number(float(value)),
         "state": state_name,
+        "outcome": lambda outcome: (Outcome.of(outcome) or "").replace("_", " "),
         "fact": fact,
         "place": lambda name: "the end" if name == "__end__" else printable(name),
         "elapsed": elapsed,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from services.kit.outcome import Outcome
 from services.kit.telemetry.metrics import DURATION_BUCKETS, from_zero, model_calls_from_zero
 from services.kit.telemetry.names import METRIC_PREFIX
 from services.runtime.routing.calls import OK
@@ -54,8 +55,8 @@ LOOP_LAG = Histogram(
 )
 RUNS_ENDED = Counter(
     METRIC_PREFIX + "runs_ended_total",
-    "Runs that ended, by agent, state and stop reason.",
-    ["agent", "state", "stop_reason"],
+    "Runs that ended, by agent, state, outcome and stop reason.",
+    ["agent", "state", "outcome", "stop_reason"],
 )
 RUN_DURATION = Histogram(
     METRIC_PREFIX + "run_duration_seconds",
@@ -211,11 +212,11 @@ def watch_dependency(dependency: str) -> None:
     from_zero(WAITS, [dependency], ["UNAVAILABLE", "DEADLINE_EXCEEDED", "connection", "timeout"])
 
 
-def count_from_zero(graphs: Iterable[AgentGraph]) -> None:
+def count_from_zero(offered: Iterable[tuple[AgentGraph, Sequence[Outcome]]]) -> None:
     """Makes the series of the agents that this runtime offers, and of every decision that their tables can make."""
-    graphs = list(graphs)
-    offered = [graph.name for graph in graphs]
-    for graph in graphs:
+    agents = list(offered)
+    names = [graph.name for graph, _ in agents]
+    for graph, outcomes in agents:
         from_zero(TOOL_DURATION, graph.tools, [OK])
         for node in graph.nodes:
             from_zero(DECISIONS, [graph.name], [router_after(graph.name, node)], [NODE_FAILED], [END])
@@ -223,31 +224,31 @@ def count_from_zero(graphs: Iterable[AgentGraph]) -> None:
             ROUTER_INFO.labels(graph.name, router.name, router.policy_version).set(1)
             for rule in router.rules:
                 from_zero(DECISIONS, [graph.name], [router.name], [rule.name], rule.destinations)
-        _count_reasons(graph)
-    from_zero(RUNS_NOT_CARRIED, offered)
-    from_zero(RUNS_STARTED, offered, ["created", "queued", "taken_over"])
+        _count_ends(graph, outcomes)
+    from_zero(RUNS_NOT_CARRIED, names)
+    from_zero(RUNS_STARTED, names, ["created", "queued", "taken_over"])
+    from_zero(RUN_DURATION, names, _STATES)
+    from_zero(BUDGET_USED, names, _BUDGETS)
+    from_zero(AGENT_TOKENS, names, ["input", "output"])
+    from_zero(AGENT_COST, names)
+    from_zero(AGENT_TOKENS_UNPRICED, names)
+    from_zero(QUESTIONS_WAITING, names)
+    from_zero(QUESTIONS_OLDEST, names)
+    from_zero(QUESTIONS_CLOSED, names, ["caller", "role", "assignee", "expired"])
+    from_zero(QUESTIONS_ESCALATED, names)
+    from_zero(HISTORY_UNREADABLE, names)
+    from_zero(ROWS_REMOVED, _KINDS_REMOVED, names)
+    from_zero(BYTES_REMOVED, _KINDS_REMOVED, names)
+
+
+def _count_ends(graph: AgentGraph, outcomes: Sequence[Outcome]) -> None:
+    """Makes the series of the ends that runs of an agent can come to, those that its breakers bring included."""
     for state, stops in _STOPS.items():
-        from_zero(RUNS_ENDED, offered, [state], stops)
-    from_zero(RUN_DURATION, offered, _STATES)
-    from_zero(BUDGET_USED, offered, _BUDGETS)
-    from_zero(AGENT_TOKENS, offered, ["input", "output"])
-    from_zero(AGENT_COST, offered)
-    from_zero(AGENT_TOKENS_UNPRICED, offered)
-    from_zero(QUESTIONS_WAITING, offered)
-    from_zero(QUESTIONS_OLDEST, offered)
-    from_zero(QUESTIONS_CLOSED, offered, ["caller", "role", "assignee", "expired"])
-    from_zero(QUESTIONS_ESCALATED, offered)
-    from_zero(HISTORY_UNREADABLE, offered)
-    from_zero(ROWS_REMOVED, _KINDS_REMOVED, offered)
-    from_zero(BYTES_REMOVED, _KINDS_REMOVED, offered)
-
-
-def _count_reasons(graph: AgentGraph) -> None:
-    """Makes the series of the ends that the breakers of a graph bring."""
+        from_zero(RUNS_ENDED, [graph.name], [state], [*outcomes, Outcome.UNFINISHED], stops)
     for rule in (rule for router in graph.routers for rule in router.rules):
         if reason := rule.update.get("stop_reason"):
             states = ["FAILED"] if rule.update.get("status") == FAILED else ["SUCCEEDED", "FAILED", "NEEDS_REVIEW"]
-            from_zero(RUNS_ENDED, [graph.name], states, [reason])
+            from_zero(RUNS_ENDED, [graph.name], states, outcomes, [reason])
 
 
 def show_budget_used(agent: str, spend: Mapping[str, Any], budget: Mapping[str, Any]) -> None:

@@ -91,7 +91,7 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     watches = Watches(pools, events, owner)
     liveness.on_news = watches.news
     agents = await open_agents(settings, limits, stack)
-    count_from_zero(agent.in_force for agent in agents.values())
+    count_from_zero((agent.in_force, agent.definition.outcomes) for agent in agents.values())
     pins = Pins(pools.steps, {name: agent.limits for name, agent in agents.items()})
     quota = CallerQuota(
         settings.caller_runs_at_once,

@@ -19,7 +19,7 @@ from uuid import uuid4
 import grpc
 import pytest
 import pytest_asyncio
-from signalbox.v1 import caller_pb2, graph_editor_pb2, runs_pb2
+from signalbox.v1 import caller_pb2, outcome_pb2, runs_pb2
 
 from services.cli.graph_edits import edit_request
 from services.graph_executor.falkor import Falkor
@@ -237,7 +237,7 @@ async def test_each_change_is_made_once_whoever_is_killed(scene: Scene, extent: 
         output = run.output.graph_editor
         assert (run.state, output.outcome) == (
             runs_pb2.RUN_STATE_SUCCEEDED,
-            graph_editor_pb2.GRAPH_EDIT_OUTCOME_DONE,
+            outcome_pb2.OUTCOME_DONE,
         ), f"{run.stop_reason or run.error}, {run.epoch} claims, {run.spend}: {output.answer}"
         # Whoever made a change was told so, also when that was asked again: never that it had been there already.
         assert [step.result for step in output.steps] == ["created", "created", "created", "deleted"], output.steps

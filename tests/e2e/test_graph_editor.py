@@ -113,7 +113,7 @@ async def test_what_is_not_clear_is_asked_about_and_done_with_the_details(editor
 async def test_a_question_may_be_declined(editor: Editor) -> None:
     asked = await editor.ask("My dashboard is broken. Fix it.")
     ended = await editor.reply(asked, asked.run.input_request.options[0])
-    assert (ended.rules[-1], ended.ended) == ("declined", ("SUCCEEDED", "NOT_DONE"))
+    assert (ended.rules[-1], ended.ended) == ("declined", ("SUCCEEDED", "DECLINED"))
 
 
 async def test_answers_that_do_not_fit_are_refused(editor: Editor) -> None:

@@ -16,7 +16,7 @@ from uuid import uuid4
 import grpc
 import pytest
 import pytest_asyncio
-from signalbox.v1 import graph_editor_pb2, runs_pb2
+from signalbox.v1 import outcome_pb2, runs_pb2
 
 from services.cli.graph_edits import edit_request
 from services.kit.models.prompts import read_data
@@ -154,7 +154,7 @@ async def test_each_effect_takes_place_once(scene: Scene, after_effect: bool) ->
     done = await ended(scene, run.run_id)
 
     output = done.output.graph_editor
-    assert (done.state, output.outcome) == (runs_pb2.RUN_STATE_SUCCEEDED, graph_editor_pb2.GRAPH_EDIT_OUTCOME_DONE)
+    assert (done.state, output.outcome) == (runs_pb2.RUN_STATE_SUCCEEDED, outcome_pb2.OUTCOME_DONE)
     assert done.epoch == OPERATIONS + 1
     # The model was asked once: what it would have said the next time never came to be.
     [keys] = plans
@@ -303,7 +303,7 @@ async def test_a_plan_that_does_not_fit_is_made_again_once(scene: Scene, misfit:
     assert asked.rules[-2:] == ["identical", "ask"]
     assert told in asked.run.input_request.question
     ended = await scene.editor.reply(asked, "leave it as it is")
-    assert ended.ended == ("SUCCEEDED", "NOT_DONE")
+    assert ended.ended == ("SUCCEEDED", "DECLINED")
     assert "Nothing was changed" in ended.answer
 
 

@@ -28,6 +28,7 @@ from services.console.explanation_page.timeline import timeline
 from services.console.explanation_page.traffic import with_passages
 from services.console.templating import rendered
 from services.kit.models.offline_rules import OFFLINE_RULES
+from services.kit.outcome import REACHED, Outcome
 from services.kit.text.printing import printable
 from services.kit.text.words import fact, limit_text, origin_name
 
@@ -75,7 +76,7 @@ def shown(explained: Explained) -> dict[str, Any]:
     return {
         "run": run,
         "story": story,
-        "mood": mood(run.state),
+        "mood": mood(run),
         "decided_by": OFFLINE_RULES if any(call.offline_rules for call in _calls(explained)) else "",
         "asked": _flat(getattr(run.input, run.input.WhichOneof("agent") or "data_chat")),
         "drawing": drawn(explained),
@@ -96,9 +97,11 @@ def _calls(explained: Explained) -> Iterator[runs_pb2.NodeCall]:
         yield from decision.calls
 
 
-def mood(state: int) -> str:
-    """Returns how a run in a state is coloured."""
-    return _MOODS.get(state, "live")
+def mood(run: runs_pb2.Run) -> str:
+    """Returns how a run is coloured: one that ended well for its caller as good, and not one that only ended well."""
+    known = _MOODS.get(run.state, "live")
+    outcome = Outcome.of(run.outcome)
+    return "warn" if known == "good" and outcome and outcome not in REACHED else known
 
 
 def drawn(explained: Explained) -> RouteDrawing:

@@ -10,6 +10,7 @@ from typing import Any
 from langgraph.graph.state import CompiledStateGraph
 from signalbox.v1 import caller_pb2, runs_pb2
 
+from services.kit.outcome import Outcome
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.definition import AnyDefinition
 from services.runtime.agents.policies import Limits
@@ -60,6 +61,10 @@ class PinnedAgent:
         oneof = runs_pb2.RunOutput.DESCRIPTOR.oneofs_by_name["agent"]
         [field] = [field for field in oneof.fields if field.message_type == brought.DESCRIPTOR]
         return runs_pb2.RunOutput(**{field.name: brought}).SerializeToString()
+
+    def outcome(self, state: Mapping[str, Any]) -> Outcome:
+        """Returns what came of a run that ended in a state."""
+        return self._definition.outcome(state)
 
 
 class Agent:

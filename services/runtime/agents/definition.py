@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from google.protobuf.message import Message
 from signalbox.v1 import runs_pb2
 
+from services.kit.outcome import Outcome
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.run_key import RunKey
 from services.runtime.calls.connections import Connections
@@ -41,7 +42,8 @@ class AgentDefinition(Generic[NodesT, PolicyT, InputT, OutputT]):
     `graph` makes its graph, with state, routers and tools, of nodes and a policy; given the class of the nodes in place
     of nodes that have their services, the graph can be looked at and not run. `wire` gives nodes what they call: the
     `peers` and the `models`, which are roles (`RuntimeSettings.model_of`). `begin` and `result` lead from the input to
-    state and from state to the output. `run_key` says by what a caller has one run and no more. `ids` are
+    state and from state to the output; `outcome` says what came of the run, by what its state records, and is one of
+    `outcomes`. `run_key` says by what a caller has one run and no more. `ids` are
     words that its log lines and spans carry with every decision, taken from state; `turns_remembered` says how many
     earlier runs of its thread a run is told of. `words` takes what the caller said from the input; in its
     light the guard screens what people answer in words of their own.
@@ -58,6 +60,8 @@ class AgentDefinition(Generic[NodesT, PolicyT, InputT, OutputT]):
     wire: Callable[[Connections, PolicyT], NodesT]
     begin: Callable[[InputT, Assignment, PolicyT], dict[str, Any]]
     result: Callable[[Mapping[str, Any], InputT], OutputT]
+    outcome: Callable[[Mapping[str, Any]], Outcome]
+    outcomes: tuple[Outcome, ...]
     peers: tuple[Peer, ...] = ()
     models: tuple[str, ...] = (DEFAULT_MODEL,)
     turns_remembered: Callable[[PolicyT], int] = no_turns

@@ -14,6 +14,7 @@ from signalbox.v1 import caller_pb2, recorded_answers_pb2, runs_pb2, runs_pb2_gr
 
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.identity.caller import Caller
+from services.kit.outcome import Outcome
 from services.runtime.agents.agent import Agent
 from services.runtime.agents.policies import BUDGET, CALLER, Limits
 from services.runtime.agents.registry import definitions
@@ -116,6 +117,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         wanted = RunFilter(
             agent=request.agent or None,
             state=state_of(request.state),
+            outcome=Outcome.of(request.outcome),
             thread_id=request.thread_id or None,
             since=moment_of(request.since_time) if request.HasField("since_time") else None,
             until=moment_of(request.until_time) if request.HasField("until_time") else None,

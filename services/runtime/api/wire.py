@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from google.protobuf import struct_pb2, timestamp_pb2
-from signalbox.v1 import caller_pb2, runs_pb2
+from signalbox.v1 import caller_pb2, outcome_pb2, runs_pb2
 
 from services.kit.errors import InvalidRequest
+from services.kit.outcome import Outcome
 from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED
 from services.runtime.engine.events import Event
 from services.runtime.engine.records import InputRequest, RunRecord, RunState
@@ -25,6 +26,7 @@ _RIGHTS = {
     "role": runs_pb2.ANSWER_RIGHT_ROLE,
     "assignee": runs_pb2.ANSWER_RIGHT_ASSIGNEE,
 }
+_OUTCOMES: Mapping[str, outcome_pb2.Outcome] = {outcome: outcome.proto for outcome in Outcome}
 _STATE_OF = {runs_pb2.RunState.Value(name): state for state, name in _STATES.items()}
 
 
@@ -47,6 +49,8 @@ def run_proto(run: RunRecord) -> runs_pb2.Run:
         state=_STATES[run.state],
         input=runs_pb2.RunInput.FromString(run.input) if run.input else None,
         output=runs_pb2.RunOutput.FromString(run.output) if run.output else None,
+        # A word of a later release is none that this one knows.
+        outcome=_OUTCOMES.get(run.outcome, outcome_pb2.OUTCOME_UNSPECIFIED),
         stop_reason=run.stop_reason,
         error=run.error,
         input_request=_input_request(request) if request else None,

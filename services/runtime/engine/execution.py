@@ -33,6 +33,7 @@ from services.kit.telemetry.names import (
     GEN_AI_INVOKE_AGENT,
     GEN_AI_OPERATION,
     LINKED_BY,
+    OUTCOME,
     RUN_ID,
     THREAD,
 )
@@ -250,9 +251,11 @@ class Execution:
             agent.output(state, self.run.input),
             presentable(state.get("stop_reason") or ""),
             presentable(state.get("error") or ""),
+            agent.outcome(state),
         )
 
     async def _end(self, ending: Ending) -> None:
+        trace.get_current_span().set_attribute(ATTRIBUTE_PREFIX + OUTCOME, ending.outcome)
         try:
             with_step = await self.saver.end(ending) if self.saver else None
             ended = noted(with_step) if with_step else await self.shared.store.end(self.run, ending)

@@ -24,6 +24,7 @@ RUN_COLUMNS = (
     "state",
     "input",
     "output",
+    "outcome",
     "stop_reason",
     "error",
     "input_request",

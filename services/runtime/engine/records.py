@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
 from services.kit.identity.caller import Caller
+from services.kit.outcome import Outcome
 from services.runtime.agents.run_key import RunKey
 from services.runtime.routing.recorder import CallRecord
 from services.runtime.routing.state import Budget, Spend
@@ -128,7 +129,10 @@ class ThreadTurn(NamedTuple):
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A row of the table `runs`. Input and output are serialized protos."""
+    """A row of the table `runs`. Input and output are serialized protos.
+
+    `outcome` is a word of `Outcome`, or of a later release; empty of a run that has not ended.
+    """
 
     run_id: str
     agent: str
@@ -139,6 +143,7 @@ class RunRecord:
     state: RunState
     input: bytes
     output: bytes | None
+    outcome: str
     stop_reason: str
     error: str
     input_request: InputRequest | None
@@ -165,9 +170,9 @@ class RunRecord:
     def of(cls, row: Mapping[str, Any]) -> Self:
         """Reads a row."""
         request = row["input_request"]
-        same = ("agent", "graph_version", "thread_id", "correlation_id", "output", "stop_reason", "error", "answer")
+        same = ("agent", "graph_version", "thread_id", "correlation_id", "output", "outcome", "stop_reason")
         also = ("epoch", "idle_claims", "waiting_for", "attempts", "event_count", "traceparent", "input")
-        kept = ("policy_id", "labels", "recorded")
+        kept = ("error", "answer", "policy_id", "labels", "recorded")
         times = ("not_before", "created_at", "started_at", "ended_at")
         return cls(
             run_id=str(row["run_id"]),
@@ -196,6 +201,7 @@ class Ending:
     output: bytes | None = None
     stop_reason: str = ""
     error: str = ""
+    outcome: Outcome = Outcome.UNFINISHED
 
 
 class Due(NamedTuple):

@@ -16,6 +16,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from services.kit.identity.caller import Caller
+from services.kit.outcome import Outcome
 from services.kit.telemetry.names import ROLE_OPERATOR
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import RunRecord, RunState
@@ -33,6 +34,7 @@ class RunFilter:
 
     agent: str | None = None
     state: RunState | None = None
+    outcome: Outcome | None = None
     thread_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -69,6 +71,7 @@ class RunSearch:
             "subject": subject,
             "agent": wanted.agent,
             "state": wanted.state,
+            "outcome": wanted.outcome,
             "thread_id": wanted.thread_id,
             "limit": limit + 1,
         }

@@ -238,6 +238,7 @@ class RunStore:
             "claim_id": run.claim_id,
             "state": ending.state,
             "output": ending.output,
+            "outcome": ending.outcome,
             "stop_reason": ending.stop_reason,
             "error": ending.error,
         }
@@ -323,11 +324,11 @@ async def found_run(connection: AsyncConnection[Any], run_id: str, caller: Calle
 def noted(run: RunRecord) -> RunRecord:
     """Counts and logs a run that has just ended, if it has."""
     if run.ended_at is not None:
-        RUNS_ENDED.labels(run.agent, run.state, run.stop_reason).inc()
+        RUNS_ENDED.labels(run.agent, run.state, run.outcome, run.stop_reason).inc()
         taken_s = (run.ended_at - run.created_at).total_seconds()
         RUN_DURATION.labels(run.agent, run.state).observe(taken_s, _exemplar_of(run))
         show_budget_used(run.agent, run.spend, run.budget)
-        log.info("run ended", run_id=run.run_id, state=run.state, stop_reason=run.stop_reason)
+        log.info("run ended", run_id=run.run_id, state=run.state, outcome=run.outcome, stop_reason=run.stop_reason)
     return run
 
 

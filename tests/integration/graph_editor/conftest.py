@@ -19,6 +19,7 @@ from google.protobuf import json_format
 from signalbox.v1 import (
     caller_pb2,
     graph_editor_pb2,
+    outcome_pb2,
     questions_pb2,
     questions_pb2_grpc,
     runs_pb2,
@@ -93,7 +94,7 @@ class Ended:
     @property
     def outcome(self) -> str:
         """How far the goal was reached."""
-        return graph_editor_pb2.GraphEditOutcome.Name(self.output.outcome).removeprefix("GRAPH_EDIT_OUTCOME_")
+        return outcome_pb2.Outcome.Name(self.output.outcome).removeprefix("OUTCOME_")
 
 
 @dataclass

@@ -37,7 +37,7 @@ async def test_a_preview_writes_nothing(bench: Bench) -> None:
     bench.script(parse=[COMPLEX], plan=[plan(ticket("T-1", status="open"), UPDATE)])
     ended = await bench.ask(preview=True)
     assert ended.rules == ["complex", "planned", "previewed"]
-    assert (ended.state, ended.outcome) == ("SUCCEEDED", "NOT_DONE")
+    assert (ended.state, ended.outcome) == ("SUCCEEDED", "PREVIEWED")
     assert "Change the node Ticket 'T-1': status: closed." in ended.output.answer
     assert [step.result for step in ended.output.steps] == ["created", "updated"]
     assert [dict(node.after) for node in ended.output.change_set.nodes] == [{"key": "T-1", "status": "closed"}]
@@ -85,7 +85,7 @@ async def test_a_node_that_does_not_exist_is_no_success(bench: Bench) -> None:
     assert "There is no node Ticket 'T-1'" in asked.run.input_request.question
     ended = await bench.reply(asked, "leave it as it is")
     assert ended.rules[-1] == "declined"
-    assert (ended.state, ended.outcome, ended.run.stop_reason) == ("SUCCEEDED", "NOT_DONE", "")
+    assert (ended.state, ended.outcome, ended.run.stop_reason) == ("SUCCEEDED", "DECLINED", "")
     assert "Nothing was changed" in ended.output.answer
 
 

@@ -55,7 +55,7 @@ async def test_a_deletion_that_is_declined_is_not_done(bench: Bench) -> None:
     await bench.call("add_node", label="Ticket", key="T-1")
     bench.script(parse=[goal(*DELETE)])
     ended = await bench.reply(await bench.ask(), "decline")
-    assert (ended.rules[-1], ended.state, ended.outcome) == ("declined", "SUCCEEDED", "NOT_DONE")
+    assert (ended.rules[-1], ended.state, ended.outcome) == ("declined", "SUCCEEDED", "DECLINED")
     assert await bench.nodes("Ticket") == {"T-1": {}}
 
 

@@ -42,7 +42,7 @@ async def test_a_hostile_goal_is_refused_before_any_model_reads_it(bench: Bench)
     refused = await all_of(bench, [text for text, _ in HOSTILE_GOALS])
     for (text, reason), ended in zip(HOSTILE_GOALS, refused, strict=True):
         assert ended.rules == ["blocked"], text
-        assert (ended.state, ended.outcome, ended.run.stop_reason) == ("SUCCEEDED", "NOT_DONE", "blocked"), text
+        assert (ended.state, ended.outcome, ended.run.stop_reason) == ("SUCCEEDED", "BLOCKED", "blocked"), text
         assert ended.output.answer.startswith("This goal was refused: it "), text
         assert ended.decisions[0].facts["reason"] == reason
         assert ended.run.spend.model_calls == 0

@@ -24,7 +24,7 @@ def agent() -> str:
 @pytest.fixture(autouse=True)
 def expected(agent: str) -> Iterator[dict[str, str]]:
     """How the one run that a test ends is counted; checked after the test."""
-    labels: dict[str, str] = {"state": "CANCELLED", "stop_reason": "cancelled"}
+    labels: dict[str, str] = {"state": "CANCELLED", "outcome": "unfinished", "stop_reason": "cancelled"}
     yield labels
     assert REGISTRY.get_sample_value(BOTH[0], {"agent": agent, **labels}) == 1
     assert REGISTRY.get_sample_value(BOTH[1], {"agent": agent, "state": labels["state"]}) == 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
-from signalbox.v1 import graph_editor_pb2, runs_pb2, tools_pb2
+from signalbox.v1 import graph_editor_pb2, outcome_pb2, runs_pb2, tools_pb2
 
 from tests.integration.graph_editor.scripted_goals import goal, ticket
 from tests.integration.runtime.odd_services import Context, OddServices, odd_services, output
@@ -80,7 +80,7 @@ async def test_a_change_that_nobody_can_tell_of_is_not_claimed_and_not_made_agai
     assert (runs_pb2.RunState.Name(run.state), run.stop_reason) == ("RUN_STATE_NEEDS_REVIEW", "outcome_unknown")
     assert "not known whether it took effect" in run.output.graph_editor.answer
     assert run.output.graph_editor.answer.endswith("Nothing else was changed.")
-    assert run.output.graph_editor.outcome == graph_editor_pb2.GRAPH_EDIT_OUTCOME_NOT_DONE
+    assert run.output.graph_editor.outcome == outcome_pb2.OUTCOME_NOT_DONE
     assert len(written(odd)) == 1
 
 

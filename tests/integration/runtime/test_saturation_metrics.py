@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 
 from prometheus_client import REGISTRY
 
+from services.kit.outcome import Outcome
 from services.runtime.engine.questions import Answer
 from services.runtime.engine.records import InputRequest
 from services.runtime.errors import ClaimLost
@@ -19,7 +20,7 @@ from tests.integration.runtime.conftest import AGENT, AGENTS, OwnerStore, StartR
 TIMEOUT_S = 120.0
 HOUR_S = 3600.0
 WORKS = ("claim", "sweep")
-count_from_zero([Counting().graph])
+count_from_zero([(Counting().graph, (Outcome.DONE,))])
 
 
 def value(name: str, **labels: str) -> float:

@@ -6,30 +6,30 @@ import pytest
 from prometheus_client import REGISTRY
 
 from services.evaluator.evaluator import Evaluator
-from services.runtime.agents.registry import agent_graphs
+from services.runtime.agents.registry import definitions
 from services.runtime.metrics import count_from_zero
 
 
 @pytest.fixture(scope="module", autouse=True)
 def counted() -> None:
-    count_from_zero(agent_graphs())
+    count_from_zero((agent.outline, agent.outcomes) for agent in definitions().values())
 
 
 @pytest.mark.parametrize(
-    ("state", "stop_reason"),
+    ("state", "outcome", "stop_reason"),
     [
-        ("FAILED", "guard_unavailable"),
-        ("FAILED", "node_failed"),
-        ("FAILED", "claim_limit"),
-        ("NEEDS_REVIEW", "iteration_limit"),
-        ("FAILED", "error_limit"),
-        ("SUCCEEDED", "blocked"),
-        ("CANCELLED", "cancelled"),
-        ("SUCCEEDED", ""),
+        ("FAILED", "not_answered", "guard_unavailable"),
+        ("FAILED", "not_answered", "node_failed"),
+        ("FAILED", "unfinished", "claim_limit"),
+        ("NEEDS_REVIEW", "not_answered", "iteration_limit"),
+        ("FAILED", "not_answered", "error_limit"),
+        ("SUCCEEDED", "blocked", "blocked"),
+        ("CANCELLED", "unfinished", "cancelled"),
+        ("SUCCEEDED", "answered", ""),
     ],
 )
-def test_every_way_to_end(state: str, stop_reason: str) -> None:
-    labels = {"agent": "data_chat", "state": state, "stop_reason": stop_reason}
+def test_every_way_to_end(state: str, outcome: str, stop_reason: str) -> None:
+    labels = {"agent": "data_chat", "state": state, "outcome": outcome, "stop_reason": stop_reason}
     assert REGISTRY.get_sample_value("signalbox_runs_ended_total", labels) is not None
 
 

@@ -7,11 +7,15 @@ from typing import Annotated, Any, TypedDict
 
 from signalbox.v1 import evaluator_pb2, sast_pb2
 
+from services.kit.outcome import Outcome
 from services.runtime.agents.agent import token_usage
 from services.runtime.agents.code_review.code_bank import Fragment, as_protos
 from services.runtime.agents.code_review.code_tools import Source
 from services.runtime.agents.code_review.draft import NEEDS_REVIEW, as_proto, evidence_of, verdict_name, with_flips
 from services.runtime.routing.state import AgentState, append
+
+# What a finding can come to.
+OUTCOMES = (Outcome.TRUE_POSITIVE, Outcome.FALSE_POSITIVE, Outcome.NO_VERDICT)
 
 
 class CaseState(AgentState, total=False):
@@ -66,6 +70,12 @@ def case_to_judge(state: CaseState, draft: Mapping[str, Any]) -> CaseToJudge:
         draft=as_proto(draft, source["commit"]),
         code_bank=as_protos(state.get("code_bank") or []),
     )
+
+
+def outcome_of(settled: Settled | None) -> Outcome:
+    """Returns what came of a finding: its verdict, if one stands."""
+    verdict = settled["verdict"] if settled else NEEDS_REVIEW
+    return Outcome.NO_VERDICT if verdict == NEEDS_REVIEW else Outcome[verdict]
 
 
 def output_fields(state: Mapping[str, Any], settled: Settled | None, *, lacking: str, said: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from signalbox.v1 import caller_pb2, data_chat_pb2, runs_pb2, table_pb2
 
+from services.kit.outcome import Outcome
 from services.runtime.agents.agent import token_usage
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.data_chat.graph import make_graph
@@ -20,7 +21,7 @@ from services.runtime.agents.data_chat.wording import grounding_of, with_result
 from services.runtime.agents.definition import AgentDefinition
 from services.runtime.calls.connections import Connections
 from services.runtime.calls.peers import GUARD, SQL_EXECUTOR
-from services.runtime.routing.state import Budget
+from services.runtime.routing.state import COMPLETED, Budget
 
 TURN_ANSWER_LENGTH = 1000
 TURNS_LOOKED_AT = 4
@@ -61,6 +62,15 @@ def result(state: Mapping[str, Any], agent_input: data_chat_pb2.DataChatInput) -
         debug=_debug(state) if agent_input.want_debug else None,
         grounding=grounding_of(state),
     )
+
+
+def outcome(state: Mapping[str, Any]) -> Outcome:
+    """Returns whether the question was answered."""
+    grounding = grounding_of(state)
+    if grounding == data_chat_pb2.GROUNDING_REFUSED:
+        return Outcome.BLOCKED
+    answered = grounding == data_chat_pb2.GROUNDING_ANSWERED_FROM_DATA and state["status"] == COMPLETED
+    return Outcome.ANSWERED if answered else Outcome.NOT_ANSWERED
 
 
 def _turn(input_bytes: bytes, output_bytes: bytes) -> Turn | None:
@@ -116,6 +126,8 @@ AGENT = AgentDefinition(
     wire=_wire,
     begin=begin,
     result=result,
+    outcome=outcome,
+    outcomes=(Outcome.ANSWERED, Outcome.NOT_ANSWERED, Outcome.BLOCKED),
     peers=(GUARD, SQL_EXECUTOR),
     models=("agent", "format"),
     # Some of them may not be shown, and an older one then takes their place.

@@ -7,6 +7,7 @@ from typing import Any
 
 from signalbox.v1 import graph_editor_pb2
 
+from services.kit.outcome import Outcome
 from services.runtime.agents.agent import token_usage
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.definition import AgentDefinition
@@ -15,16 +16,10 @@ from services.runtime.agents.graph_editor.graph import make_graph
 from services.runtime.agents.graph_editor.nodes import GraphEditorNodes
 from services.runtime.agents.graph_editor.planning import NO_PROBLEM
 from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
-from services.runtime.agents.graph_editor.state import DONE, NOT_DONE, PARTLY
+from services.runtime.agents.screening import BLOCKED
 from services.runtime.calls.connections import Connections
 from services.runtime.calls.peers import GRAPH_EXECUTOR, GUARD
 from services.runtime.routing.state import Budget
-
-_OUTCOMES = {
-    DONE: graph_editor_pb2.GRAPH_EDIT_OUTCOME_DONE,
-    PARTLY: graph_editor_pb2.GRAPH_EDIT_OUTCOME_PARTLY,
-    NOT_DONE: graph_editor_pb2.GRAPH_EDIT_OUTCOME_NOT_DONE,
-}
 
 
 def _wire(connections: Connections, policy: GraphEditorPolicy) -> GraphEditorNodes:
@@ -59,11 +54,20 @@ def result(
     steps = [*(state.get("diff") or ())] if agent_input.preview and not done else done
     return graph_editor_pb2.GraphEditorOutput(
         answer=state.get("answer", ""),
-        outcome=_OUTCOMES[state.get("reached") or (PARTLY if done else NOT_DONE)],
+        outcome=outcome(state).proto,
         steps=steps_of(steps),
         change_set=change_set(steps),
         token_usage=token_usage(state["spend"]),
     )
+
+
+def outcome(state: Mapping[str, Any]) -> Outcome:
+    """Returns how far the goal was reached; of a run that broke off, by the steps that it had done."""
+    if state.get("screening") == BLOCKED:
+        return Outcome.BLOCKED
+    if reached := state.get("reached"):
+        return Outcome(reached)
+    return Outcome.PARTLY if state.get("done") else Outcome.NOT_DONE
 
 
 AGENT = AgentDefinition(
@@ -78,6 +82,15 @@ AGENT = AgentDefinition(
     wire=_wire,
     begin=begin,
     result=result,
+    outcome=outcome,
+    outcomes=(
+        Outcome.DONE,
+        Outcome.PARTLY,
+        Outcome.NOT_DONE,
+        Outcome.PREVIEWED,
+        Outcome.DECLINED,
+        Outcome.BLOCKED,
+    ),
     peers=(GUARD, GRAPH_EXECUTOR),
     models=("parse", "plan", "answer"),
     words=lambda agent_input: agent_input.goal,

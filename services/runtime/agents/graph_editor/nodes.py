@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from jsonschema import Draft202012Validator
@@ -11,6 +11,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from signalbox.v1 import guard_pb2, tools_pb2
 
 from services.kit.models.prompts import data_block, words
+from services.kit.outcome import Outcome
 from services.kit.telemetry.logs import get_logger
 from services.kit.tools.effects import plain
 from services.kit.tools.names import (
@@ -45,13 +46,10 @@ from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
 from services.runtime.agents.graph_editor.routing import SIMPLE, is_destructive
 from services.runtime.agents.graph_editor.state import (
     APPROVAL,
-    DONE,
     FAILURE,
     NO_WORDS,
     NOT_APPLIED,
-    NOT_DONE,
     OK,
-    PARTLY,
     RANDOM,
     UNKNOWN,
     Clarification,
@@ -75,6 +73,8 @@ from services.runtime.routing.state import COMPLETED, NEEDS_REVIEW
 from services.runtime.routing.table import StateUpdate
 
 log = get_logger()
+# Outcomes of a run that did nothing, by the rule that ended its work; any other is not done.
+_UNDONE = {"previewed": Outcome.PREVIEWED, "declined": Outcome.DECLINED}
 WRITING_TOOLS: Final = (ADD_NODE, ADD_EDGE, UPDATE_PROPS, DELETE_NODE, DELETE_EDGE)
 READING_TOOLS: Final = (QUERY_GRAPH, CYPHER_QUERY, READ_CHANGES, PREVIEW_CHANGES)
 TOOLS: Final = (*WRITING_TOOLS, *READING_TOOLS, UNDO_CHANGE)
@@ -286,10 +286,10 @@ class GraphEditorNodes:
         found = [step["text"] for step in done if step["result"] == FOUND]
         if found and rule == "goal_complete":
             text = f"{text}\n{await self._worded(state, found)}".strip()
-        reached = DONE if rule == "goal_complete" else PARTLY if done else NOT_DONE
+        reached = _reached(rule, done)
         # A refusal is an answer, as it is to a question.
         status = NEEDS_REVIEW if state.get("stop_reason") and rule != BLOCKED else COMPLETED
-        return {"answer": text, "reached": reached, "status": status}
+        return {"answer": text, "reached": reached.value, "status": status}
 
     def _came_to(
         self, state: GraphEditorState, operation: Operation, response: tools_pb2.CallToolResponse
@@ -394,6 +394,15 @@ def _step(operation: Operation, output: tools_pb2.ToolOutput) -> PerformedOperat
             differs=data.get("differs", []),
         )
     )
+
+
+def _reached(rule: str, done: Sequence[PerformedOperation]) -> Outcome:
+    """Returns how far the goal was reached by a run that ended its work by this rule."""
+    if rule == "goal_complete":
+        return Outcome.DONE
+    if done:
+        return Outcome.PARTLY
+    return _UNDONE.get(rule, Outcome.NOT_DONE)
 
 
 def _messages(name: str, given: Mapping[str, Any]) -> list[BaseMessage]:

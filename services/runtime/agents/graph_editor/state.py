@@ -26,11 +26,6 @@ FAILURE: Final = "failure"
 # Of a run that is told nothing in words: no goal, nothing to screen.
 NO_WORDS: Final = "no_words"
 
-# How far a goal was reached.
-DONE: Final = "done"
-PARTLY: Final = "partly"
-NOT_DONE: Final = "not_done"
-
 
 class Operation(TypedDict):
     """One planned call of a tool; its id is the key of its effect."""

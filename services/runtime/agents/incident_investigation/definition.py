@@ -8,6 +8,7 @@ from typing import Any
 
 from signalbox.v1 import incident_investigation_pb2
 
+from services.kit.outcome import Outcome
 from services.kit.telemetry.names import INCIDENT_ID
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.code_review.code_tools import CodeTools
@@ -17,7 +18,7 @@ from services.runtime.agents.incident_investigation.graph import make_graph
 from services.runtime.agents.incident_investigation.investigation_tools import InvestigationTools
 from services.runtime.agents.incident_investigation.nodes import IncidentNodes
 from services.runtime.agents.incident_investigation.policy import IncidentPolicy
-from services.runtime.agents.incident_investigation.report import result
+from services.runtime.agents.incident_investigation.report import outcome, result
 from services.runtime.agents.incident_investigation.state import INITIAL
 from services.runtime.agents.run_key import RunKey
 from services.runtime.calls.connections import Connections
@@ -76,6 +77,8 @@ AGENT = AgentDefinition(
     wire=_wire,
     begin=begin,
     result=result,
+    outcome=outcome,
+    outcomes=(Outcome.CAUSE_FOUND, Outcome.NO_CAUSE_FOUND, Outcome.BLOCKED),
     peers=(GUARD, SQL_EXECUTOR, GRAPH_EXECUTOR, CODE_EXECUTOR),
     models=("incident", "validation"),
     ids={INCIDENT_ID: _incident_id},

@@ -8,11 +8,13 @@ from typing import Any, Final
 from google.protobuf import timestamp_pb2
 from signalbox.v1 import incident_investigation_pb2 as wire
 
+from services.kit.outcome import Outcome
 from services.runtime.agents.agent import token_usage
 from services.runtime.agents.incident_investigation.conclusion import Conclusion, Evidence, Moment
 from services.runtime.agents.incident_investigation.nodes import source_of
 from services.runtime.agents.incident_investigation.state import CheckedEvidence
 from services.runtime.agents.screening import BLOCKED
+from services.runtime.routing.state import COMPLETED
 
 REFUSAL: Final = "I can't look into this: its words ask for what a caller may not see. Nothing was looked at."
 
@@ -39,6 +41,15 @@ def result(state: Mapping[str, Any], agent_input: wire.IncidentInvestigationInpu
     output.recommendations.extend(conclusion.recommendations)
     output.timeline.extend(_moment(each) for each in sorted(conclusion.timeline, key=lambda each: each.time))
     return output
+
+
+def outcome(state: Mapping[str, Any]) -> Outcome:
+    """Returns whether a cause was found."""
+    if state.get("screening") == BLOCKED:
+        return Outcome.BLOCKED
+    answer = state.get("answer")
+    found = answer is not None and answer["conclusion"]["cause_found"] and state["status"] == COMPLETED
+    return Outcome.CAUSE_FOUND if found else Outcome.NO_CAUSE_FOUND
 
 
 def _unanswered(state: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from signalbox.v1 import sast_pb2
 
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.code_review.calibration import Calibration
-from services.runtime.agents.code_review.case import Settled, begun, output_fields
+from services.runtime.agents.code_review.case import OUTCOMES, Settled, begun, outcome_of, output_fields
 from services.runtime.agents.code_review.code_tools import CodeTools
 from services.runtime.agents.code_review.finding import finding_ids
 from services.runtime.agents.definition import AgentDefinition
@@ -52,12 +52,11 @@ def begin(
 
 def result(state: Mapping[str, Any], _agent_input: sast_pb2.SastInvestigationInput) -> sast_pb2.SastInvestigationOutput:
     """Returns the verdict; unless it was approved it is `NEEDS_REVIEW`."""
-    critique, draft = state.get("critique"), state.get("draft")
-    approved = critique is not None and critique["outcome"] == APPROVED
+    critique = state.get("critique")
     return sast_pb2.SastInvestigationOutput(
         **output_fields(
             state,
-            _settled(draft) if draft and approved else None,
+            _standing(state),
             lacking="approved",
             said=" ".join([critique["reason"], *critique["missing"]]) if critique else "",
         ),
@@ -66,7 +65,11 @@ def result(state: Mapping[str, Any], _agent_input: sast_pb2.SastInvestigationInp
     )
 
 
-def _settled(draft: Mapping[str, Any]) -> Settled:
+def _standing(state: Mapping[str, Any]) -> Settled | None:
+    """Returns the last draft, if it was approved."""
+    critique, draft = state.get("critique"), state.get("draft")
+    if not draft or critique is None or critique["outcome"] != APPROVED:
+        return None
     return Settled(
         verdict=draft["verdict"],
         confidence=draft["confidence"],
@@ -87,6 +90,8 @@ AGENT = AgentDefinition(
     wire=_wire,
     begin=begin,
     result=result,
+    outcome=lambda state: outcome_of(_standing(state)),
+    outcomes=OUTCOMES,
     peers=(CODE_EXECUTOR, EVALUATOR),
     models=("research", "analysis"),
     ids=finding_ids,

@@ -9,7 +9,7 @@ from signalbox.v1 import sast_pb2
 
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.code_review.calibration import Calibration
-from services.runtime.agents.code_review.case import Settled, begun, output_fields
+from services.runtime.agents.code_review.case import OUTCOMES, Settled, begun, outcome_of, output_fields
 from services.runtime.agents.code_review.code_tools import CodeTools
 from services.runtime.agents.code_review.finding import finding_ids
 from services.runtime.agents.definition import AgentDefinition
@@ -43,7 +43,7 @@ def result(state: Mapping[str, Any], _agent_input: sast_pb2.SastTriageInput) -> 
     return sast_pb2.SastTriageOutput(
         **output_fields(
             state,
-            _settled(evaluated) if evaluated and evaluated["is_final"] else None,
+            _standing(state),
             lacking="final",
             said=evaluated["justification"] if evaluated else "",
         ),
@@ -51,7 +51,11 @@ def result(state: Mapping[str, Any], _agent_input: sast_pb2.SastTriageInput) -> 
     )
 
 
-def _settled(final: EvaluationResult) -> Settled:
+def _standing(state: Mapping[str, Any]) -> Settled | None:
+    """Returns the final evaluation, if there is one."""
+    final: EvaluationResult | None = state.get("evaluation_result")
+    if final is None or not final["is_final"]:
+        return None
     return Settled(
         verdict=final["verdict"],
         confidence=final["confidence"],
@@ -72,6 +76,8 @@ AGENT = AgentDefinition(
     wire=_wire,
     begin=begin,
     result=result,
+    outcome=lambda state: outcome_of(_standing(state)),
+    outcomes=OUTCOMES,
     peers=(CODE_EXECUTOR, EVALUATOR),
     models=("triage",),
     ids=finding_ids,

@@ -1,8 +1,9 @@
 -- The last step of a claimed run and its end, in one statement and so in one transaction: as `put_step` and `end_run`.
 WITH fence AS (
     UPDATE platform.runs
-    SET state = %(state)s, output = %(output)s, stop_reason = %(stop_reason)s, error = %(error)s, ended_at = now(),
-        owner = NULL, lease_expires_at = NULL, input_request = NULL, answer = NULL, idle_claims = 0, suspicion = 0,
+    SET state = %(state)s, output = %(output)s, outcome = %(outcome)s, stop_reason = %(stop_reason)s,
+        error = %(error)s, ended_at = now(), owner = NULL, lease_expires_at = NULL,
+        input_request = NULL, answer = NULL, idle_claims = 0, suspicion = 0,
         attempts = '[]',
         event_count = event_count + %(event_count)s + 1,
         {step_counts.sql}

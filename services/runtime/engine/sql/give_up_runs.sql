@@ -1,7 +1,8 @@
 -- Runs that took their replicas down, one after another, and the last one all by themselves.
 WITH given_up AS (
     UPDATE platform.runs
-    SET state = 'FAILED', stop_reason = %(stop_reason)s, ended_at = now(), event_count = event_count + 1,
+    SET state = 'FAILED', stop_reason = %(stop_reason)s, outcome = 'unfinished', ended_at = now(),
+        event_count = event_count + 1,
         error = 'the run was started ' || idle_claims || ' times without taking a step, each time until its replica died'
     WHERE state = 'PENDING' AND suspicion = 3
     RETURNING {runs.*}

@@ -17,6 +17,7 @@ WITH given AS (
             AND r.labels @> %(labels)s::jsonb
             AND (%(agent)s::text IS NULL OR agent = %(agent)s)
             AND (%(state)s::text IS NULL OR state = %(state)s)
+            AND (%(outcome)s::text IS NULL OR outcome = %(outcome)s)
             AND (%(thread_id)s::text IS NULL OR thread_id = %(thread_id)s)
         -- One by one: for a join of the two the planner may read every run there is.
         OFFSET 0

@@ -3,6 +3,7 @@ FROM platform.runs AS r
 WHERE (%(any_subject)s OR subject = %(subject)s)
     AND (%(agent)s::text IS NULL OR agent = %(agent)s)
     AND (%(state)s::text IS NULL OR state = %(state)s)
+    AND (%(outcome)s::text IS NULL OR outcome = %(outcome)s)
     AND (%(thread_id)s::text IS NULL OR thread_id = %(thread_id)s)
     AND (%(since)s::timestamptz IS NULL OR created_at >= %(since)s::timestamptz)
     AND (%(until)s::timestamptz IS NULL OR created_at < %(until)s::timestamptz)
