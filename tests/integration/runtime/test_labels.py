@@ -121,7 +121,7 @@ async def test_a_page_reads_no_more_than_it_looks_at(platform_pool: PlatformPool
         ):
             parameters = {
                 "labels": json.dumps(labels), "subject": "caller 3", "agent": None, "state": "FAILED",
-                "thread_id": None,
+                "outcome": None, "thread_id": None,
                 "since": datetime.min.replace(tzinfo=UTC), "until": datetime.max.replace(tzinfo=UTC), "most": most,
                 "before_created": NOW, "before_run_id": "ffffffff-ffff-ffff-ffff-ffffffffffff", "limit": 51,
             }  # fmt: skip
