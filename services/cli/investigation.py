@@ -7,7 +7,7 @@ import datetime
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from services.findings.investigation.snippets import with_checked_snippets
 from services.findings.investigation.summary import Judged, Summary, as_data
 from services.findings.investigation.truth import TruthEntry, match_truth, read_truth
 from services.findings.sarif.annotate import annotate
-from services.findings.sarif.documents import read_document, write_json
+from services.findings.sarif.documents import analysed_commits, read_document, write_json
 from services.findings.sarif.findings import LogResult, read_results
 from services.findings.sarif.outcome import Outcome, Verdict
 from services.findings.sarif.paths import RepositoryPaths
@@ -88,7 +88,7 @@ async def _read(connection: Connection, wanted: Investigation) -> _Material:
     document = read_document(wanted.log)
     known = read_known(wanted.known_file) if wanted.known_file else ()
     truth = read_truth(wanted.truth_file) if wanted.truth_file else None
-    source = await open_source(wanted.repository, wanted.commit)
+    source = await open_source(wanted.repository, wanted.commit, analysed_commits(document))
     check_readable(source, connection.code_roots)
     paths = RepositoryPaths(root=source.repository if source.is_local else "", files=source.files)
     results = await with_checked_snippets(read_results(document, paths), source)
@@ -122,9 +122,12 @@ async def _judge(
     outcomes |= known_outcomes(located, material.known, today)
     missing = [finding for finding in located if finding.fingerprint not in outcomes]
     source = sast_pb2.CodeSource(repository=material.source.repository, commit=material.source.commit)
-    return outcomes | await run_findings(
-        connection, missing, source, wanted.policy, terminal, make_input=investigation_input
-    )
+    outcomes |= await run_findings(connection, missing, source, wanted.policy, terminal, make_input=investigation_input)
+    noted = {result.fingerprint: result.notes for result in usable if result.notes}
+    return outcomes | {
+        fingerprint: replace(outcomes[fingerprint], notes=notes + outcomes[fingerprint].notes)
+        for fingerprint, notes in noted.items()
+    }
 
 
 async def run_findings(
@@ -174,9 +177,11 @@ def _sum_up(material: _Material, outcomes: dict[str, Outcome]) -> Summary:
 
 async def _write(wanted: Investigation, material: _Material, summary: Summary, terminal: Terminal) -> None:
     if wanted.out:
-        write_text(
-            wanted.out, write_json(annotate(material.document, summary.outcomes, material.paths, accept=wanted.accept))
+        provenance = {"repositoryUri": material.source.uri, "revisionId": material.source.commit}
+        judged = annotate(
+            material.document, summary.outcomes, material.paths, accept=wanted.accept, provenance=provenance
         )
+        write_text(wanted.out, write_json(judged))
     if wanted.html:
         from services.findings.investigation.report import render_report  # the template engine is for this alone
 

@@ -63,12 +63,12 @@ async def triage(connection: Connection, wanted: Triage, terminal: Terminal) -> 
     from services.findings.investigation.batch import BatchPolicy
     from services.findings.investigation.repository import check_readable, open_source
     from services.findings.investigation.snippets import with_checked_snippets
-    from services.findings.sarif.documents import read_document
+    from services.findings.sarif.documents import analysed_commits, read_document
     from services.findings.sarif.findings import read_results
     from services.findings.sarif.paths import RepositoryPaths
 
     document = read_document(wanted.finding_file)
-    source = await open_source(wanted.repository, wanted.commit)
+    source = await open_source(wanted.repository, wanted.commit, analysed_commits(document))
     check_readable(source, connection.code_roots)
     paths = RepositoryPaths(root=source.repository if source.is_local else "", files=source.files)
     picked = _pick(await with_checked_snippets(read_results(document, paths), source), wanted)

@@ -28,10 +28,10 @@ from services.findings.investigation.batch import BatchPolicy
 from services.findings.investigation.repository import SourceCode, open_source
 from services.findings.investigation.summary import Judged, Summary
 from services.findings.sarif.outcome import Source, Verdict
-from services.findings.sarif.schema import violations
 from services.kit.models.offline_rules import OFFLINE_RULES
 from tests.e2e.signals import BATCH_EDGES, TRIAGE_EDGES, Place
 from tests.fixtures.otlp import TraceCollector
+from tests.fixtures.sarif_schema import violations
 from tests.fixtures.stack import Platform, World, platform
 
 SUBJECT = "27"
@@ -158,11 +158,16 @@ async def test_the_log_with_verdicts_is_the_log_and_valid_sarif(reviewed: Review
     annotated = json.loads(reviewed.out.read_text())
     assert violations(annotated) == []
     for result in (result for run in annotated["runs"] for result in run["results"]):
-        verdict = result["properties"].pop("signalbox")["verdict"]
-        assert bool(result.pop("suppressions", [])) == (verdict == Verdict.FALSE_POSITIVE)
+        ours = result["properties"].pop("signalbox")
+        assert bool(result.pop("suppressions", [])) == (ours["verdict"] == Verdict.FALSE_POSITIVE)
+        assert result.pop("partialFingerprints") == {"signalbox/v1": ours["fingerprint"]}
+        assert result["message"]["text"].startswith(f"{ours['message']}\n\n{ours['verdict']}: ")
+        result["message"]["text"] = ours["message"]
     for run in annotated["runs"]:
         [extension] = run["tool"].pop("extensions")
         assert extension["shortDescription"]["text"] == OFFLINE_RULES
+        [provenance] = run.pop("versionControlProvenance")
+        assert provenance["revisionId"] == reviewed.summary.commit
     assert annotated == json.loads(reviewed.log.read_text())
 
 

@@ -46,9 +46,15 @@ def refused(fingerprint: str, message: str, run_id: str = "") -> Outcome:
 
 
 def unlocated(result: LogResult) -> Outcome:
-    """Returns the outcome of a result that names no file of the repository: nothing can be read about it."""
-    reason = "The log names no file of the repository for this result, so there is no code to investigate."
-    return Outcome(result.fingerprint, Verdict.NEEDS_REVIEW, None, reason, stop_reason="no_location", source=Source.LOG)
+    """Returns the outcome of a result without a place in the repository: nothing can be read about it."""
+    return Outcome(
+        result.fingerprint,
+        Verdict.NEEDS_REVIEW,
+        None,
+        result.unlocated,
+        stop_reason="no_location",
+        source=Source.LOG,
+    )
 
 
 def unusable(result: LogResult) -> Outcome:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 from services.findings.errors import BadRepository
-from services.findings.investigation.git import find_checkout
+from services.findings.investigation.git import Checkout, find_checkout
 
 MAX_FILE_BYTES = 2_000_000
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -24,6 +25,11 @@ class SourceCode:
     repository: str
     commit: str
     files: frozenset[str] = field(default_factory=frozenset, repr=False)
+
+    @property
+    def uri(self) -> str:
+        """Where it is, as a log names it: a folder of this machine only by its name."""
+        return quote(Path(self.repository).name) if self.is_local else self.repository
 
     @property
     def is_local(self) -> bool:
@@ -46,23 +52,67 @@ class SourceCode:
         return [] if b"\0" in content else content.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
 
 
-async def open_source(repository: str, commit: str) -> SourceCode:
-    """Finds a repository and resolves a commit; a URL needs it in full. Raises BadRepository."""
+async def open_source(repository: str, commit: str, analysed: Collection[str] = ()) -> SourceCode:
+    """Finds a repository and the commit to look at: the one that is named, else the one that was analysed, else HEAD.
+
+    analysed: commits that a log says it is of. Raises BadRepository, also when the log is of another than is named.
+    """
     if _URL.match(repository):
-        if not _COMMIT.fullmatch(commit):
+        named = commit or (next(iter(analysed)) if len(analysed) == 1 else "")
+        if not _COMMIT.fullmatch(named):
             raise BadRepository(
                 "a repository by URL needs --commit with all 40 digits", hint="`git ls-remote URL` lists commits"
             )
-        return SourceCode(repository, commit)
+        if analysed and named not in analysed:
+            raise _other_commit(analysed, named)
+        return SourceCode(repository, named)
     if not _is_directory(repository):
         raise BadRepository(f"there is no directory {repository}", hint="name a git repository: --repo")
     checkout = find_checkout(Path(repository))
-    revision = f"{commit or 'HEAD'}^{{commit}}"
-    resolved = (await checkout.git("rev-parse", "--verify", "--quiet", "--end-of-options", revision)).decode().strip()
+    resolved = await _commit_of(checkout, commit, analysed)
     listed = await checkout.git("ls-tree", "-r", "-z", "--full-tree", resolved)
     entries = (entry.partition(b"\t") for entry in listed.split(b"\0") if entry)
     files = frozenset(name.decode("utf-8", "replace") for facts, _, name in entries if facts.startswith(_REGULAR))
     return SourceCode(str(checkout.top), resolved, files)
+
+
+async def _commit_of(checkout: Checkout, commit: str, analysed: Collection[str]) -> str:
+    known = {resolved for each in analysed if (resolved := await _resolved_or_none(checkout, each))}
+    if commit:
+        resolved = await _resolved(checkout, commit)
+        if known and resolved not in known:
+            raise _other_commit(known, resolved)
+        return resolved
+    if len(known) > 1:
+        raise BadRepository(
+            f"the runs of the log are of {len(known)} commits",
+            hint="give the runs of each commit as a log of their own",
+        )
+    if analysed and not known:
+        raise BadRepository(
+            f"the log is of commit {next(iter(analysed))}, which this repository does not have",
+            hint="fetch that commit, or name the one with the same code: --commit",
+        )
+    return known.pop() if known else await _resolved(checkout, "HEAD")
+
+
+async def _resolved(checkout: Checkout, revision: str) -> str:
+    wanted = f"{revision}^{{commit}}"
+    return (await checkout.git("rev-parse", "--verify", "--quiet", "--end-of-options", wanted)).decode().strip()
+
+
+async def _resolved_or_none(checkout: Checkout, revision: str) -> str | None:
+    try:
+        return await _resolved(checkout, revision)
+    except BadRepository:
+        return None
+
+
+def _other_commit(analysed: Collection[str], named: str) -> BadRepository:
+    return BadRepository(
+        f"the log is of commit {next(iter(analysed))[:12]}, and --commit names {named[:12]}",
+        hint="leave --commit out, or analyse that commit",
+    )
 
 
 def check_readable(source: SourceCode, roots: Sequence[str] | None) -> None:

@@ -11,12 +11,9 @@ from services.findings.investigation.repository import SourceCode
 from services.findings.sarif.findings import LogResult
 from services.kit.text.quotes import is_quoted, squeezed
 
-# What analysers write where a snippet would stand.
-_PLACEHOLDERS = frozenset({"requires login"})
-
 
 async def with_checked_snippets(results: Sequence[LogResult], source: SourceCode) -> list[LogResult]:
-    """Returns the results, those whose snippet contradicts the commit with that problem.
+    """Returns the results, those whose snippet contradicts the commit without it, and with a note of that.
 
     Of a repository that is not on this machine, they ask the platform to look.
     """
@@ -25,37 +22,33 @@ async def with_checked_snippets(results: Sequence[LogResult], source: SourceCode
     lines: dict[str, list[str]] = {}
     checked = []
     for result in results:
-        file = result.finding.location.file
-        snippet = region_snippet(result)
-        if snippet and result.located and not result.problem and not result.skipped:
+        file, said = result.finding.location.file, ""
+        if result.quoted and result.located and not result.problem and not result.skipped:
             if file not in lines:
                 lines[file] = await source.lines(file)
-            problem = contradiction(snippet, result, lines[file]) if lines[file] else ""
-            checked.append(replace(result, problem=problem))
-        else:
-            checked.append(result)
+            said = contradiction(result, lines[file]) if lines[file] else ""
+        checked.append(_without_snippet(result, said) if said else result)
     return checked
+
+
+def _without_snippet(result: LogResult, note: str) -> LogResult:
+    finding = sast_pb2.Finding()
+    finding.CopyFrom(result.finding)
+    finding.ClearField("snippet")
+    return replace(result, finding=finding, notes=(*result.notes, note))
 
 
 def _to_be_checked(result: LogResult) -> LogResult:
     """Has the platform hold the snippet against the commit, where a log quotes the flagged lines themselves."""
     finding = sast_pb2.Finding()
     finding.CopyFrom(result.finding)
-    finding.check_snippet = bool(region_snippet(result).strip())
+    finding.check_snippet = bool(result.quoted.strip())
     return replace(result, finding=finding)
 
 
-def region_snippet(result: LogResult) -> str:
-    """Returns what a log says is written in the flagged region; empty when it says nothing of that."""
-    locations = result.raw.get("locations") or [{}]
-    region = locations[0].get("physicalLocation", {}).get("region", {})
-    text = region.get("snippet", {}).get("text", "") if "startLine" in region else ""
-    return "" if text.strip() in _PLACEHOLDERS else text
-
-
-def contradiction(snippet: str, result: LogResult, lines: Sequence[str]) -> str:
-    """Returns what is wrong when a snippet does not stand in the flagged lines, or an empty text."""
-    place = result.finding.location
+def contradiction(result: LogResult, lines: Sequence[str]) -> str:
+    """Returns what is wrong when what a log quotes does not stand in the flagged lines, or an empty text."""
+    place, snippet = result.finding.location, result.quoted
     last = max(place.last_line, place.first_line + snippet.count("\n"))
     # Analysers differ in whether a carriage return alone ends a line.
     for numbered in (lines, "\n".join(lines).replace("\r", "\n").split("\n")):
@@ -63,4 +56,7 @@ def contradiction(snippet: str, result: LogResult, lines: Sequence[str]) -> str:
             return ""
     quoted = squeezed(snippet)[:80]
     shown = squeezed("\n".join(lines[place.first_line - 1 : last]))[:80] or "nothing"
-    return f"its snippet {quoted!r} is not what stands at {place.file}:{place.first_line}, which is {shown!r}"
+    return (
+        f"the log's snippet {quoted!r} is not what stands at {place.file}:{place.first_line}, which is {shown!r}: the "
+        "finding was looked at without it"
+    )

@@ -8,36 +8,49 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from services.findings.errors import UnmatchedResults
-from services.findings.sarif.findings import read_results
-from services.findings.sarif.fingerprints import PROPERTY
-from services.findings.sarif.outcome import Outcome, Verdict
+from services.findings.sarif.findings import LogResult, read_results
+from services.findings.sarif.fingerprints import OWN_KEY, PROPERTY
+from services.findings.sarif.outcome import Outcome, Verdict, verdict_of_all
 from services.findings.sarif.paths import RepositoryPaths
 
 # The tool extension that names what decided where no language model did.
 EXTENSION = "signalbox-verdicts"
+MAX_SAID = 300
 
 
 def annotate(
-    document: dict[str, Any], outcomes: Sequence[Outcome], paths: RepositoryPaths, *, accept: bool = False
+    document: dict[str, Any],
+    outcomes: Sequence[Outcome],
+    paths: RepositoryPaths,
+    *,
+    accept: bool = False,
+    provenance: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Returns a copy of a log with the outcomes in it, matched by fingerprint. Raises UnmatchedResults.
 
-    A false positive is suppressed `underReview`, or `accepted` when the caller accepts the verdicts as they are; one
-    that no language model came to is never accepted so, and the tool's extensions name what did.
+    A result that is false at each of its places is suppressed `underReview`, or `accepted` when the caller accepts the
+    verdicts as they are; one that no language model came to is never accepted so, and the tool's extensions name what
+    did. provenance: the repository and commit that were looked at, for runs that name none of their own.
     """
     annotated = copy.deepcopy(document)
-    results = {result.fingerprint: result for result in read_results(annotated, paths)}
-    wanted = {fingerprint for fingerprint, result in results.items() if not result.skipped}
+    results = [result for result in read_results(annotated, paths) if not result.skipped]
     given = {outcome.fingerprint: outcome for outcome in outcomes}
+    wanted = {result.fingerprint for result in results}
     if len(given) != len(outcomes) or given.keys() != wanted:
         raise UnmatchedResults(
             without_result=_doubles(outcomes) | (given.keys() - wanted), without_verdict=wanted - given.keys()
         )
-    for fingerprint, outcome in given.items():
-        _write(results[fingerprint].raw, outcome, accept=accept)
+    places: dict[str, list[LogResult]] = {}
+    for result in results:
+        places.setdefault(result.result, []).append(result)
+    for fingerprint, at_places in places.items():
+        _write(fingerprint, at_places, [given[place.fingerprint] for place in at_places], accept=accept)
     for run in annotated["runs"]:
-        _complete(run)
-        _name_deciders(run)
+        if isinstance(run, dict):
+            _complete(run)
+            _name_deciders(run)
+            if provenance and not run.get("versionControlProvenance"):
+                run["versionControlProvenance"] = [dict(provenance)]
     return annotated
 
 
@@ -46,17 +59,54 @@ def _doubles(outcomes: Sequence[Outcome]) -> set[str]:
     return {fingerprint for fingerprint, count in times.items() if count > 1}
 
 
-def _write(result: dict[str, Any], outcome: Outcome, *, accept: bool) -> None:
-    properties, before = result.setdefault("properties", {}), result.get("suppressions") or []
-    if not isinstance(properties, dict) or not isinstance(before, list):
-        # It breaks the schema there, and is left as it is.
-        return
-    properties[PROPERTY] = _properties(outcome)
-    others = [old for old in before if not _is_ours(old)]
-    if outcome.verdict is Verdict.FALSE_POSITIVE:
-        others.append(_suppression(outcome, accept=accept and not outcome.decided_by))
+def _write(fingerprint: str, places: Sequence[LogResult], outcomes: Sequence[Outcome], *, accept: bool) -> None:
+    result, verdict = places[0].raw, verdict_of_all([outcome.verdict for outcome in outcomes])
+    properties, before = _dict_at(result, "properties"), result.get("suppressions")
+    message, given = _dict_at(result, "message"), _dict_at(result, "partialFingerprints")
+    justification = _justification(places, outcomes)
+    properties[PROPERTY] = {
+        **_properties(outcomes[0]),
+        "verdict": verdict.value,
+        "justification": justification,
+        "fingerprint": fingerprint,
+        "message": places[0].own_message,
+        **({"places": _places(places, outcomes)} if len(places) > 1 else {}),
+    }
+    first_line = justification.partition("\n")[0][:MAX_SAID]
+    message["text"] = f"{places[0].message}\n\n{verdict.value}: {first_line}"
+    given[OWN_KEY] = fingerprint
+    others = [old for old in before if not _is_ours(old)] if isinstance(before, list) else []
+    if verdict is Verdict.FALSE_POSITIVE:
+        by_models = not any(outcome.decided_by for outcome in outcomes)
+        others.append(_suppression(fingerprint, justification, accept=accept and by_models))
     if others or "suppressions" in result:
         result["suppressions"] = others
+
+
+def _dict_at(result: dict[str, Any], name: str) -> dict[str, Any]:
+    """Returns the object under a name; what is no object there, against the schema, gives way to one."""
+    found = result.get(name)
+    if not isinstance(found, dict):
+        found = result[name] = {}
+    return found
+
+
+def _justification(places: Sequence[LogResult], outcomes: Sequence[Outcome]) -> str:
+    if len(places) == 1:
+        return outcomes[0].justification
+    return "\n".join(
+        f"{_shown(place)}: {outcome.verdict.value}. {outcome.justification}"
+        for place, outcome in zip(places, outcomes, strict=True)
+    )
+
+
+def _places(places: Sequence[LogResult], outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    return [{"place": _shown(place), **_properties(outcome)} for place, outcome in zip(places, outcomes, strict=True)]
+
+
+def _shown(place: LogResult) -> str:
+    location = place.finding.location
+    return f"{location.file}:{location.first_line}" if location.file else "(no place)"
 
 
 def _complete(run: dict[str, Any]) -> None:
@@ -84,15 +134,16 @@ def _name_deciders(run: dict[str, Any]) -> None:
 
 
 def _is_ours(suppression: Mapping[str, Any]) -> bool:
-    return isinstance(suppression, Mapping) and PROPERTY in (suppression.get("properties") or {})
+    properties = suppression.get("properties") if isinstance(suppression, Mapping) else None
+    return isinstance(properties, Mapping) and PROPERTY in properties
 
 
-def _suppression(outcome: Outcome, *, accept: bool) -> dict[str, Any]:
+def _suppression(fingerprint: str, justification: str, *, accept: bool) -> dict[str, Any]:
     return {
         "kind": "external",
         "status": "accepted" if accept else "underReview",
-        "justification": outcome.justification,
-        "properties": {PROPERTY: {"fingerprint": outcome.fingerprint}},
+        "justification": justification,
+        "properties": {PROPERTY: {"fingerprint": fingerprint}},
     }
 
 
@@ -117,4 +168,14 @@ def _properties(outcome: Outcome) -> dict[str, Any]:
         "source": outcome.source.value,
         "stopReason": outcome.stop_reason,
         "runId": outcome.run_id,
+        **{
+            name: value
+            for name, value in (
+                ("read", list(outcome.read)),
+                ("openQuestion", outcome.open_question),
+                ("rules", outcome.rules),
+                ("notes", list(outcome.notes)),
+            )
+            if value
+        },
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection
+import re
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,16 +12,15 @@ from pydantic import ValidationError
 
 from services.findings.errors import BadLog, read_text
 from services.findings.sarif.finding_list import as_sarif
-from services.findings.sarif.fingerprints import PROPERTY
 from services.findings.sarif.log import Log
-from services.findings.sarif.schema import result_violations, violations
 from services.kit.text.problems import problems_of
 
 MAX_DEPTH = 100
+_COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Returns a SARIF document, valid by its schema. Raises BadFile."""
+    """Returns a SARIF document. Raises BadFile."""
     document = read_json(path)
     if isinstance(document, dict) and "runs" in document:
         _check(document, path)
@@ -44,8 +43,16 @@ def read_json(path: Path) -> Any:
 
 
 def parse_log(document: dict[str, Any]) -> Log:
-    """Returns the parts of a document that are read."""
-    return Log.model_validate(document)
+    """Returns the parts of a document that are read; what can't be is left out, and noted at its result."""
+    return Log.model_validate(document, context=[])
+
+
+def analysed_commits(document: dict[str, Any]) -> frozenset[str]:
+    """Returns the git commits that the runs of a log say they are of."""
+    runs = [run for run in document["runs"] if isinstance(run, dict)]
+    without_results = Log.model_validate({"runs": [{**run, "results": []} for run in runs]})
+    revisions = (each for run in without_results.runs for each in run.version_control_provenance)
+    return frozenset(each.revision_id for each in revisions if _COMMIT.fullmatch(each.revision_id))
 
 
 def write_json(document: Any) -> str:
@@ -59,54 +66,24 @@ def write_json(document: Any) -> str:
 
 
 def _check(document: dict[str, Any], path: Path) -> None:
-    if document.get("version") != "2.1.0":
-        raise BadLog(f"{path} is SARIF {document.get('version')!r}, not 2.1.0", hint="let the tool write SARIF 2.1.0")
+    version = document.get("version")
+    if isinstance(version, str) and not version.startswith("2.1"):
+        raise BadLog(f"{path} is SARIF {version[:20]!r}, not 2.1.0", hint="let the tool write SARIF 2.1.0")
     if _is_deep(document):
         raise BadLog(f"{path} is nested more than {MAX_DEPTH} deep")
-    if document["runs"] is None:
-        raise BadLog(f"{path} has no runs", hint="look at the tool's own output")
-    # A result that breaks the schema costs that result, and never the log.
-    wrong = violations(without_results(document))
-    if wrong:
-        raise BadLog(
-            f"{path} breaks the SARIF 2.1.0 schema:\n  " + "\n  ".join(wrong), hint="report it to the tool's authors"
-        )
-
-    if any(run.get("externalPropertyFileReferences", {}).get("results") for run in document["runs"]):
-        raise BadLog(f"{path} has its results in other files", hint="let the tool write them into the log")
-
-
-def off_schema_results(document: dict[str, Any]) -> dict[tuple[int, int], str]:
-    """Returns the results that break the schema, by run and index, each with what is wrong."""
-    return {
-        (number, index): wrong
-        for number, run in enumerate(document["runs"])
-        for index, raw in enumerate(run.get("results") or ())
-        if (wrong := "; ".join(result_violations(raw)))
-    }
-
-
-def without_results(document: dict[str, Any], wrong: Collection[tuple[int, int]] | None = None) -> dict[str, Any]:
-    """Returns a document without its results, or with an empty one in the place of each wrong one."""
-
-    def kept(number: int, run: dict[str, Any]) -> list[Any]:
-        if wrong is None:
-            return []
-        return [{} if (number, index) in wrong else raw for index, raw in enumerate(run.get("results") or ())]
-
     runs = document["runs"]
-    if not isinstance(runs, list) or not all(isinstance(run, dict) for run in runs):
-        return document
-    return {**document, "runs": [{**run, "results": kept(number, run)} for number, run in enumerate(runs)]}
+    if not isinstance(runs, list):
+        raise BadLog(f"{path} has no list of runs", hint="look at the tool's own output")
+    for run in runs:
+        if _has_results_elsewhere(run):
+            raise BadLog(f"{path} has its results in other files", hint="let the tool write them into the log")
+        if isinstance(run, dict) and not isinstance(run.get("results"), list | None):
+            raise BadLog(f"{path} has results that are no list", hint="look at the tool's own output")
 
 
-def written(raw: Any) -> str:
-    """Returns what is written of a result, without what an earlier investigation wrote into it."""
-    if isinstance(raw, dict) and isinstance(raw.get("properties"), dict):
-        properties = {name: value for name, value in raw["properties"].items() if name != PROPERTY}
-        raw = {**raw, "properties": properties}
-        raw = {name: value for name, value in raw.items() if name != "properties" or value}
-    return json.dumps(raw, sort_keys=True)
+def _has_results_elsewhere(run: Any) -> bool:
+    references = run.get("externalPropertyFileReferences") if isinstance(run, dict) else None
+    return isinstance(references, dict) and bool(references.get("results"))
 
 
 def _is_deep(document: Any) -> bool:

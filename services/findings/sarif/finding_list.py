@@ -8,9 +8,8 @@ from typing import Any
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel
 
 from services.findings.sarif.fingerprints import OWN_KEY
-from services.findings.sarif.schema import SCHEMA_FILE
 
-SCHEMA_URI = f"https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/{SCHEMA_FILE.name}"
+SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
 class _Item(BaseModel):

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from signalbox.v1 import sast_pb2
 
 from services.findings.errors import BadLog
-from services.findings.sarif.documents import off_schema_results, parse_log, without_results, written
-from services.findings.sarif.fingerprints import PROPERTY, Identity, fingerprints_of
-from services.findings.sarif.log import Location, Log, PhysicalLocation, Result, Run
+from services.findings.sarif.documents import parse_log
+from services.findings.sarif.fingerprints import MAX_LENGTH, PROPERTY, Identity, fingerprints_of, original_message
+from services.findings.sarif.log import Location, Log, PhysicalLocation, Region, Result, Run
 from services.findings.sarif.paths import RepositoryPaths
-from services.findings.sarif.rules import RuleBook
+from services.findings.sarif.rules import NO_RULE, RuleBook
 
 MAX_PLACES = 100
+# Places of one result that are looked at, each by a run of its own.
+MAX_JUDGED_PLACES = 20
+# What is put behind it to tell a result's places apart fits too.
+MAX_RESULT_FINGERPRINT = MAX_LENGTH - 16
+NO_PLACE = "The log names no file of the repository for this result, so there is no code to investigate."
 MAX_MESSAGE_CHARACTERS = 4000
 MAX_SNIPPET_CHARACTERS = 8000
 MAX_PLACE_MESSAGE_CHARACTERS = 2000
@@ -23,29 +30,46 @@ MAX_RULE_CHARACTERS = 256
 MAX_PATH_CHARACTERS = 1024
 # The largest that the proto carries; no file has so many.
 MAX_LINE = 2**31 - 1
+# What analysers write where a snippet would stand.
+_PLACEHOLDERS = frozenset({"requires login"})
 _NOT_FAILURES = frozenset({"pass", "notApplicable", "informational"})
 
 
 @dataclass(frozen=True)
 class LogResult:
-    """A result of the log: its fingerprint, the finding if it is one, and the result in the document.
+    """A result of the log at one of its places: the finding there if it is one, and the result in the document.
 
-    skipped says why it is no finding to investigate. located is False when it names no file of the repository. problem
-    says what is wrong with the result itself; nothing is asked about it then.
+    fingerprint: the finding's; result: that of the whole result, which it shares with the other places. skipped says
+    why it is no finding to investigate, unlocated why there is no code to look at, problem what is wrong with the
+    result itself; nothing is asked about it then. notes: what of the result was left out because it can't be right.
+    quoted: what the log says is written in the flagged lines. message: its words, those of its rule if it has none;
+    own_message: its own, without a verdict of before.
     """
 
     fingerprint: str
+    result: str
     finding: sast_pb2.Finding
     raw: dict[str, Any]
     skipped: str = ""
-    located: bool = True
+    unlocated: str = ""
     problem: str = ""
+    notes: tuple[str, ...] = ()
+    quoted: str = ""
+    message: str = ""
+    own_message: str = ""
+
+    @property
+    def located(self) -> bool:
+        """Whether there is code of the repository to look at."""
+        return not self.unlocated
 
 
 def read_results(document: dict[str, Any], paths: RepositoryPaths) -> list[LogResult]:
-    """Returns every result of a log, in its order. Raises BadLog when two have one fingerprint of their own."""
-    wrong = off_schema_results(document)
-    log = parse_log(without_results(document, wrong))
+    """Returns every result of a log, in its order, at each of its places.
+
+    Raises BadLog when two have one fingerprint of their own.
+    """
+    log = parse_log(document)
     found = list(_walk(log, document))
     books = [RuleBook(run) for run in log.runs]
     identities = [
@@ -54,39 +78,100 @@ def read_results(document: dict[str, Any], paths: RepositoryPaths) -> list[LogRe
             rule=books[number].rule_id_of(result),
             path=_path(result.locations, log.runs[number], paths),
             result=result,
-            raw=raw if (number, index) not in wrong else {"properties": {}, "off_schema": written(raw)},
+            raw=raw,
         )
-        for number, index, result, raw in found
+        for number, result, raw in found
     ]
-    results = [
-        LogResult(
-            fingerprint=fingerprint,
-            finding=_finding(identity, fingerprint, books[number], log.runs[number], paths),
-            raw=raw if isinstance(raw, dict) else {},
-            skipped=_skipped(identity.result),
-            located=paths.has(identity.path),
-            problem=f"it breaks the SARIF schema: {wrong[number, index]}" if (number, index) in wrong else "",
-        )
-        for (number, index, _, raw), identity, fingerprint in zip(
-            found, identities, fingerprints_of(identities), strict=True
-        )
+    fingerprints = fingerprints_of(identities)
+    _check_unique(fingerprints)
+    return [
+        each
+        for (number, _, raw), identity, fingerprint in zip(found, identities, fingerprints, strict=True)
+        for each in _at_places(identity, raw, fingerprint, books[number], log.runs[number], paths)
     ]
-    _check_unique(results)
-    return results
 
 
-def _walk(log: Log, document: dict[str, Any]) -> Iterator[tuple[int, int, Result, Any]]:
+def _walk(log: Log, document: dict[str, Any]) -> Iterator[tuple[int, Result, Any]]:
     for number, (run, raw_run) in enumerate(zip(log.runs, document["runs"], strict=True)):
-        for index, (result, raw) in enumerate(zip(run.results or (), raw_run.get("results") or (), strict=True)):
-            yield number, index, result, raw
+        raw_results = raw_run.get("results") if isinstance(raw_run, dict) else None
+        for result, raw in zip(run.results, raw_results or (), strict=True):
+            yield number, result, raw
 
 
-def _check_unique(results: Sequence[LogResult]) -> None:
-    seen: set[str] = set()
-    for result in results:
-        if result.fingerprint in seen:
-            raise BadLog(f"two results have the fingerprint {result.fingerprint!r}", hint="give each one of its own")
-        seen.add(result.fingerprint)
+def _at_places(
+    identity: Identity, raw: Any, fingerprint: str, book: RuleBook, run: Run, paths: RepositoryPaths
+) -> Iterator[LogResult]:
+    """Yields a result once for each place that it flags; more places than are looked at are left open together."""
+    result = identity.result
+    places = _flagged_places(result, run, paths)
+    whole = LogResult(
+        fingerprint=fingerprint,
+        result=fingerprint,
+        finding=_finding(identity, fingerprint, book, run, paths),
+        raw=raw if isinstance(raw, dict) else {},
+        skipped=_skipped(result),
+        problem="" if isinstance(raw, dict) else "it is no object",
+        notes=result.notes,
+        message=book.words_of(result),
+        own_message=original_message(result),
+    )
+    if not places:
+        yield replace(whole, unlocated=NO_PLACE)
+    names = _names_of_places(fingerprint, places)
+    for location, name in list(zip(places, names, strict=True))[:MAX_JUDGED_PLACES]:
+        finding = sast_pb2.Finding()
+        finding.CopyFrom(whole.finding)
+        finding.fingerprint = name
+        finding.snippet = clean(_snippet(location), MAX_SNIPPET_CHARACTERS)
+        place = _place(location, run, paths)
+        finding.ClearField("location")
+        if place is not None:
+            finding.location.CopyFrom(place)
+        unlocated = _no_code(location, place, paths)
+        yield replace(whole, fingerprint=name, finding=finding, unlocated=unlocated, quoted=_quoted(location))
+    if len(places) > MAX_JUDGED_PLACES:
+        more = f"The result flags {len(places) - MAX_JUDGED_PLACES} places more, which nobody looked at."
+        yield replace(whole, fingerprint=f"{fingerprint[:MAX_RESULT_FINGERPRINT]}@more", unlocated=more)
+
+
+def _flagged_places(result: Result, run: Run, paths: RepositoryPaths) -> list[Location]:
+    """Returns the places that a result flags, each once; what names no file counts where nothing else is flagged."""
+    physical = [each for each in result.locations if each.physical_location is not None] or list(result.locations)
+    by_place: dict[tuple[str, int, int], Location] = {}
+    for each in physical:
+        by_place.setdefault((_path([each], run, paths), _region(each).start_line, _region(each).end_line), each)
+    return list(by_place.values())
+
+
+def _names_of_places(fingerprint: str, places: Sequence[Location]) -> list[str]:
+    """Returns the fingerprint of each place: the result's for the first, and it with what is flagged for others."""
+    numbers: Counter[str] = Counter()
+    names = [fingerprint for _ in places[:1]]
+    for place in places[1:]:
+        physical = place.physical_location or PhysicalLocation()
+        flagged = " ".join(_snippet(place).split()) or str(physical.region.start_line)
+        what = f"{physical.artifact_location.uri}\0{flagged}"
+        digest = hashlib.sha256(what.encode(errors="replace")).hexdigest()[:12]
+        numbers[digest] += 1
+        names.append(f"{fingerprint[:MAX_RESULT_FINGERPRINT]}@{digest}-{numbers[digest]}")
+    return names
+
+
+def _no_code(location: Location, place: sast_pb2.CodeLocation | None, paths: RepositoryPaths) -> str:
+    if place is None or not paths.has(place.file):
+        return NO_PLACE
+    line = _region(location).start_line
+    return f"The log puts this result on line {line}, which no file has." if line < 0 else ""
+
+
+def _region(location: Location) -> Region:
+    return (location.physical_location or PhysicalLocation()).region
+
+
+def _check_unique(fingerprints: Iterable[str]) -> None:
+    twice = [fingerprint for fingerprint, times in Counter(fingerprints).items() if times > 1]
+    if twice:
+        raise BadLog(f"two results have the fingerprint {twice[0]!r}", hint="give each one of its own")
 
 
 def _skipped(result: Result) -> str:
@@ -94,7 +179,7 @@ def _skipped(result: Result) -> str:
         return f"kind {result.kind}"
     if result.baseline_state == "absent":
         return "no longer there"
-    theirs = [suppression for suppression in result.suppressions or () if PROPERTY not in suppression.properties]
+    theirs = [suppression for suppression in result.suppressions if PROPERTY not in suppression.properties]
     return "suppressed already" if any(suppression.status == "accepted" for suppression in theirs) else ""
 
 
@@ -106,13 +191,11 @@ def _finding(
     trace = [_step(step.location, step.index, run) for thread in flow for step in thread.locations]
     return sast_pb2.Finding(
         fingerprint=fingerprint,
-        rule_id=clean(identity.rule, MAX_RULE_CHARACTERS),
+        rule_id=clean(identity.rule, MAX_RULE_CHARACTERS) or NO_RULE,
         cwe=book.cwe_of(result),
         message=clean(book.words_of(result), MAX_MESSAGE_CHARACTERS),
-        location=_place(result.locations[0], run, paths) if result.locations else None,
-        snippet=clean(_snippet(result), MAX_SNIPPET_CHARACTERS),
         trace=_ends(_places(trace, run, paths)),
-        related=_places((*result.locations[1:], *result.related_locations), run, paths)[:MAX_PLACES],
+        related=_places(result.related_locations, run, paths)[:MAX_PLACES],
     )
 
 
@@ -137,7 +220,7 @@ def _place(location: Location, run: Run, paths: RepositoryPaths) -> sast_pb2.Cod
     path = _path([location], run, paths)
     if not path:
         return None
-    region = (location.physical_location or PhysicalLocation()).region
+    region = _region(location)
     # A result on a whole file is one on its first line: there is no other place to start from.
     first_line = min(max(region.start_line, 1), MAX_LINE)
     return sast_pb2.CodeLocation(
@@ -148,12 +231,16 @@ def _place(location: Location, run: Run, paths: RepositoryPaths) -> sast_pb2.Cod
     )
 
 
-def _snippet(result: Result) -> str:
-    physical = result.locations[0].physical_location if result.locations else None
-    if physical is None:
-        return ""
+def _snippet(location: Location) -> str:
+    physical = location.physical_location or PhysicalLocation()
     snippet = physical.region.snippet or physical.context_region.snippet
     return snippet.text if snippet else ""
+
+
+def _quoted(location: Location) -> str:
+    region = _region(location)
+    text = region.snippet.text if region.snippet and region.start_line else ""
+    return "" if text.strip() in _PLACEHOLDERS else text
 
 
 def _ends(places: list[sast_pb2.CodeLocation]) -> list[sast_pb2.CodeLocation]:

@@ -29,17 +29,18 @@ class Identity:
     rule: str
     path: str
     result: Result
-    raw: Mapping[str, Any]
+    raw: Any
 
     @property
     def own(self) -> str:
         """The fingerprint that the log itself gives, or an empty string."""
-        return self.result.fingerprints.get(OWN_KEY, "")[:MAX_LENGTH]
+        return self.result.fingerprints.get(OWN_KEY, "").encode("utf-8", "replace").decode()[:MAX_LENGTH]
 
     @property
     def kind(self) -> str:
         """Digest of everything but the place in the file."""
         given = {**self.result.partial_fingerprints, **self.result.fingerprints}
+        given.pop(OWN_KEY, None)
         parts = [self.tool, self.rule, self.path, sorted(given.items()), self._flagged()]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -56,8 +57,15 @@ class Identity:
 
     def _flagged(self) -> str:
         snippet = self._region().snippet
-        text = snippet.text if snippet else self.result.message.text
+        text = snippet.text if snippet else original_message(self.result)
         return " ".join(text.split())
+
+
+def original_message(result: Result) -> str:
+    """Returns a result's message without the verdict that an earlier investigation put behind it."""
+    ours = result.properties.get(PROPERTY)
+    said = ours.get("message") if isinstance(ours, dict) else None
+    return said if isinstance(said, str) and result.message.text.startswith(said) else result.message.text
 
 
 def fingerprints_of(identities: Sequence[Identity]) -> list[str]:
@@ -77,8 +85,17 @@ def fingerprints_of(identities: Sequence[Identity]) -> list[str]:
     return fingerprints
 
 
-def _without_ours(raw: Mapping[str, Any]) -> dict[str, Any]:
+def _without_ours(raw: Any) -> Any:
     """Returns a result without what an earlier investigation wrote into it."""
-    kept = {name: value for name, value in raw.items() if name not in ("properties", "suppressions")}
-    kept["properties"] = {name: value for name, value in raw.get("properties", {}).items() if name != PROPERTY}
-    return kept
+    if not isinstance(raw, dict):
+        return raw
+    kept = {name: value for name, value in raw.items() if name not in ("properties", "suppressions", "message")}
+    properties = raw.get("properties")
+    if isinstance(properties, dict):
+        properties = {name: value for name, value in properties.items() if name != PROPERTY}
+    return {**kept, "properties": properties or {}, "partialFingerprints": _partial_without_ours(raw)}
+
+
+def _partial_without_ours(raw: Mapping[str, Any]) -> Any:
+    given = raw.get("partialFingerprints")
+    return {name: value for name, value in given.items() if name != OWN_KEY} if isinstance(given, dict) else {}

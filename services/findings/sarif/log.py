@@ -1,16 +1,54 @@
-"""The parts of a SARIF log that are read; the rest stays as it is in the document."""
+"""The parts of a SARIF log that are read; the rest stays as it is in the document.
+
+A part that is of another kind than SARIF 2.1.0 has it counts as not given, and costs nothing but itself. What was left
+out so is said in the list that validation is given as its context.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
+
+MAX_NOTE_CHARACTERS = 200
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_nothing_from_what_is_no_object(cls, value: Any) -> Any:
+        return value if isinstance(value, dict | _Part) else {}
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _leave_out(cls, value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        name = info.field_name or ""
+        try:
+            return read(value)
+        except ValidationError as error:
+            if value is not None and isinstance(info.context, list):
+                wrong = f"{to_camel(name)} can't be read: {error.errors(include_url=False)[0]['msg']}"
+                info.context.append(wrong[:MAX_NOTE_CHARACTERS])
+            return cls.model_fields[name].get_default(call_default_factory=True)
+
+
+# One of several: what is no text is an empty one, so that the others keep their places.
+_OneText = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else "")]
 
 
 class Message(_Part):
@@ -19,7 +57,7 @@ class Message(_Part):
     text: str = ""
     markdown: str = ""
     id: str = ""
-    arguments: tuple[str, ...] = ()
+    arguments: tuple[_OneText, ...] = ()
 
 
 class ArtifactLocation(_Part):
@@ -133,7 +171,7 @@ class Suppression(_Part):
 
 
 class Result(_Part):
-    """What the analyser found."""
+    """What the analyser found. notes: what of it can't be read."""
 
     rule_id: str = ""
     rule_index: int = -1
@@ -145,10 +183,21 @@ class Result(_Part):
     related_locations: tuple[Location, ...] = ()
     code_flows: tuple[CodeFlow, ...] = ()
     taxa: tuple[DescriptorReference, ...] = ()
-    fingerprints: Mapping[str, str] = Field(default_factory=dict)
-    partial_fingerprints: Mapping[str, str] = Field(default_factory=dict)
-    suppressions: tuple[Suppression, ...] | None = None
+    fingerprints: Mapping[str, _OneText] = Field(default_factory=dict)
+    partial_fingerprints: Mapping[str, _OneText] = Field(default_factory=dict)
+    suppressions: tuple[Suppression, ...] = ()
     properties: Mapping[str, Any] = Field(default_factory=dict)
+    notes: tuple[str, ...] = Field((), exclude=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _keep_notes(cls, value: Any, read: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+        noted: list[str] = info.context if isinstance(info.context, list) else []
+        before = len(noted)
+        result = read(value)
+        result = result.model_copy(update={"notes": tuple(noted[before:])})
+        del noted[before:]
+        return result
 
 
 class Artifact(_Part):
@@ -157,15 +206,22 @@ class Artifact(_Part):
     location: ArtifactLocation = ArtifactLocation()
 
 
+class Revision(_Part):
+    """What was analysed, by a version control system's name for it."""
+
+    revision_id: str = ""
+
+
 class Run(_Part):
     """One run of an analyser."""
 
     tool: Tool = Tool()
-    results: tuple[Result, ...] | None = None
+    results: tuple[Result, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     taxonomies: tuple[Component, ...] = ()
     thread_flow_locations: tuple[ThreadFlowLocation, ...] = ()
     original_uri_base_ids: Mapping[str, ArtifactLocation] = Field(default_factory=dict)
+    version_control_provenance: tuple[Revision, ...] = ()
 
 
 class Log(_Part):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,6 +19,8 @@ class Source(StrEnum):
     """Who said so."""
 
     RUN = "run"
+    EARLIER = "earlier_verdict"
+    PERSON = "person"
     KNOWN = "known_false_positive"
     LOG = "log"
 
@@ -40,6 +43,8 @@ class Outcome:
 
     confidence: how often such verdicts are right, 0 to 1; None unless that was measured for the models behind it.
     decided_by: what made it where no language model did, in words; else empty.
+    read, open_question: of a finding that was not settled, the lines that were read, and what would have to be known.
+    rules: a digest of what decided: agent, policy, prompts. notes: what of the log was not used, as it can't be right.
     """
 
     fingerprint: str
@@ -56,3 +61,15 @@ class Outcome:
     iterations: int = 0
     wall_time_s: float = 0.0
     decided_by: str = ""
+    read: tuple[str, ...] = ()
+    open_question: str = ""
+    rules: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def verdict_of_all(verdicts: Collection[Verdict]) -> Verdict:
+    """Returns the verdict on a result from those on its places: true if it is at one of them, false if at none."""
+    if Verdict.TRUE_POSITIVE in verdicts:
+        return Verdict.TRUE_POSITIVE
+    false = set(verdicts) == {Verdict.FALSE_POSITIVE}
+    return Verdict.FALSE_POSITIVE if false else Verdict.NEEDS_REVIEW

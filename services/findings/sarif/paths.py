@@ -94,7 +94,7 @@ class RepositoryPaths:
 
 def _counted(run: Run) -> Counter[str]:
     """Returns the paths that a run's results are at, each with how many are there."""
-    places = (result.locations[0].physical_location for result in run.results or () if result.locations)
+    places = (result.locations[0].physical_location for result in run.results if result.locations)
     return Counter(_named(place.artifact_location, run) for place in places if place)
 
 
@@ -124,7 +124,10 @@ def _path_of(uri: str) -> str:
     uri = uri.replace("\\", "/")
     if re.match(r"[A-Za-z]:/", uri):
         return unquote(uri)
-    return unquote(urlsplit(uri).path)
+    try:
+        return unquote(urlsplit(uri).path)
+    except ValueError:  # a bracket where a host would stand: a path that was written as it is
+        return unquote(uri)
 
 
 def _without_dots(parts: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from services.findings.sarif.fingerprints import original_message
 from services.findings.sarif.log import (
     Component,
     ComponentReference,
@@ -18,7 +19,8 @@ from services.findings.sarif.log import (
 
 NO_RULE = "(no rule)"
 _CWE = re.compile(r"\bcwe[-_ :/]*0*(\d{1,6})\b", re.IGNORECASE)
-_PLACEHOLDER = re.compile(r"\{(\d+)\}")
+_PLACEHOLDER = re.compile(r"\{(\d{1,4})\}")
+_NUMBER = re.compile(r"0*([0-9]{1,6})")
 _CWE_PROPERTIES = ("cwe", "cwe_id", "cwe-id", "issue_cwe", "tags")
 
 
@@ -52,10 +54,11 @@ class RuleBook:
     def words_of(self, result: Result) -> str:
         """Returns a result's message, also when it stands in the rule."""
         message, rule = result.message, self.rule_of(result)
-        if not (message.text or message.markdown) and rule:
+        text = original_message(result) or message.markdown
+        if not text and rule:
             strings: Mapping[str, Message] = rule.message_strings
             message = strings.get(message.id, rule.short_description)
-        text = message.text or message.markdown
+            text = message.text or message.markdown
         return _PLACEHOLDER.sub(lambda match: _argument(match, result.message.arguments), text)
 
     def cwe_of(self, result: Result) -> str:
@@ -101,8 +104,9 @@ def _in_taxa(references: Iterable[DescriptorReference], run: Run) -> Iterator[st
         taxon = reference.id
         if not taxon and taxonomy and 0 <= reference.index < len(taxonomy.taxa):
             taxon = taxonomy.taxa[reference.index].id
-        if name.upper() == "CWE" and taxon.isdecimal():
-            yield str(int(taxon))
+        number = _NUMBER.fullmatch(taxon)
+        if name.upper() == "CWE" and number:
+            yield number[1]
         else:
             yield from _in_text(taxon)
 
@@ -115,8 +119,9 @@ def _in_properties(properties: Mapping[str, Any]) -> Iterator[str]:
 def _in_value(value: Any, *, plain_number: bool) -> Iterator[str]:
     if isinstance(value, Mapping):
         value = value.get("id")
-    if plain_number and str(value).isdecimal():
-        yield str(int(str(value)))
+    number = _NUMBER.fullmatch(str(value)) if plain_number and isinstance(value, str | int) else None
+    if number:
+        yield number[1]
     elif isinstance(value, str):
         yield from _in_text(value)
     elif isinstance(value, Sequence):

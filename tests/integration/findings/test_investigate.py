@@ -18,14 +18,14 @@ from signalbox.v1 import caller_pb2, runs_pb2, sast_pb2
 from services.cli.errors import CliError, from_findings
 from services.cli.exit_codes import ExitCode
 from services.cli.investigate import investigate
-from services.cli.investigation import Investigation
+from services.cli.investigation import Investigation, summarise
 from services.cli.terminal import Terminal
 from services.cli.triage import Triage, triage
 from services.findings.errors import FindingsError
 from services.findings.investigation.batch import BatchPolicy
 from services.findings.sarif.outcome import Verdict
-from services.findings.sarif.schema import violations
 from services.kit.models.offline_rules import OFFLINE_RULES
+from tests.fixtures.sarif_schema import violations
 from tests.integration.findings.conftest import Serving, serving
 from tests.integration.findings.fake_platform import (
     Ending,
@@ -104,6 +104,53 @@ async def test_from_log_to_files(written: Path, repository: Path, tmp_path: Path
     assert "ground truth about no finding: B602 gone.py:1" in screen.out.getvalue()
     assert "left out: 1 kind pass" in screen.out.getvalue()
     assert "[6/6]" in screen.err.getvalue()
+
+
+async def test_a_result_with_two_places_is_suppressed_only_if_it_is_false_at_both(
+    repository: Path, tmp_path: Path
+) -> None:
+    given, out = tmp_path / "log.sarif", tmp_path / "out.sarif"
+    both = [{**result(first), "locations": result(first)["locations"] + result(second)["locations"]}
+            for first, second in ((7, 6), (7, 10), (7, 8))]  # fmt: skip
+    given.write_text(json.dumps({"version": "2.1.0", "runs": [{"results": both}]}))
+    async with serving(FakePlatform()) as at:
+        await run(at, Investigation(given, str(repository), out=out))
+    judged = json.loads(out.read_text())["runs"][0]["results"]
+    told = [(each["properties"]["signalbox"]["verdict"], len(each["suppressions"])) for each in judged]
+    assert told == [("TRUE_POSITIVE", 0), ("FALSE_POSITIVE", 1), ("NEEDS_REVIEW", 0)]
+    places = judged[0]["properties"]["signalbox"]["places"]
+    assert [(each["place"], each["verdict"]) for each in places] == [
+        ("src/app.py:7", "FALSE_POSITIVE"),
+        ("src/app.py:6", "TRUE_POSITIVE"),
+    ]
+
+
+def log_of_commit(folder: Path, commit: str) -> Path:
+    """A log that says which commit it is of."""
+    analysed = log()
+    analysed["runs"][0]["versionControlProvenance"] = [{"repositoryUri": "https://example.com", "revisionId": commit}]
+    path = folder / f"{commit}.sarif"
+    path.write_text(json.dumps(analysed))
+    return path
+
+
+def commit_again(repository: Path) -> str:
+    """Commits nothing, and returns the commit before."""
+    before, author = head_of(repository), ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    subprocess.run(["git", "-C", str(repository), *author, "commit", "-q", "--allow-empty", "-m", "b"], check=True)
+    return before
+
+
+async def test_the_commit_that_a_log_is_of_is_the_one_looked_at(repository: Path, tmp_path: Path) -> None:
+    first = commit_again(repository)
+    given, strange = log_of_commit(tmp_path, first), log_of_commit(tmp_path, "f" * 40)
+    async with serving(FakePlatform()) as at:
+        looked_at = await summarise(at.connection, Investigation(given, str(repository)), Screen().terminal)
+        assert looked_at.commit == first
+        with pytest.raises(FindingsError, match=f"the log is of commit {first[:12]}"):
+            await run(at, Investigation(given, str(repository), commit="HEAD"))
+        with pytest.raises(FindingsError, match="which this repository does not have"):
+            await run(at, Investigation(strange, str(repository)))
 
 
 async def test_json(written: Path, repository: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from services.findings.sarif.annotate import annotate
 from services.findings.sarif.documents import read_document
 from services.findings.sarif.findings import read_results
 from services.findings.sarif.paths import RepositoryPaths
-from services.findings.sarif.schema import violations
+from tests.fixtures.sarif_schema import violations
 from tests.unit.findings.test_annotate import ANYWHERE, outcomes_of, stripped
 
 SOURCE = """\

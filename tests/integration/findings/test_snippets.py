@@ -28,7 +28,7 @@ CASES: list[tuple[str, dict[str, Any], bool]] = [
 
 
 @pytest.mark.parametrize(("region", "holds"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-async def test_a_snippet_that_contradicts_the_commit_is_a_problem_of_that_finding(
+async def test_a_snippet_that_contradicts_the_commit_is_noted_and_left_out(
     tmp_path: Path, region: dict[str, Any], holds: bool
 ) -> None:
     repository = GitRepository(tmp_path / "project")
@@ -41,7 +41,8 @@ async def test_a_snippet_that_contradicts_the_commit_is_a_problem_of_that_findin
     }
     log = {"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "x"}}, "results": [result]}]}
     (found,) = await with_checked_snippets(read_results(log, RepositoryPaths(files=source.files)), source)
-    assert (found.problem == "") is holds
+    assert (found.notes == ()) is holds
+    assert found.finding.snippet == "" or holds
 
 
 async def test_of_a_repository_by_url_the_platform_is_asked_to_look() -> None:
@@ -57,7 +58,7 @@ async def test_of_a_repository_by_url_the_platform_is_asked_to_look() -> None:
     log = {"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "x"}}, "results": results}]}
     found = await with_checked_snippets(read_results(log, RepositoryPaths()), source)
     assert [one.finding.check_snippet for one in found] == [True, False, False]
-    assert [one.problem for one in found] == ["", "", ""]
+    assert [one.notes for one in found] == [(), (), ()]
 
 
 def _flagged(file: str, line: int, snippet: str) -> dict[str, Any]:
@@ -83,7 +84,7 @@ async def test_what_is_no_file_with_lines_costs_that_finding_alone(tmp_path: Pat
     repository.commit(files)
     places = [("app.py", 1, "import os"), ("vendor/module", 1, "x"), ("link.py", 1, "import os"), ("caf%E9.py", 1, "y")]
     found = await _checked(repository, *[_flagged(*place) for place in places])
-    assert [(one.located, one.problem) for one in found] == [(True, ""), (False, ""), (False, ""), (True, "")]
+    assert [(one.located, one.notes) for one in found] == [(True, ()), (False, ()), (False, ()), (True, ())]
 
 
 ENCODED = [
@@ -105,7 +106,8 @@ async def test_a_snippet_is_held_against_a_line_that_is_not_utf_8(
     repository = GitRepository(tmp_path / "project")
     repository.commit({"a.py": f"import os\n{line}\n".encode(encoding)})
     (found,) = await _checked(repository, _flagged("a.py", 2, quoted))
-    assert (found.problem == "") is holds
+    assert (found.notes == ()) is holds
+    assert found.finding.snippet == "" or holds
 
 
 async def test_a_carriage_return_alone_may_end_a_line_or_not(tmp_path: Path) -> None:
@@ -113,4 +115,4 @@ async def test_a_carriage_return_alone_may_end_a_line_or_not(tmp_path: Path) -> 
     repository.commit({"a.py": b"import os\ros.system(x)\rimport re\nos.system(y)\n"})
     places = [(1, "import os"), (2, "os.system(x)"), (2, "os.system(y)"), (4, "os.system(y)"), (3, "os.system(x)")]
     found = await _checked(repository, *[_flagged("a.py", line, snippet) for line, snippet in places])
-    assert [one.problem == "" for one in found] == [True, True, True, True, False]
+    assert [one.notes == () for one in found] == [True, True, True, True, False]

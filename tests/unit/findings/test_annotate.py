@@ -15,8 +15,8 @@ from services.findings.sarif.documents import write_json
 from services.findings.sarif.findings import read_results
 from services.findings.sarif.outcome import Evidence, Outcome, Verdict
 from services.findings.sarif.paths import RepositoryPaths
-from services.findings.sarif.schema import violations
 from services.kit.models.offline_rules import OFFLINE_RULES
+from tests.fixtures.sarif_schema import violations
 from tests.unit.findings.logs import CODEQL, SEMGREP, log_of, result
 
 ANYWHERE = RepositoryPaths()
@@ -54,7 +54,14 @@ def stripped(document: dict[str, Any]) -> dict[str, Any]:
     plain = copy.deepcopy(document)
     for run in plain["runs"]:
         for entry in run.get("results", []):
-            entry.get("properties", {}).pop("signalbox", None)
+            ours = entry.get("properties", {}).pop("signalbox", None)
+            if ours and entry["message"]["text"].startswith(ours["message"]):
+                entry["message"]["text"] = ours["message"]
+            if "id" in entry["message"]:
+                entry["message"].pop("text", None)
+            entry.get("partialFingerprints", {}).pop("signalbox/v1", None)
+            if not entry.get("partialFingerprints", True):
+                del entry["partialFingerprints"]
             if not entry.get("properties", True):
                 del entry["properties"]
             kept = [s for s in entry.get("suppressions", []) if "signalbox" not in s.get("properties", {})]

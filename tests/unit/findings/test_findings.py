@@ -5,17 +5,21 @@ from __future__ import annotations
 import copy
 import json
 import random
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from signalbox.v1 import sast_pb2
 
 from services.findings.errors import BadFile, BadLog
+from services.findings.sarif.annotate import annotate
 from services.findings.sarif.documents import read_document
 from services.findings.sarif.findings import LogResult, read_results
+from services.findings.sarif.outcome import Outcome, Verdict
 from services.findings.sarif.paths import RepositoryPaths
-from services.findings.sarif.schema import violations
 from tests.fixtures.cost import growth
+from tests.fixtures.sarif_schema import violations
 from tests.unit.findings.logs import CODEQL, SEMGREP, log_of, result
 
 ANYWHERE = RepositoryPaths()
@@ -194,7 +198,6 @@ EXTERNAL = {
     ],
 }
 NESTED = json.loads("[" * 400 + "]" * 400)
-RULES_OFF = b'{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "x", "rules": 7}}}]}'
 BAD_FILES: list[tuple[str, bytes, str]] = [
     ("nothing", b"", "not JSON"),
     ("half", b'{"version": "2.1.0", "runs": [', "not JSON"),
@@ -204,9 +207,9 @@ BAD_FILES: list[tuple[str, bytes, str]] = [
     ("not text", b"\xff\x00", "not UTF-8"),
     ("half a character", b"\xff\xfe\x00", "not UTF-16"),
     ("old", b'{"version": "2.0.0", "runs": []}', "2.0.0"),
-    ("runs are no list", b'{"version": "2.1.0", "runs": {}}', "$.runs"),
-    ("rules that are no list", RULES_OFF, "rules"),
-    ("runs that are null", b'{"version": "2.1.0", "runs": null}', "no runs"),
+    ("runs are no list", b'{"version": "2.1.0", "runs": {}}', "no list of runs"),
+    ("results that are no list", b'{"version": "2.1.0", "runs": [{"results": {}}]}', "results"),
+    ("runs that are null", b'{"version": "2.1.0", "runs": null}', "no list of runs"),
     ("results that are elsewhere", json.dumps(EXTERNAL).encode(), "other files"),
     ("properties without an end", json.dumps(log_of(result(1, properties={"a": NESTED}))).encode(), "deep"),
     ("a finding without a line", b'[{"rule_id": "X", "file": "a.py"}]', "0.first_line"),
@@ -276,25 +279,92 @@ def test_a_fingerprint_given_twice() -> None:
         read(log_of(*(result(line, fingerprints={"signalbox/v1": "mine"}) for line in (1, 2))))
 
 
-OFF_SCHEMA: list[tuple[str, Any]] = [
-    ("no message", {"ruleId": "X"}),
-    ("line zero", result(0)),
-    ("a line that is text", result(1, locations=[{"physicalLocation": {"region": {"startLine": "1"}}}])),
-    ("nothing", None),
-    ("text", "a result"),
-    ("properties that are a list", {"message": {"text": "m"}, "properties": []}),
-]
+OTHERS: list[Any] = [None, -1, "//[", [{"a": 2**70}]]
 
 
-@pytest.mark.parametrize("bad", [bad for _, bad in OFF_SCHEMA], ids=[name for name, _ in OFF_SCHEMA])
-def test_a_result_that_breaks_the_schema_costs_that_result(tmp_path: Path, bad: Any) -> None:
+def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, child in children:
+        yield (*place, name)
+        yield from _places(child, (*place, name))
+
+
+def _changed(log: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """A log with each of its fields in turn left out, or something else."""
+    for place in _places(log):
+        for other in [*OTHERS, "left out"]:
+            changed = copy.deepcopy(log)
+            around = changed
+            for name in place[:-1]:
+                around = around[name]
+            if other != "left out":
+                around[place[-1]] = copy.deepcopy(other)
+            elif isinstance(around, dict):
+                del around[place[-1]]
+            yield place, changed
+
+
+def _findings_of(results: Iterable[LogResult], fingerprint: str) -> list[sast_pb2.Finding]:
+    return [entry.finding for entry in results if entry.result == fingerprint]
+
+
+@pytest.mark.parametrize("log", [SEMGREP, CODEQL], ids=["semgrep", "codeql"])
+def test_a_detail_that_is_wrong_costs_at_most_itself(tmp_path: Path, log: dict[str, Any]) -> None:
+    """Also not its own result's verdict, and nothing of a result beside it."""
+    path, refused = tmp_path / "log.sarif", set()
+    (beside,) = log_of(result(3, fingerprints={"signalbox/v1": "beside"}))["runs"]
+    expected = _findings_of(read_results({"version": "2.1.0", "runs": [beside]}, ANYWHERE), "beside")
+    for place, changed in _changed(log):
+        if isinstance(changed.get("runs"), list):
+            changed["runs"].append(copy.deepcopy(beside))
+        path.write_text(json.dumps(changed))
+        try:
+            document = read_document(path)
+        except BadFile:
+            refused.add(".".join(str(name) for name in place if isinstance(name, str)))
+            continue
+        results = read_results(document, ANYWHERE)
+        assert not isinstance(changed.get("runs"), list) or _findings_of(results, "beside") == expected, place
+        asked = {entry.fingerprint for entry in results if not entry.skipped}
+        given = [Outcome(fingerprint, Verdict.FALSE_POSITIVE, None, "So.") for fingerprint in asked]
+        judged = read_results(annotate(document, given, ANYWHERE), ANYWHERE)
+        told = {entry.result for entry in judged if entry.raw.get("properties", {}).get("signalbox")}
+        assert told == {entry.result for entry in results if not entry.problem and not entry.skipped}, place
+    # What makes a log one: its version, a list of runs, and their lists of results.
+    assert refused <= {"version", "runs", "runs.results"}
+
+
+def test_a_result_that_is_no_object_is_told_as_such(tmp_path: Path) -> None:
     path = tmp_path / "log.sarif"
-    path.write_text(json.dumps(log_of(result(1), bad, bad, result(2))))
+    path.write_text(json.dumps(log_of(result(1), None, "a result", result(2))))
     first, wrong, twin, last = read_results(read_document(path), ANYWHERE)
-    assert (first.problem, last.problem) == ("", "")
-    assert "breaks the SARIF schema" in wrong.problem
+    assert [bool(entry.problem) for entry in (first, wrong, twin, last)] == [False, True, True, False]
     assert wrong.fingerprint != twin.fingerprint
-    assert [entry.finding.location.first_line for entry in (first, last)] == [1, 2]
+
+
+def test_a_line_that_no_file_has_is_looked_at_nowhere() -> None:
+    (entry,) = read_results(log_of(result(-1)), ANYWHERE)
+    assert (entry.located, entry.problem) == (False, "")
+    assert "line -1" in entry.unlocated
+
+
+def test_a_result_is_a_finding_at_each_place_it_flags() -> None:
+    two = result(3)
+    two["locations"].append(result(7, uri="b.py")["locations"][0])
+    two["locations"].append(result(3)["locations"][0])
+    first, second = read_results(log_of(two), ANYWHERE)
+    assert [each.finding.location.file for each in (first, second)] == ["app.py", "b.py"]
+    assert first.result == second.result == first.fingerprint != second.fingerprint
+    two["locations"][0:0] = [{"logicalLocations": [{"name": "f"}]}]
+    assert len(read_results(log_of(two), ANYWHERE)) == 2
+
+
+def test_more_places_than_are_looked_at_leave_the_result_open() -> None:
+    many = result(1)
+    many["locations"] = [result(line)["locations"][0] for line in range(1, 40)]
+    *looked_at, rest = read_results(log_of(many), ANYWHERE)
+    assert len(looked_at) == len({each.fingerprint for each in looked_at}) == 20
+    assert "19 places more" in rest.unlocated
 
 
 def test_a_younger_uuid_and_results_that_are_null(tmp_path: Path) -> None:
@@ -304,7 +374,7 @@ def test_a_younger_uuid_and_results_that_are_null(tmp_path: Path) -> None:
     path = tmp_path / "log.sarif"
     path.write_text(json.dumps(log))
     (entry,) = read_results(read_document(path), ANYWHERE)
-    assert not entry.problem
+    assert (entry.problem, entry.notes) == ("", ())
 
 
 @pytest.mark.parametrize(
