@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,25 @@ def _forget_the_machine() -> None:
 
 
 _forget_the_machine()
+
+# Each worker has a cluster of Postgres with a database a test: on a disk, making their files is a third of all CPU.
+_MEMORY = "/dev/shm"  # noqa: S108 - those who make files there draw their names
+_MEMORY_BYTES = 8 << 30
+
+
+def _keep_temporary_files_in_memory() -> None:
+    try:
+        memory = os.statvfs(_MEMORY)
+    except OSError:
+        return
+    roomy = memory.f_bavail * memory.f_frsize >= _MEMORY_BYTES
+    # Programs are started from there, too.
+    if roomy and not memory.f_flag & os.ST_NOEXEC and os.access(_MEMORY, os.W_OK):
+        os.environ.setdefault("TMPDIR", _MEMORY)
+        tempfile.tempdir = None  # which pytest has asked for already
+
+
+_keep_temporary_files_in_memory()
 
 # The same examples in every run, however slow the machine; `--hypothesis-profile=default` looks for others.
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
