@@ -200,6 +200,12 @@ SPEND = Row(
             link=Link("Runs of this agent", "/runs", by={"agent": "agent"}),
         ),
         Panel(
+            "Calls beyond a budget",
+            "Calls a second that were asked for and not made, since their run's budget was spent.",
+            "it stays above 0: a model asks for more at once than a run may do.",
+            [Query(total("kind, limit", rate("calls_beyond_budget_total")), "{{kind}}: {{limit}}")],
+        ),
+        Panel(
             "Model calls",
             "Calls a second by purpose and outcome, and their 95th percentile.",
             "errors are more than a few in a hundred, or a purpose slows down.",

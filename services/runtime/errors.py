@@ -37,6 +37,7 @@ SignalboxError
 ├── ServiceFailed               evaluator or executor did not do what it was asked
 ├── SnippetContradicted         the commit does not say what the finding quotes of it
 ├── NodeTimedOut                a node did not end within its limit
+├── BudgetSpent                 what the run may spend does not allow what a node was about to do, or was doing
 ├── RouterFailed                a router raised
 ├── UndeclaredChange            a node or rule changed facts that it does not declare
 ├── StatusForgotten             a run came to its end, and no node had said how it ended
@@ -361,6 +362,17 @@ class NodeTimedOut(SignalboxError):
 
     reason = "NODE_TIMED_OUT"
     code = grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+class BudgetSpent(SignalboxError):
+    """The run's budget is spent; the node ends there, and the run by its rule."""
+
+    reason = "BUDGET_SPENT"
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+    def __init__(self, limit: str) -> None:
+        super().__init__(f"the run's budget of {limit} is spent", metadata={"limit": limit})
+        self.limit = limit
 
 
 class RouterFailed(SignalboxError):

@@ -10,7 +10,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from services.kit.outcome import Outcome
 from services.kit.telemetry.metrics import DURATION_BUCKETS, from_zero, model_calls_from_zero
 from services.kit.telemetry.names import METRIC_PREFIX
-from services.runtime.routing.calls import OK
+from services.runtime.routing.calls import CALLS_BEYOND_BUDGET, MODEL, OK, TOOL
 from services.runtime.routing.graph import NODE_FAILED, AgentGraph, router_after
 from services.runtime.routing.recorder import DECISIONS
 from services.runtime.routing.state import FAILED
@@ -181,6 +181,8 @@ _WORKS = ("claim", "sweep", "count", "renew_leases", "liveness", "prune")
 model_calls_from_zero("agent", "format_answer", "triage", "research", "analysis")
 from_zero(RUNS_REFUSED, ["at_once", "per_minute", "tokens_per_day", "waiting"])
 from_zero(CALLS_SHED, ["calls", "runs"])
+from_zero(CALLS_BEYOND_BUDGET, [TOOL], ["tool_calls", "wall_time_s"])
+from_zero(CALLS_BEYOND_BUDGET, [MODEL], ["model_calls", "tokens", "wall_time_s"])
 from_zero(RUNS_GIVEN_BACK, ["handed_over", "interrupted", "database_away"])
 from_zero(
     BACKGROUND_FAILURES,

@@ -17,7 +17,7 @@ from services.runtime.calls.breaker import Breaker
 from services.runtime.calls.dependency import is_away
 from services.runtime.calls.model_usage import note_usage, note_usage_in_vain
 from services.runtime.errors import DependencyAway, GuardFailed
-from services.runtime.routing.calls import OK, noting
+from services.runtime.routing.calls import OK, left_s, noting
 from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.storable import presentable
 
@@ -75,7 +75,7 @@ class GuardClient:
             with noting(GUARD, "screen") as call:
                 answer = await self._stub.Screen(
                     request,
-                    timeout=self._timeout_s,
+                    timeout=min(self._timeout_s, left_s()),
                     metadata=[bearer_metadata(run.token(AUDIENCE_GUARD))],
                 )
                 reason = presentable(answer.reason)

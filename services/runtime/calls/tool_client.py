@@ -26,7 +26,7 @@ from services.runtime.calls.dependency import STALE_EPOCH, failure_of
 from services.runtime.calls.recording import LIST_TOOLS, heard_before
 from services.runtime.errors import ClaimLost, ServiceFailed
 from services.runtime.metrics import TOOL_DURATION
-from services.runtime.routing.calls import noting
+from services.runtime.routing.calls import BUDGET_SPENT, TOOL, acting, left_s, noting, refused_by_budget
 from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.storable import presentable
 
@@ -96,8 +96,13 @@ class ToolClient:
     async def call(
         self, context: NodeContext, tool: str, arguments: Mapping[str, Any], tool_call_id: str
     ) -> tools_pb2.CallToolResponse:
-        """Calls a tool; a refusal is part of the answer. Raises DependencyAway, ClaimLost, ServiceFailed."""
+        """Calls a tool; a refusal is part of the answer, also where the run's budget does not allow the call.
+
+        Raises DependencyAway, ClaimLost, ServiceFailed.
+        """
         run = context.run
+        if limit := refused_by_budget(TOOL, tool):
+            return _budget_spent(limit)
         given = _as_struct(arguments)
         if given is None:
             return tools_pb2.CallToolResponse(error=_NOT_CARRIED)
@@ -114,14 +119,16 @@ class ToolClient:
         }  # fmt: skip
         with (
             tracer().start_as_current_span(f"{GEN_AI_EXECUTE_TOOL} {tool}", attributes=attributes) as span,
-            noting("tool", tool, service=self.service) as call,
+            noting(TOOL, tool, service=self.service) as call,
             self._breaker.passing(),
         ):
             start = time.perf_counter()
             try:
                 # The channel repeats it a few times in a second, which the key makes harmless; then the run waits.
                 answer = await self._stub.CallTool(
-                    request, timeout=self._timeout_s, metadata=[bearer_metadata(run.token(self._audience))]
+                    request,
+                    timeout=min(self._timeout_s, left_s()),
+                    metadata=[bearer_metadata(run.token(self._audience))],
                 )
                 if not _is_readable(answer):
                     call["outcome"] = ServiceFailed.reason
@@ -131,6 +138,9 @@ class ToolClient:
                     span.set_status(Status(StatusCode.ERROR, answer.error.reason))
             except grpc.aio.AioRpcError as error:
                 call["outcome"] = error_detail(error).reason
+                # What only reads was cut by the run's own end; of what writes it is not known what came of it.
+                if not acting() and error.code() == grpc.StatusCode.DEADLINE_EXCEEDED and left_s() == 0:
+                    return _budget_spent("wall_time_s")
                 raise self._failed(error, f"run {tool}") from error
             finally:
                 TOOL_DURATION.labels(tool, call["outcome"]).observe(time.perf_counter() - start, exemplar())
@@ -148,7 +158,7 @@ class ToolClient:
             ),
             epoch=run.epoch,
         )
-        with noting("tool", LOOK_UP, service=self.service) as call, self._breaker.passing():
+        with noting(TOOL, LOOK_UP, service=self.service) as call, self._breaker.passing():
             try:
                 answer = await self._stub.LookUpCall(
                     request, timeout=self._timeout_s, metadata=[bearer_metadata(run.token(self._audience))]
@@ -181,6 +191,11 @@ class ToolClient:
         if detail.reason == STALE_EPOCH:
             return ClaimLost(f"the {self.service} knows of a later claim of the run")
         return failure_of(detail, self.service, what)
+
+
+def _budget_spent(limit: str) -> tools_pb2.CallToolResponse:
+    said = f"The run's budget of {limit} is spent, and the call was not made; no other will be."
+    return tools_pb2.CallToolResponse(error=tools_pb2.ToolError(reason=BUDGET_SPENT, message=said))
 
 
 def _as_struct(arguments: Mapping[str, Any]) -> struct_pb2.Struct | None:

@@ -28,8 +28,8 @@ class Attempt:
         return (time.perf_counter() if self.ended is None else self.ended) - self.started
 
     def end(self) -> None:
-        """Stops its clock: what it cost is told once, and the same to everybody."""
-        self.ended = time.perf_counter()
+        """Stops its clock, once: what it cost is told the same to everybody."""
+        self.ended = self.ended or time.perf_counter()
 
     @property
     def cost(self) -> Spend:

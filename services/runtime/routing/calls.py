@@ -2,25 +2,122 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from math import isfinite
+from typing import Any, Final
 
 import grpc
+from prometheus_client import Counter
 
 from services.kit.errors import SignalboxError, error_detail
-from services.runtime.errors import ModelNotAllowed
+from services.kit.telemetry.names import METRIC_PREFIX
+from services.runtime.errors import BudgetSpent, ModelNotAllowed
 from services.runtime.routing.recorder import CallRecord
 from services.runtime.routing.storable import presentable
 
-_calls: ContextVar[list[CallRecord] | None] = ContextVar("calls", default=None)
+CALLS_BEYOND_BUDGET = Counter(
+    METRIC_PREFIX + "calls_beyond_budget_total",
+    "Calls that were not made since their run's budget was spent, by kind of call and the limit that was reached.",
+    ["kind", "limit"],
+)
 _acts: ContextVar[bool] = ContextVar("acts", default=False)
 OK = "ok"
-MODEL = "model"
+MODEL: Final = "model"
+TOOL: Final = "tool"
+# What the ledger shows in place of calls that were not made.
+REFUSED: Final = "refused"
+BUDGET_SPENT: Final = "budget_spent"
 # Far beyond any model's, and small enough that a run's sums are numbers of 64 bits.
 MOST_TOKENS = 10**12
+
+
+class Allowance:
+    """What a run's budget leaves to the node that runs, whatever that does at once; a limit of 0 is none.
+
+    Where models' calls or tokens were spent before it began, a table has led to it all the same: it ends the run, and
+    may ask for the words to do so.
+    """
+
+    def __init__(self, spend: Mapping[str, Any], budget: Mapping[str, Any]) -> None:
+        tokens = spend["input_tokens"] + spend["output_tokens"]
+        self._left = {
+            MODEL: _left(budget["model_calls"], spend["model_calls"]) or math.inf,
+            TOOL: _left(budget["tool_calls"], spend["tool_calls"]),
+        }
+        self._tokens_left = _left(budget["tokens"], tokens) or math.inf
+        self._ends_at = time.monotonic() + _left(budget["wall_time_s"], spend["wall_time_s"])
+
+    @property
+    def left_s(self) -> float:
+        """Seconds of wall time that are left; infinite where there is no limit."""
+        return max(0.0, self._ends_at - time.monotonic())
+
+    def spent(self, kind: str) -> str:
+        """Returns the limit that forbids another call of this kind; an empty string for none."""
+        if self._left[kind] <= 0:
+            return f"{kind}_calls"
+        if kind == MODEL and self._tokens_left <= 0:
+            return "tokens"
+        return "" if self.left_s else "wall_time_s"
+
+    def begin(self, kind: str) -> None:
+        """Counts a call that is about to be made."""
+        if kind in self._left:
+            self._left[kind] -= 1
+
+    def paid(self, tokens: int) -> None:
+        """Counts what a call has cost."""
+        self._tokens_left -= tokens
+
+
+def _left(limit: float, spent: float) -> float:
+    return max(0, limit - spent) if limit > 0 else math.inf
+
+
+_calls: ContextVar[list[CallRecord] | None] = ContextVar("calls", default=None)
+_allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
+
+
+@contextmanager
+def allowing(allowance: Allowance | None) -> Iterator[None]:
+    """Holds the calls made inside the context, also those of tasks started in it, to what is allowed."""
+    token = _allowance.set(allowance)
+    try:
+        yield
+    finally:
+        _allowance.reset(token)
+
+
+def left_s() -> float:
+    """Returns the seconds that the run's wall time leaves to the node that runs."""
+    allowance = _allowance.get()
+    return allowance.left_s if allowance else math.inf
+
+
+def acting() -> bool:
+    """Tells whether the node that runs has effects."""
+    return _acts.get()
+
+
+def refused_by_budget(kind: str, name: str) -> str:
+    """Returns the limit of the run's budget that forbids a call, and counts that; an empty string where none does.
+
+    Many such calls one after another are one line in the ledger.
+    """
+    allowance = _allowance.get()
+    limit = allowance.spent(kind) if allowance else ""
+    if limit:
+        CALLS_BEYOND_BUDGET.labels(kind, limit).inc()
+        before = _calls.get() or ()
+        if not before or (before[-1]["kind"], before[-1]["name"]) != (REFUSED, name):
+            none = CallRecord(
+                kind=REFUSED, name=name, outcome=BUDGET_SPENT, elapsed_ms=0.0, input_tokens=0, output_tokens=0
+            )
+            note(none)
+    return limit
 
 
 @contextmanager
@@ -45,7 +142,7 @@ def note(call: CallRecord) -> None:
     call["input_tokens"], call["output_tokens"] = (
         min(max(0, tokens), MOST_TOKENS) for tokens in (call["input_tokens"], call["output_tokens"])
     )
-    if not isfinite(call["elapsed_ms"]):
+    if not math.isfinite(call["elapsed_ms"]):
         call["elapsed_ms"] = 0.0
     calls = _calls.get()
     if calls is not None:
@@ -56,10 +153,16 @@ def note(call: CallRecord) -> None:
 def noting(kind: str, name: str, *, service: str = "") -> Iterator[CallRecord]:
     """Notes the call made inside the context; its caller fills in tokens and the outcome, else an exception does.
 
-    `service` is where it goes, where its kind does not say so. Raises ModelNotAllowed.
+    `service` is where it goes, where its kind does not say so. Raises ModelNotAllowed, and BudgetSpent for a call of a
+    model that the run's budget does not allow.
     """
     if kind == MODEL and _acts.get():
         raise ModelNotAllowed(f"a node that acts asked the model {name!r}: let the node before it plan")
+    if kind == MODEL and (limit := refused_by_budget(MODEL, name)):
+        raise BudgetSpent(limit)
+    allowance = _allowance.get()
+    if allowance:
+        allowance.begin(kind)
     start = time.perf_counter()
     call = CallRecord(kind=kind, name=name, outcome=OK, elapsed_ms=0.0, input_tokens=0, output_tokens=0)
     call["service"] = service or kind
@@ -73,6 +176,8 @@ def noting(kind: str, name: str, *, service: str = "") -> Iterator[CallRecord]:
         call["elapsed_ms"] = round((time.perf_counter() - start) * 1000, 3)
         call["ended_at"] = round(time.time(), 6)
         note(call)
+        if allowance:
+            allowance.paid(call["input_tokens"] + call["output_tokens"])
 
 
 def _reason_of(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.names import ATTRIBUTE_PREFIX, DECISION_ID, NODE
 from services.kit.telemetry.tracing import carrying, tracer
 from services.runtime.errors import (
+    BudgetSpent,
     ClaimLost,
     DatabaseAway,
     DependencyAway,
@@ -30,7 +32,7 @@ from services.runtime.errors import (
     StatusForgotten,
 )
 from services.runtime.routing.attempt import Attempt, cost_of
-from services.runtime.routing.calls import collecting
+from services.runtime.routing.calls import Allowance, allowing, collecting
 from services.runtime.routing.declared import Declaration, project
 from services.runtime.routing.digest import digest, outline_of_router, outline_of_type
 from services.runtime.routing.effects import FREE, Cost, Effect, Outcome
@@ -38,12 +40,15 @@ from services.runtime.routing.inner import InnerGraph
 from services.runtime.routing.recorder import DecisionRecorder, LeadingDecision, last_decision, step_record
 from services.runtime.routing.run_context import NodeContext, RunContext
 from services.runtime.routing.soundness import check_destinations, check_state_type, check_status, reducers_of
-from services.runtime.routing.state import FAILED, IN_PROGRESS, STATUS, add_spend
+from services.runtime.routing.state import FAILED, IN_PROGRESS, NEEDS_REVIEW, NOTHING_SPENT, STATUS, add_spend
 from services.runtime.routing.storable import check_decision, check_state, presentable
 from services.runtime.routing.table import END, Decision, Router, State, StateUpdate
 
 log = get_logger()
 NODE_FAILED = "node_failed"
+BUDGET_EXHAUSTED = "budget_exhausted"
+# For what a node does by itself once its calls have been cut at the end of the run's wall time.
+CUT_GRACE_S = 2.0
 UNFORESEEN = "an internal error; see the run's trace"
 # Of a state and a NodeContext; before them its nodes, while those have no services.
 Node = Callable[..., Awaitable[StateUpdate]]
@@ -240,10 +245,16 @@ class _Step:
     async def _run(self, attempt: Attempt, node_context: NodeContext) -> tuple[StateUpdate, Decision | None]:
         spend = add_spend(attempt.state.get("spend"), cost_of(attempt.before))
         given = {**attempt.state, "spend": spend} if attempt.before else attempt.state
-        limit = asyncio.timeout(self._timeout_s)
+        budget = attempt.state.get("budget")
+        allowance = Allowance(spend, budget) if budget else None
+        # One that begins when no time is left makes no calls, and only says how the run ended.
+        left_s = allowance.left_s if allowance else math.inf
+        timeout_s = min(self._timeout_s, left_s + CUT_GRACE_S) if left_s > 0 else self._timeout_s
+        limit = asyncio.timeout(timeout_s)
         try:
-            async with limit:
-                return await self._node.run(given, node_context), None
+            with allowing(allowance):
+                async with limit:
+                    return await self._node.run(given, node_context), None
         except (GraphBubbleUp, ClaimLost, DatabaseAway):
             # The last two come from the steps of a graph inside the node; they are no failure of the run.
             raise
@@ -253,7 +264,11 @@ class _Step:
             # Nobody goes on from what its own graph has saved.
             attempt.calls.extend(away.saved_calls)
             return self._failed(away)
+        except BudgetSpent as spent:
+            return self._cut(attempt, spent)
         except TimeoutError as error:
+            if limit.expired() and timeout_s < self._timeout_s:
+                return self._cut(attempt, BudgetSpent("wall_time_s"))
             if limit.expired():
                 return self._failed(
                     NodeTimedOut(f"the node {self._node.name!r} did not end within {self._timeout_s:g} s")
@@ -261,6 +276,22 @@ class _Step:
             return self._failed(error)
         except Exception as error:  # noqa: BLE001 - the run boundary: a failed node becomes a failed run, by a decision
             return self._failed(error)
+
+    def _cut(self, attempt: Attempt, spent: BudgetSpent) -> tuple[StateUpdate, Decision | None]:
+        """Returns what a node comes to that the run's budget ended: by its table's rule for that, if there is one."""
+        log.info("node cut", node=self._node.name, limit=spent.limit)
+        if (update := self._node.failed(spent) if self._node.failed else None) is not None:
+            return update, None
+        attempt.end()
+        if self._node.router:
+            spend = add_spend(attempt.state.get("spend") or NOTHING_SPENT, attempt.cost)
+            decision = self._decide(self._node.router, {**attempt.state, "spend": spend})
+            if decision.rule == BUDGET_EXHAUSTED:
+                return {}, decision
+        decision = _failure(spent)
+        return {}, replace(
+            decision, update={**decision.update, "status": NEEDS_REVIEW, "stop_reason": BUDGET_EXHAUSTED}
+        )
 
     def _failed(self, error: Exception) -> tuple[StateUpdate, Decision | None]:
         log.error("node failed", node=self._node.name, exc_info=error)

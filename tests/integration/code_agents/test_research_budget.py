@@ -30,17 +30,25 @@ def script(bench: Bench, *research: Reply) -> None:
         ({"tokens": 2 * TOKENS_PER_CALL}, 2),
         ({"tokens": 2 * TOKENS_PER_CALL + 1}, 3),
         ({"tool_calls": 4}, 2),
-        ({"wall_time_s": int(HELD_S)}, 1),
     ],
-    ids=["tokens", "tokens and a step", "tool calls", "wall time"],
+    ids=["tokens", "tokens and a step", "tool calls"],
 )
 async def test_research_ends_at_the_step_that_spends_the_budget(
     bench: Bench, budget: dict[str, int], turns: int
 ) -> None:
-    script(bench, READ_TWICE.delayed(HELD_S) if "wall_time_s" in budget else READ_TWICE, READ_TWICE)
+    script(bench, READ_TWICE, READ_TWICE)
     ended = await bench.investigate(**budget)
     assert len(bench.model.requests_of("research")) == turns
     assert (ended.state, ended.verdict, ended.rules) == ("SUCCEEDED", "TRUE_POSITIVE", ["approved"])
+
+
+async def test_research_ends_with_the_run_s_time_and_keeps_what_it_has(bench: Bench) -> None:
+    never = asyncio.Event()
+    script(bench, READ_TWICE, READ.after(never))
+    ended = await bench.investigate(wall_time_s=int(HELD_S))
+    never.set()
+    assert (ended.state, ended.run.stop_reason) == ("NEEDS_REVIEW", "budget_exhausted")
+    assert ended.run.spend.tool_calls == 2
 
 
 async def test_a_turn_makes_no_more_tool_calls_than_the_budget_leaves(bench: Bench) -> None:

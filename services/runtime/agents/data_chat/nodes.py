@@ -26,7 +26,7 @@ from services.runtime.agents.screening import ALLOWED, BLOCKED
 from services.runtime.calls.chat_model import ChatModel, ModelCall, whole_text
 from services.runtime.calls.guard_client import GuardClient, Screening
 from services.runtime.calls.tool_client import ToolClient
-from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused
+from services.runtime.errors import BudgetSpent, DependencyAway, ModelFailed, ModelRefused
 from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import COMPLETED
 from services.runtime.routing.table import StateUpdate
@@ -127,7 +127,7 @@ class DataChatNodes:
         text = prompt(__package__, "format_answer", given)
         try:
             answer, call = await self._format_model.ask("format_answer", [HumanMessage(text)])
-        except (ModelFailed, ModelRefused, DependencyAway) as error:
+        except (ModelFailed, ModelRefused, DependencyAway, BudgetSpent) as error:
             # The answer is there; only its wording is not, and that is no reason to keep it back.
             log.warning("the result could not be put into words", error=error.message)
             return with_result(state)

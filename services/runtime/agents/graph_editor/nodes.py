@@ -66,7 +66,14 @@ from services.runtime.agents.structured import UnreadableAnswer
 from services.runtime.calls.chat_model import ChatModel, whole_text
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.calls.tool_client import ToolClient, ToolDescription
-from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused, NodeTimedOut, ServiceFailed
+from services.runtime.errors import (
+    BudgetSpent,
+    DependencyAway,
+    ModelFailed,
+    ModelRefused,
+    NodeTimedOut,
+    ServiceFailed,
+)
 from services.runtime.routing.asking import GRAPH_CHANGE_SET, Answerers, Subject, ask_person
 from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import COMPLETED, NEEDS_REVIEW
@@ -79,6 +86,8 @@ WRITING_TOOLS: Final = (ADD_NODE, ADD_EDGE, UPDATE_PROPS, DELETE_NODE, DELETE_ED
 READING_TOOLS: Final = (QUERY_GRAPH, CYPHER_QUERY, READ_CHANGES, PREVIEW_CHANGES)
 TOOLS: Final = (*WRITING_TOOLS, *READING_TOOLS, UNDO_CHANGE)
 LONGEST_TEXT: Final = 20_000
+# How a call ends of which it is not known what came of it.
+UNANSWERED: Final = (BudgetSpent, DependencyAway, NodeTimedOut, ServiceFailed)
 # From which attempt on a reading of the goal is shown these.
 SCHEMA_FROM: Final = 2
 HISTORY_FROM: Final = 3
@@ -308,7 +317,7 @@ class GraphEditorNodes:
         messages = _messages("answer", {"goal": state["goal"], "results": found})
         try:
             answer, _ = await self._answer_model.ask("answer", messages)
-        except (ModelFailed, ModelRefused, DependencyAway) as error:
+        except (ModelFailed, ModelRefused, DependencyAway, BudgetSpent) as error:
             log.warning("what was found could not be put into words", error=error.message)
             return results
         return whole_text(answer) or results
@@ -348,7 +357,7 @@ class GraphEditorNodes:
 
 def outcome_unknown(error: Exception) -> StateUpdate | None:
     """Returns what an operation comes to whose answer was lost for good; None for any other failure."""
-    return {"outcome": UNKNOWN} if isinstance(error, DependencyAway | NodeTimedOut | ServiceFailed) else None
+    return {"outcome": UNKNOWN} if isinstance(error, UNANSWERED) else None
 
 
 def _failed(state: GraphEditorState, wrong: Problem) -> StateUpdate:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -17,10 +19,17 @@ from services.runtime.agents.code_review.code_tools import CodeTools
 from services.runtime.agents.code_review.finding import described
 from services.runtime.agents.sast_investigation.middleware import CodeGathering, ResearchLimits, StatelessPrompt
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
-from services.runtime.agents.sast_investigation.task import DONE, STEP_LIMIT, Gathered, ResearchState, ResearchTask
+from services.runtime.agents.sast_investigation.task import (
+    BUDGET_SPENT,
+    DONE,
+    STEP_LIMIT,
+    Gathered,
+    ResearchState,
+    ResearchTask,
+)
 from services.runtime.calls.chat_model import ChatModel, is_transient
-from services.runtime.errors import DependencyAway
-from services.runtime.routing.calls import note
+from services.runtime.errors import BudgetSpent, DependencyAway
+from services.runtime.routing.calls import left_s, note
 from services.runtime.routing.inner import InnerGraph
 
 log = get_logger()
@@ -70,7 +79,7 @@ class Research:
         RESEARCH.check(self.graph)
 
     async def gather(self, task: ResearchTask) -> Gathered:
-        """Gathers code; at the step limit, returns what there is by then.
+        """Gathers code; at the step limit, and at the end of the run's time, returns what there is by then.
 
         Raises DependencyAway, whose cost is then this attempt's alone, ModelRefused, ModelFailed, ServiceFailed.
         """
@@ -78,11 +87,21 @@ class Research:
         ended, elapsed_before_s = "", None
         config: Any = {"recursion_limit": self._policy.research_steps}
         begin: Any = {"messages": [HumanMessage(data_block({"finding": described(task.finding)}))]}
+        left = left_s()
+        limit = asyncio.timeout(left if math.isfinite(left) else None)
         try:
-            async for values in self.graph.astream(begin, config, context=task, stream_mode="values"):
-                reached = cast("dict[str, Any]", values)
-                if elapsed_before_s is None:
-                    elapsed_before_s = reached.get("elapsed_s", 0.0)
+            async with limit:
+                async for values in self.graph.astream(begin, config, context=task, stream_mode="values"):
+                    reached = cast("dict[str, Any]", values)
+                    if elapsed_before_s is None:
+                        elapsed_before_s = reached.get("elapsed_s", 0.0)
+        except TimeoutError:
+            if not limit.expired():
+                _note_calls(reached)
+                raise
+            ended = BUDGET_SPENT
+        except BudgetSpent:
+            ended = BUDGET_SPENT
         except GraphRecursionError:
             ended = STEP_LIMIT
             log.warning("research cut at its step limit", steps=self._policy.research_steps)
