@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.code_executor.errors import SourceFailed
+from services.code_executor.errors import CacheBusy
 from services.kit.git import CONFIG, git_command, git_config, git_environment
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -69,7 +69,7 @@ class Git:
         """Makes an empty bare repository; no template, so no hooks."""
         outcome = await self.run(["init", "--quiet", "--bare", "--template=", "--", str(path)], timeout_s=30)
         if outcome.code:
-            raise SourceFailed("repository_unavailable", "git could not make a repository in its cache", retryable=True)
+            raise CacheBusy("git could not make a repository in the cache; try again later")
 
     def environment(self, *, transport: str = "none", objects: Path | None = None) -> dict[str, str]:
         """Returns the whole environment of a git process.

@@ -6,9 +6,12 @@ import psycopg
 from psycopg import errors as pg
 
 from services.kit.tools.executor import ToolRefused
+from services.sql_executor.errors import DatabaseDown
 
 # Messages of these classes name only what the query itself says: syntax, names and types. All others may quote values.
 _QUOTABLE_CLASS = "42"
+# Connections, logins, too many connections, a server that stops or starts, and its disks: no query mends these.
+_OUTAGES = ("08", "28", "53300", "57P", "58")
 _CLASSES = {
     "0A": "the query uses something that this database does not support",
     "22": "a value does not fit its type or its range, for example in a cast, a division by zero or a date",
@@ -16,7 +19,6 @@ _CLASSES = {
     "23": "the query breaks a rule of the data",
     "25": "only reading is possible here",
     "2F": "a function failed",
-    "28": "the database does not know the caller",
     "53": "the query needs more memory or temporary space than a query may take; make it smaller",
     "54": "the query is too complex; make it smaller",
     "57": "the query was ended",
@@ -38,11 +40,13 @@ def timed_out(timeout_ms: int) -> ToolRefused:
     )
 
 
-def refusal(error: psycopg.Error, timeout_ms: int) -> ToolRefused:
-    """Returns what the model is told of a database error."""
+def refusal(error: psycopg.Error, timeout_ms: int) -> ToolRefused | DatabaseDown:
+    """Returns what the model is told of a database error; of one that is no query's, that the database is down."""
     if isinstance(error, pg.QueryCanceled):
         return timed_out(timeout_ms)
     state = error.sqlstate or "XX000"
+    if state.startswith(_OUTAGES):
+        return DatabaseDown(f"the user's database can't answer now (SQLSTATE {state})", retry_after_s=1)
     if isinstance(error, pg.InsufficientPrivilege):
         return ToolRefused("access_denied", "The query reads or calls something that is not open to queries.")
     if state.startswith(_QUOTABLE_CLASS):

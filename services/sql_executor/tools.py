@@ -22,6 +22,7 @@ from services.kit.tools.names import (
 from services.kit.wire import deadline
 from services.sql_executor.callers import sql_caller
 from services.sql_executor.catalog import Catalog
+from services.sql_executor.errors import DatabaseDown
 from services.sql_executor.examples import ExampleStoreError, Retrieved
 from services.sql_executor.execution import QueryRunner
 from services.sql_executor.statement import Statements
@@ -117,11 +118,17 @@ class ExamplesTool:
         self.input_schema = self._schema.document
 
     async def call(self, arguments: struct_pb2.Struct, _caller: Caller) -> tools_pb2.ToolOutput:
-        """Looks the question up; examples are for all callers."""
+        """Looks the question up; examples are for all callers.
+
+        Raises DatabaseDown where their database can't be reached: without them a model may find no query for what it
+        would have answered. A store that was never set up is another matter.
+        """
         question = self._schema.checked(self.name, arguments)["question"]
         try:
             found = await self._store.nearest(question, examples=_EXAMPLES, notes=_NOTES)
-        except (ExampleStoreError, psycopg.Error, PoolTimeout) as error:
+        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+            raise DatabaseDown("the database of the examples can't be reached", retry_after_s=1) from error
+        except (ExampleStoreError, psycopg.Error) as error:
             log.warning("examples unavailable", error=str(error))
             raise ToolRefused(
                 "examples_unavailable", "There are no examples at the moment; write the query without.", retryable=True

@@ -8,9 +8,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import grpc
 import psycopg
 import pytest
 import uvicorn
+from google.protobuf.struct_pb2 import Struct
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from psycopg_pool.base import AttemptWithBackoff
 from pydantic import SecretStr
@@ -19,12 +21,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from services.kit.identity.caller import Caller
+from services.sql_executor.database_errors import refusal
 from services.sql_executor.embeddings import EmbeddingsClient
-from services.sql_executor.errors import EmbeddingsUnavailable
+from services.sql_executor.errors import DatabaseDown, EmbeddingsUnavailable
 from services.sql_executor.example_file import ExampleEntry, read_example_file
 from services.sql_executor.examples import ExampleStore, ExampleStoreError, LoadReport
 from services.sql_executor.server import example_store
 from services.sql_executor.settings import SqlExecutorSettings
+from services.sql_executor.tools import ExamplesTool
 from tests.fixtures.postgres import PostgresCluster
 
 HARBOUR = read_example_file(Path(__file__).resolve().parents[3] / "examples" / "harbour" / "examples.yaml")
@@ -385,3 +390,18 @@ async def test_a_store_whose_database_is_away_is_looked_for_as_often_as_it_is_as
         while attempts < 20:  # pauses that doubled without end would take days
             with pytest.raises(PoolTimeout):
                 await store.nearest("how many ships?")
+
+
+async def test_a_login_that_fails_is_an_outage_and_no_answer(postgres_cluster: PostgresCluster) -> None:
+    nobody = postgres_cluster.dsn(user="nobody_of_that_name")
+    async with AsyncConnectionPool(nobody, min_size=0, max_size=1, timeout=1, open=False) as pool:
+        question = Struct()
+        question.update({"question": "How warm is each device?"})
+        with pytest.raises(DatabaseDown) as down:
+            await ExamplesTool(ExampleStore(pool)).call(question, Caller("27"))
+    assert down.value.code == grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize("state", ["08006", "28P01", "53300", "57P03", "58030"])
+def test_what_no_query_mends_is_told_to_no_model(state: str) -> None:
+    assert isinstance(refusal(psycopg.errors.lookup(state)("no"), 1000), DatabaseDown)
