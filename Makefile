@@ -29,7 +29,7 @@ BUILD_FLAGS ?=
 OF_SERVICE = $(wildcard tests/unit/$(SERVICE) tests/integration/$(SERVICE))
 
 .DEFAULT_GOAL := help
-.PHONY: help run up test test-times faults chaos adding-an-agent-test browser-test client-programs-test mutants check format protos docs bench clean images images-test base-image kubernetes cluster-test
+.PHONY: help run up test test-times faults chaos adding-an-agent-test browser-test client-programs-test mutants check format protos docs bench eval clean images images-test base-image kubernetes cluster-test
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,6 +123,10 @@ bench: .venv/.dev ## Measure throughput and CPU against the bare in-process grap
 base-image:
 	@command -v $(ENGINE) >/dev/null || { echo "no $(ENGINE) here: install it, or name another with ENGINE=" >&2; exit 1; }
 	@$(ENGINE) image inspect $(PYTHON_IMAGE) >/dev/null 2>&1 || $(ENGINE) pull $(PYTHON_IMAGE)
+
+# An endpoint and its model are OPENAI_BASE_URL, OPENAI_API_KEY and MODEL; without them the offline model answers.
+eval: .venv/.dev ## Ask the agents what people ask, and score the answers (MODEL=…; EVAL_ARGS="--agents data_chat --compare A B")
+	@$(if $(MODEL),SIGNALBOX_AGENT_MODEL=$(MODEL)) $(BIN)/python -m tests.evaluation $(EVAL_ARGS)
 
 images: $(IMAGE_SERVICES:%=image-%) ## Build every image (ENGINE=podman|docker IMAGE_PREFIX= IMAGE_TAG= INDEX_URL= CA_FILE=)
 
