@@ -27,6 +27,7 @@ class TextKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TEXT_KIND_QUESTION: _ClassVar[TextKind]
     TEXT_KIND_GOAL: _ClassVar[TextKind]
     TEXT_KIND_ANSWER: _ClassVar[TextKind]
+    TEXT_KIND_INCIDENT: _ClassVar[TextKind]
 SCREEN_VERDICT_UNSPECIFIED: ScreenVerdict
 SCREEN_VERDICT_ALLOW: ScreenVerdict
 SCREEN_VERDICT_BLOCK: ScreenVerdict
@@ -37,6 +38,7 @@ TEXT_KIND_UNSPECIFIED: TextKind
 TEXT_KIND_QUESTION: TextKind
 TEXT_KIND_GOAL: TextKind
 TEXT_KIND_ANSWER: TextKind
+TEXT_KIND_INCIDENT: TextKind
 
 class ScreenedTurn(_message.Message):
     __slots__ = ("question", "answer")

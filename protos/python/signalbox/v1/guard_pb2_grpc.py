@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class GuardServiceStub:
-    """Screens what people say, before anything else sees it: questions, goals, and answers to what runs ask.
+    """Screens what people say, before anything else sees it: questions, goals, incidents, and answers to what runs ask.
 
     The caller is taken from the run token in the metadata key `authorization`.
     """
@@ -45,7 +45,7 @@ class GuardServiceStub:
 
 
 class GuardServiceServicer:
-    """Screens what people say, before anything else sees it: questions, goals, and answers to what runs ask.
+    """Screens what people say, before anything else sees it: questions, goals, incidents, and answers to what runs ask.
 
     The caller is taken from the run token in the metadata key `authorization`.
     """
@@ -76,7 +76,7 @@ def add_GuardServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class GuardService:
-    """Screens what people say, before anything else sees it: questions, goals, and answers to what runs ask.
+    """Screens what people say, before anything else sees it: questions, goals, incidents, and answers to what runs ask.
 
     The caller is taken from the run token in the metadata key `authorization`.
     """

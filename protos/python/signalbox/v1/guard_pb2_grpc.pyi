@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class GuardServiceStub:
-    """Screens what people say, before anything else sees it: questions, goals, and answers to what runs ask.
+    """Screens what people say, before anything else sees it: questions, goals, incidents, and answers to what runs ask.
 
     The caller is taken from the run token in the metadata key `authorization`.
     """
@@ -44,7 +44,7 @@ class GuardServiceStub:
 
 @_typing.type_check_only
 class GuardServiceAsyncStub(GuardServiceStub):
-    """Screens what people say, before anything else sees it: questions, goals, and answers to what runs ask.
+    """Screens what people say, before anything else sees it: questions, goals, incidents, and answers to what runs ask.
 
     The caller is taken from the run token in the metadata key `authorization`.
     """
@@ -57,7 +57,7 @@ class GuardServiceAsyncStub(GuardServiceStub):
     """
 
 class GuardServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Screens what people say, before anything else sees it: questions, goals, and answers to what runs ask.
+    """Screens what people say, before anything else sees it: questions, goals, incidents, and answers to what runs ask.
 
     The caller is taken from the run token in the metadata key `authorization`.
     """
