@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRatioBased
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from services.kit.telemetry.names import ATTRIBUTE_PREFIX
+from services.kit.telemetry.names import ATTRIBUTE_PREFIX, LINKED_BY
 
 EXPORT_DELAY_MS = 500
 FLUSH_TIMEOUT_MS = 5000
@@ -121,3 +121,10 @@ def trace_headers() -> dict[str, str]:
     headers: dict[str, str] = {}
     propagate.inject(headers)
     return headers
+
+
+def link_to(traceparent: str, by: str) -> None:
+    """Links the current span to a run's trace; `by` is what ties them. One that is not recorded is left out."""
+    other = trace.get_current_span(propagate.extract({"traceparent": traceparent}, Context())).get_span_context()
+    if other.is_valid:
+        trace.get_current_span().add_link(other, {ATTRIBUTE_PREFIX + LINKED_BY: by})

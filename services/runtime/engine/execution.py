@@ -32,12 +32,11 @@ from services.kit.telemetry.names import (
     GEN_AI_CONVERSATION_ID,
     GEN_AI_INVOKE_AGENT,
     GEN_AI_OPERATION,
-    LINKED_BY,
     OUTCOME,
     RUN_ID,
     THREAD,
 )
-from services.kit.telemetry.tracing import carrying, tracer
+from services.kit.telemetry.tracing import carrying, link_to, tracer
 from services.kit.wire.event_kinds import RUN_ENDED, STATE_CHANGED
 from services.runtime.agents.agent import Agent, PinnedAgent
 from services.runtime.agents.assignment import Assignment
@@ -222,7 +221,7 @@ class Execution:
         run = self.run
         earlier = await self.shared.store.thread_turns(run, agent.turns_remembered) if run.thread_id else []
         if earlier:
-            _link_to(earlier[-1].traceparent)
+            link_to(earlier[-1].traceparent, THREAD)
         turns = [(turn.input, turn.output) for turn in earlier]
         if recording and turns:
             recording.add(answer_of_thread(turns))
@@ -354,10 +353,3 @@ class Execution:
         self.run = replace(run, epoch=self.run.epoch)
         event = Event(run.run_id, run.event_count, kind, payload, None, run.ended_at or datetime.now(UTC), run)
         self.shared.events.publish([event])
-
-
-def _link_to(traceparent: str) -> None:
-    """Links the run's span to the trace of the run that its thread goes on from."""
-    before = trace.get_current_span(propagate.extract({"traceparent": traceparent}, context.Context()))
-    if before.get_span_context().is_valid:
-        trace.get_current_span().add_link(before.get_span_context(), {ATTRIBUTE_PREFIX + LINKED_BY: THREAD})

@@ -15,6 +15,7 @@ from services.kit.telemetry.metrics import exemplar
 from services.kit.telemetry.names import (
     AGENT,
     ATTRIBUTE_PREFIX,
+    CORRELATION_ID,
     DECISION_ID,
     DESTINATION,
     METRIC_PREFIX,
@@ -22,6 +23,7 @@ from services.kit.telemetry.names import (
     POLICY_VERSION,
     ROUTER,
     RULE,
+    RUN_ID,
     TOOL_COUNT,
 )
 from services.kit.telemetry.tracing import trace_ids, tracer
@@ -113,6 +115,7 @@ class DecisionRecorder:
         attributes = {
             **{ATTRIBUTE_PREFIX + name: value for name, value in ids.items()},
             ATTRIBUTE_PREFIX + AGENT: self.agent,
+            **{ATTRIBUTE_PREFIX + name: state[name] for name in (RUN_ID, CORRELATION_ID) if state.get(name)},
             ATTRIBUTE_PREFIX + DECISION_ID: decision_id,
             ATTRIBUTE_PREFIX + ROUTER: router,
             ATTRIBUTE_PREFIX + RULE: decision.rule,
