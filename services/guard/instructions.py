@@ -1,4 +1,4 @@
-"""Finds texts that talk to whoever reads them instead of saying what is wanted: for goals, and answers about them.
+"""Finds texts that talk to whoever reads them instead of saying what is wanted or wrong: for goals, answers, incidents.
 
 A goal may delete things, name people, rules and roles, and set any property to any words: who may do that is decided
 where it is done. It may not claim another identity, tell its readers to forget what they were told, or ask for what the
@@ -85,6 +85,25 @@ _PLATFORMS_OWN = (
     r"\b(?:me|is|are)\s+your\s+passwords?\b",
     r"\b(?:the|this|your)\s+(?:run|bearer)\s+token\b|\bsignalbox_[a-z_]*(?:key|dsn|token|password)\b",
 )
+# What an incident says to whoever investigates it. Services ignore rules, skip checks and act as other users every day;
+# instructions and prompts are only ever those of a reader.
+_TO_INVESTIGATOR = tuple(
+    re.compile(pattern)
+    for pattern in (
+        _RULES_OFF[1],
+        rf"\b{_OFF}{_WORDS}your\W+(?:\w+\W+){{0,2}}?{_TOLD}\b",
+        rf"\b(?:ignore|disregard|forget){_WORDS}(?:what|everything|anything|all)\W+(?:\w+\W+){{0,2}}?"
+        r"(?:told|said|above|before|instructed)\b",
+        r"\b(?:new|updated|revised|real|actual)\s+(?:system\s+)?instructions?\s*(?:are|is|:)",
+        r"\bsystem\s+prompt\b|\bjailbr(?:ea|o)k",
+        r"<\|?\W*(?:system|im[\s_]start|assistant|inst)\b|\[/?\s*inst\s*\]|\{\W*role\W{1,6}system\b",
+        r"\bfrom\s+now\s+on\W+(?:\w+\W+){0,2}?(?:you|your)\b|\byou\s+are\s+no\s+longer\b|\byou\s+are\s+now\s+(?:an?|the)\b",
+        r"\byou\s+(?:must|should|shall|will|have\s+to|are\s+to)\s+(?:now\s+|only\s+|always\s+)?"
+        r"(?:ignore|disregard|forget|obey|say|answer|conclude|report|reply|state|blame|not\s+(?:look|investigate|query|read))\b",
+        r"\b(?:conclude|answer|reply|respond)\s+(?:only\s+)?(?:that|with)\s+(?:the\s+)?(?:root\s+)?cause\b|\bcause_found\b",
+        *_PLATFORMS_OWN[:2],
+    )
+)
 _RULES = tuple(re.compile(pattern) for pattern in (*_RULES_OFF, *_PROMPT_TRICKS, *_SOMEBODY_ELSE))
 _SECRETS = tuple(re.compile(pattern) for pattern in _PLATFORMS_OWN)
 
@@ -109,6 +128,11 @@ def talks_to_its_readers(text: str, own_ids: frozenset[str]) -> bool:
     if any(pattern.search(text) for pattern in _RULES):
         return True
     return any(match["id"] not in own_ids for pattern in _UNLESS_OWN for match in pattern.finditer(text))
+
+
+def instructs_investigator(text: str) -> bool:
+    """Says whether a plain text of an incident tells whoever investigates it what to do or to find."""
+    return any(pattern.search(text) for pattern in _TO_INVESTIGATOR)
 
 
 def asks_for_platform_secrets(text: str) -> bool:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from services.guard.decoding import readings
 from services.guard.identity_claims import changes_caller
-from services.guard.instructions import asks_for_platform_secrets, talks_to_its_readers
+from services.guard.instructions import asks_for_platform_secrets, instructs_investigator, talks_to_its_readers
 from services.guard.other_users import asks_for_secrets, names_other_user, own_ids
 from services.guard.owner_columns import OwnerColumns
 from services.guard.people import named_person, somebody_known
@@ -20,11 +20,12 @@ LONGEST_CONTINUATION = 8000
 
 
 class TextKind(StrEnum):
-    """What a text is: a question to a database, a goal for a graph, or an answer to what a run asks about its goal."""
+    """What a text is: a question to a database, a goal for a graph, an answer to what a run asks, or an incident."""
 
     QUESTION = "question"
     GOAL = "goal"
     ANSWER = "answer"
+    INCIDENT = "incident"
 
 
 class Reason(StrEnum):
@@ -42,14 +43,16 @@ class DeterministicScreen:
     """Looks for what a text of its kind may not be.
 
     In a question: attempts to change the caller, restricted tables and other users, in this order. A goal or an answer
-    may be about anybody; in it: attempts to change the caller or the rules, and what the platform keeps to itself.
-    Either is looked at in each of its readings: as it is, decoded, with its letters joined, and in English words.
+    may be about anybody; in it: attempts to change the caller or the rules, and what the platform keeps to itself. An
+    incident is about users, rights and secrets that fail; in it: instructions to whoever investigates it. Each is
+    looked at in each of its readings: as it is, decoded, with its letters joined, and in English words.
     """
 
     def __init__(self, restricted_tables: Sequence[str], owner_columns: Sequence[str] = ()) -> None:
         self.restricted_tables = tuple(restricted_tables)
         self._tables = RestrictedTables(restricted_tables)
         self._columns = OwnerColumns(owner_columns)
+        self._looks = {TextKind.QUESTION: self._in_question, TextKind.INCIDENT: self._in_incident}
 
     def find(
         self, text: str, subject: str, earlier: Sequence[str] = (), kind: TextKind = TextKind.QUESTION
@@ -59,7 +62,7 @@ class DeterministicScreen:
         `earlier` are the texts that an agent would be shown with it: what is asked for in two halves is asked for.
         """
         own = own_ids(plain_text(subject))
-        look = self._in_question if kind is TextKind.QUESTION else self._in_goal
+        look = self._looks.get(kind, self._in_goal)
         found = look(readings(text), own)
         if found is None and earlier:
             found = look(["\n".join((*earlier, text))[-LONGEST_CONTINUATION:]], own)
@@ -80,6 +83,9 @@ class DeterministicScreen:
         if any(talks_to_its_readers(text, own) for text in texts):
             return Reason.CALLER_CHANGE
         return Reason.PLATFORM_SECRETS if any(asks_for_platform_secrets(text) for text in texts) else None
+
+    def _in_incident(self, typed: Sequence[str], _own: frozenset[str]) -> Reason | None:
+        return Reason.CALLER_CHANGE if any(map(instructs_investigator, _all_texts(typed))) else None
 
     def _is_about_others(self, text: str, own: frozenset[str]) -> bool:
         return names_other_user(text, own) or self._columns.used_for_others(text, own) or somebody_known(text, own)

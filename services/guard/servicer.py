@@ -25,6 +25,7 @@ _KINDS = {
     guard_pb2.TEXT_KIND_QUESTION: TextKind.QUESTION,
     guard_pb2.TEXT_KIND_GOAL: TextKind.GOAL,
     guard_pb2.TEXT_KIND_ANSWER: TextKind.ANSWER,
+    guard_pb2.TEXT_KIND_INCIDENT: TextKind.INCIDENT,
 }
 
 

@@ -30,13 +30,18 @@ _FORBIDDEN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _FORBIDDEN_TO_OTHERS = re.compile(_TO_ITS_READERS, re.IGNORECASE | re.DOTALL)
+# Of an incident: services act as somebody, and ignore rules, all day.
+_TO_INVESTIGATOR = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\b.{0,60}\b(?:instruction|prompt)s?\b|\bsystem prompt\b",
+    re.IGNORECASE | re.DOTALL,
+)
 _CHANGE = re.compile(r"\b(?:drop|delete|truncate|alter|insert)\b(?P<what>.*)", re.IGNORECASE | re.DOTALL)
 
 
 def screen_question(conversation: Conversation, vocabulary: Vocabulary) -> Answer:
     """Says BLOCK for what plainly asks beyond the caller's own data, alone or with the turns before it, else ALLOW.
 
-    Goals and answers are blocked for what they say to their readers. What is no text to screen is blocked.
+    Goals, answers and incidents are blocked for what they say to their readers. What is no text to screen is blocked.
     """
     asked = as_prompt(TextToScreen, conversation.data)
     if asked is None:
@@ -44,7 +49,8 @@ def screen_question(conversation: Conversation, vocabulary: Vocabulary) -> Answe
     earlier = [turn.question or turn.said for turn in asked.earlier_turns]
     readings = (asked.text, " ".join((*earlier, asked.text)))
     if asked.kind != "question":
-        return BLOCK if any(map(_FORBIDDEN_TO_OTHERS.search, readings)) else ALLOW
+        forbidden = _TO_INVESTIGATOR if asked.kind == "incident" else _FORBIDDEN_TO_OTHERS
+        return BLOCK if any(map(forbidden.search, readings)) else ALLOW
     return BLOCK if any(_asks_beyond(asked, reading, vocabulary) for reading in readings) else ALLOW
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class RunKey:
     """A name that a caller gives what is asked, such as an incident's id: one run of an agent for each name.
 
-    `digest` is of what is asked; with `again` a run that has failed gives way to a new one.
+    `digest` is of what is asked; with `again` a run that has failed or was blocked gives way to a new one.
     """
 
     name: str

@@ -8,6 +8,7 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
+from services.kit.outcome import Outcome
 from services.runtime.agents.run_key import RunKey
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import NewRun, RunRecord, RunState
@@ -22,7 +23,7 @@ async def run_of_key(connection: AsyncConnection[Any], new: NewRun, key: RunKey)
     if row is None:
         return None
     found = RunRecord.of(row)
-    if key.again and found.state is RunState.FAILED:
+    if key.again and (found.state is RunState.FAILED or found.outcome == Outcome.BLOCKED):
         return None
     if row["digest"] != key.digest:
         raise RunKeyReused(

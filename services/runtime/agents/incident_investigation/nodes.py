@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from google.protobuf import json_format
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from signalbox.v1 import incident_investigation_pb2
+from signalbox.v1 import guard_pb2, incident_investigation_pb2
 
 from services.kit.models.prompts import data_block, prompt, with_data, words
 from services.runtime.agents.code_review.answers import with_own_ids
@@ -63,7 +63,9 @@ class IncidentNodes:
 
         Raises DependencyAway when the guard gives no verdict.
         """
-        screening = await self._guard.screen(context.run, words_of(incident_of(state)))
+        screening = await self._guard.screen(
+            context.run, words_of(incident_of(state)), kind=guard_pb2.TEXT_KIND_INCIDENT
+        )
         return {
             "screening": ALLOWED if screening.allowed else BLOCKED,
             "screening_reason": screening.reason,

@@ -16,7 +16,10 @@ from services.runtime.agents.incident_investigation.state import CheckedEvidence
 from services.runtime.agents.screening import BLOCKED
 from services.runtime.routing.state import COMPLETED
 
-REFUSAL: Final = "I can't look into this: its words ask for what a caller may not see. Nothing was looked at."
+REFUSAL: Final = (
+    "I can't look into this: its words tell whoever investigates what to do or to find. Nothing was looked at. "
+    "Say what is wrong in other words, and ask `again`."
+)
 
 
 def result(state: Mapping[str, Any], agent_input: wire.IncidentInvestigationInput) -> wire.IncidentInvestigationOutput:
