@@ -125,7 +125,7 @@ async def _judge(
     outcomes |= await run_findings(connection, missing, source, wanted.policy, terminal, make_input=investigation_input)
     noted = {result.fingerprint: result.notes for result in usable if result.notes}
     return outcomes | {
-        fingerprint: replace(outcomes[fingerprint], notes=notes + outcomes[fingerprint].notes)
+        fingerprint: replace(outcomes[fingerprint], notes=tuple(dict.fromkeys(notes + outcomes[fingerprint].notes)))
         for fingerprint, notes in noted.items()
     }
 

@@ -132,6 +132,11 @@ def _shown(outcome: Outcome) -> Group:
         lines.append(Text(f"  {printable(proof.file)}:{proof.first_line}-{proof.last_line}  {printable(proof.claim)}"))
         if proof.quote:
             lines.append(Text(f"    {printable(proof.quote)}", style="dim"))
+    if outcome.open_question:
+        lines.append(Text(f"open: {printable(outcome.open_question)}"))
+    if outcome.read:
+        lines.append(Text(f"read: {printable(', '.join(outcome.read))}"))
+    lines += [Text(f"note: {printable(note)}", style="yellow") for note in outcome.notes]
     if outcome.stop_reason:
         lines.append(Text(f"stopped by {outcome.stop_reason}"))
     lines.append(Text(f"run {outcome.run_id}; `signalbox explain {outcome.run_id}` shows how it came about"))

@@ -35,7 +35,6 @@ SignalboxError
 ├── ModelFailed                 a model did not answer in a way that can be used
 ├── ModelNotAllowed             a node that acts asked a model
 ├── ServiceFailed               evaluator or executor did not do what it was asked
-├── SnippetContradicted         the commit does not say what the finding quotes of it
 ├── NodeTimedOut                a node did not end within its limit
 ├── BudgetSpent                 what the run may spend does not allow what a node was about to do, or was doing
 ├── RouterFailed                a router raised
@@ -348,13 +347,6 @@ class ServiceFailed(SignalboxError):
 
     reason = "SERVICE_FAILED"
     code = grpc.StatusCode.INTERNAL
-
-
-class SnippetContradicted(SignalboxError):
-    """The finding quotes code that the commit does not contain: the log belongs to another commit, or to other code."""
-
-    reason = "SNIPPET_CONTRADICTED"
-    code = grpc.StatusCode.FAILED_PRECONDITION
 
 
 class NodeTimedOut(SignalboxError):

@@ -37,7 +37,16 @@ def outcome_of(fingerprint: str, run: runs_pb2.Run) -> Outcome:
         iterations=output.iterations,
         wall_time_s=run.spend.wall_time_s,
         decided_by=OFFLINE_RULES if by_rules else "",
+        read=tuple(_lines(place) for place in output.read),
+        open_question=output.open_question,
+        rules=run.graph_version,
+        notes=tuple(output.notes),
     )
+
+
+def _lines(place: sast_pb2.CodeLocation) -> str:
+    first_line, last_line = place.first_line, max(place.first_line, place.last_line)
+    return f"{place.file}:{first_line}" + (f"-{last_line}" if last_line > first_line else "")
 
 
 def refused(fingerprint: str, message: str, run_id: str = "") -> Outcome:

@@ -35,6 +35,7 @@ def _without_snippet(result: LogResult, note: str) -> LogResult:
     finding = sast_pb2.Finding()
     finding.CopyFrom(result.finding)
     finding.ClearField("snippet")
+    finding.notes.append(note)
     return replace(result, finding=finding, notes=(*result.notes, note))
 
 

@@ -42,27 +42,16 @@ async def ended(bench: Bench, agent: str) -> Ended:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-@pytest.mark.parametrize(
-    ("file", "line", "snippet"),
-    [
-        ("app/db.py", FLAGGED, "    return connection.execute(other)"),
-        ("app/db.py", FLAGGED + 4, DB.splitlines()[FLAGGED - 1]),
-        ("app/db.py", 700, DB.splitlines()[FLAGGED - 1]),
-        ("app/gone.py", FLAGGED, DB.splitlines()[FLAGGED - 1]),
-    ],
-    ids=["other code", "another line", "a line that is not there", "a file that is not there"],
-)
-async def test_a_snippet_that_contradicts_the_commit_fails_that_run_before_a_model_is_asked(
-    bench: Bench, agent: str, file: str, line: int, snippet: str
+async def test_a_snippet_that_contradicts_the_commit_is_noted_and_looked_at_by_no_model(
+    bench: Bench, agent: str
 ) -> None:
-    bench.finding.location.file, bench.finding.location.first_line = file, line
-    bench.finding.snippet, bench.finding.check_snippet = snippet, True
+    bench.finding.snippet, bench.finding.check_snippet = "    return connection.execute(other_code)", True
     found = await ended(bench, agent)
-    run = found.run
-    assert found.state == "FAILED"
-    assert "the finding quotes" in run.error
-    assert f"{file}:{line}" in run.error
-    assert run.spend.model_calls == 0
+    assert found.verdict == "TRUE_POSITIVE"
+    (note,) = found.output.notes
+    assert f"app/db.py:{FLAGGED}" in note
+    snippets = [prompt for prompt in map(str, bench.model.requests) if '"snippet"' in prompt]
+    assert not snippets
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -91,13 +80,13 @@ async def test_the_call_that_it_takes_is_one_of_those_that_are_proved(make_bench
     assert (found.verdict, found.run.spend.tool_calls) == ("TRUE_POSITIVE", 2)
 
 
-@pytest.mark.parametrize(("quoted", "state"), [("# für alle", "SUCCEEDED"), ("# für niemand", "FAILED")])
+@pytest.mark.parametrize(("quoted", "notes"), [("# für alle", 0), ("# für niemand", 1)])
 async def test_code_that_is_not_utf_8_is_compared_as_far_as_it_can_be(
-    make_bench: MakeBench, quoted: str, state: str
+    make_bench: MakeBench, quoted: str, notes: int
 ) -> None:
     lines = DB.splitlines()
     flagged = lines[FLAGGED - 1]
     lines[FLAGGED - 1] = flagged + "  # für alle"
     async with make_bench({**FILES, "app/db.py": "\n".join(lines).encode("latin-1")}) as bench, bench.runtime():
         bench.finding.snippet, bench.finding.check_snippet = f"{flagged}  {quoted}", True
-        assert (await ended(bench, "sast_triage")).state == state
+        assert len((await ended(bench, "sast_triage")).output.notes) == notes

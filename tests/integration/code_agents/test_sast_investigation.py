@@ -96,6 +96,8 @@ async def test_a_judge_that_never_approves_is_stopped(bench: Bench) -> None:
     assert ended.decisions[-1].destination == "circuit_breaker"
     assert (ended.state, ended.verdict, ended.run.stop_reason) == ("NEEDS_REVIEW", "NEEDS_REVIEW", "rejection_streak")
     assert not ended.output.evidence
+    assert "think again" in ended.output.open_question
+    assert {place.file for place in ended.output.read} == {"app/db.py"}
 
 
 async def test_rounds_without_new_code_are_stopped(bench: Bench) -> None:

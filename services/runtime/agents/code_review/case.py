@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
 from signalbox.v1 import evaluator_pb2, sast_pb2
 
 from services.kit.outcome import Outcome
 from services.runtime.agents.agent import token_usage
-from services.runtime.agents.code_review.code_bank import Fragment, as_protos
+from services.runtime.agents.code_review.code_bank import Fragment, as_protos, read_spans
 from services.runtime.agents.code_review.code_tools import Source
 from services.runtime.agents.code_review.draft import NEEDS_REVIEW, as_proto, evidence_of, verdict_name, with_flips
 from services.runtime.routing.state import AgentState, append
@@ -78,10 +78,13 @@ def outcome_of(settled: Settled | None) -> Outcome:
     return Outcome.NO_VERDICT if verdict == NEEDS_REVIEW else Outcome[verdict]
 
 
-def output_fields(state: Mapping[str, Any], settled: Settled | None, *, lacking: str, said: str) -> dict[str, Any]:
+def output_fields(
+    state: Mapping[str, Any], settled: Settled | None, *, lacking: str, said: str, missing: Sequence[str]
+) -> dict[str, Any]:
     """Returns the fields that the outputs of these agents share; without a verdict that stands it is NEEDS_REVIEW.
 
-    lacking: what a verdict did not become before the run ended. said: what the last evaluation said, if there was one.
+    lacking: what a verdict did not become before the run ended. said, missing: what the last evaluation said, and what
+    it found missing, if there was one.
     """
     verdict = settled["verdict"] if settled else NEEDS_REVIEW
     drafted = state.get("drafted_verdicts") or []
@@ -98,4 +101,18 @@ def output_fields(state: Mapping[str, Any], settled: Settled | None, *, lacking:
         "evidence": evidence_of(settled["claims"], state["source"]["commit"]) if settled else [],
         "token_usage": token_usage(state["spend"]),
         "offline_model_calls": offline_calls,
+        "notes": sast_pb2.Finding.FromString(state["finding"]).notes,
+        **(_left_open(state, settled, missing) if verdict == NEEDS_REVIEW else {}),
+    }
+
+
+def _left_open(state: Mapping[str, Any], settled: Settled | None, missing: Sequence[str]) -> dict[str, Any]:
+    """Returns what whoever looks next should not have to find out again."""
+    spans = read_spans(state.get("code_bank") or ())
+    return {
+        "read": [
+            sast_pb2.CodeLocation(file=file, first_line=first_line, last_line=last_line)
+            for file, first_line, last_line in spans
+        ],
+        "open_question": " ".join(missing) or (settled["justification"] if settled else ""),
     }

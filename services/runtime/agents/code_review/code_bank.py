@@ -54,6 +54,17 @@ def fragments_of(
     return fragments
 
 
+def read_spans(bank: Iterable[Fragment]) -> list[tuple[str, int, int]]:
+    """Returns the file, first and last line of what was read, in order, joined where fragments touch."""
+    spans: list[tuple[str, int, int]] = []
+    for file, first, last in sorted((each["file"], each["first_line"], each["last_line"]) for each in bank):
+        if spans and spans[-1][0] == file and first <= spans[-1][2] + 1:
+            spans[-1] = (file, spans[-1][1], max(spans[-1][2], last))
+        else:
+            spans.append((file, first, last))
+    return spans
+
+
 def _file(path: Any) -> str:
     if not isinstance(path, str) or not path:
         raise TypeError(f"a file called {path!r}")

@@ -52,6 +52,8 @@ def described(finding: sast_pb2.Finding) -> dict[str, Any]:
     }
     if finding.snippet:
         told["snippet"] = [one_line(line) for line in finding.snippet.split("\n")[:SNIPPET_LINES]]
+    if finding.notes:
+        told["notes"] = [cut(note) for note in finding.notes]
     return {**told, **_places("trace", finding.trace), **_places("related", finding.related)}
 
 

@@ -8,7 +8,6 @@ from services.kit.text.quotes import is_quoted, squeezed
 from services.kit.tools.names import FETCH_CODE
 from services.runtime.agents.code_review.code_tools import CodeTools, Source
 from services.runtime.agents.code_review.finding import last_line
-from services.runtime.errors import SnippetContradicted
 from services.runtime.routing.run_context import NodeContext
 
 SHOWN = 80
@@ -18,11 +17,16 @@ _CUT = "…"
 _NOT_THERE = ("path_not_found", "line_not_found")
 
 
-async def check_snippet(code: CodeTools, context: NodeContext, source: Source, finding: sast_pb2.Finding) -> None:
-    """Holds a quoted snippet against the commit. Raises SnippetContradicted, and what `CodeTools.call` does."""
+async def checked_finding(
+    code: CodeTools, context: NodeContext, source: Source, finding: sast_pb2.Finding
+) -> sast_pb2.Finding:
+    """Returns a finding without a snippet that the commit contradicts, and with a note of that.
+
+    Raises what `CodeTools.call` does.
+    """
     quoted = squeezed(finding.snippet)
     if not finding.check_snippet or not quoted:
-        return
+        return finding
     place = finding.location
     last = max(last_line(place), place.first_line + finding.snippet.count("\n"))
     arguments = {"path": place.file, "first_line": place.first_line, "last_line": last, "context_lines": 0}
@@ -31,9 +35,14 @@ async def check_snippet(code: CodeTools, context: NodeContext, source: Source, f
     there = "\n".join(lines)
     unknown = bool(found.error) and not found.error.startswith(tuple(f"error: {reason}" for reason in _NOT_THERE))
     if is_quoted(finding.snippet, there) or unknown or any(line.endswith(_CUT) for line in lines):
-        return
+        return finding
     shown = squeezed(there)[:SHOWN] or "nothing"
-    raise SnippetContradicted(
-        f"the finding quotes {quoted[:SHOWN]!r}, and at {place.file}:{place.first_line} the commit has {shown!r}: "
-        "name the commit that was analysed"
+    kept = sast_pb2.Finding()
+    kept.CopyFrom(finding)
+    kept.ClearField("snippet")
+    kept.ClearField("check_snippet")
+    kept.notes.append(
+        f"the snippet {quoted[:SHOWN]!r} is not what stands at {place.file}:{place.first_line}, which is {shown!r}: "
+        "the finding was looked at without it"
     )
+    return kept

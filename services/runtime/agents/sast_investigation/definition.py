@@ -59,6 +59,7 @@ def result(state: Mapping[str, Any], _agent_input: sast_pb2.SastInvestigationInp
             _standing(state),
             lacking="approved",
             said=" ".join([critique["reason"], *critique["missing"]]) if critique else "",
+            missing=critique["missing"] if critique else (),
         ),
         iterations=state.get("iteration_count", 0) + 1,
         fetched_files=state.get("fetched_files") or [],

@@ -13,7 +13,7 @@ from services.runtime.agents.code_review.case import case_to_judge, finding_of
 from services.runtime.agents.code_review.code_tools import CodeTools
 from services.runtime.agents.code_review.draft import NEEDS_REVIEW as UNSETTLED
 from services.runtime.agents.code_review.finding import language_of
-from services.runtime.agents.code_review.snippets import check_snippet
+from services.runtime.agents.code_review.snippets import checked_finding
 from services.runtime.agents.quoting import cut
 from services.runtime.agents.sast_investigation.checklist import Checklists
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
@@ -52,13 +52,14 @@ class SastInvestigationNodes:
 
     async def research(self, state: SastInvestigationState, context: NodeContext) -> StateUpdate:
         """Gathers code for the analysis, until nothing more is wanted or a limit is reached."""
+        finding = finding_of(state)
         if not state.get("research_ended"):
-            await check_snippet(self._code, context, state["source"], finding_of(state))
+            finding = await checked_finding(self._code, context, state["source"], finding)
         known = state.get("fetched_files") or ()
         gathered = await self._research.gather(
             ResearchTask(
                 node=context,
-                finding=finding_of(state),
+                finding=finding,
                 source=state["source"],
                 iteration=state.get("iteration_count", 0) + 1,
                 model_calls=self._model_calls(state),
@@ -71,6 +72,7 @@ class SastInvestigationNodes:
             )
         )
         return {
+            **({} if state.get("research_ended") else {"finding": finding.SerializeToString()}),
             "code_bank": gathered.code_bank,
             "fetched_files": [file for file in gathered.fetched_files if file not in known],
             "tool_call_history": gathered.tool_call_history,

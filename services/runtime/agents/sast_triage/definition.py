@@ -46,6 +46,7 @@ def result(state: Mapping[str, Any], _agent_input: sast_pb2.SastTriageInput) -> 
             _standing(state),
             lacking="final",
             said=evaluated["justification"] if evaluated else "",
+            missing=evaluated["exploration_gaps"] if evaluated else (),
         ),
         iterations=state.get("iteration_count", 0),
     )

@@ -19,7 +19,7 @@ from services.runtime.agents.code_review.code_tools import CodeTools, canonical,
 from services.runtime.agents.code_review.draft import NEEDS_REVIEW as UNSETTLED
 from services.runtime.agents.code_review.draft import verdict_word
 from services.runtime.agents.code_review.finding import described
-from services.runtime.agents.code_review.snippets import check_snippet
+from services.runtime.agents.code_review.snippets import checked_finding
 from services.runtime.agents.prompt_messages import prompt_messages
 from services.runtime.agents.quoting import cut
 from services.runtime.agents.refusals import NOT_RUN, TOOL_NAME_LENGTH, refusal, unknown_tool
@@ -69,9 +69,10 @@ class SastTriageNodes:
     async def agent(self, state: SastTriageState, context: NodeContext) -> StateUpdate:
         """Asks the model for the next step; what it asks beyond one known tool is answered here."""
         history: list[BaseMessage] = list(state.get("messages") or ())
+        finding = finding_of(state)
         if not history:
-            await check_snippet(self._code, context, state["source"], finding_of(state))
-        instructions = prompt(__package__, "decide", {"finding": described(finding_of(state))})
+            finding = await checked_finding(self._code, context, state["source"], finding)
+        instructions = prompt(__package__, "decide", {"finding": described(finding)})
         summary = HumanMessage(prompt(__package__, "state", self._summary(state)))
         window = prompt_messages(history[-self._policy.history_messages :])
         tools = [*await self._code.functions(context, [FETCH_CODE]), ANALYZE_FUNCTION]
@@ -79,6 +80,7 @@ class SastTriageNodes:
         answer = with_own_ids(answer, f"call-{len(history)}")
         requested = _requested(answer)
         return {
+            **({"finding": finding.SerializeToString()} if not history else {}),
             "messages": [summary, answer, *_refusals(answer)],
             "requested": requested,
             "duplicate_call": repeats(requested, state.get("last_call")),
