@@ -27,7 +27,7 @@ from signalbox.v1 import caller_pb2 as signalbox_dot_v1_dot_caller__pb2
 from signalbox.v1 import code_reading_pb2 as signalbox_dot_v1_dot_code__reading__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17signalbox/v1/sast.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x19signalbox/v1/caller.proto\x1a\x1fsignalbox/v1/code_reading.proto\"_\n\nCodeSource\x12*\n\nrepository\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\x80\x10\x32\n^[^\\x00]*$\x12%\n\x06\x63ommit\x18\x02 \x01(\tB\x15\xbaH\x12r\x10\x32\x0e^[0-9a-f]{40}$\"\x88\x01\n\x0c\x43odeLocation\x12$\n\x04\x66ile\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\x80\x08\x32\n^[^\\x00]*$\x12\x1b\n\nfirst_line\x18\x02 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x01\x12\x1a\n\tlast_line\x18\x03 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00\x12\x19\n\x07message\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xd0\x0f\"\xeb\x02\n\x07\x46inding\x12\x1f\n\x0b\x66ingerprint\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x02\x12\x1b\n\x07rule_id\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x02\x12\'\n\x03\x63we\x18\x03 \x01(\tB\x1a\xbaH\x17r\x15\x32\x13^(CWE-[0-9]{1,6})?$\x12%\n\x07message\x18\x04 \x01(\tB\x14\xbaH\x11r\x0f\x18\xa0\x1f\x32\n^[^\\x00]*$\x12\x34\n\x08location\x18\x05 \x01(\x0b\x32\x1a.signalbox.v1.CodeLocationB\x06\xbaH\x03\xc8\x01\x01\x12\x19\n\x07snippet\x18\x06 \x01(\tB\x08\xbaH\x05r\x03\x18\xc0>\x12\x33\n\x05trace\x18\x07 \x03(\x0b\x32\x1a.signalbox.v1.CodeLocationB\x08\xbaH\x05\x92\x01\x02\x10\x64\x12\x35\n\x07related\x18\x08 \x03(\x0b\x32\x1a.signalbox.v1.CodeLocationB\x08\xbaH\x05\x92\x01\x02\x10\x64\x12\x15\n\rcheck_snippet\x18\t \x01(\x08\"m\n\x08\x45vidence\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12\x0c\n\x04\x66ile\x18\x02 \x01(\t\x12\x12\n\nfirst_line\x18\x03 \x01(\x05\x12\x11\n\tlast_line\x18\x04 \x01(\x05\x12\x0e\n\x06\x63ommit\x18\x05 \x01(\t\x12\r\n\x05quote\x18\x06 \x01(\t\"\xb5\x01\n\x0c\x43odeFragment\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x12\n\nfirst_line\x18\x02 \x01(\x05\x12\x11\n\tlast_line\x18\x03 \x01(\x05\x12\x0e\n\x06\x63ommit\x18\x04 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x05 \x01(\t\x12\x13\n\x0btotal_lines\x18\x06 \x01(\x05\x12\x0e\n\x06symbol\x18\x07 \x01(\t\x12*\n\x07reading\x18\x08 \x01(\x0b\x32\x19.signalbox.v1.CodeReading\"s\n\x0fSastTriageInput\x12.\n\x07\x66inding\x18\x01 \x01(\x0b\x32\x15.signalbox.v1.FindingB\x06\xbaH\x03\xc8\x01\x01\x12\x30\n\x06source\x18\x02 \x01(\x0b\x32\x18.signalbox.v1.CodeSourceB\x06\xbaH\x03\xc8\x01\x01\"\xbf\x02\n\x10SastTriageOutput\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.signalbox.v1.Verdict\x12\x12\n\nconfidence\x18\x02 \x01(\x01\x12\x15\n\rjustification\x18\x03 \x01(\t\x12(\n\x08\x65vidence\x18\x04 \x03(\x0b\x32\x16.signalbox.v1.Evidence\x12-\n\x0btoken_usage\x18\x05 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12\x12\n\niterations\x18\x06 \x01(\x05\x12/\n\x10\x64rafted_verdicts\x18\x07 \x03(\x0e\x32\x15.signalbox.v1.Verdict\x12\x1d\n\x15\x63onfidence_calibrated\x18\x08 \x01(\x08\x12\x1b\n\x13offline_model_calls\x18\t \x01(\x05\"z\n\x16SastInvestigationInput\x12.\n\x07\x66inding\x18\x01 \x01(\x0b\x32\x15.signalbox.v1.FindingB\x06\xbaH\x03\xc8\x01\x01\x12\x30\n\x06source\x18\x02 \x01(\x0b\x32\x18.signalbox.v1.CodeSourceB\x06\xbaH\x03\xc8\x01\x01\"\xdd\x02\n\x17SastInvestigationOutput\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.signalbox.v1.Verdict\x12\x12\n\nconfidence\x18\x02 \x01(\x01\x12\x15\n\rjustification\x18\x03 \x01(\t\x12(\n\x08\x65vidence\x18\x04 \x03(\x0b\x32\x16.signalbox.v1.Evidence\x12-\n\x0btoken_usage\x18\x05 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12\x12\n\niterations\x18\x06 \x01(\x05\x12\x15\n\rfetched_files\x18\x07 \x03(\t\x12/\n\x10\x64rafted_verdicts\x18\x08 \x03(\x0e\x32\x15.signalbox.v1.Verdict\x12\x1d\n\x15\x63onfidence_calibrated\x18\t \x01(\x08\x12\x1b\n\x13offline_model_calls\x18\n \x01(\x05*s\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x19\n\x15VERDICT_TRUE_POSITIVE\x10\x01\x12\x1a\n\x16VERDICT_FALSE_POSITIVE\x10\x02\x12\x18\n\x14VERDICT_NEEDS_REVIEW\x10\x03\x42*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17signalbox/v1/sast.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x19signalbox/v1/caller.proto\x1a\x1fsignalbox/v1/code_reading.proto\"_\n\nCodeSource\x12*\n\nrepository\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\x80\x10\x32\n^[^\\x00]*$\x12%\n\x06\x63ommit\x18\x02 \x01(\tB\x15\xbaH\x12r\x10\x32\x0e^[0-9a-f]{40}$\"\x88\x01\n\x0c\x43odeLocation\x12$\n\x04\x66ile\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\x80\x08\x32\n^[^\\x00]*$\x12\x1b\n\nfirst_line\x18\x02 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x01\x12\x1a\n\tlast_line\x18\x03 \x01(\x05\x42\x07\xbaH\x04\x1a\x02(\x00\x12\x19\n\x07message\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xd0\x0f\"\x8b\x03\n\x07\x46inding\x12\x1f\n\x0b\x66ingerprint\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x02\x12\x1b\n\x07rule_id\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x02\x12\'\n\x03\x63we\x18\x03 \x01(\tB\x1a\xbaH\x17r\x15\x32\x13^(CWE-[0-9]{1,6})?$\x12%\n\x07message\x18\x04 \x01(\tB\x14\xbaH\x11r\x0f\x18\xa0\x1f\x32\n^[^\\x00]*$\x12\x34\n\x08location\x18\x05 \x01(\x0b\x32\x1a.signalbox.v1.CodeLocationB\x06\xbaH\x03\xc8\x01\x01\x12\x19\n\x07snippet\x18\x06 \x01(\tB\x08\xbaH\x05r\x03\x18\xc0>\x12\x33\n\x05trace\x18\x07 \x03(\x0b\x32\x1a.signalbox.v1.CodeLocationB\x08\xbaH\x05\x92\x01\x02\x10\x64\x12\x35\n\x07related\x18\x08 \x03(\x0b\x32\x1a.signalbox.v1.CodeLocationB\x08\xbaH\x05\x92\x01\x02\x10\x64\x12\x15\n\rcheck_snippet\x18\t \x01(\x08\x12\x1e\n\x05notes\x18\n \x03(\tB\x0f\xbaH\x0c\x92\x01\t\x10\x14\"\x05r\x03\x18\xf4\x03\"m\n\x08\x45vidence\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12\x0c\n\x04\x66ile\x18\x02 \x01(\t\x12\x12\n\nfirst_line\x18\x03 \x01(\x05\x12\x11\n\tlast_line\x18\x04 \x01(\x05\x12\x0e\n\x06\x63ommit\x18\x05 \x01(\t\x12\r\n\x05quote\x18\x06 \x01(\t\"\xb5\x01\n\x0c\x43odeFragment\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x12\n\nfirst_line\x18\x02 \x01(\x05\x12\x11\n\tlast_line\x18\x03 \x01(\x05\x12\x0e\n\x06\x63ommit\x18\x04 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x05 \x01(\t\x12\x13\n\x0btotal_lines\x18\x06 \x01(\x05\x12\x0e\n\x06symbol\x18\x07 \x01(\t\x12*\n\x07reading\x18\x08 \x01(\x0b\x32\x19.signalbox.v1.CodeReading\"s\n\x0fSastTriageInput\x12.\n\x07\x66inding\x18\x01 \x01(\x0b\x32\x15.signalbox.v1.FindingB\x06\xbaH\x03\xc8\x01\x01\x12\x30\n\x06source\x18\x02 \x01(\x0b\x32\x18.signalbox.v1.CodeSourceB\x06\xbaH\x03\xc8\x01\x01\"\x8f\x03\n\x10SastTriageOutput\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.signalbox.v1.Verdict\x12\x12\n\nconfidence\x18\x02 \x01(\x01\x12\x15\n\rjustification\x18\x03 \x01(\t\x12(\n\x08\x65vidence\x18\x04 \x03(\x0b\x32\x16.signalbox.v1.Evidence\x12-\n\x0btoken_usage\x18\x05 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12\x12\n\niterations\x18\x06 \x01(\x05\x12/\n\x10\x64rafted_verdicts\x18\x07 \x03(\x0e\x32\x15.signalbox.v1.Verdict\x12\x1d\n\x15\x63onfidence_calibrated\x18\x08 \x01(\x08\x12\x1b\n\x13offline_model_calls\x18\t \x01(\x05\x12(\n\x04read\x18\n \x03(\x0b\x32\x1a.signalbox.v1.CodeLocation\x12\x15\n\ropen_question\x18\x0b \x01(\t\x12\r\n\x05notes\x18\x0c \x03(\t\"z\n\x16SastInvestigationInput\x12.\n\x07\x66inding\x18\x01 \x01(\x0b\x32\x15.signalbox.v1.FindingB\x06\xbaH\x03\xc8\x01\x01\x12\x30\n\x06source\x18\x02 \x01(\x0b\x32\x18.signalbox.v1.CodeSourceB\x06\xbaH\x03\xc8\x01\x01\"\xad\x03\n\x17SastInvestigationOutput\x12&\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.signalbox.v1.Verdict\x12\x12\n\nconfidence\x18\x02 \x01(\x01\x12\x15\n\rjustification\x18\x03 \x01(\t\x12(\n\x08\x65vidence\x18\x04 \x03(\x0b\x32\x16.signalbox.v1.Evidence\x12-\n\x0btoken_usage\x18\x05 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12\x12\n\niterations\x18\x06 \x01(\x05\x12\x15\n\rfetched_files\x18\x07 \x03(\t\x12/\n\x10\x64rafted_verdicts\x18\x08 \x03(\x0e\x32\x15.signalbox.v1.Verdict\x12\x1d\n\x15\x63onfidence_calibrated\x18\t \x01(\x08\x12\x1b\n\x13offline_model_calls\x18\n \x01(\x05\x12(\n\x04read\x18\x0b \x03(\x0b\x32\x1a.signalbox.v1.CodeLocation\x12\x15\n\ropen_question\x18\x0c \x01(\t\x12\r\n\x05notes\x18\r \x03(\t*s\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x19\n\x15VERDICT_TRUE_POSITIVE\x10\x01\x12\x1a\n\x16VERDICT_FALSE_POSITIVE\x10\x02\x12\x18\n\x14VERDICT_NEEDS_REVIEW\x10\x03\x42*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -63,6 +63,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FINDING'].fields_by_name['trace']._serialized_options = b'\272H\005\222\001\002\020d'
   _globals['_FINDING'].fields_by_name['related']._loaded_options = None
   _globals['_FINDING'].fields_by_name['related']._serialized_options = b'\272H\005\222\001\002\020d'
+  _globals['_FINDING'].fields_by_name['notes']._loaded_options = None
+  _globals['_FINDING'].fields_by_name['notes']._serialized_options = b'\272H\014\222\001\t\020\024\"\005r\003\030\364\003'
   _globals['_SASTTRIAGEINPUT'].fields_by_name['finding']._loaded_options = None
   _globals['_SASTTRIAGEINPUT'].fields_by_name['finding']._serialized_options = b'\272H\003\310\001\001'
   _globals['_SASTTRIAGEINPUT'].fields_by_name['source']._loaded_options = None
@@ -71,24 +73,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SASTINVESTIGATIONINPUT'].fields_by_name['finding']._serialized_options = b'\272H\003\310\001\001'
   _globals['_SASTINVESTIGATIONINPUT'].fields_by_name['source']._loaded_options = None
   _globals['_SASTINVESTIGATIONINPUT'].fields_by_name['source']._serialized_options = b'\272H\003\310\001\001'
-  _globals['_VERDICT']._serialized_start=1942
-  _globals['_VERDICT']._serialized_end=2057
+  _globals['_VERDICT']._serialized_start=2134
+  _globals['_VERDICT']._serialized_end=2249
   _globals['_CODESOURCE']._serialized_start=130
   _globals['_CODESOURCE']._serialized_end=225
   _globals['_CODELOCATION']._serialized_start=228
   _globals['_CODELOCATION']._serialized_end=364
   _globals['_FINDING']._serialized_start=367
-  _globals['_FINDING']._serialized_end=730
-  _globals['_EVIDENCE']._serialized_start=732
-  _globals['_EVIDENCE']._serialized_end=841
-  _globals['_CODEFRAGMENT']._serialized_start=844
-  _globals['_CODEFRAGMENT']._serialized_end=1025
-  _globals['_SASTTRIAGEINPUT']._serialized_start=1027
-  _globals['_SASTTRIAGEINPUT']._serialized_end=1142
-  _globals['_SASTTRIAGEOUTPUT']._serialized_start=1145
-  _globals['_SASTTRIAGEOUTPUT']._serialized_end=1464
-  _globals['_SASTINVESTIGATIONINPUT']._serialized_start=1466
-  _globals['_SASTINVESTIGATIONINPUT']._serialized_end=1588
-  _globals['_SASTINVESTIGATIONOUTPUT']._serialized_start=1591
-  _globals['_SASTINVESTIGATIONOUTPUT']._serialized_end=1940
+  _globals['_FINDING']._serialized_end=762
+  _globals['_EVIDENCE']._serialized_start=764
+  _globals['_EVIDENCE']._serialized_end=873
+  _globals['_CODEFRAGMENT']._serialized_start=876
+  _globals['_CODEFRAGMENT']._serialized_end=1057
+  _globals['_SASTTRIAGEINPUT']._serialized_start=1059
+  _globals['_SASTTRIAGEINPUT']._serialized_end=1174
+  _globals['_SASTTRIAGEOUTPUT']._serialized_start=1177
+  _globals['_SASTTRIAGEOUTPUT']._serialized_end=1576
+  _globals['_SASTINVESTIGATIONINPUT']._serialized_start=1578
+  _globals['_SASTINVESTIGATIONINPUT']._serialized_end=1700
+  _globals['_SASTINVESTIGATIONOUTPUT']._serialized_start=1703
+  _globals['_SASTINVESTIGATIONOUTPUT']._serialized_end=2132
 # @@protoc_insertion_point(module_scope)

@@ -42,7 +42,7 @@ class CodeLocation(_message.Message):
     def __init__(self, file: _Optional[str] = ..., first_line: _Optional[int] = ..., last_line: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class Finding(_message.Message):
-    __slots__ = ("fingerprint", "rule_id", "cwe", "message", "location", "snippet", "trace", "related", "check_snippet")
+    __slots__ = ("fingerprint", "rule_id", "cwe", "message", "location", "snippet", "trace", "related", "check_snippet", "notes")
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     RULE_ID_FIELD_NUMBER: _ClassVar[int]
     CWE_FIELD_NUMBER: _ClassVar[int]
@@ -52,6 +52,7 @@ class Finding(_message.Message):
     TRACE_FIELD_NUMBER: _ClassVar[int]
     RELATED_FIELD_NUMBER: _ClassVar[int]
     CHECK_SNIPPET_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     fingerprint: str
     rule_id: str
     cwe: str
@@ -61,7 +62,8 @@ class Finding(_message.Message):
     trace: _containers.RepeatedCompositeFieldContainer[CodeLocation]
     related: _containers.RepeatedCompositeFieldContainer[CodeLocation]
     check_snippet: bool
-    def __init__(self, fingerprint: _Optional[str] = ..., rule_id: _Optional[str] = ..., cwe: _Optional[str] = ..., message: _Optional[str] = ..., location: _Optional[_Union[CodeLocation, _Mapping]] = ..., snippet: _Optional[str] = ..., trace: _Optional[_Iterable[_Union[CodeLocation, _Mapping]]] = ..., related: _Optional[_Iterable[_Union[CodeLocation, _Mapping]]] = ..., check_snippet: _Optional[bool] = ...) -> None: ...
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, fingerprint: _Optional[str] = ..., rule_id: _Optional[str] = ..., cwe: _Optional[str] = ..., message: _Optional[str] = ..., location: _Optional[_Union[CodeLocation, _Mapping]] = ..., snippet: _Optional[str] = ..., trace: _Optional[_Iterable[_Union[CodeLocation, _Mapping]]] = ..., related: _Optional[_Iterable[_Union[CodeLocation, _Mapping]]] = ..., check_snippet: _Optional[bool] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Evidence(_message.Message):
     __slots__ = ("claim", "file", "first_line", "last_line", "commit", "quote")
@@ -108,7 +110,7 @@ class SastTriageInput(_message.Message):
     def __init__(self, finding: _Optional[_Union[Finding, _Mapping]] = ..., source: _Optional[_Union[CodeSource, _Mapping]] = ...) -> None: ...
 
 class SastTriageOutput(_message.Message):
-    __slots__ = ("verdict", "confidence", "justification", "evidence", "token_usage", "iterations", "drafted_verdicts", "confidence_calibrated", "offline_model_calls")
+    __slots__ = ("verdict", "confidence", "justification", "evidence", "token_usage", "iterations", "drafted_verdicts", "confidence_calibrated", "offline_model_calls", "read", "open_question", "notes")
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     JUSTIFICATION_FIELD_NUMBER: _ClassVar[int]
@@ -118,6 +120,9 @@ class SastTriageOutput(_message.Message):
     DRAFTED_VERDICTS_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_CALIBRATED_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_MODEL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    READ_FIELD_NUMBER: _ClassVar[int]
+    OPEN_QUESTION_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     verdict: Verdict
     confidence: float
     justification: str
@@ -127,7 +132,10 @@ class SastTriageOutput(_message.Message):
     drafted_verdicts: _containers.RepeatedScalarFieldContainer[Verdict]
     confidence_calibrated: bool
     offline_model_calls: int
-    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., confidence: _Optional[float] = ..., justification: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., iterations: _Optional[int] = ..., drafted_verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ..., confidence_calibrated: _Optional[bool] = ..., offline_model_calls: _Optional[int] = ...) -> None: ...
+    read: _containers.RepeatedCompositeFieldContainer[CodeLocation]
+    open_question: str
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., confidence: _Optional[float] = ..., justification: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., iterations: _Optional[int] = ..., drafted_verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ..., confidence_calibrated: _Optional[bool] = ..., offline_model_calls: _Optional[int] = ..., read: _Optional[_Iterable[_Union[CodeLocation, _Mapping]]] = ..., open_question: _Optional[str] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SastInvestigationInput(_message.Message):
     __slots__ = ("finding", "source")
@@ -138,7 +146,7 @@ class SastInvestigationInput(_message.Message):
     def __init__(self, finding: _Optional[_Union[Finding, _Mapping]] = ..., source: _Optional[_Union[CodeSource, _Mapping]] = ...) -> None: ...
 
 class SastInvestigationOutput(_message.Message):
-    __slots__ = ("verdict", "confidence", "justification", "evidence", "token_usage", "iterations", "fetched_files", "drafted_verdicts", "confidence_calibrated", "offline_model_calls")
+    __slots__ = ("verdict", "confidence", "justification", "evidence", "token_usage", "iterations", "fetched_files", "drafted_verdicts", "confidence_calibrated", "offline_model_calls", "read", "open_question", "notes")
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     JUSTIFICATION_FIELD_NUMBER: _ClassVar[int]
@@ -149,6 +157,9 @@ class SastInvestigationOutput(_message.Message):
     DRAFTED_VERDICTS_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_CALIBRATED_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_MODEL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    READ_FIELD_NUMBER: _ClassVar[int]
+    OPEN_QUESTION_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     verdict: Verdict
     confidence: float
     justification: str
@@ -159,4 +170,7 @@ class SastInvestigationOutput(_message.Message):
     drafted_verdicts: _containers.RepeatedScalarFieldContainer[Verdict]
     confidence_calibrated: bool
     offline_model_calls: int
-    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., confidence: _Optional[float] = ..., justification: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., iterations: _Optional[int] = ..., fetched_files: _Optional[_Iterable[str]] = ..., drafted_verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ..., confidence_calibrated: _Optional[bool] = ..., offline_model_calls: _Optional[int] = ...) -> None: ...
+    read: _containers.RepeatedCompositeFieldContainer[CodeLocation]
+    open_question: str
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., confidence: _Optional[float] = ..., justification: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., iterations: _Optional[int] = ..., fetched_files: _Optional[_Iterable[str]] = ..., drafted_verdicts: _Optional[_Iterable[_Union[Verdict, str]]] = ..., confidence_calibrated: _Optional[bool] = ..., offline_model_calls: _Optional[int] = ..., read: _Optional[_Iterable[_Union[CodeLocation, _Mapping]]] = ..., open_question: _Optional[str] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
