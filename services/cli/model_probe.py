@@ -10,9 +10,11 @@ from typing import Any
 
 import aiohttp
 import jsonschema
+from pydantic import BaseModel
 
+from services.kit.models.answers import mend, schemas_of
 from services.kit.models.completions import CompletionError, Completions
-from services.kit.models.fenced import unfenced
+from services.kit.models.records import UnreadableAnswer, read_text
 from services.local.topology import ModelEndpoint
 
 NAMES_TIMEOUT_S = 10.0
@@ -48,11 +50,13 @@ VERDICT_TOOL = {
         },
     },
 }
-JUDGEMENT = {
-    "type": "object",
-    "properties": {"supported": {"type": "boolean"}, "reason": {"type": "string"}},
-    "required": ["supported", "reason"],
-}
+
+
+class Judgement(BaseModel):
+    """What the probe of a judge is asked for."""
+
+    supported: bool
+    reason: str
 
 
 class Failed(Exception):
@@ -101,24 +105,28 @@ class ModelProbe:
 
     async def judges(self) -> str:
         """Asks for a JSON object and nothing else: how the evaluator is answered."""
-        schema = json.dumps(JUDGEMENT)
+        schema = json.dumps(Judgement.model_json_schema())
         messages = [
             {"role": "system", "content": f"Answer with one JSON object of this schema, and nothing else: {schema}"},
             _user("Claim: line 3 calls eval. Line 3: `return eval(text)`. Is the claim supported?"),
         ]
         answer, _ = await self._ask(messages)
-        _conforming(unfenced(answer.get("content") or ""), JUDGEMENT)
+        try:
+            read_text(Judgement, answer.get("content") or "")
+        except UnreadableAnswer as error:
+            raise Failed(f"its answer does not match the schema: {error}") from error
         return "it answers in JSON"
 
     async def _ask(self, messages: list[dict[str, Any]], **options: Any) -> tuple[dict[str, Any], Mapping[str, Any]]:
         payload = {"model": self._model, "messages": messages, "temperature": 0, **options}
         try:
             answer = await self._completions.create(payload)
+            mend(answer, schemas_of(options.get("tools", ())))
             choice = answer["choices"][0]
             message, usage = dict(choice["message"]), answer.get("usage") or {}
         except CompletionError as error:
             raise Failed(await self._explained(error)) from error
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise Failed("its answer does not have the form of the chat completions API") from error
         if choice.get("finish_reason") == "length":
             raise Failed("its answer was cut at the endpoint's token limit: raise that limit")

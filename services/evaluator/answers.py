@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from enum import StrEnum
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from services.evaluator.draft import Verdict
-from services.kit.models.fenced import unfenced
-from services.kit.text.problems import problems_of
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000)]
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class InvestigationAnswer(_Answer):
@@ -56,31 +52,3 @@ class CritiqueAnswer(_Answer):
         if (self.outcome is Outcome.APPROVED) == bool(self.missing):
             raise ValueError("missing must be empty exactly when the outcome is approved")
         return self
-
-
-AnswerT = TypeVar("AnswerT", InvestigationAnswer, CritiqueAnswer)
-
-
-class UnreadableAnswer(ValueError):
-    """The text is not the JSON that was asked for; the message says in a few words why."""
-
-
-def read_answer(kind: type[AnswerT], text: str) -> AnswerT:
-    """Reads an answer. Raises UnreadableAnswer."""
-    answer = unfenced(text)
-    try:
-        read = kind.model_validate_json(answer)
-        # A key that stands twice says two things, and readers differ in which they hear.
-        json.loads(answer, object_pairs_hook=_each_key_once)
-    except ValidationError as error:
-        first = problems_of(error)[0]
-        # A model can make a name as long as it likes.
-        raise UnreadableAnswer(str(first._replace(place=first.place[:100]))) from error
-    return read
-
-
-def _each_key_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    for key, times in Counter(key for key, _ in pairs).items():
-        if times > 1:
-            raise UnreadableAnswer(f"{key[:100]}: the key stands there {times} times")
-    return dict(pairs)

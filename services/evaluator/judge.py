@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, Protocol
+from typing import Generic, Protocol, TypeVar
 
-from services.evaluator.answers import AnswerT, UnreadableAnswer, read_answer
+from services.evaluator.answers import CritiqueAnswer, InvestigationAnswer
 from services.evaluator.metrics import UNREADABLE_ANSWERS
 from services.evaluator.prompt import again
 from services.kit.errors import SignalboxError
+from services.kit.models.records import UnreadableAnswer, read_text
 from services.kit.models.usage import ModelUsage
 from services.kit.models.verdict_model import Completion
 from services.kit.telemetry.logs import get_logger
 
+AnswerT = TypeVar("AnswerT", InvestigationAnswer, CritiqueAnswer)
 ATTEMPTS = 2
 log = get_logger()
 
@@ -53,7 +55,7 @@ class Judge:
                 raise
             completions.append(completion)
             try:
-                return Judgement(read_answer(kind, completion.text), "", _total(completions))
+                return Judgement(read_text(kind, completion.text), "", _total(completions))
             except UnreadableAnswer as error:
                 problem = str(error)
                 instructions = again(system, problem)

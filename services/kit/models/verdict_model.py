@@ -9,10 +9,10 @@ from typing import Any
 import grpc
 
 from services.kit.errors import SignalboxError
+from services.kit.models.answers import mend
 from services.kit.models.call import model_call
 from services.kit.models.completions import CUT_SHORT, NOT_THE_APIS_FORM, CompletionError, Completions, Endpoint
 from services.kit.models.offline_rules import is_by_offline_rules
-from services.kit.models.reasoning import without_reasoning
 from services.kit.telemetry.names import GEN_AI_CHAT
 
 
@@ -86,9 +86,10 @@ class ModelClient:
             ) from error
 
     def _read(self, answer: dict[str, Any], elapsed_ms: float) -> Completion:
+        mend(answer)
         usage, choice = answer.get("usage") or {}, answer["choices"][0]
         return Completion(
-            text=without_reasoning(str((choice.get("message") or {}).get("content") or "")),
+            text=choice["message"]["content"],
             model=str(answer.get("model") or self._model),
             input_tokens=int(usage.get("prompt_tokens") or 0),
             output_tokens=int(usage.get("completion_tokens") or 0),

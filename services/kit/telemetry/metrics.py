@@ -62,6 +62,11 @@ MODEL_DURATION = Histogram(
 MODEL_TOKENS = Counter(
     METRIC_PREFIX + "model_tokens_total", "Tokens of model calls, by purpose and direction.", ["purpose", "direction"]
 )
+MODEL_ANSWERS_MENDED = Counter(
+    METRIC_PREFIX + "model_answers_mended_total",
+    "Things in models' answers whose form was not what was asked for and whose meaning was plain, by kind.",
+    ["kind"],
+)
 
 
 def model_calls_from_zero(*purposes: str) -> None:

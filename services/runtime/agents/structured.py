@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from langchain_core.messages import AIMessage, BaseMessage
-from pydantic import BaseModel, ConfigDict, ValidationError
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from pydantic import BaseModel, ConfigDict
 
-from services.runtime.calls.chat_model import ChatModel
-from services.runtime.calls.mended_answers import each_key_once
+from services.kit.models.prompts import with_data
+from services.kit.models.records import UnreadableAnswer, object_in, read_record
+from services.runtime.calls.chat_model import ChatModel, summary_of
+from services.runtime.calls.tool_client import MALFORMED
 from services.runtime.errors import ModelFailed
 
-_PROBLEMS_TOLD = 5
-
-
-class UnreadableAnswer(Exception):
-    """A model's answer that is not what it was asked for; the message says what is wrong with it."""
+_ARGUMENTS_TOLD = 200
 
 
 class Submitted(BaseModel):
@@ -51,37 +49,51 @@ class Submission(Generic[SubmittedT]):
 
     def read(self, answer: AIMessage) -> SubmittedT:
         """Returns the record that an answer hands in. Raises UnreadableAnswer."""
-        try:
-            return self.record.model_validate(_submitted(answer))
-        except ValidationError as error:
-            found = error.errors(include_url=False)[:_PROBLEMS_TOLD]
-            told = "; ".join(f"{'.'.join(map(str, each['loc'])) or self.name}: {each['msg']}" for each in found)
-            raise UnreadableAnswer(told) from error
+        return read_record(self.record, self._submitted(answer))
 
-    async def ask(self, model: ChatModel, purpose: str, messages: Sequence[BaseMessage]) -> SubmittedT:
-        """Asks a model for the record. Raises UnreadableAnswer, ModelRefused, DependencyAway."""
-        try:
-            answer, _ = await model.ask(purpose, messages, [self.function], tool_choice=self.name)
-        except ModelFailed as error:
-            raise UnreadableAnswer(error.message) from error
-        return self.read(answer)
+    async def ask(
+        self, model: ChatModel, purpose: str, messages: Sequence[BaseMessage], *, attempts: int = 1
+    ) -> SubmittedT:
+        """Asks a model for the record, and again with what was wrong with the last answer.
+
+        Raises UnreadableAnswer for the last, ModelRefused, DependencyAway.
+        """
+        told: list[BaseMessage] = []
+        for left in reversed(range(attempts)):
+            said = ""
+            try:
+                answer, _ = await model.ask(purpose, [*messages, *told], [self.function], tool_choice=self.name)
+                said = summary_of(answer)
+                return self.read(answer)
+            except (ModelFailed, UnreadableAnswer) as error:
+                problem = error.message if isinstance(error, ModelFailed) else str(error)
+                if not left:
+                    raise UnreadableAnswer(problem) from error
+                told = unusable(said, problem, f"Call {self.name}.")
+        raise ValueError("an answer is asked for at least once")
+
+    def _submitted(self, answer: AIMessage) -> Any:
+        """Returns what was handed in: a call's arguments, or JSON in the text. Raises UnreadableAnswer."""
+        if answer.invalid_tool_calls:
+            said = str(answer.invalid_tool_calls[0]["args"])[:_ARGUMENTS_TOLD]
+            raise UnreadableAnswer(f"the arguments are not a JSON object: {said}")
+        handed_in = [call["args"] for call in answer.tool_calls]
+        if malformed := next((args[MALFORMED] for args in handed_in if MALFORMED in args), None):
+            raise UnreadableAnswer(f"the arguments are not a JSON object: {malformed}")
+        if not handed_in:
+            return object_in(self.record, answer.text)
+        with suppress(UnreadableAnswer):
+            written = object_in(self.record, answer.text)
+            handed_in += [written] if set(self.record.model_fields) & set(written) else []
+        if any(each != handed_in[0] for each in handed_in):
+            raise UnreadableAnswer("there is more than one answer in it")
+        return handed_in[0]
 
 
-def _submitted(answer: AIMessage) -> Any:
-    """Returns what was handed in: a call's arguments, or JSON in the text. Raises UnreadableAnswer."""
-    if len(answer.tool_calls) + len(answer.invalid_tool_calls) > 1:
-        raise UnreadableAnswer("more than one call was made")
-    if answer.invalid_tool_calls:
-        raise UnreadableAnswer("the arguments are not a JSON object")
-    if answer.tool_calls:
-        return answer.tool_calls[0]["args"]
-    start, end = answer.text.find("{"), answer.text.rfind("}")
-    if start < 0 or end < start:
-        raise UnreadableAnswer("nothing was submitted")
-    try:
-        return json.loads(answer.text[start : end + 1], object_pairs_hook=each_key_once)
-    except ValueError as error:
-        raise UnreadableAnswer(f"what was submitted is not JSON: {error}") from error
+def unusable(said: str, problem: str, wanted: str) -> list[BaseMessage]:
+    """Returns what follows an answer that could not be used: the answer, and what was wrong with it."""
+    words = with_data(f"Your last answer could not be used. {wanted}", {"problem": problem})
+    return [AIMessage(said or "(an answer that can't be read)"), HumanMessage(words)]
 
 
 def _inlined(schema: dict[str, Any]) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from langchain_core.outputs import ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import ConfigDict, SecretStr
 
+from services.kit.models.answers import mend, schemas_of
 from services.kit.models.completions import NOT_THE_APIS_FORM, CompletionError, Completions
-from services.runtime.calls.mended_answers import mend
 
 
 class LenientChatOpenAI(ChatOpenAI):
@@ -55,9 +55,10 @@ class LenientChatOpenAI(ChatOpenAI):
         **kwargs: Any,
     ) -> ChatResult:
         del run_manager
-        answer = await self.completions.create(self._get_request_payload(messages, stop=stop, **kwargs))
+        request = self._get_request_payload(messages, stop=stop, **kwargs)
+        answer = await self.completions.create(request)
         try:
-            mend(answer)
+            mend(answer, schemas_of(request.get("tools") or ()))
             return self._create_chat_result(answer)
         except (AttributeError, TypeError, KeyError, ValueError) as error:
             raise CompletionError(

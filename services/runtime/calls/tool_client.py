@@ -36,6 +36,8 @@ LOOK_UP = "look_up_call"
 CALL_UNKNOWN = "CALL_UNKNOWN"
 # What reading comes to where something is missing, of another kind, or no number that there is.
 _NOT_OF_ITS_FORM = (ArithmeticError, AttributeError, LookupError, SchemaError, TypeError, ValueError)
+# The argument in whose place stand arguments that are no JSON object: no tool takes it, and the model hears why.
+MALFORMED = "malformed"
 _NOT_CARRIED = tools_pb2.ToolError(
     reason="invalid_arguments", message="The arguments hold a number or a depth of nesting that no tool takes."
 )
@@ -103,6 +105,9 @@ class ToolClient:
         run = context.run
         if limit := refused_by_budget(TOOL, tool):
             return _budget_spent(limit)
+        if MALFORMED in arguments:
+            told = f"The arguments are not a JSON object: {arguments[MALFORMED]}"
+            return tools_pb2.CallToolResponse(error=tools_pb2.ToolError(reason="invalid_arguments", message=told))
         given = _as_struct(arguments)
         if given is None:
             return tools_pb2.CallToolResponse(error=_NOT_CARRIED)

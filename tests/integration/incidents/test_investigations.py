@@ -300,7 +300,7 @@ async def test_a_model_that_says_nothing_of_use_is_a_failed_run(bench: Bench, na
 async def test_a_model_that_comes_to_its_senses(bench: Bench) -> None:
     bench.script(NONSENSE["words"], NONSENSE["no JSON"], concludes())
     assert (await bench.investigate()).rules == ["allowed", "complete"]
-    assert "can't be used" in bench.model.requests_of("incident")[-1].last_text
+    assert "could not be used" in bench.model.requests_of("incident")[-1].last_text
 
 
 @pytest.mark.parametrize(("reply", "says"), [(Reply.http_error(401), "refused"), (Reply.http_error(503), "away")])

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.evaluator.answers import CritiqueAnswer, InvestigationAnswer, Outcome, UnreadableAnswer, read_answer
+from services.evaluator.answers import CritiqueAnswer, InvestigationAnswer, Outcome
 from services.evaluator.draft import Verdict
+from services.kit.models.records import UnreadableAnswer, read_text
 
 FINAL = {
     "is_final": True,
@@ -21,19 +22,22 @@ APPROVED = {"outcome": "approved", "missing": [], "reason": "It follows."}
 
 
 def test_investigation() -> None:
-    answer = read_answer(InvestigationAnswer, json.dumps(FINAL))
+    answer = read_text(InvestigationAnswer, json.dumps(FINAL))
     assert (answer.is_final, answer.verdict, answer.confidence) == (True, Verdict.TRUE_POSITIVE, 1.0)
 
 
-@pytest.mark.parametrize("text", ["```json\n{}\n```", "```\n{}\n```\n", "  {}\n"])
-def test_one_fence_is_taken_off(text: str) -> None:
-    assert read_answer(CritiqueAnswer, text.replace("{}", json.dumps(APPROVED))).outcome is Outcome.APPROVED
+@pytest.mark.parametrize(
+    "text",
+    ["```json\n{}\n```", "```\n{}\n```\n", "  {}\n", "Sure! {}", "```sql\n{}\n```", "{}\nThat is all.", "{}\n{}"],
+)
+def test_what_stands_around_an_answer_is_taken_off(text: str) -> None:
+    assert read_text(CritiqueAnswer, text.replace("{}", json.dumps(APPROVED))).outcome is Outcome.APPROVED
 
 
 BROKEN: list[dict[str, Any]] = [
-    {"is_final": "true"},
-    {"is_final": 1},
-    {"verdict": "true_positive"},
+    {"is_final": "perhaps"},
+    {"is_final": None},
+    {"verdict": "positive"},
     {"verdict": None},
     {"confidence": 1.5},
     {"confidence": -0.1},
@@ -41,27 +45,25 @@ BROKEN: list[dict[str, Any]] = [
     {"justification": " "},
     {"exploration_gaps": ["x"]},
     {"is_final": False},
-    {"exploration_gaps": "none"},
-    {"approved": True},
 ]
 
 
 @pytest.mark.parametrize("changes", BROKEN)
 def test_wrong_investigation(changes: dict[str, Any]) -> None:
     with pytest.raises(UnreadableAnswer):
-        read_answer(InvestigationAnswer, json.dumps({**FINAL, **changes}))
+        read_text(InvestigationAnswer, json.dumps({**FINAL, **changes}))
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "approved", "[]", "null", '{"outcome": "approved"', json.dumps(APPROVED) * 2, f"Sure! {json.dumps(APPROVED)}",
+    ["", "approved", "[]", "null", '{"outcome": "approved"', json.dumps(APPROVED) + '{"outcome": "needs_research"}',
      json.dumps({**APPROVED, "missing": ["x"]}), json.dumps({**APPROVED, "outcome": "needs_research"}),
-     json.dumps({**APPROVED, "outcome": "APPROVED"}), '{"outcome": NaN}', "[" * 100_000, "```" + "\n" * 100_000 + "x",
-     "```" + "\n" * 100_000 + "```", "`" * 100_000, "```", "```sql\n{}\n```"],
+     json.dumps({**APPROVED, "outcome": "sure"}), '{"outcome": NaN}', "[" * 100_000, "```" + "\n" * 100_000 + "x",
+     "```" + "\n" * 100_000 + "```", "`" * 100_000, "```", "{" * 100_000, '{"a":' * 10_000],
 )  # fmt: skip
 def test_wrong_critique(text: str) -> None:
     with pytest.raises(UnreadableAnswer) as raised:
-        read_answer(CritiqueAnswer, text)
+        read_text(CritiqueAnswer, text)
     assert len(str(raised.value)) < 500
 
 
@@ -69,9 +71,9 @@ def test_wrong_critique(text: str) -> None:
     "text",
     [
         '{"outcome": "needs_research", "outcome": "approved", "missing": [], "reason": "It follows."}',
-        f"```json\n{json.dumps(APPROVED)}\n```\n```json\n{json.dumps(APPROVED)}\n```",
+        f"{json.dumps(APPROVED)} or {json.dumps({**APPROVED, 'outcome': 'needs_research'})}",
     ],
 )
 def test_an_answer_that_says_two_things_says_nothing(text: str) -> None:
     with pytest.raises(UnreadableAnswer):
-        read_answer(CritiqueAnswer, text)
+        read_text(CritiqueAnswer, text)

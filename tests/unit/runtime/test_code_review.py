@@ -23,7 +23,7 @@ from services.runtime.agents.code_review.code_bank import (
     shown,
 )
 from services.runtime.agents.code_review.code_tools import canonical
-from services.runtime.agents.code_review.draft import Draft, as_proto, submit_tool, verdict_word
+from services.runtime.agents.code_review.draft import VERDICT, Draft, as_proto, verdict_word
 from services.runtime.agents.code_review.finding import described, language_of
 from services.runtime.agents.quoting import one_line, quoted
 from services.runtime.engine.changes import growth
@@ -202,7 +202,7 @@ def test_equal_calls_are_equal() -> None:
 
 
 def test_the_submit_tool_has_a_plain_schema() -> None:
-    parameters = submit_tool()["function"]["parameters"]
+    parameters = VERDICT.function["function"]["parameters"]
     assert set(parameters["required"]) == {"verdict", "confidence", "justification", "claims"}
     assert parameters["properties"]["claims"]["items"]["required"] == ["claim", "file", "first_line", "last_line"]
     assert "$ref" not in str(parameters)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from langchain_core.messages import AIMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 
-MALFORMED = "malformed"
+from services.runtime.calls.tool_client import MALFORMED
+
 MALFORMED_LENGTH = 200
 
 

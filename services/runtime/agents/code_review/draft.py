@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from langchain_core.messages import BaseMessage
+from pydantic import Field, model_validator
 from signalbox.v1 import evaluator_pb2, sast_pb2
 
-from services.kit.models.prompts import with_data
+from services.kit.models.records import UnreadableAnswer
+from services.runtime.agents.structured import Submission, Submitted
 from services.runtime.calls.chat_model import ChatModel
-from services.runtime.calls.mended_answers import each_key_once
 
 SUBMIT_VERDICT = "submit_verdict"
 Word = Literal["TRUE_POSITIVE", "FALSE_POSITIVE", "NEEDS_REVIEW"]
 NEEDS_REVIEW: Word = "NEEDS_REVIEW"
 MAX_CLAIMS = 50
-_UNUSABLE = f"Your last answer could not be used. Call {SUBMIT_VERDICT}."
-# The key of a verdict handed in as text.
-_VERDICT = re.compile(r'"verdict"\s*:')
 
 
-class CodeEvidence(BaseModel):
+class CodeEvidence(Submitted):
     """A claim about code, with the lines it rests on."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
     claim: str = Field(min_length=1, max_length=2000, description="What these lines show, in a sentence.")
     file: str = Field(min_length=1, max_length=1024, description="File in the code bank, spelt as it is there.")
@@ -43,10 +36,8 @@ class CodeEvidence(BaseModel):
         return self
 
 
-class Draft(BaseModel):
+class Draft(Submitted):
     """A verdict with the claims that it rests on."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
     verdict: Word = Field(
         description="TRUE_POSITIVE, FALSE_POSITIVE, or NEEDS_REVIEW when the code does not settle it."
@@ -66,29 +57,16 @@ class Drafted:
     problem: str = ""
 
 
-def submit_tool() -> dict[str, Any]:
-    """Returns the tool that takes a draft, in the form that chat completions take."""
-    schema = Draft.model_json_schema()
-    claim = _plain(schema.pop("$defs")[CodeEvidence.__name__])
-    parameters = _plain(schema)
-    parameters["properties"]["claims"]["items"] = claim
-    function = {"name": SUBMIT_VERDICT, "description": "Hands in the verdict.", "parameters": parameters}
-    return {"type": "function", "function": function}
+VERDICT: Final = Submission(SUBMIT_VERDICT, "Hands in the verdict.", Draft)
 
 
 async def ask_for_draft(model: ChatModel, purpose: str, messages: Sequence[BaseMessage], *, attempts: int) -> Drafted:
-    """Asks for a draft, and again with what was wrong when it can't be read. Raises what `ChatModel.ask` does."""
-    problem = ""
-    for _ in range(attempts):
-        told = [HumanMessage(with_data(_UNUSABLE, {"problem": problem}))] if problem else []
-        answer, _call = await model.ask(purpose, [*messages, *told], [submit_tool()], tool_choice=SUBMIT_VERDICT)
-        try:
-            return Drafted(Draft.model_validate(_submitted(answer)).model_dump())
-        except ValidationError as error:
-            problem = "; ".join(_problem(found) for found in error.errors(include_url=False)[:5]) + "."
-        except ValueError as error:
-            problem = f"{error}."
-    return Drafted(None, problem)
+    """Asks for a draft, and again with what was wrong when it can't be read. Raises DependencyAway, ModelRefused."""
+    try:
+        draft = await VERDICT.ask(model, purpose, messages, attempts=attempts)
+    except UnreadableAnswer as error:
+        return Drafted(None, f"{error}.")
+    return Drafted(draft.model_dump())
 
 
 def as_proto(draft: Mapping[str, Any], commit: str) -> evaluator_pb2.DraftVerdict:
@@ -123,34 +101,3 @@ def verdict_word(number: int) -> str:
     """Returns the verdict of an enum value; an unspecified one is not settled."""
     word = sast_pb2.Verdict.Name(number).removeprefix("VERDICT_")
     return NEEDS_REVIEW if word == "UNSPECIFIED" else word
-
-
-def _submitted(answer: AIMessage) -> Any:
-    """Returns what was handed in: a call's arguments, or JSON in the text. Raises ValueError, also for two verdicts."""
-    calls = len(answer.tool_calls) + len(answer.invalid_tool_calls)
-    if calls > 1 or (calls and _VERDICT.search(answer.text)):
-        raise ValueError("there is more than one verdict in it")
-    if answer.tool_calls:
-        return answer.tool_calls[0]["args"]
-    if answer.invalid_tool_calls:
-        raise ValueError(f"the arguments are not a JSON object: {str(answer.invalid_tool_calls[0]['args'])[:100]}")
-    start, end = answer.text.find("{"), answer.text.rfind("}")
-    if start < 0 or end < start:
-        raise ValueError("there is no verdict in it")
-    try:
-        return json.loads(answer.text[start : end + 1], object_pairs_hook=each_key_once)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON ({error.msg})") from error
-
-
-def _problem(found: Any) -> str:
-    return f"{'.'.join(str(part) for part in found['loc']) or 'verdict'}: {found['msg']}"
-
-
-def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in schema.items() if name not in ("title", "description")}
-    kept["properties"] = {
-        name: {key: part for key, part in value.items() if key not in ("title", "default")}
-        for name, value in schema["properties"].items()
-    }
-    return kept

@@ -11,6 +11,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from signalbox.v1 import guard_pb2, tools_pb2
 
 from services.kit.models.prompts import data_block, words
+from services.kit.models.records import UnreadableAnswer
 from services.kit.outcome import Outcome
 from services.kit.telemetry.logs import get_logger
 from services.kit.tools.effects import plain
@@ -62,7 +63,6 @@ from services.runtime.agents.graph_editor.state import (
 from services.runtime.agents.graph_editor.wording import FOUND, answer_of
 from services.runtime.agents.refusals import INVALID_ARGUMENTS, UNKNOWN_TOOL, no_such_tool
 from services.runtime.agents.screening import ALLOWED, BLOCKED, screened
-from services.runtime.agents.structured import UnreadableAnswer
 from services.runtime.calls.chat_model import ChatModel, whole_text
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.calls.tool_client import ToolClient, ToolDescription
@@ -341,8 +341,9 @@ class GraphEditorNodes:
         if attempt >= SCHEMA_FROM:
             given |= {"tools": [_described(tool) for tool in catalog.values()], "graph": _schema(catalog)}
         if attempt >= HISTORY_FROM:
-            given["went_wrong"] = _went_wrong(state)
             given["done"] = [_shown(step) for step in state.get("done") or ()]
+        if attempt > 1:
+            given["went_wrong"] = _went_wrong(state)
         return _messages("parse", given)
 
     async def _catalog(self, context: NodeContext, *, undoing: bool = False) -> dict[str, ToolDescription]:

@@ -9,7 +9,8 @@ from google.protobuf import json_format
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from signalbox.v1 import guard_pb2, incident_investigation_pb2
 
-from services.kit.models.prompts import data_block, prompt, with_data, words
+from services.kit.models.prompts import data_block, prompt, words
+from services.kit.models.records import UnreadableAnswer
 from services.runtime.agents.code_review.answers import with_own_ids
 from services.runtime.agents.code_review.code_tools import Source
 from services.runtime.agents.incident_investigation.conclusion import ANSWER, CONCLUDE, JUDGEMENT, Conclusion, Judgement
@@ -25,7 +26,7 @@ from services.runtime.agents.incident_investigation.state import (
 )
 from services.runtime.agents.prompt_messages import prompt_messages
 from services.runtime.agents.screening import ALLOWED, BLOCKED, unscreened
-from services.runtime.agents.structured import UnreadableAnswer
+from services.runtime.agents.structured import unusable
 from services.runtime.calls.chat_model import ChatModel
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused
@@ -35,6 +36,7 @@ from services.runtime.routing.table import StateUpdate
 PURPOSE: Final = "incident"
 VALIDATION_PURPOSE: Final = "validation"
 _MODEL: Final = "model "
+_WANTED: Final = "Call a tool, or hand in the final answer."
 Incident = incident_investigation_pb2.IncidentInvestigationInput
 
 
@@ -133,6 +135,7 @@ class IncidentNodes:
                 said, _ = await self._model.ask(PURPOSE, prompt_messages([*prompt, *tried]), tools)
             except ModelFailed as error:
                 problem = error.message
+                tried += unusable("", problem, _WANTED)
                 continue
             answer = with_own_ids(said, f"call-{len(prompt)}-{attempt}")
             if tools and any(call["name"] != CONCLUDE for call in answer.tool_calls):
@@ -141,7 +144,7 @@ class IncidentNodes:
                 return answer, ANSWER.read(answer), tried
             except UnreadableAnswer as error:
                 problem = str(error)
-            tried += [AIMessage(answer.text or "(an answer that can't be read)"), HumanMessage(_unreadable(problem))]
+            tried += unusable(answer.text, problem, _WANTED)
         attempts = self._policy.answer_attempts
         raise ModelFailed(f"the model {self._model.name!r} gave no answer that can be used in {attempts}: {problem}")
 
@@ -176,13 +179,11 @@ class IncidentNodes:
             SystemMessage(words(__package__, "validate")),
             HumanMessage(data_block(material)),
         ]
-        problem = ""
-        for _ in range(self._policy.answer_attempts):
-            try:
-                return await JUDGEMENT.ask(self._validation_model, VALIDATION_PURPOSE, prompt)
-            except UnreadableAnswer as error:
-                problem = str(error)
-        raise ModelFailed(f"the model {self._validation_model.name!r} gave no judgement that can be used: {problem}")
+        model, attempts = self._validation_model, self._policy.answer_attempts
+        try:
+            return await JUDGEMENT.ask(model, VALIDATION_PURPOSE, prompt, attempts=attempts)
+        except UnreadableAnswer as error:
+            raise ModelFailed(f"the model {model.name!r} gave no judgement that can be used: {error}") from error
 
     async def _opening(self, incident: Incident, context: NodeContext) -> list[BaseMessage]:
         tables, labels = await self._tools.notes(context)
@@ -268,7 +269,3 @@ def _taken(answer: AIMessage, kept: CheckedAnswer) -> list[ToolMessage]:
     problems = problems_of(kept["evidence"])
     told = "\n".join(["taken; this evidence does not hold:", *problems]) if problems else "taken"
     return [ToolMessage(told, tool_call_id=call["id"] or "", name=call["name"]) for call in answer.tool_calls]
-
-
-def _unreadable(problem: str) -> str:
-    return with_data("Your answer can't be used. Call a tool, or hand in the final answer.", {"problem": problem})

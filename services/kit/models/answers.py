@@ -1,0 +1,273 @@
+"""What makes something of every answer that a model may give: an answer that is not of the API's form, mended.
+
+Models say things that the API does not foresee: content in parts, the template's tokens in names and at the end, a call
+written as text, arguments that are JSON but no object, calls without an id or with one id for two, half of a surrogate
+pair, numbers of four hundred digits. What is plain is mended; what is not is kept as text, so that the model is told.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+from uuid import uuid4
+
+from services.kit.models.mending import MOST_NESTED, KeyTwice, Mend, OddNumber, count, load_json, mended, objects_in
+from services.kit.models.reasoning import without_reasoning
+
+# It is a part of the key by which executors know a call again.
+LONGEST_CALL_ID = 128
+# A text that is calls, and no answer that happens to show some.
+MOST_CALLS_IN_TEXT: Final = 16
+LONGEST_CALLS_IN_TEXT: Final = 50_000
+# What templates end turns, calls and messages with.
+_MARK: Final = r"<[|\uff5c][\w\u2581 :./-]{1,40}[|\uff5c]>"
+_LAST_MARKS = re.compile(
+    rf"(?:\s*(?:{_MARK}|</s>|<eos>|<end_of_turn>|<\|?endoftext\|?>|\[/INST\]|\[EOS\]))+\s*\Z", re.IGNORECASE
+)
+_NAME_ENDS = re.compile(r"<[|\uff5c]|\s*\(|[^\w.:/-]")
+# How models announce that what follows is a call.
+_CALLS_BEGIN = re.compile(
+    r"<tool_calls?>|<function_calls?>|<function=|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_call\|>"
+    r"|<[|\uff5c]tool[\u2581_]calls?(?:[\u2581_]section)?[\u2581_]begin[|\uff5c]>|\bto=functions\.|\A\s*(?:```\w{0,10}\s*)?[\[{]",
+    re.IGNORECASE,
+)
+_FUNCTION = re.compile(r"<function=([\w.-]{1,128})>(.*?)(?:</function>|\Z)", re.DOTALL)
+_PARAMETER = re.compile(r"<parameter=([\w.-]{1,128})>\n?(.*?)\n?(?:</parameter>|\Z)", re.DOTALL)
+_NAMES: Final = ("name", "tool", "tool_name", "function")
+_ARGUMENTS: Final = ("arguments", "parameters", "args", "input")
+
+Schemas = Mapping[str, Mapping[str, Any]]
+
+
+def schemas_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Returns the schemas of the arguments of offered tools, by name."""
+    functions = [tool["function"] for tool in tools if "function" in tool]
+    return {function["name"]: function.get("parameters") or {} for function in functions}
+
+
+def mend(answer: dict[str, Any], offered: Schemas | None = None) -> None:
+    """Mends an answer in place, and takes reasoning out of it; `offered` are the schemas of tools, by name.
+
+    Raises ValueError and the like for one that is not of the API's form.
+    """
+    offered = offered or {}
+    choice = answer["choices"][0]
+    if not isinstance(choice.get("finish_reason"), str):
+        choice["finish_reason"] = None
+    message = choice["message"]
+    message["role"] = "assistant"  # an answer is nobody else's, whatever some endpoints call it
+    said = well_formed(_text_of(message))
+    calls = [_in_form(call) for call in _calls_of(message)]
+    if not calls and offered and (written := calls_in(said, offered)):
+        calls, said = written, ""
+        count(Mend.CALL_AS_TEXT)
+    message["content"] = _without_last_marks(without_reasoning(said))
+    taken: set[str] = set()
+    for call in calls:
+        function = call["function"]
+        function["name"] = _tool_name(well_formed(function.get("name") or ""), offered)
+        function["arguments"] = mended_arguments(function.get("arguments"), offered.get(function["name"]))
+        if not isinstance(call.get("id"), str) or not 0 < len(call["id"]) <= LONGEST_CALL_ID or call["id"] in taken:
+            call["id"] = f"call_{uuid4().hex}"
+        taken.add(call["id"])
+    if calls:
+        message["tool_calls"] = calls
+    else:
+        message.pop("tool_calls", None)
+
+
+def _text_of(message: Mapping[str, Any]) -> str:
+    """Returns what is said: the text of a list of parts, without those that are thoughts; else a refusal's words."""
+    content = message.get("content")
+    if isinstance(content, Mapping):
+        content = [content]
+    if isinstance(content, list):
+        count(Mend.PARTS)
+        content = "".join(part if isinstance(part, str) else _said_in(part) for part in content)
+    if content is None or content == "":
+        refusal = message.get("refusal")
+        return refusal if isinstance(refusal, str) else ""
+    if not isinstance(content, str):
+        raise TypeError(f"content that is {type(content).__name__}")
+    return content
+
+
+def _said_in(part: Mapping[str, Any]) -> str:
+    if part.get("type", "text") not in ("text", "output_text", "refusal"):
+        return ""
+    said = part.get("text") or part.get("content") or part.get("refusal") or ""
+    return str(said["value"] if isinstance(said, Mapping) else said)
+
+
+def _calls_of(message: dict[str, Any]) -> list[dict[str, Any]]:
+    calls = message.get("tool_calls")
+    older = message.pop("function_call", None)
+    if not calls and isinstance(older, Mapping) and older.get("name"):
+        calls = [{"function": dict(older)}]
+        count(Mend.CALL_FORM)
+    if isinstance(calls, Mapping):
+        calls = [calls]
+        count(Mend.CALL_FORM)
+    return list(calls or ())
+
+
+def _in_form(call: dict[str, Any]) -> dict[str, Any]:
+    """Returns a call with what it calls below `function`. Raises TypeError for what is no call of a function."""
+    function = call.get("function")
+    if not isinstance(function, dict):
+        name = function if isinstance(function, str) else call.get("name")
+        if not isinstance(name, str):
+            raise TypeError(f"a tool call of the type {call.get('type')!r}")
+        arguments = next((call[key] for key in _ARGUMENTS if key in call), None)
+        function = {"name": name, "arguments": arguments}
+        count(Mend.CALL_FORM)
+    return {"id": call.get("id"), "type": "function", "function": function}
+
+
+def _tool_name(name: str, offered: Schemas) -> str:
+    """Returns the offered tool that a name means: without the template's tokens, `functions.` and its like."""
+    if name in offered or not offered:
+        return name
+    bare = _NAME_ENDS.split(name.strip(), maxsplit=1)[0]
+    for meant in (bare, re.split(r"[.:/]", bare)[-1], re.sub(r":\d+\Z", "", bare).rpartition(".")[2]):
+        known = [tool for tool in offered if tool.lower() == meant.lower()]
+        if len(known) == 1:
+            count(Mend.TOOL_NAME)
+            return known[0]
+    return name
+
+
+def _without_last_marks(text: str) -> str:
+    found = _LAST_MARKS.search(text[-400:])
+    if found is None:
+        return text
+    count(Mend.TEMPLATE_MARK)
+    return text[: len(text) - len(found[0])]
+
+
+def calls_in(text: str, offered: Schemas) -> list[dict[str, Any]]:
+    """Returns the calls of offered tools that a text is, in any way in which models write them; none of any other."""
+    text = without_reasoning(text) if "<think" in text else text
+    begin = _CALLS_BEGIN.search(text)
+    if begin is None or len(text) > LONGEST_CALLS_IN_TEXT:
+        return []
+    written = text[begin.start() :]
+    try:
+        found = _functions_in(written) or list(_objects_called_in(written, offered))
+    except (ValueError, RecursionError):
+        return []
+    named = [(name, arguments) for name, arguments in found if _tool_name(name, offered) in offered]
+    if not named or len(named) < len(found) or len(named) > MOST_CALLS_IN_TEXT:
+        return []
+    return [{"function": {"name": name, "arguments": arguments}} for name, arguments in named]
+
+
+def _functions_in(text: str) -> list[tuple[str, Any]]:
+    """Returns calls written as `<function=name><parameter=key>value</parameter></function>`."""
+    return [
+        (function[1], dict(_PARAMETER.findall(function[2])) or function[2].strip())
+        for function in _FUNCTION.finditer(text)
+    ]
+
+
+def _objects_called_in(text: str, offered: Schemas) -> Iterator[tuple[str, Any]]:
+    """Yields calls written as objects: with their name inside, or the name of a tool before them."""
+    position = 0
+    for start, end, each in objects_in(text):
+        before, position = text[position:start], end
+        name = next((each[key] for key in _NAMES if key in each), None)
+        if isinstance(name, dict):
+            each, name = name, name.get("name")
+        arguments = next((each[key] for key in _ARGUMENTS if key in each), None)
+        if isinstance(name, str) and isinstance(arguments, dict | str):
+            yield name, arguments
+        else:
+            # An object that is no call, and no tool is named before it: the text is an answer.
+            yield _announced(before, offered) or "", each
+
+
+def _announced(before: str, offered: Schemas) -> str | None:
+    """Returns the tool that is named last before an object."""
+    words = re.findall(r"[\w-]+", re.sub(_MARK, " ", before[-300:]))
+    return next((word for word in reversed(words) if word in offered), None)
+
+
+def mended_arguments(given: Any, schema: Mapping[str, Any] | None = None) -> str:
+    """Returns a JSON object with well-formed strings, or text that is not JSON and so will be told to the model."""
+    if given is None or given == "":
+        required = (schema or {}).get("required")
+        # LangChain makes an object of an empty text; that there is nothing is plain only where nothing is needed.
+        return "no arguments were given" if required else "{}"
+    text = given if isinstance(given, str) else _counted(json.dumps(given, ensure_ascii=False))
+    try:
+        value = _read_arguments(text)
+    except OddNumber as error:
+        return f"{error}: {well_formed(text)}"
+    except KeyTwice as error:
+        return f"{error}: {well_formed(text)}"
+    except (ValueError, RecursionError):
+        return well_formed(text) if text.strip() else "no arguments were given"
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+        [value] = _counted(value)
+    if not isinstance(value, dict):
+        return f"not an object: {well_formed(text)}"
+    if text.count("[") + text.count("{") > MOST_NESTED and _nested_deeper(value, MOST_NESTED):
+        return f"nested more than {MOST_NESTED} deep: {well_formed(text)}"
+    made = mended(value, schema, keep_extra=True) if schema else value
+    return well_formed(json.dumps(made, ensure_ascii=False))
+
+
+def _read_arguments(text: str) -> Any:
+    """Returns what arguments are: JSON, in a fence, twice over, before the template's tokens, or as Python has it."""
+    try:
+        value = load_json(text)
+    except KeyTwice:
+        raise
+    except OddNumber:
+        raise
+    except ValueError:
+        bare = _LAST_MARKS.sub("", text).strip()
+        if bare.startswith("```"):
+            bare = bare.strip("`").removeprefix("json").strip()
+        try:
+            value = _counted(load_json(bare))
+        except json.JSONDecodeError:
+            value = _counted(_python(bare))
+    if isinstance(value, str) and value.strip().startswith("{"):
+        return _counted(load_json(value))
+    return value
+
+
+def _python(text: str) -> dict[str, Any]:
+    if len(text) <= LONGEST_CALLS_IN_TEXT and text.startswith("{") and text.endswith("}"):
+        with suppress(SyntaxError, MemoryError, RecursionError, ValueError):
+            value = ast.literal_eval(text)
+            if isinstance(value, dict):
+                return dict(load_json(json.dumps(value)))
+    raise ValueError("neither JSON nor Python")
+
+
+def _counted(value: Any) -> Any:
+    count(Mend.ARGUMENTS)
+    return value
+
+
+def _nested_deeper(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most):
+        level = [
+            part
+            for whole in level
+            if isinstance(whole, dict | list)
+            for part in (whole.values() if isinstance(whole, dict) else whole)
+        ]
+    return any(isinstance(part, dict | list) for part in level)
+
+
+def well_formed(text: str) -> str:
+    """Returns the text with a question mark for each half of a surrogate pair, which UTF-8 can't carry."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

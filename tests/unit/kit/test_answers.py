@@ -1,0 +1,224 @@
+"""What is made of answers that are not of the API's form."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from services.kit.models.answers import mend
+from services.kit.models.mending import MOST_NESTED
+
+
+def answer(**choice: Any) -> dict[str, Any]:
+    """An answer of one choice."""
+    return {"choices": [{"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop", **choice}]}
+
+
+def asking(arguments: str) -> dict[str, Any]:
+    """An answer that asks for a tool."""
+    function = {"name": "a_tool", "arguments": arguments}
+    return answer(message={"role": "assistant", "tool_calls": [{"id": "1", "function": function}]})
+
+
+def mended_arguments(arguments: str) -> str:
+    given = asking(arguments)
+    mend(given)
+    said: str = given["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
+    return said
+
+
+@pytest.mark.parametrize("role", ["", "model", "user", "system", "developer", "Assistant", None, 7, ["assistant"]])
+def test_an_answer_is_the_assistants_whatever_it_says_of_itself(role: object) -> None:
+    given = answer(message={"role": role, "content": "hi"})
+    mend(given)
+    assert given["choices"][0]["message"] == {"role": "assistant", "content": "hi"}
+
+
+@pytest.mark.parametrize("reason", [["stop"], {"a": 1}, 7, True])
+def test_a_reason_to_finish_that_is_no_word_is_none(reason: object) -> None:
+    given = answer(finish_reason=reason)
+    mend(given)
+    assert given["choices"][0]["finish_reason"] is None
+
+
+@pytest.mark.parametrize("depth", [MOST_NESTED, 300, 900, 3000])
+@pytest.mark.parametrize(("opening", "closing"), ["[]", ('{"a": ', "}")])
+def test_arguments_nested_too_deep_are_told_as_text(depth: int, opening: str, closing: str) -> None:
+    text = '{"query": ' + opening * depth + "1" + closing * depth + "}"
+    said = mended_arguments(text)
+    assert said.endswith(text)
+    with pytest.raises((ValueError, RecursionError)):
+        json.loads(said)
+
+
+def test_arguments_nested_as_much_as_they_may_be_stay() -> None:
+    text = '{"query": ' + "[" * (MOST_NESTED - 1) + "]" * (MOST_NESTED - 1) + "}"
+    assert mended_arguments(text) == text
+    wide = json.dumps({"rows": [[number] for number in range(5 * MOST_NESTED)]})
+    assert mended_arguments(wide) == wide
+
+
+QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+OFFERED = {"execute_db_query": QUERY, "list_labels": {"type": "object", "properties": {}}}
+SELECT = {"query": "SELECT 1"}
+
+
+def is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def mended(message: dict[str, Any]) -> dict[str, Any]:
+    given = answer(message=message)
+    mend(given, OFFERED)
+    made: dict[str, Any] = given["choices"][0]["message"]
+    return made
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [
+            {"type": "thinking", "thinking": [{"type": "text", "text": "five?"}]},
+            {"type": "text", "text": "There are 4."},
+        ],
+        [{"type": "reasoning", "text": "five?"}, {"type": "output_text", "text": "There are 4."}],
+        ["There are ", "4."],
+        {"type": "text", "text": "There are 4."},
+        [{"text": {"value": "There are 4."}}],
+        "There are 4.<|im_end|>",
+        "There are 4.</s>\n",
+        "There are 4. <|eot_id|><|end_of_text|>",
+        "There are 4.<\uff5cend\u2581of\u2581sentence\uff5c>",
+        "<think>five?</think>There are 4.<|return|>",
+    ],
+)
+def test_what_is_said_is_taken_from_parts_and_from_the_templates_marks(content: object) -> None:
+    assert mended({"content": content})["content"] == "There are 4."
+
+
+def test_a_refusal_is_what_is_said() -> None:
+    assert mended({"content": None, "refusal": "I can't."})["content"] == "I can't."
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "execute_db_query<|channel|>commentary", "functions.execute_db_query", "functions.execute_db_query:0",
+        "Execute_DB_Query", " execute_db_query ", "tools/execute_db_query", "execute_db_query()",
+        "default_api:execute_db_query",
+    ],
+)  # fmt: skip
+def test_the_tool_that_a_name_means_is_called(name: str) -> None:
+    made = mended({"tool_calls": [{"id": "1", "function": {"name": name, "arguments": json.dumps(SELECT)}}]})
+    assert made["tool_calls"][0]["function"]["name"] == "execute_db_query"
+
+
+def test_a_name_that_means_no_tool_stays_for_whoever_tells_the_model() -> None:
+    made = mended({"tool_calls": [{"id": "1", "function": {"name": "drop_table", "arguments": "{}"}}]})
+    assert made["tool_calls"][0]["function"]["name"] == "drop_table"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<tool_call>{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}</tool_call>',
+        'Let me look.\n<tool_call>\n{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}',
+        '[TOOL_CALLS][{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}]',
+        '[TOOL_CALLS]execute_db_query[ARGS]{"query": "SELECT 1"}',
+        '<|python_tag|>{"name": "execute_db_query", "parameters": {"query": "SELECT 1"}}',
+        '```json\n{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}\n```',
+        '{"type": "function", "function": {"name": "execute_db_query", "arguments": "{\\"query\\": \\"SELECT 1\\"}"}}',
+        '<function=execute_db_query>{"query": "SELECT 1"}</function>',
+        "<function=execute_db_query>\n<parameter=query>\nSELECT 1\n</parameter>\n</function>",
+        '<|channel|>commentary to=functions.execute_db_query <|constrain|>json<|message|>{"query": "SELECT 1"}<|call|>',
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.execute_db_query:0<|tool_call_argument_begin|>"
+        '{"query": "SELECT 1"}<|tool_call_end|>',
+        "<\uff5ctool\u2581calls\u2581begin\uff5c><\uff5ctool\u2581call\u2581begin\uff5c>function"
+        '<\uff5ctool\u2581sep\uff5c>execute_db_query\n```json\n{"query": "SELECT 1"}\n```',
+    ],
+)
+def test_a_call_that_is_written_as_text_is_a_call(text: str) -> None:
+    made = mended({"content": text})
+    assert [call["function"]["name"] for call in made["tool_calls"]] == ["execute_db_query"]
+    assert json.loads(made["tool_calls"][0]["function"]["arguments"]) == SELECT
+    assert made["content"] == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'One would call {"name": "execute_db_query", "arguments": {"query": "SELECT 1"}} for that.',
+        '{"verdict": "TRUE_POSITIVE", "confidence": 1}',
+        '{"name": "drop_table", "arguments": {}}',
+        '<tool_call>{"name": "execute_db_query", "arguments": {"query"',
+        "<tool_call>" + '{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}' * 100,
+        "{" * 20_000,
+    ],
+)
+def test_a_text_that_is_no_call_stays_a_text(text: str) -> None:
+    made = mended({"content": text})
+    assert (made["content"], made.get("tool_calls")) == (text, None)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        SELECT, json.dumps(json.dumps(SELECT)), f"```json\n{json.dumps(SELECT)}\n```", f"{json.dumps(SELECT)}<|call|>",
+        "{'query': 'SELECT 1'}", json.dumps([SELECT]), json.dumps({"arguments": SELECT}),
+        json.dumps({"query": ["SELECT 1"]}),
+    ],
+)  # fmt: skip
+def test_arguments_that_plainly_are_an_object_are_one(arguments: object) -> None:
+    made = mended({"tool_calls": [{"id": "1", "function": {"name": "execute_db_query", "arguments": arguments}}]})
+    assert json.loads(made["tool_calls"][0]["function"]["arguments"]) == SELECT
+
+
+@pytest.mark.parametrize(
+    "arguments", ["", None, "   ", "SELECT 1", '{"query": "SELECT', "7", '{"query": 1, "query": 2}']
+)
+def test_arguments_that_are_no_object_are_never_an_empty_one(arguments: object) -> None:
+    made = mended({"tool_calls": [{"id": "1", "function": {"name": "execute_db_query", "arguments": arguments}}]})
+    said = made["tool_calls"][0]["function"]["arguments"]
+    assert said.strip()
+    assert not is_object(said)
+
+
+def test_a_tool_that_needs_nothing_is_called_with_nothing() -> None:
+    made = mended({"tool_calls": [{"id": "1", "function": {"name": "list_labels", "arguments": ""}}]})
+    assert made["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"function_call": {"name": "execute_db_query", "arguments": json.dumps(SELECT)}},
+        {"tool_calls": {"function": {"name": "execute_db_query", "arguments": SELECT}}},
+        {"tool_calls": [{"name": "execute_db_query", "args": SELECT, "type": "tool_use"}]},
+    ],
+)
+def test_calls_of_other_forms_are_calls(message: dict[str, Any]) -> None:
+    made = mended(message)
+    [call] = made["tool_calls"]
+    assert (call["function"]["name"], json.loads(call["function"]["arguments"])) == ("execute_db_query", SELECT)
+    assert call["id"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"query": True}}, {"properties": {"query": {"$ref": "#/$defs/gone"}}}, {"$ref": "#"}, {},
+        {"properties": {"query": {"anyOf": [{"type": ["string", "number"]}, {"type": "array", "items": True}]}}},
+        {"type": ["object", "null"], "properties": {"query": {"type": "string"}}},
+        {"properties": {"query": {"type": "text"}}},
+        {"$defs": {"a": {"$ref": "#/$defs/a"}}, "properties": {"query": {"$ref": "#/$defs/a"}}},
+    ],
+)  # fmt: skip
+def test_arguments_that_fit_stay_whatever_the_schema_is(schema: dict[str, Any]) -> None:
+    given = asking(json.dumps(SELECT))
+    mend(given, {"a_tool": {"type": "object", **schema}})
+    assert json.loads(given["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]) == SELECT
