@@ -30,7 +30,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 from services.local.tether import TETHER, end_with, name_process
 
@@ -193,14 +193,19 @@ def main(orders: socket.socket) -> None:
     gc.collect()
     gc.freeze()  # no collection writes to pages that all children share
     if command := _Forking(orders).serve():
-        module, *sys.argv[1:] = command
-        status = _run(module)
-        # What an interpreter does at its end, but for taking all modules apart: that would copy every shared page.
-        threading._shutdown()  # type: ignore[attr-defined]  # as multiprocessing ends its children, too
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+        become(*command)
+
+
+def become(module: str, *arguments: str) -> NoReturn:
+    """Runs a module as the program that this process is, and ends as an interpreter ends."""
+    sys.argv[1:] = arguments
+    status = _run(module)
+    # What an interpreter does at its end, but for taking all modules apart: that would copy every shared page.
+    threading._shutdown()  # type: ignore[attr-defined]  # as multiprocessing ends its children, too
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _run(module: str) -> int:

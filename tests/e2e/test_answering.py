@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
-import sys
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,6 +14,7 @@ from services.cli.exit_codes import ExitCode
 from services.cli.graph_edits import edit_request
 from services.local.settings import inherited_environment
 from tests.fixtures.client import RunClient
+from tests.fixtures.forked import program
 from tests.fixtures.stack import Platform
 
 TIMEOUT_S = 240.0
@@ -34,7 +34,7 @@ async def signalbox(
     }
     ours, theirs = pty.openpty()
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "services.cli", *arguments, env=env,
+        *program("services.cli"), *arguments, env=env,
         stdin=asyncio.subprocess.DEVNULL if types is None else theirs,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 
+from tests.fixtures.forked import program
 from tests.fixtures.stack import Platform
 
 
@@ -13,7 +13,7 @@ async def asked(target: str, token: Path, *more: str) -> tuple[int | None, str]:
     """Exit status and output of the program."""
     question = ["--question", "How many devices do I have?"]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "services.gateway.ask", "--target", target, "--token-file", str(token), *question, *more,
+        *program("services.gateway.ask"), "--target", target, "--token-file", str(token), *question, *more,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     output, _ = await process.communicate()

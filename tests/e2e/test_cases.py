@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +31,7 @@ from services.runtime.cases.file import read_case
 from services.runtime.cases.settings import CaseSettings
 from tests.e2e.test_incidents import REPORTED
 from tests.fixtures.client import question
+from tests.fixtures.forked import program
 from tests.fixtures.graph_edits import Editor
 from tests.fixtures.scripted_model import Reply, ScriptedModel
 from tests.fixtures.stack import Platform, World, platform
@@ -205,7 +205,7 @@ async def test_files_that_are_no_case_are_refused(pinned: Pinned) -> None:
 async def run_command(pinned: Pinned, *arguments: str, **environment: str) -> tuple[int, str, str]:
     """Runs the command where there is no platform but by its address."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "services.cli", *arguments,
+        *program("services.cli"), *arguments,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"COLUMNS": "200", **environment}, cwd=pinned.folder,
     )  # fmt: skip
     out, err = await process.communicate()

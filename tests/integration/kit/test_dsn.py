@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import traceback
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from services.kit.dsn import check_dsn
+from tests.fixtures.forked import program
 
 ROOT = Path(__file__).resolve().parents[3]
 POLICY = ROOT / "examples" / "harbour" / "sql_policy.yaml"
@@ -34,7 +34,9 @@ COMMANDS = {
 def test_an_unreadable_dsn_is_refused_without_a_word_of_it(module: list[str], variable: str) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SIGNALBOX_")}
     environment[variable] = UNREADABLE[0]
-    done = subprocess.run([sys.executable, "-m", *module], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [*program(module[0]), *module[1:]], env=environment, capture_output=True, text=True, timeout=120
+    )
     said = done.stdout + done.stderr
     assert (done.returncode, "hush" in said, "Traceback" in said) == (2, False, False), said
     assert variable in said

@@ -18,6 +18,7 @@ from typing import BinaryIO
 import pytest
 
 from services.local.tether import TETHER
+from tests.fixtures.forked import program
 from tests.fixtures.patience import START_TIMEOUT_S
 
 COMMAND = (sys.executable, "-m", "services.cli")
@@ -48,7 +49,7 @@ class Up:
     async def run(self, *arguments: str, **env: str) -> Result:
         """Runs another command beside it."""
         process = await asyncio.create_subprocess_exec(
-            *COMMAND, *arguments, env={**self.env, **env},
+            *program("services.cli"), *arguments, env={**self.env, **env},
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         async with asyncio.timeout(120):
@@ -62,7 +63,7 @@ class Up:
         termios.tcsetwinsize(theirs, (24, columns))
         env = {name: value for name, value in self.env.items() if name != "COLUMNS"} | {"TERM": "xterm"}
         with os.fdopen(ours, "rb", buffering=0) as screen:
-            process = await asyncio.create_subprocess_exec(*COMMAND, *arguments, env=env, stdout=theirs)
+            process = await asyncio.create_subprocess_exec(*program("services.cli"), *arguments, env=env, stdout=theirs)
             os.close(theirs)
             shown = await asyncio.to_thread(_read_screen, screen)
             assert await process.wait() == 0

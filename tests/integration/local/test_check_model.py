@@ -6,15 +6,14 @@ import asyncio
 import json
 import os
 import re
-import sys
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from tests.fixtures.forked import program
 from tests.fixtures.scripted_model import ModelRequest, ScriptedModel
 from tests.fixtures.scripted_replies import Reply
 
-COMMAND = (sys.executable, "-m", "services.cli", "check-model", "--json")
 AGENT, GUARD = "big", "small"
 Responder = Callable[[ModelRequest], Reply]
 
@@ -59,8 +58,9 @@ async def check(
         "OPENAI_API_KEY": "key", "SIGNALBOX_AGENT_MODEL": AGENT, "SIGNALBOX_GUARD_MODEL": GUARD, **env,
     }  # fmt: skip
     process = await asyncio.create_subprocess_exec(
-        *COMMAND, *options, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
+        *program("services.cli"), "check-model", "--json", *options,
+        env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
     out, err = await asyncio.wait_for(process.communicate(), 240)
     assert process.returncode is not None
     checks = {(each["model"], each["name"]): each for each in json.loads(out)} if out else {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from dataclasses import replace
 from typing import Annotated, Any, TypedDict
 
@@ -14,6 +13,7 @@ from services.runtime.engine.compatibility import IncompatibleRun, incompatible_
 from services.runtime.engine.serde import make_serde
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 from services.runtime.routing.state import append
+from tests.fixtures.forked import program
 from tests.fixtures.replica import Counting, CountingPolicy, CountingState, Replica
 from tests.integration.runtime.conftest import StartReplica, new_run
 
@@ -106,7 +106,7 @@ async def test_a_limit_that_can_no_longer_be_used(platform_pool: Pool) -> None:
 async def test_limits_that_no_replica_would_start_with_are_told_before_a_roll_out(platform_dsn: str) -> None:
     policies = '{"data_chat": {"max_iteration": 5}, "weather": {}}'
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "services.runtime.commands.compat_check",
+        *program("services.runtime.commands.compat_check"),
         env={"SIGNALBOX_DATABASE_DSN": platform_dsn, "SIGNALBOX_POLICIES": policies}, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     _, said = await asyncio.wait_for(process.communicate(), 60)
@@ -121,7 +121,7 @@ async def test_limits_that_no_replica_would_start_with_are_told_before_a_roll_ou
 async def test_limits_under_which_a_run_is_cut_off_are_told_before_a_roll_out(platform_dsn: str) -> None:
     policies = '{"sast_investigation": {"max_iterations": 50}, "data_chat": {"max_iterations": 5}}'
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "services.runtime.commands.compat_check",
+        *program("services.runtime.commands.compat_check"),
         env={"SIGNALBOX_DATABASE_DSN": platform_dsn, "SIGNALBOX_POLICIES": policies}, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     said, _ = await asyncio.wait_for(process.communicate(), 60)
@@ -148,7 +148,7 @@ async def test_ended_runs_and_those_that_have_not_begun_are_no_obstacle(
 async def test_the_command_tells_by_its_exit_status(unfinished: str, platform_dsn: str, platform_pool: Pool) -> None:
     async def command() -> tuple[int | None, str]:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "services.runtime.commands.compat_check",
+            *program("services.runtime.commands.compat_check"),
             env={"SIGNALBOX_DATABASE_DSN": platform_dsn}, stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
         out, _ = await asyncio.wait_for(process.communicate(), 60)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.fixtures.forked import program
 
 REQUIRED = {
     "SIGNALBOX_DATABASE_DSN": "postgresql://nobody@127.0.0.1:1/none",
@@ -24,7 +25,7 @@ FILE = "data_chat: {max_iterations: 0, top_k: many}\nweather: {}\n"
 async def started(env: dict[str, str]) -> tuple[int | None, list[str]]:
     """How a runtime's start ended, and what it said."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "services.runtime", env={**REQUIRED, **env}, stderr=asyncio.subprocess.PIPE
+        *program("services.runtime"), env={**REQUIRED, **env}, stderr=asyncio.subprocess.PIPE
     )
     try:
         _, said = await asyncio.wait_for(process.communicate(), 120)

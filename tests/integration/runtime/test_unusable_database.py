@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from services.local.settings import inherited_environment
+from tests.fixtures.forked import program
 
 VARIABLE = "SIGNALBOX_DATABASE_DSN"
 PASSWORD = "correct-horse"
@@ -22,7 +22,7 @@ COMMANDS = (("services.runtime.commands.compat_check",), ("services.runtime.comm
 def refused(command: Sequence[str], dsn: str) -> list[str]:
     """What a command says that ends with status 2 and has no result."""
     ended = subprocess.run(
-        [sys.executable, "-m", *command], env={**inherited_environment(), VARIABLE: dsn}, capture_output=True,
+        [*program(command[0]), *command[1:]], env={**inherited_environment(), VARIABLE: dsn}, capture_output=True,
         text=True, timeout=DEADLINE_S,
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (2, ""), ended.stderr

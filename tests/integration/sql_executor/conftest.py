@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from services.kit.tools.names import (
 from services.kit.wire.server import running
 from services.sql_executor.server import build
 from services.sql_executor.settings import SqlExecutorSettings
-from tests.fixtures.postgres import PostgresCluster
+from tests.fixtures.postgres import PostgresCluster, TemplateDatabase
 from tests.integration.sql_executor.fleet import CALLER, POLICY_FILE, SECRET, Fleet, fleet_policy, prepare, provisioned
 
 if TYPE_CHECKING:
@@ -66,12 +66,18 @@ class Executor:
         return await self.call(EXECUTE_DB_QUERY, {"query": sql}, caller)
 
 
-@pytest.fixture(scope="module")
-def fleet_database(postgres_cluster: PostgresCluster) -> Iterator[str]:
-    """An empty database, for a module."""
-    name = postgres_cluster.create_database()
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def fleet_database(postgres_cluster: PostgresCluster) -> AsyncIterator[str]:
+    """The marked harbour world, for a module."""
+    name = postgres_cluster.create_database(await postgres_cluster.template("fleet", prepare))
     yield postgres_cluster.dsn(name)
     postgres_cluster.drop_database(name)
+
+
+@pytest.fixture
+async def unprovisioned(template_database: TemplateDatabase) -> str:
+    """The marked harbour world, for a test."""
+    return await template_database("fleet", prepare)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +89,6 @@ def statement_timeout_ms() -> int:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def fleet(fleet_database: str, statement_timeout_ms: int) -> Fleet:
     """The marked harbour world, provisioned."""
-    await prepare(fleet_database)
     return await provisioned(fleet_database, fleet_policy(statement_timeout_ms=statement_timeout_ms))
 
 

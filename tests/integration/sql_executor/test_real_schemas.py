@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from services.sql_executor.pool import reader_pool
 from services.sql_executor.provisioning import NotApplied, apply, compare
 from services.sql_executor.provisioning.draft import drafted, read_schema
 from services.sql_executor.provisioning.trial import tried
+from tests.fixtures.forked import program
 from tests.fixtures.postgres import PostgresCluster
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -151,7 +151,7 @@ async def test_a_hop_with_row_level_security_of_its_own_is_opened_to_the_lookup(
 
 def _command(dsn: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OWNER_DSN": dsn, "SIGNALBOX_CALLER_SECRET": SECRET}
-    command = [sys.executable, "-m", "services.sql_executor.provisioning", "--dsn-env", "OWNER_DSN", *arguments]
+    command = [*program("services.sql_executor.provisioning"), "--dsn-env", "OWNER_DSN", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
