@@ -7,8 +7,8 @@ from charts.dashboards.promql import by_service, quantile, rate, series, share, 
 from services.kit.outcome import REACHED
 
 ENDED = total("agent", rate("run_duration_seconds_count"))
-SUCCEEDED = total("agent", rate("runs_ended_total", f'outcome=~"{"|".join(sorted(REACHED))}"'))
-ENDED_BY_OUTCOME = total("agent", rate("runs_ended_total"))
+SUCCEEDED = total("agent", rate("run_outcomes_total", f'outcome=~"{"|".join(sorted(REACHED))}"'))
+ENDED_BY_OUTCOME = total("agent", rate("run_outcomes_total"))
 FAILED = total("agent", rate("run_duration_seconds_count", 'state="FAILED"'))
 
 PENDING = Link("Runs that wait", "/runs", where={"state": "PENDING"}, within_time=False)
@@ -20,7 +20,7 @@ OUTCOMES = Row(
             "Runs that end, by outcome",
             "Runs a second that ended, by what came of them for their callers; none is what an earlier release ended.",
             "blocked or not_answered rises, or answered falls while callers ask as much as before.",
-            [Query(total("outcome", rate("runs_ended_total")), "{{outcome}}")],
+            [Query(total("outcome", rate("run_outcomes_total")), "{{outcome}}")],
             "runps",
             link=Link("Runs with this outcome", "/runs", by={"outcome": "outcome"}),
         ),

@@ -13,7 +13,7 @@ from services.kit.telemetry.names import METRIC_PREFIX
 from services.runtime.routing.calls import CALLS_BEYOND_BUDGET, MODEL, OK, TOOL
 from services.runtime.routing.graph import NODE_FAILED, AgentGraph, router_after
 from services.runtime.routing.recorder import DECISIONS
-from services.runtime.routing.state import FAILED
+from services.runtime.routing.state import COMPLETED, FAILED, NEEDS_REVIEW
 from services.runtime.routing.table import END
 
 RUNS_STARTED = Counter(METRIC_PREFIX + "runs_claimed_total", "Claims of runs, by agent and kind.", ["agent", "kind"])
@@ -55,20 +55,25 @@ LOOP_LAG = Histogram(
 )
 RUNS_ENDED = Counter(
     METRIC_PREFIX + "runs_ended_total",
-    "Runs that ended, by agent, state, outcome and stop reason.",
-    ["agent", "state", "outcome", "stop_reason"],
+    "Runs that ended, by agent, state and stop reason.",
+    ["agent", "state", "stop_reason"],
+)
+RUN_OUTCOMES = Counter(
+    METRIC_PREFIX + "run_outcomes_total",
+    "What came of runs that ended for their callers, by agent.",
+    ["agent", "outcome"],
 )
 RUN_DURATION = Histogram(
     METRIC_PREFIX + "run_duration_seconds",
     "Time from creation to the end of a run, by agent and the state that it ended in.",
     ["agent", "state"],
-    buckets=(*DURATION_BUCKETS, 300, 600, 1800, 3600),
+    buckets=(1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600),
 )
 BUDGET_USED = Histogram(
     METRIC_PREFIX + "run_budget_used_ratio",
     "Share of a budget's limit that an ended run had used: 1 is all of it. Limits of 0 mean no limit and are left out.",
     ["agent", "budget"],
-    buckets=(0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.25, 2),
+    buckets=(0.5, 0.9, 1),
 )
 AGENT_TOKENS = Counter(
     METRIC_PREFIX + "agent_tokens_total",
@@ -165,7 +170,6 @@ BYTES_STORED = Gauge(
     METRIC_PREFIX + "stored_bytes", "Bytes in the platform database with indexes, by table.", ["table"]
 )
 
-_STATES = ("SUCCEEDED", "FAILED", "CANCELLED", "NEEDS_REVIEW")
 # What ends runs of every agent; the rules of its routers are others.
 _STOPS = {
     "SUCCEEDED": ("",),
@@ -173,12 +177,13 @@ _STOPS = {
     "CANCELLED": ("cancelled",),
     "NEEDS_REVIEW": ("", "input_expired"),
 }
+_STATE_OF: dict[str, str] = {COMPLETED: "SUCCEEDED", FAILED: "FAILED", NEEDS_REVIEW: "NEEDS_REVIEW"}
 _KINDS_REMOVED = ("history", "checkpoints", "events", "questions", "runs", "decisions")
 _BUDGETS = ("model_calls", "tool_calls", "tokens", "wall_time_s")
 # Work that a replica has to get done again and again to be of use.
 _WORKS = ("claim", "sweep", "count", "renew_leases", "liveness", "prune")
 
-model_calls_from_zero("agent", "format_answer", "triage", "research", "analysis")
+model_calls_from_zero("agent", "format_answer", "triage", "research", "analysis", "parse_goal", "plan_step", "answer")
 from_zero(RUNS_REFUSED, ["at_once", "per_minute", "tokens_per_day", "waiting"])
 from_zero(CALLS_SHED, ["calls", "runs"])
 from_zero(CALLS_BEYOND_BUDGET, [TOOL], ["tool_calls", "wall_time_s"])
@@ -211,7 +216,8 @@ def watch_dependency(dependency: str) -> None:
     """Makes the series of something that may be away, with the causes that most of that has."""
     CIRCUIT_OPEN.labels(dependency).set(0)
     from_zero(RUNS_WAITING, [dependency])
-    from_zero(WAITS, [dependency], ["UNAVAILABLE", "DEADLINE_EXCEEDED", "connection", "timeout"])
+    causes = ["connection", "timeout"] if dependency.startswith("model ") else ["UNAVAILABLE", "DEADLINE_EXCEEDED"]
+    from_zero(WAITS, [dependency], causes)
 
 
 def count_from_zero(offered: Iterable[tuple[AgentGraph, Sequence[Outcome]]]) -> None:
@@ -229,7 +235,8 @@ def count_from_zero(offered: Iterable[tuple[AgentGraph, Sequence[Outcome]]]) -> 
         _count_ends(graph, outcomes)
     from_zero(RUNS_NOT_CARRIED, names)
     from_zero(RUNS_STARTED, names, ["created", "queued", "taken_over"])
-    from_zero(RUN_DURATION, names, _STATES)
+    # Those that alerts look at; how often runs end otherwise is counted by reason.
+    from_zero(RUN_DURATION, names, ["SUCCEEDED", "FAILED"])
     from_zero(BUDGET_USED, names, _BUDGETS)
     from_zero(AGENT_TOKENS, names, ["input", "output"])
     from_zero(AGENT_COST, names)
@@ -246,11 +253,12 @@ def count_from_zero(offered: Iterable[tuple[AgentGraph, Sequence[Outcome]]]) -> 
 def _count_ends(graph: AgentGraph, outcomes: Sequence[Outcome]) -> None:
     """Makes the series of the ends that runs of an agent can come to, those that its breakers bring included."""
     for state, stops in _STOPS.items():
-        from_zero(RUNS_ENDED, [graph.name], [state], [*outcomes, Outcome.UNFINISHED], stops)
+        from_zero(RUNS_ENDED, [graph.name], [state], stops)
     for rule in (rule for router in graph.routers for rule in router.rules):
         if reason := rule.update.get("stop_reason"):
-            states = ["FAILED"] if rule.update.get("status") == FAILED else ["SUCCEEDED", "FAILED", "NEEDS_REVIEW"]
-            from_zero(RUNS_ENDED, [graph.name], states, outcomes, [reason])
+            state_of_rule = _STATE_OF.get(str(rule.update.get("status")))
+            from_zero(RUNS_ENDED, [graph.name], [state_of_rule] if state_of_rule else _STATE_OF.values(), [reason])
+    from_zero(RUN_OUTCOMES, [graph.name], [*outcomes, Outcome.UNFINISHED])
 
 
 def show_budget_used(agent: str, spend: Mapping[str, Any], budget: Mapping[str, Any]) -> None:

@@ -22,11 +22,14 @@ from examples.harbour import repository as portal
 from services.cli.client import Connection
 from services.cli.investigation import summarise
 from services.cli.triage import Triage, triage
+from services.local.database import WORLD_GRAPH_POLICY
+from services.runtime.agents.registry import AGENTS
 from tests.contract.deploy.helm import CHART, EXAMPLES, Helm, locate
 from tests.contract.deploy.manifests import named
 from tests.e2e.test_code_agents import scan, silent, wanted
 from tests.e2e.test_console import inside
 from tests.fixtures.alert_rules import ALERT_NAMES, rendered_rules
+from tests.fixtures.graph_edits import Editor
 from tests.fixtures.otlp import TraceCollector
 from tests.fixtures.prometheus import Prometheus, needs_prometheus, prometheus
 from tests.fixtures.scrape import Scraped, scrape
@@ -36,6 +39,7 @@ pytestmark = needs_prometheus
 SUBJECT = "27"
 ALERTS = sorted((CHART / "alerts").glob("*.yaml"))
 WINDOW = "1m"
+MOST_SERIES = 1_500
 # One look at the database, which the questions asked here need two of.
 IN_SHADOW = '{"data_chat": {"max_iterations": 1}}'
 PRICES = '{"signalbox-offline-agent": {"input": 1, "output": 4}}'
@@ -46,6 +50,7 @@ NAMED_BY_EVENTS = {
     "signalbox_tool_calls_served_total": "reasons of refusals are each executor's own",
     "signalbox_tool_call_duration_seconds": "likewise",
     "signalbox_rpc_server_duration_seconds": "refusals and failures count from 0, in _errors_total",
+    "signalbox_run_duration_seconds": "of states that no alert looks at: likewise, in runs_ended_total",
 }
 
 
@@ -75,19 +80,25 @@ async def watched(harbour: World, tmp_path_factory: pytest.TempPathFactory) -> A
     async with (
         TraceCollector() as collector,
         platform(
-            harbour, code_agents=True, code_roots=(folder,), service_env=settings, otlp_endpoint=collector.endpoint
+            harbour,
+            code_agents=True,
+            code_roots=(folder,),
+            graph_policy=WORLD_GRAPH_POLICY,
+            service_env=settings,
+            otlp_endpoint=collector.endpoint,
         ) as running,
     ):
         addresses = {service.name: service.ready.metrics for service in running.stack.services}
         idle = {name: await scrape(address) for name, address in addresses.items()}
         directory = tmp_path_factory.mktemp("prometheus")
         async with prometheus(addresses, directory) as monitor:
-            assert await monitor.until("count(signalbox_build_info) == 7")
+            assert await monitor.until("count(signalbox_build_info) == 8")
             caller = running.caller(SUBJECT)
             with pytest.raises(grpc.aio.AioRpcError):
                 await caller.get("0197a0c0-0000-7000-8000-000000000000")
             for text in ("Count devices with temperature > 10", "Show me the devices of user 31", "List my devices"):
                 await caller.ask(text)
+            await Editor(caller).ask("Find all open tickets.")
             connection = Connection(running.stack.gateway_address, running.stack.token(SUBJECT))
             for fingerprint in ("harbour-unchecked-join", "harbour-checked-join"):
                 await triage(connection, Triage(portal.FINDINGS, made.path, fingerprint=fingerprint), silent())
@@ -214,6 +225,14 @@ async def test_every_metric_is_shown_or_listed_as_unused(watched: Watched) -> No
     told = set().union(*families(watched.busy).values())
     assert told - shown() == set(UNUSED)
     assert shown() <= told, "what is shown is told by some service"
+
+
+async def test_a_replica_tells_no_more_than_a_scraper_can_keep(watched: Watched) -> None:
+    """Every agent is offered, and most has happened; what panels and alerts read is seen to above."""
+    told = {name: len(scraped.samples) for name, scraped in watched.busy.items()}
+    agents = {sample.labels["agent"] for sample in watched.busy["runtime"].matching("signalbox_router_info", {})}
+    assert agents == set(AGENTS)
+    assert max(told.values()) <= MOST_SERIES, told
 
 
 def counted(scraped: Scraped) -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:

@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from services.kit.errors import SignalboxError, internal_status, to_status
 from services.kit.telemetry.logs import get_logger
-from services.kit.telemetry.metrics import RPC_ACTIVE, RPC_DURATION, RPC_ERRORS, exemplar, from_zero
+from services.kit.telemetry.metrics import RPC_ACTIVE, RPC_DURATION, RPC_ERRORS, RPC_FAULTS, exemplar, from_zero
 from services.kit.telemetry.names import RPC_METHOD, RPC_STATUS, RPC_SYSTEM
 from services.kit.telemetry.tracing import trace_ids, tracer
 from services.kit.wire import deadline
@@ -30,9 +30,8 @@ _UNOBSERVED = ("/grpc.health.", "/grpc.reflection.")
 def count_from_zero(service: str) -> None:
     """Makes the series of a service's methods, so that the first call and the first failure are seen as such."""
     methods = [f"/{service}/{method.name}" for method in Default().FindServiceByName(service).methods]
-    from_zero(RPC_ACTIVE, methods)
-    from_zero(RPC_DURATION, methods, [grpc.StatusCode.OK.name])
-    from_zero(RPC_ERRORS, methods, sorted(_reasons(SignalboxError)))
+    from_zero(RPC_ERRORS, sorted(_reasons(SignalboxError)))
+    from_zero(RPC_FAULTS, methods)
 
 
 def _reasons(error: type[SignalboxError]) -> set[str]:
@@ -74,8 +73,9 @@ class Observed:
         else:
             self.code, reason = grpc.StatusCode.INTERNAL, "INTERNAL"
             status = internal_status(trace_ids(self.span)[0])
+            RPC_FAULTS.labels(self.method).inc()
             log.error("call failed", method=self.method, exc_info=error)
-        RPC_ERRORS.labels(self.method, reason).inc()
+        RPC_ERRORS.labels(reason).inc()
         self.span.set_status(Status(StatusCode.ERROR, reason))
         await servicer_context.abort_with_status(rpc_status.to_status(status))
         raise AssertionError("abort_with_status returned")

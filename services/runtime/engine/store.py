@@ -44,7 +44,7 @@ from services.runtime.errors import (
     RunNotFound,
     ThreadBusy,
 )
-from services.runtime.metrics import RUN_DURATION, RUNS_ENDED, show_budget_used
+from services.runtime.metrics import RUN_DURATION, RUN_OUTCOMES, RUNS_ENDED, show_budget_used
 from services.runtime.routing.recorder import LeadingDecision
 from services.runtime.routing.waiting import Wait
 
@@ -324,7 +324,8 @@ async def found_run(connection: AsyncConnection[Any], run_id: str, caller: Calle
 def noted(run: RunRecord) -> RunRecord:
     """Counts and logs a run that has just ended, if it has."""
     if run.ended_at is not None:
-        RUNS_ENDED.labels(run.agent, run.state, run.outcome, run.stop_reason).inc()
+        RUNS_ENDED.labels(run.agent, run.state, run.stop_reason).inc()
+        RUN_OUTCOMES.labels(run.agent, run.outcome).inc()
         taken_s = (run.ended_at - run.created_at).total_seconds()
         RUN_DURATION.labels(run.agent, run.state).observe(taken_s, _exemplar_of(run))
         show_budget_used(run.agent, run.spend, run.budget)

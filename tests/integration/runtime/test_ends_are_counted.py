@@ -12,8 +12,6 @@ from prometheus_client import REGISTRY
 from services.runtime.engine.records import ActiveRunPolicy, InputRequest, RunRecord
 from tests.integration.runtime.conftest import OwnerStore, new_run
 
-BOTH = ("signalbox_runs_ended_total", "signalbox_run_duration_seconds_count")
-
 
 @pytest.fixture
 def agent() -> str:
@@ -26,8 +24,12 @@ def expected(agent: str) -> Iterator[dict[str, str]]:
     """How the one run that a test ends is counted; checked after the test."""
     labels: dict[str, str] = {"state": "CANCELLED", "outcome": "unfinished", "stop_reason": "cancelled"}
     yield labels
-    assert REGISTRY.get_sample_value(BOTH[0], {"agent": agent, **labels}) == 1
-    assert REGISTRY.get_sample_value(BOTH[1], {"agent": agent, "state": labels["state"]}) == 1
+    for name, told in (
+        ("signalbox_runs_ended_total", ("state", "stop_reason")),
+        ("signalbox_run_outcomes_total", ("outcome",)),
+        ("signalbox_run_duration_seconds_count", ("state",)),
+    ):
+        assert REGISTRY.get_sample_value(name, {"agent": agent, **{label: labels[label] for label in told}}) == 1
 
 
 async def claimed(store: OwnerStore, agent: str, **changes: str) -> RunRecord:

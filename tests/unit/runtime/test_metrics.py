@@ -29,8 +29,10 @@ def counted() -> None:
     ],
 )
 def test_every_way_to_end(state: str, outcome: str, stop_reason: str) -> None:
-    labels = {"agent": "data_chat", "state": state, "outcome": outcome, "stop_reason": stop_reason}
+    labels = {"agent": "data_chat", "state": state, "stop_reason": stop_reason}
     assert REGISTRY.get_sample_value("signalbox_runs_ended_total", labels) is not None
+    came_of_it = {"agent": "data_chat", "outcome": outcome}
+    assert REGISTRY.get_sample_value("signalbox_run_outcomes_total", came_of_it) is not None
 
 
 def test_every_rule() -> None:
