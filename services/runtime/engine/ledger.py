@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,7 +13,7 @@ from psycopg import sql
 from services.runtime.engine.database import PlatformPool, unhurried
 from services.runtime.engine.queries import query
 from services.runtime.routing.graph import NODE_FAILED
-from services.runtime.routing.in_sql import DecisionInSql
+from services.runtime.routing.in_sql import DecisionInSql, text_literal
 from services.runtime.routing.redeciding import Divergence, StoredDecision
 from services.runtime.routing.state import Spend
 
@@ -41,6 +41,16 @@ class RecordedDecision:
     policy_version: str
 
 
+@dataclass(frozen=True)
+class DecidedBy:
+    """How many decisions a table has made under the limits of one version; those of failed nodes are `failed_count`."""
+
+    router: str
+    policy_version: str
+    decision_count: int
+    failed_count: int
+
+
 class Ledger:
     """Decisions in the database."""
 
@@ -61,13 +71,33 @@ class Ledger:
             await cursor.execute(query("decisions_of_router"), parameters)
             yield (StoredDecision(*row) async for row in cursor)
 
-    @asynccontextmanager
-    async def decisions(self, since: datetime | None) -> AsyncIterator[AsyncIterator[RecordedDecision]]:
-        """Opens all decisions made since then, in no order."""
-        async with unhurried(self._pool) as connection, connection.cursor("decisions") as cursor:
-            cursor.itersize = PAGE
-            await cursor.execute(query("decisions"), {"since": since})
-            yield (RecordedDecision(StoredDecision(*row[:-2]), *row[-2:]) async for row in cursor)
+    async def decided_by(self, since: datetime | None) -> list[DecidedBy]:
+        """Returns by what tables and limits the decisions since then were made, and how many."""
+        async with unhurried(self._pool) as connection:
+            cursor = await connection.execute(query("decided_by"), {"since": since, "node_failed": NODE_FAILED})
+            return [DecidedBy(*row) for row in await cursor.fetchall()]
+
+    async def doubtful(
+        self, tables: Mapping[tuple[str, str], DecisionInSql | None], since: datetime | None
+    ) -> AsyncGenerator[RecordedDecision, None]:
+        """Yields, in no order, the decisions since then that the database does not find as its tables have it.
+
+        `tables` are by router and version of the policy. Of one that the database can't decide by, all decisions are
+        doubtful; of one that is not among them, none is.
+        """
+        if not tables:
+            return
+        parameters, doubtful = {"since": since, "node_failed": NODE_FAILED}, _doubtful(tables)
+        async with unhurried(self._pool) as connection:
+            # Counted first: a count is shared out to parallel processes, and a cursor is not.
+            counted = await connection.execute(sql.SQL(query("count_doubtful")).format(doubtful=doubtful), parameters)
+            if await counted.fetchone() == (0,):
+                return
+            async with connection.cursor("doubtful") as found:
+                found.itersize = PAGE
+                await found.execute(sql.SQL(query("decisions")).format(doubtful=doubtful), parameters)
+                async for row in found:
+                    yield RecordedDecision(StoredDecision(*row[:-2]), *row[-2:])
 
     async def policies(self) -> dict[str, dict[str, Any]]:
         """Returns the limits of every policy that runs were pinned to, by its version."""
@@ -105,3 +135,21 @@ class Ledger:
             )
             for run_id, models, tools, given, made, time in rows
         }
+
+
+def _doubtful(tables: Mapping[tuple[str, str], DecisionInSql | None]) -> sql.Composable:
+    by_router: dict[str, list[sql.Composable]] = {}
+    for (router, version), decision in tables.items():
+        differs = (
+            sql.SQL("CASE WHEN {} THEN {} ELSE true END").format(decision.fits, decision.differs)
+            if decision
+            else sql.SQL("true")
+        )
+        by_router.setdefault(router, []).append(sql.SQL("WHEN {} THEN {}").format(text_literal(version), differs))
+    cases = [
+        sql.SQL("WHEN {} THEN CASE policy_version {} ELSE false END").format(
+            text_literal(router), sql.SQL(" ").join(versions)
+        )
+        for router, versions in by_router.items()
+    ]
+    return sql.SQL("CASE router {} ELSE false END").format(sql.SQL(" ").join(cases))

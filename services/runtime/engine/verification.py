@@ -1,18 +1,25 @@
-"""The ledger held against the tables: what was recorded is decided once more, by the same facts and the same limits."""
+"""The ledger held against the tables: what was recorded is decided once more, by the same facts and the same limits.
+
+The database decides, as in a replay. What it does not find as it was recorded, or can't decide, is decided in Python.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from services.kit.telemetry.logs import get_logger
 from services.runtime.agents.policies import UnknownLimitTypeError, restored
 from services.runtime.engine.ledger import Ledger, RecordedDecision
-from services.runtime.routing.graph import NODE_FAILED
+from services.runtime.routing.in_sql import DecisionInSql, NotInSql, decision_in_sql
 from services.runtime.routing.table import Record, Router, policy_version
+
+log = get_logger()
 
 
 @dataclass(frozen=True)
@@ -38,18 +45,25 @@ class Verification:
 
     async def disagreements(self, since: datetime | None) -> AsyncIterator[Disagreement]:
         """Yields the decisions made since then that come out otherwise."""
-        async with self._ledger.decisions(since) as decisions:
-            # Read once the decisions are opened: the policy of each of them is stored by then.
-            self._limits = await self._ledger.policies()
+        made = await self._ledger.decided_by(since)
+        # Read once it is known what they were made by: the policy of each is stored by then.
+        self._limits = await self._ledger.policies()
+        tables: dict[tuple[str, str], DecisionInSql | None] = {}
+        for each in made:
+            self.decision_count += each.decision_count
+            router = self._routers.get(each.router)
+            policy = self._policy_of(router, each.policy_version) if router else None
+            if router is None or policy is None:
+                self.skipped_count += each.decision_count - each.failed_count
+            else:
+                tables[each.router, each.policy_version] = _in_sql(router, policy)
+        async with aclosing(self._ledger.doubtful(tables, since)) as decisions:
             async for recorded in decisions:
                 if found := self._disagreement(recorded):
                     yield found
 
     def _disagreement(self, recorded: RecordedDecision) -> Disagreement | None:
-        self.decision_count += 1
         decided, router = recorded.decided, self._routers.get(recorded.router)
-        if decided.rule == NODE_FAILED:
-            return None  # no rule of a table
         policy = self._policy_of(router, recorded.policy_version) if router else None
         try:
             facts = self._facts[recorded.router].validate_python(decided.facts) if policy else None
@@ -76,3 +90,11 @@ class Verification:
             except UnknownLimitTypeError:
                 self._policies[key] = None
         return self._policies[key]
+
+
+def _in_sql(router: Router[Any, Any], policy: Record) -> DecisionInSql | None:
+    try:
+        return decision_in_sql(router, policy)
+    except NotInSql as error:
+        log.info("a table is verified in Python", router=router.name, cause=str(error))
+        return None

@@ -7,7 +7,7 @@ double holds, flags, texts. What else Python makes of a value (a default, a numb
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import Any
@@ -62,6 +62,9 @@ _FITS = {
 }
 
 
+_Told = Callable[[Rule, str], sql.Composable]
+
+
 class NotInSql(Exception):
     """A table or a limit that Postgres would not decide by exactly as Python does."""
 
@@ -70,12 +73,14 @@ class NotInSql(Exception):
 class DecisionInSql:
     """`fits` says whether facts are of the table's shape, `way` which of `ways` they lead to instead of `destination`.
 
-    Ways are counted from 1; the way to the decision's own destination is NULL.
+    Ways are counted from 1; the way to the decision's own destination is NULL. `differs` says of facts that fit whether
+    they lead by another rule or elsewhere.
     """
 
     fits: sql.Composable
     way: sql.Composable
     ways: list[tuple[str, str]]
+    differs: sql.Composable
 
 
 def decision_in_sql(router: Router[Any, Any], policy: Record) -> DecisionInSql:
@@ -91,10 +96,13 @@ class _Compiler:
         self._ways: list[tuple[str, str]] = []
 
     def decision(self) -> DecisionInSql:
+        return DecisionInSql(self._fits(), self._decided(self._number), self._ways, self._decided(_is_other))
+
+    def _decided(self, told: _Told) -> sql.Composable:
+        """Returns what is told of the rule that holds and of where it leads."""
         *rules, last = self._router.rules
-        cases = [sql.SQL("WHEN {} THEN {}").format(self._condition(rule.when), self._way(rule)) for rule in rules]
-        way = self._cases(cases, self._way(last))
-        return DecisionInSql(self._fits(), way, self._ways)
+        cases = [sql.SQL("WHEN {} THEN {}").format(self._condition(rule.when), self._way(rule, told)) for rule in rules]
+        return self._cases(cases, self._way(last, told))
 
     def _fits(self) -> sql.Composable:
         known = terms(self._router.facts_type)
@@ -105,20 +113,20 @@ class _Compiler:
         checks = [sql.SQL("({})").format(_FITS[fact.kind].format(sql.Literal(fact.name))) for fact in facts]
         return sql.SQL(" AND ").join(checks) if checks else TRUE
 
-    def _way(self, rule: Rule) -> sql.Composable:
+    def _way(self, rule: Rule, told: _Told) -> sql.Composable:
         *first, last = rule.destinations
         cases = [
-            sql.SQL("WHEN {} THEN {}").format(self._condition(case), self._number(rule, destination))
+            sql.SQL("WHEN {} THEN {}").format(self._condition(case), told(rule, destination))
             for case, destination in zip(rule.choice, first, strict=True)
         ]
-        return self._cases(cases, self._number(rule, last))
+        return self._cases(cases, told(rule, last))
 
     def _cases(self, cases: list[sql.Composed], otherwise: sql.Composable) -> sql.Composable:
         return sql.SQL("CASE {} ELSE {} END").format(sql.SQL(" ").join(cases), otherwise) if cases else otherwise
 
     def _number(self, rule: Rule, destination: str) -> sql.Composable:
         self._ways.append((rule.name, destination))
-        return sql.SQL("CASE WHEN destination <> {} THEN {} END").format(_text(destination), len(self._ways))
+        return sql.SQL("CASE WHEN destination <> {} THEN {} END").format(text_literal(destination), len(self._ways))
 
     def _condition(self, condition: Condition) -> sql.Composable:
         match condition:
@@ -163,11 +171,16 @@ class _Compiler:
         if isinstance(right, bool):
             return TRUE if right else FALSE
         if isinstance(right, str):
-            return _text(right)
+            return text_literal(right)
         return _double(right) if left.kind is TermKind.NUMBER else _numeric(right)
 
 
-def _text(value: str) -> sql.Composable:
+def _is_other(rule: Rule, destination: str) -> sql.Composable:
+    return sql.SQL("rule <> {} OR destination <> {}").format(text_literal(rule.name), text_literal(destination))
+
+
+def text_literal(value: str) -> sql.Composable:
+    """Returns a text as part of a statement that has parameters. Raises NotInSql."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
