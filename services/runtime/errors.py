@@ -34,6 +34,7 @@ SignalboxError
 ├── ModelRefused                a model's endpoint says no: key, model, length, tools
 ├── ModelFailed                 a model did not answer in a way that can be used
 ├── ModelNotAllowed             a node that acts asked a model
+├── QuestionNotAllowed          a node asked a person that does more than that
 ├── ServiceFailed               evaluator or executor did not do what it was asked
 ├── NodeTimedOut                a node did not end within its limit
 ├── BudgetSpent                 what the run may spend does not allow what a node was about to do, or was doing
@@ -336,6 +337,13 @@ class ModelNotAllowed(SignalboxError):
     """A node that acts asked a model: an earlier node must plan what it does, and commit the plan."""
 
     reason = "MODEL_NOT_ALLOWED"
+    code = grpc.StatusCode.INTERNAL
+
+
+class QuestionNotAllowed(SignalboxError):
+    """A node asked a person and does more than that, which it would do again with the answer."""
+
+    reason = "QUESTION_NOT_ALLOWED"
     code = grpc.StatusCode.INTERNAL
 
 

@@ -296,10 +296,10 @@ async def test_a_link_leads_from_each_series_to_the_console(watched: Watched, pa
 
 async def test_a_link_leads_to_the_runs_that_a_panel_counts(watched: Watched) -> None:
     [panel] = (panel for board in BOARDS for panel in board.panels if panel.title == "Runs that end, by outcome")
-    ended = await watched.console.get(address(panel, {"state": "SUCCEEDED"}))
+    ended = await watched.console.get(address(panel, {"outcome": "answered"}))
     assert "data_chat" in ended.text
     assert re.search(r'href="/runs/[0-9a-f-]{36}"', ended.text)
-    none = await watched.console.get(address(panel, {"state": "CANCELLED"}))
+    none = await watched.console.get(address(panel, {"outcome": "unfinished"}))
     assert not re.search(r'href="/runs/[0-9a-f-]{36}"', none.text)
 
 

@@ -182,6 +182,7 @@ class Execution:
         run_context = RunContext(
             run.run_id, run.correlation_id, run.caller, run.epoch, tokens.reading, list(run.attempts), tokens.acting,
             await self._led_by(begun) if begun else [],
+            list(given.resume) if isinstance(given, Command) and isinstance(given.resume, dict) else [],
         )  # fmt: skip
         try:
             with recording_into(recording):

@@ -59,7 +59,7 @@ def ask_person(
 ) -> PersonsAnswer:
     """Pauses the run with a question, and returns the answer once there is one, or the question has expired.
 
-    With options the answer is one of them, unless `any_text`. Call it in nodes that do nothing before it.
+    With options the answer is one of them, unless `any_text`. A node that `asks` calls it once, and nothing before it.
     """
     answer: Any = interrupt(
         {

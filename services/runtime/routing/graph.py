@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
-from langgraph.errors import GraphBubbleUp
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -28,6 +28,7 @@ from services.runtime.errors import (
     DatabaseAway,
     DependencyAway,
     NodeTimedOut,
+    QuestionNotAllowed,
     RouterFailed,
     StatusForgotten,
 )
@@ -39,7 +40,13 @@ from services.runtime.routing.effects import FREE, Cost, Effect, Outcome
 from services.runtime.routing.inner import InnerGraph
 from services.runtime.routing.recorder import DecisionRecorder, LeadingDecision, last_decision, step_record
 from services.runtime.routing.run_context import NodeContext, RunContext
-from services.runtime.routing.soundness import check_destinations, check_state_type, check_status, reducers_of
+from services.runtime.routing.soundness import (
+    check_asking,
+    check_destinations,
+    check_state_type,
+    check_status,
+    reducers_of,
+)
 from services.runtime.routing.state import FAILED, IN_PROGRESS, NEEDS_REVIEW, NOTHING_SPENT, STATUS, add_spend
 from services.runtime.routing.storable import check_decision, check_state, presentable
 from services.runtime.routing.table import END, Decision, Router, State, StateUpdate
@@ -62,7 +69,8 @@ class RoutedNode:
     `inner` is the graph that the node runs, if there is one: its steps are checkpointed under the node. `failed` says
     what a failure comes to in state, for the router to decide on; where it returns None, the run ends by `node_failed`.
     `concludes` says that the node sets the status of a run that ends after it. `acts` says that it has effects: such a
-    node, and no other, gets tokens for tools that write, and it gets no model.
+    node, and no other, gets tokens for tools that write, and it gets no model. `asks` says that it asks a person: only
+    such a node may, once, and it does nothing else, since it runs again from its start with the answer.
 
     `outcomes` are what it may change of the facts that routers read; one that changes anything else has failed. None is
     a node that nothing is known of, and no agent's. `cost` is what a visit costs at most.
@@ -78,6 +86,7 @@ class RoutedNode:
     outcomes: tuple[Outcome, ...] | None = None
     cost: Cost = FREE
     acts: bool = False
+    asks: bool = False
 
     @property
     def destinations(self) -> dict[str, str]:
@@ -133,6 +142,9 @@ class AgentGraph:
         check_state_type(self.name, self.state)
         check_destinations(self.name, self.entry, {node.name: node.destinations for node in self.nodes})
         for node in self.nodes:
+            check_asking(
+                self.name, node.name, asks=node.asks, more=node.acts or node.inner is not None or node.cost != FREE
+            )
             if not node.concludes:
                 check_status(self.name, node.name, node.router, node.then)
 
@@ -255,7 +267,9 @@ class _Step:
             with allowing(allowance):
                 async with limit:
                     return await self._node.run(given, node_context), None
-        except (GraphBubbleUp, ClaimLost, DatabaseAway):
+        except (GraphBubbleUp, ClaimLost, DatabaseAway) as left:
+            if isinstance(left, GraphInterrupt) and (wrong := self._unfit_to_ask(attempt, node_context.run)):
+                return self._failed(wrong)
             # The last two come from the steps of a graph inside the node; they are no failure of the run.
             raise
         except DependencyAway as away:
@@ -292,6 +306,22 @@ class _Step:
         return {}, replace(
             decision, update={**decision.update, "status": NEEDS_REVIEW, "stop_reason": BUDGET_EXHAUSTED}
         )
+
+    def _unfit_to_ask(self, attempt: Attempt, run: RunContext) -> QuestionNotAllowed | None:
+        """Returns why a question can't be asked by this node, if it can't: what it has done by then is charged now."""
+        name = self._node.name
+        if not self._node.asks:
+            return QuestionNotAllowed(f"the node {name!r} asks a person, and does not say that it does (asks=True)")
+        if attempt.calls:
+            return QuestionNotAllowed(
+                f"the node {name!r} called {attempt.calls[0]['name']!r} before it asked a person, and would again "
+                "with the answer: let a node before it call"
+            )
+        if run.answered:
+            return QuestionNotAllowed(
+                f"the node {name!r} asks a person twice: let another node ask the second question"
+            )
+        return None
 
     def _failed(self, error: Exception) -> tuple[StateUpdate, Decision | None]:
         log.error("node failed", node=self._node.name, exc_info=error)

@@ -16,7 +16,7 @@ class RunContext:
 
     `acting_token` gives those for tools that write; only nodes that act are handed it. `attempts` is what attempts at
     the next node cost before this claim; the node's step takes it over. `led_by` is the decision that led to the next
-    node, where it was made before this claim.
+    node, where it was made before this claim; `answered` holds the question that this claim brings it the answer to.
     """
 
     run_id: str
@@ -27,11 +27,13 @@ class RunContext:
     attempts: list[CallRecord] = field(default_factory=list)
     acting_token: Callable[[str], str] | None = None
     led_by: list[LeadingDecision] = field(default_factory=list)
+    answered: list[str] = field(default_factory=list)
 
     def end_beginning(self) -> None:
         """Forgets what came before this claim: a node has taken it over."""
         self.attempts.clear()
         self.led_by.clear()
+        self.answered.clear()
 
     def of_node(self, *, acts: bool) -> Self:
         """Returns the run as a node gets it: its one kind of token, and no way to the other."""

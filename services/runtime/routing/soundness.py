@@ -63,6 +63,15 @@ def check_status(agent: str, node: str, router: Router[Any, Any] | None, then: s
         )
 
 
+def check_asking(agent: str, node: str, *, asks: bool, more: bool) -> None:
+    """Raises InvalidGraphError for a node that asks a person and does more than that."""
+    if asks and more:
+        raise InvalidGraphError(
+            f"{agent}: the node {node!r} asks a person, and so runs again from its start with the answer: "
+            "let other nodes call, act and run graphs"
+        )
+
+
 def _ends_without_status(router: Router[Any, Any] | None, then: str) -> Iterator[str]:
     if router is None:
         if then == END:

@@ -9,6 +9,7 @@ import pytest
 from langchain_core.messages import AnyMessage
 
 from services.runtime.errors import InvalidGraphError
+from services.runtime.routing.effects import Cost
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 from services.runtime.routing.inner import InnerGraph
 from services.runtime.routing.state import REPLACED, append
@@ -92,3 +93,9 @@ def test_an_inner_graph_that_is_not_what_was_said_of_it() -> None:
     InnerGraph.of(compiled).check(compiled)
     with pytest.raises(InvalidGraphError, match="the graph 'counting' has the nodes"):
         InnerGraph(frozenset({"model"}), CountingState).check(compiled)
+
+
+@pytest.mark.parametrize("more", [{"acts": True}, {"cost": Cost(tool_calls=1)}])
+def test_a_node_that_asks_and_does_more(more: dict[str, Any]) -> None:
+    said = refused(replace(GRAPH, nodes=(replace(COUNT, **more), REPORT)))
+    assert said.startswith("counting: the node 'count' asks a person, and so runs again from its start with the answer")

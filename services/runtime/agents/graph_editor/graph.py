@@ -55,7 +55,7 @@ def make_graph(nodes: GraphEditorNodes | type[GraphEditorNodes], policy: GraphEd
             RoutedNode("evaluate", nodes.evaluate, after["evaluate"], outcomes=outcomes.EVALUATE),
             RoutedNode("diagnose", nodes.diagnose, after["diagnose"], outcomes=outcomes.DIAGNOSE),
             RoutedNode("escalate", nodes.escalate, after["escalate"], outcomes=outcomes.ESCALATE),
-            RoutedNode("ask_person", nodes.ask_person, after["ask_person"], outcomes=outcomes.ASK_PERSON),
+            RoutedNode("ask_person", nodes.ask_person, after["ask_person"], asks=True, outcomes=outcomes.ASK_PERSON),
             RoutedNode("answer", nodes.answer, concludes=True, outcomes=outcomes.ANSWER, cost=Cost(model_calls=1)),
         ),
         tools=frozenset(TOOLS),
