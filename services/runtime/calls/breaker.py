@@ -14,20 +14,27 @@ from dataclasses import dataclass
 
 from services.runtime.errors import DependencyAway
 from services.runtime.metrics import CIRCUIT_OPEN, watch_dependency
+from services.runtime.routing.waiting import found_away
 
 
 @dataclass(frozen=True)
 class BreakerPolicy:
-    """After how many failures in a row a breaker opens, and for how long; twice as long after each failed probe."""
+    """After how many failures in a row a breaker opens, and for how long; twice as long after each failed probe.
+
+    `first_calls` are calls at once of runs that have not found the dependency away themselves.
+    """
 
     failures: int = 5
     open_s: float = 0.5
     longest_open_s: float = 10.0
+    first_calls: int = 4
 
 
 class Breaker:
-    """Lets calls of one dependency pass: all while it answers, one now and then, as a probe, while it is away.
+    """Lets calls of one dependency pass: all while it answers; while it is away one now and then, as a probe.
 
+    What fails may lie with the calls of some runs. So one that has not found the dependency away itself is let through:
+    its first call costs no more than a probe does, a few at once, and shows whether it is away for others.
     An answer that says no is an answer. Only DependencyAway counts as a failure.
     """
 
@@ -41,6 +48,7 @@ class Breaker:
         self._open_until = 0.0
         self._open_s = 0.0
         self._cause = ""
+        self._first_calls = 0
         watch_dependency(dependency)
 
     @property
@@ -54,17 +62,32 @@ class Breaker:
 
         Raises DependencyAway in the call's place while open, with the cause of the last failure.
         """
-        probe = self.is_open
-        if probe:
-            if self._clock() < self._open_until:
-                away = DependencyAway(self.dependency, self._cause)
-                away.held_back = True
-                raise away
+        if not self.is_open:
+            with self._learning(probe=False):
+                yield
+        elif self._clock() >= self._open_until:
             # One that takes long, or is cancelled, does not block the next probe.
             self._open_until = self._clock() + self._open_s
+            with self._learning(probe=True):
+                yield
+        elif self.dependency not in found_away() and self._first_calls < self._policy.first_calls:
+            self._first_calls += 1
+            try:
+                with self._learning(probe=False):
+                    yield
+            finally:
+                self._first_calls -= 1
+        else:
+            away = DependencyAway(self.dependency, self._cause)
+            away.held_back = True
+            raise away
+
+    @contextmanager
+    def _learning(self, *, probe: bool) -> Iterator[None]:
         try:
             yield
         except DependencyAway as away:
+            found_away().add(self.dependency)
             self._failed(away.cause, probe=probe)
             raise
         except Exception:

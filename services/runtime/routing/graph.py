@@ -50,6 +50,7 @@ from services.runtime.routing.soundness import (
 from services.runtime.routing.state import FAILED, IN_PROGRESS, NEEDS_REVIEW, NOTHING_SPENT, STATUS, add_spend
 from services.runtime.routing.storable import check_decision, check_state, presentable
 from services.runtime.routing.table import END, Decision, Router, State, StateUpdate
+from services.runtime.routing.waiting import remembering_away
 
 log = get_logger()
 NODE_FAILED = "node_failed"
@@ -201,6 +202,7 @@ class _Step:
         try:
             with (
                 collecting(acts=self._node.acts) as calls,
+                remembering_away(before),
                 tracer().start_as_current_span(
                     f"node {self._node.name}", attributes={ATTRIBUTE_PREFIX + NODE: self._node.name}
                 ),

@@ -41,7 +41,7 @@ class CallRecord(TypedDict):
     """A call that a node made; `service` and `ended_at`, in seconds of the epoch, where they were known.
 
     What a call that `holds` was told need not be asked again by a later attempt at the node. `offline_rules`: of a
-    model, that rules answered and no language model.
+    model, that rules answered and no language model. `held_back`: of a wait, that the run made no call in vain itself.
     """
 
     kind: str
@@ -54,6 +54,7 @@ class CallRecord(TypedDict):
     ended_at: NotRequired[float]
     holds: NotRequired[bool]
     offline_rules: NotRequired[bool]
+    held_back: NotRequired[bool]
 
 
 class TriedRecord(TypedDict):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +28,29 @@ LONGEST_ASKED_FOR_S = 600.0
 # A wait is this much of the time that has gone into waiting: who has waited long need not look often, and nobody waits
 # for much longer than the dependency was away.
 SHARE = 0.5
+
+
+_found_away: ContextVar[set[str] | None] = ContextVar("found_away", default=None)
+
+
+def found_away() -> set[str]:
+    """Returns the dependencies that the run of the present context has found away by calls of its own at this node.
+
+    Outside of a node nothing is remembered from one call to the next.
+    """
+    found = _found_away.get()
+    return set() if found is None else found
+
+
+@contextmanager
+def remembering_away(attempts: Sequence[CallRecord]) -> Iterator[None]:
+    """Remembers what calls inside the context find away, and what those of earlier attempts at the node did."""
+    own = {call["name"] for call in attempts if call["kind"] == WAIT and not call.get("held_back")}
+    token = _found_away.set(own)
+    try:
+        yield
+    finally:
+        _found_away.reset(token)
 
 
 @dataclass(frozen=True)
@@ -77,6 +102,8 @@ def wait_for(
         input_tokens=0,
         output_tokens=0,
     )
+    if away.held_back:
+        waited["held_back"] = True
     return Wait(away.dependency, away.cause, delay_s, _merged([*attempts, *paid, waited]))
 
 
@@ -103,6 +130,8 @@ def _merged(attempts: Sequence[CallRecord]) -> list[CallRecord]:
         same = last is not None and all(last[key] == call[key] for key in ("kind", "name"))
         if last is not None and same and call["kind"] == WAIT:
             merged[-1] = {**call, "elapsed_ms": round(last["elapsed_ms"] + call["elapsed_ms"], 3)}
+            if "held_back" not in last:
+                merged[-1].pop("held_back", None)
         else:
             merged.append(call)
     return merged

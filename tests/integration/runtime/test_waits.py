@@ -7,6 +7,7 @@ from typing import Any
 
 from prometheus_client import REGISTRY
 
+from services.runtime.calls.breaker import Breaker
 from services.runtime.engine.events import Event
 from services.runtime.engine.records import RunRecord, RunState
 from services.runtime.errors import DependencyAway
@@ -254,3 +255,33 @@ async def test_a_wait_that_cannot_be_written_down_ends_the_run(start_replica: St
     run, _ = await replica.engine.create(new_run(until=3))
     over = await ended(replica, run)
     assert (over.state, over.stop_reason, over.epoch) == (RunState.FAILED, "internal_error", 1)
+
+
+async def test_runs_whose_own_calls_fail_make_no_other_wait(start_replica: StartReplica) -> None:
+    counting, breaker = Counting(), Breaker(ORACLE)
+    opened = asyncio.Event()
+
+    async def answered() -> None:
+        with breaker.passing():
+            pass
+
+    async def dropped() -> None:
+        try:
+            with breaker.passing():
+                raise DependencyAway(ORACLE, "connection")
+        finally:
+            if breaker.is_open:
+                opened.set()
+
+    counting.failures |= {1: answered, 2: dropped}
+    replica = await start_replica(counting)
+    failing = [(await replica.engine.create(new_run(until=2)))[0] for _ in range(6)]
+    async with asyncio.timeout(TIMEOUT_S):
+        await opened.wait()
+        run, _ = await replica.engine.create(new_run(until=1))
+        done = await ended(replica, run)
+    assert done.state is RunState.SUCCEEDED
+    [(calls,)] = await rows(replica, "SELECT calls FROM platform.decisions WHERE run_id = %s", run.run_id)
+    assert [call["kind"] for call in calls] == ["model"], "it waited for nothing"
+    for other in failing:
+        await replica.engine.cancel(other.run_id, other.caller)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, cast
 
 import pytest
 
 from services.runtime.calls.breaker import Breaker, BreakerPolicy
 from services.runtime.errors import DependencyAway
+from services.runtime.routing.recorder import CallRecord
+from services.runtime.routing.waiting import WAIT, remembering_away
 
 POLICY = BreakerPolicy(failures=3, open_s=1.0, longest_open_s=4.0)
 # Longer than any time that it stays open for at first.
@@ -33,6 +38,29 @@ def clock() -> Clock:
 @pytest.fixture
 def breaker(clock: Clock) -> Breaker:
     return Breaker("oracle", POLICY, clock)
+
+
+@pytest.fixture(autouse=True)
+def known() -> Iterator[None]:
+    """The calls here are of a run that knows that the oracle is away, but where a test says otherwise."""
+    with remembering_away([waited()]):
+        yield
+
+
+def waited(**others: Any) -> CallRecord:
+    """A wait for the oracle, as it travels with a run."""
+    return cast(
+        CallRecord,
+        {
+            "kind": WAIT,
+            "name": "oracle",
+            "outcome": CAUSE,
+            "elapsed_ms": 1.0,
+            "input_tokens": 0,
+            "output_tokens": 0,
+            **others,
+        },
+    )
 
 
 def fail(breaker: Breaker) -> str:
@@ -115,3 +143,32 @@ def test_failures_of_calls_that_began_before_it_opened_do_not_keep_it_open_longe
     with breaker.passing():
         pass
     assert not breaker.is_open
+
+
+def test_a_run_that_has_not_found_it_away_itself_is_let_through(breaker: Breaker) -> None:
+    for _ in range(3):
+        fail(breaker)
+    assert fail(breaker) == HELD_BACK
+    with remembering_away([waited(held_back=True)]), breaker.passing():
+        pass
+    assert not breaker.is_open, "what was away for some answers others"
+
+
+def test_a_first_call_that_fails_is_the_run_s_last_until_a_probe(breaker: Breaker, clock: Clock) -> None:
+    for _ in range(3):
+        fail(breaker)
+    with remembering_away([]):
+        assert [fail(breaker) for _ in range(3)] == [ASKED, HELD_BACK, HELD_BACK]
+    clock.now += A_WHILE_S
+    assert fail(breaker) == ASKED, "and does not put off the probe"
+
+
+def test_few_first_calls_are_let_through_at_once(breaker: Breaker) -> None:
+    for _ in range(3):
+        fail(breaker)
+    with ExitStack() as under_way:
+        for _ in range(POLICY.first_calls):
+            under_way.enter_context(remembering_away([]))
+            under_way.enter_context(breaker.passing())
+        with remembering_away([]):
+            assert fail(breaker) == HELD_BACK
