@@ -98,11 +98,9 @@ class Incident(PromptData):
 
 
 class IncidentToExplain(PromptData):
-    """An incident with a line for each table, label and type of edge; `problems` refuted an answer."""
+    """An incident; `problems` refuted an answer."""
 
     incident: Incident
-    tables: tuple[str, ...] = ()
-    graph: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
 

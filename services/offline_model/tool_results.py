@@ -11,7 +11,6 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 from services.offline_model.prompt_data import Example
 
@@ -74,10 +73,11 @@ def read_examples(text: str) -> list[Example]:
     return [Example(question=each["question"].strip(), sql=each["sql"].strip()) for each in _EXAMPLE.finditer(text)]
 
 
-def read_edges(results: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Reads which node leads to which, by their keys, in results of `query_graph`."""
-    for line in (line for text in results for line in text.splitlines()):
-        yield from pairwise(str(ast.literal_eval(node["key"])) for node in _NODE.finditer(line))
+def read_paths(results: Iterable[str]) -> list[list[str]]:
+    """Reads the paths in results of `query_graph`, as keys from node to node, the shortest first."""
+    lines = (line for text in results for line in text.splitlines())
+    paths = ([str(ast.literal_eval(node["key"])) for node in _NODE.finditer(line)] for line in lines)
+    return sorted(filter(None, paths), key=len)
 
 
 def read_files(results: Iterable[str]) -> list[str]:

@@ -6,6 +6,7 @@ know by itself, such as that a vessel is a ship and that what is hotter has a hi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Literal
@@ -18,6 +19,11 @@ class IncidentVocabulary(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    depends: str = Field("", description="Type of edges from a service to what it depends on.")
+    measurements: str = Field("", description="Table of what was measured.")
+    measured_at: str = Field("", description="Column of when.")
+    deployments: str = Field("", description="Table of what was deployed.")
+    deployed_at: str = Field("", description="Column of when.")
     service: str = Field("", description="Column of a service's name, in measurements and deployments.")
     metric: str = Field("", description="Column of what was measured.")
     value: str = Field("", description="Column of how much it was.")
@@ -28,6 +34,21 @@ class IncidentVocabulary(BaseModel):
     disk: str = Field("", description="Metric of the disk that is used, in percent.")
     connections: str = Field("", description="Metric of the database connections in use.")
     pool: str = Field("", description="Setting that bounds them.")
+
+
+class GraphLabel(BaseModel):
+    """What is known of the nodes of a label."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    keys: str = Field("(?!)", description="Pattern of keys that are these nodes', without the label being said.")
+    title: str = Field("", description="Property that is meant by what a node is called.")
+
+
+_STATES: Mapping[str, tuple[str, ...]] = {
+    "open": ("reopen",), "closed": ("close",), "resolved": ("resolve",), "done": (), "in progress": (), "new": (),
+    "blocked": (), "cancelled": (),
+}  # fmt: skip
 
 
 class Vocabulary(BaseModel):
@@ -41,7 +62,14 @@ class Vocabulary(BaseModel):
     )
     history: frozenset[str] = Field(frozenset(), description="Tables that hold the past, not the present.")
     guarded: frozenset[str] = Field(frozenset(), description="What nobody may ask to have deleted or altered.")
-    labels: frozenset[str] = Field(frozenset(), description="What the nodes of the graph are called.")
+    labels: Mapping[str, GraphLabel] = Field({}, description="What the nodes of the graph are called.")
+    edges: Mapping[str, tuple[str, str]] = Field(
+        {}, description="Types of its edges, such as REPORTS, which people use as verbs; the labels at their ends."
+    )
+    states: Mapping[str, tuple[str, ...]] = Field(
+        _STATES, description="Values of a node's status, and other words for them."
+    )
+    glosses: Mapping[str, str] = Field({}, description="Words and phrases of other languages, in English.")
     synonyms: Mapping[str, tuple[str, ...]] = Field({}, description="Other words, and phrases, by what they mean.")
     units: Mapping[str, str] = Field({}, description="What is meant by a unit.")
     neutral: frozenset[str] = Field(frozenset(), description="Words that ask for nothing more.")
@@ -56,6 +84,33 @@ class Vocabulary(BaseModel):
     def phrases(self) -> dict[str, str]:
         """What several words mean together."""
         return {phrase: meaning for phrase, meaning in self._spelt if " " in phrase}
+
+    @cached_property
+    def states_by_word(self) -> dict[str, str]:
+        """The states by the words for them, the longest first."""
+        words = [(word, state) for state, others in self.states.items() for word in (state, *others)]
+        return dict(sorted(words, key=lambda each: -len(each[0])))
+
+    def title_of(self, label: str) -> str:
+        """The property that is meant by what a node is called; empty where nobody says."""
+        return self.labels.get(label.lower(), GraphLabel()).title
+
+    def label_of_key(self, key: str) -> str:
+        """The label whose keys look like this one; empty for none."""
+        return next((label for label, known in self.labels.items() if re.fullmatch(known.keys, key)), "")
+
+    def in_english(self, text: str) -> str:
+        """Returns a text with what is known of other languages put in English, word for word; quoted text stays."""
+        if not self.glosses:
+            return text
+        parts = re.split(r"(\"[^\"]*\"|“[^”]*”|(?<!\w)'[^']*'(?!\w))", text)
+        parts[::2] = [self._gloss.sub(lambda found: self.glosses[found[0].lower()], part) for part in parts[::2]]
+        return "".join(parts)
+
+    @cached_property
+    def _gloss(self) -> re.Pattern[str]:
+        words = sorted(map(re.escape, self.glosses), key=len, reverse=True)
+        return re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", re.IGNORECASE)
 
     @property
     def _spelt(self) -> list[tuple[str, str]]:

@@ -54,7 +54,7 @@ async def evaluate(
         async with free:
             result, run = await case.ask(running)
         policies[run.agent] = run.policy.version
-        sys.stderr.write(f"{result.agent}, {result.score}: {result.case}\n")
+        sys.stderr.write(f"{result.agent}, {result.score}: {result.case} → {result.said}\n")
         return result
 
     for agent in agents:

@@ -25,7 +25,7 @@ _TIME_UNITS: Final = frozenset(("hour", "day", "week", "month", "year"))
 _FUNCTIONS: Final = {"average": "avg", "most": "max", "least": "min", "sum": "sum"}
 _SHOWN_AS: Final = {"average": "average", "most": "highest", "least": "lowest", "sum": "total"}
 _OPERATORS: Final = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "=", "ne": "<>"}
-_OF = re.compile(r"\b(?:of|across|among|for|from)\s+(?:(?:all|the|my|our)\s+)*(\w+)")
+_OF = re.compile(r"\b(?:of|across|among|for|from)\s+(?:(?:all|any|the|my|our)\s+)*(\w+)")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 
 
@@ -64,8 +64,10 @@ class _Composition:
         for value in self._values:
             self._hold_value(value)
         self._hold_window()
-        groups = self._groups()
-        written = self._counted(groups) if "count" in self._words else self._measured(groups)
+        written = self._most_counted()
+        if not written:
+            groups = self._groups()
+            written = self._counted(groups) if "count" in self._words else self._measured(groups)
         self._refuse_rest()
         return written
 
@@ -196,6 +198,26 @@ class _Composition:
             raise CannotCompose("of what it groups")
         return self._schema.table_of(named)
 
+    def _most_counted(self) -> str:
+        """Ranks by how many of something there are: `the ship with the most devices`; empty where that is not asked."""
+        told = [word for word in self._words if word not in ("per", "count", "most")]
+        is_most = "most" in (*self._words, self._asked.superlative)
+        named = [word for word in told if word in self._entities]
+        if self._asked.top is None or not is_most or len(set(named)) != 2 or self._schema.columns.keys() & set(told):
+            return ""
+        subject, counted = named
+        self._take("per", "count", "most", subject, counted)
+        tables = {word: self._schema.table_of(word) for word in named}
+        if self._is_past != (tables[counted] in self._schema.vocabulary.history):
+            raise CannotCompose(f"how many {counted}s there were")
+        for table in tables.values():
+            self._need(table)
+        self._refuse_past()
+        shown, key = self._named(subject), self._key_of(subject)
+        count = f"count(DISTINCT {self._key_of(counted)})" if self._is_multiplied(counted) else "count(*)"
+        order = [f"{counted}s DESC", key]
+        return self._select([*shown, f"{count} AS {counted}s"], shown, order=order, limit=self._asked.top)
+
     def _counted(self, groups: list[str]) -> str:
         counted = next((word for word in self._words[self._words.index("count") :] if word in self._entities), "")
         if not counted and len(self._values) == 1:
@@ -227,6 +249,10 @@ class _Composition:
         self._refuse_past()
         if self._asked.top is not None:
             return self._ranked(subject, functions, columns, groups)
+        if groups and not functions and not columns and subject:
+            self._words.insert(0, "count")  # devices per kind
+            self._words.insert(1, subject)
+            return self._counted(groups)
         if functions or (groups and columns):
             return self._aggregated(subject, functions or ["average"], columns, groups)
         return self._listed(subject, columns, groups)

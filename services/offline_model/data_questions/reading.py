@@ -65,9 +65,9 @@ _TOP = (
 # "Which device has the lowest battery?", "the hottest ship": one is asked for.
 _ONE = re.compile(
     rf"\b(?:which|what)\s+of\s+my\s+\w+s\s+(?:has|had|is|was|shows?)\s+(?:the\s+)?{_SUPERLATIVE}\b"
-    rf"|\b(?:which|what)(?:\s+is\s+(?:my|the))?\s+(?:\w+\s+)?\w+(?<!s)\s+(?:has|had|is|was|shows?)\s+(?:the\s+)?{_SUPERLATIVE}\b"
-    r"|\bthe\s+(?:hottest|coldest|warmest|coolest|oldest|newest)\s+\w+(?<!s)\b(?!\s+\w+s\b)"
-    r"|\bmy\s+(?:hottest|coldest|warmest|coolest|oldest|newest)\s+\w+(?<!s)\b",
+    rf"|\b(?:which|what)(?:\s+is\s+(?:my|the))?\s+(?:\w+\s+)?\w+(?<!s)\s+(?:has|had|is|was|shows?|carries|holds|with)\s+(?:the\s+)?{_SUPERLATIVE}\b"
+    rf"|^\W*(?:the\s+)?\w+(?<!s)\s+with\s+(?:the\s+)?{_SUPERLATIVE}\b"
+    r"|(?:^\W*|\b(?:the|my)\s+)(?:hottest|coldest|warmest|coolest|oldest|newest)\s+\w+(?<!s)\b(?!\s+\w+s\b)",
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"(?<!\w)[\"'\u201c\u2018\u00ab]([^\"'\u201d\u2019\u00bb]{1,200})[\"'\u201d\u2019\u00bb](?!\w)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 
 from services.offline_model.data_questions.words import KNOWN, column_words, row_words, stem
@@ -109,15 +110,9 @@ def read_schema(tables: Iterable[str], examples: Sequence[Example], vocabulary: 
 
 
 def _nearest(word: str, known: frozenset[str]) -> str:
-    """Returns the one known word that a word is but for one slip: a letter more, one less, or two swapped."""
+    """Returns the one known word that a word is but for a slip."""
     lowered = word.lower()
     if lowered in known or stem(lowered) in known or word[0].isupper():
         return word
-    slips = {lowered[:at] + lowered[at + 1 :] for at in range(len(lowered))}
-    slips |= {lowered[:at] + lowered[at + 1] + lowered[at] + lowered[at + 2 :] for at in range(len(lowered) - 1)}
-    near = [each for each in known if each in slips or (len(each) > 5 and _is_without_a_letter(each, lowered))]
-    return near[0] if len(near) == 1 else word
-
-
-def _is_without_a_letter(known: str, word: str) -> bool:
-    return len(known) == len(word) + 1 and any(known[:at] + known[at + 1 :] == word for at in range(len(known)))
+    near = get_close_matches(lowered, (each for each in known if each[0] == lowered[0]), cutoff=0.85)
+    return near[0] if len({stem(each) for each in near}) == 1 else word

@@ -22,7 +22,7 @@ _STOP = _listed(
     did has have had having me my mine our i we you your it its this that these those there their they and or but as
     please can could would will all any some only just too very really currently now right present moment tell want see
     know need across what which who when where whose whom how also so than then still not value data degree degrees
-    celsius hpa
+    celsius hpa got whats whose anything
     """
 )
 # Different words for one thing; several words become one first.
@@ -30,6 +30,7 @@ _PHRASES = (
     (re.compile(r"\b(?:how many|(?:total |the )?(?:number|count|amount) of)\b"), " count "),
     (re.compile(r"\b(?:most recent|newest|latest|most recently)\b"), " latest "),
     (re.compile(r"\b(?:(?:grouped|split|broken down|sorted|ordered) )?by\b"), " per "),
+    (re.compile(r"\b(?:in total|in all|on average(?= of))\b"), " "),
     (re.compile(r"\bdaily\b"), " per day "),
     (re.compile(r"\bhourly\b"), " per hour "),
 )
@@ -48,6 +49,7 @@ _SYNONYMS = {
 # Words that ask for nothing more.
 NEUTRAL = _listed(
     """
+    run running carry carries came come report sent
     overview summary quick quickly thank thanks hello hi hey here there altogether exactly actually overall
     """
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from services.offline_model.graph_goals.reading import Conflict, Operation, read, settled
+from services.offline_model.graph_goals.reading import Conflict, GoalReader, Operation, settled
 from services.offline_model.prompt_data import GraphGoal
 from services.offline_model.vocabulary import Vocabulary
 
@@ -36,6 +36,7 @@ def understand(given: GraphGoal, vocabulary: Vocabulary) -> Understanding:
     choices = [each.answer for each in given.clarifications if each.about == _CONTRADICTION]
     details = [each.answer for each in given.clarifications if each.about != _CONTRADICTION]
     goal = given.goal
+    read = GoalReader(vocabulary).read
     reading = read("\n".join([goal, *details]))
     operations, conflicts = reading.operations, []
     for conflict in reading.conflicts:
@@ -52,7 +53,8 @@ def understand(given: GraphGoal, vocabulary: Vocabulary) -> Understanding:
 
 def _is_about_a_graph(goal: str, vocabulary: Vocabulary) -> bool:
     named = (re.search(rf"\b{re.escape(label)}s?\b", goal, re.IGNORECASE) for label in vocabulary.labels)
-    return bool(_ABOUT_A_GRAPH.search(goal)) or any(named)
+    keyed = (vocabulary.label_of_key(word) for word in re.findall(r"[\w.-]*\w", goal))
+    return bool(_ABOUT_A_GRAPH.search(goal)) or any(named) or any(keyed)
 
 
 def _chosen(conflict: Conflict, answers: Sequence[str]) -> str:

@@ -1,13 +1,14 @@
-"""Which service an incident comes from, and what is the matter there: told from nothing but what was found."""
+"""What is the matter at a service: told from nothing but what was measured, deployed and configured there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
-from services.offline_model.incidents.findings import Graph, Row, Setting, instant, number
+from services.offline_model.tool_results import CodeLine
 from services.offline_model.vocabulary import IncidentVocabulary
 
 # A deployment this long before is what went wrong; a longer one would have shown.
@@ -15,110 +16,88 @@ SOON: Final = timedelta(hours=1)
 # Measurements come some minutes apart, so that what happened is seen a little later.
 LATE: Final = timedelta(minutes=10)
 FULL: Final = 99.0
+_SETTING = re.compile(r"^\s*(?P<name>[\w.-]+):\s*(?P<value>[^#]*[^#\s])")
 
-
-@dataclass(frozen=True)
-class Deviation:
-    """A measurement that changed when the incident began; `row` is what the query said of it."""
-
-    service: str
-    metric: str
-    before: float
-    after: float
-    highest: float
-    row: Row
+Row = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause, what to do about it, and the evidence beyond the deviation: settings, a metric, a deployment."""
+    """A cause, what to do about it, and what shows it: what rose, a line of configuration, a deployment."""
 
     words: str
     confidence: float
     advice: str
-    metric: str = ""
-    setting: Setting | None = None
+    measured: Row | None = None
+    setting: CodeLine | None = None
     deployment: Row | None = None
 
 
-def deviations(rows: Iterable[Row]) -> list[Deviation]:
-    """Returns the measurements that rose."""
-    found = [
-        Deviation(
-            row["service"], row["metric"], number(row["before"]), number(row["after"]), number(row["highest"]), row
-        )
-        for row in rows
-        if {"service", "metric", "before", "after", "highest"} <= row.keys()
-    ]
-    return [each for each in found if each.after > each.before]
+@dataclass(frozen=True)
+class Service:
+    """A service when an incident began: what rose there, by metric, its configuration, and what was deployed."""
 
+    name: str
+    onset: datetime
+    rose: Mapping[str, Row]
+    lines: Sequence[CodeLine]
+    deployed: Sequence[Row]
 
-def origins(service: str, graph: Graph, found: Sequence[Deviation], words: IncidentVocabulary) -> list[str]:
-    """Returns the services with symptoms of which nothing that they depend on has any."""
-    sick = {each.service for each in found if each.metric in words.symptoms} & {service, *graph.below(service)}
-    return sorted(each for each in sick if not sick & graph.below(each))
+    def cause(self, words: IncidentVocabulary) -> Cause | None:
+        """Returns what is the matter, the most specific first; None where nothing shows it."""
+        return self._expired(words) or self._full(words) or self._used_up(words) or self._deployed()
 
+    def _settings(self) -> Iterable[tuple[CodeLine, str, str]]:
+        found = ((line, _SETTING.match(line.text)) for line in self.lines if self.name in line.file.split("/"))
+        return ((line, setting["name"], setting["value"]) for line, setting in found if setting)
 
-def cause_at(
-    service: str,
-    onset: datetime,
-    found: Sequence[Deviation],
-    settings: Sequence[Setting],
-    deployed: Sequence[Row],
-    words: IncidentVocabulary,
-) -> Cause | None:
-    """Returns what is the matter at a service, the most specific first; None where nothing shows it."""
-    rose = {each.metric: each for each in found if each.service == service}
-    own = [each for each in settings if service in each.file.split("/")]
-    return (
-        _expired(service, onset, rose, own, words)
-        or _full(service, rose, words)
-        or _used_up(service, rose, own, words)
-        or _deployed(service, onset, own, deployed)
-    )
-
-
-def _expired(
-    service: str, onset: datetime, rose: dict[str, Deviation], own: list[Setting], words: IncidentVocabulary
-) -> Cause | None:
-    for setting in own:
-        ended = instant(setting.value) if "expire" in setting.name else None
-        if ended and words.refused in rose and onset - SOON <= ended <= onset + LATE:
-            told = f"What {service} signs in with expired at {setting.value}, and it has been refused since."
-            return Cause(told, 0.9, f"Renew what {service} signs in with.", words.refused, setting)
-    return None
-
-
-def _full(service: str, rose: dict[str, Deviation], words: IncidentVocabulary) -> Cause | None:
-    disk = rose.get(words.disk)
-    if disk is None or disk.highest < FULL:
+    def _expired(self, words: IncidentVocabulary) -> Cause | None:
+        for line, name, value in self._settings():
+            ended = instant(value) if "expire" in name else None
+            if ended and words.refused in self.rose and self.onset - SOON <= ended <= self.onset + LATE:
+                told = f"What {self.name} signs in with expired at {value}, and it has been refused since."
+                return Cause(told, 0.9, f"Renew what {self.name} signs in with.", self.rose[words.refused], line)
         return None
-    return Cause(f"The disk of {service} is full.", 0.85, f"Free or add space at {service}.", disk.metric)
+
+    def _full(self, words: IncidentVocabulary) -> Cause | None:
+        disk = self.rose.get(words.disk)
+        if disk is None or number(disk["highest"]) < FULL:
+            return None
+        return Cause(f"The disk of {self.name} is full.", 0.85, f"Free or add space at {self.name}.", disk)
+
+    def _used_up(self, words: IncidentVocabulary) -> Cause | None:
+        used = self.rose.get(words.connections)
+        for line, name, value in self._settings():
+            if used and name == words.pool and number(used["highest"]) >= number(value) > 0:
+                told = f"The connection pool of {self.name} is used up: all {value} are in use."
+                return Cause(told, 0.85, f"Raise {name} of {self.name}, or find who holds on.", used, line)
+        return None
+
+    def _deployed(self) -> Cause | None:
+        for row in reversed(self.deployed):
+            time = instant(row["deployed_at"])
+            if row["service"] == self.name and time and self.onset - SOON <= time <= self.onset:
+                version = row["version"]
+                told = f"Version {version} of {self.name}, deployed shortly before: {row['summary']}."
+                named = (line for line, name, _ in self._settings() if version in line.text and name != "version")
+                # That it came before is no proof that it is why: somebody should look at that again.
+                advice = f"Take version {version} of {self.name} back."
+                return Cause(told, 0.65, advice, setting=next(named, None), deployment=row)
+        return None
 
 
-def _used_up(service: str, rose: dict[str, Deviation], own: list[Setting], words: IncidentVocabulary) -> Cause | None:
-    used = rose.get(words.connections)
-    for setting in own:
-        if used and setting.name == words.pool and used.highest >= number(setting.value) > 0:
-            told = f"The connection pool of {service} is used up: all {setting.value} are in use."
-            advice = f"Raise {words.pool} of {service}, or find who holds on."
-            return Cause(told, 0.85, advice, used.metric, setting)
-    return None
+def instant(text: str) -> datetime | None:
+    """Reads an instant; None of what is none."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
 
 
-def _deployed(service: str, onset: datetime, own: list[Setting], deployed: Sequence[Row]) -> Cause | None:
-    for row in reversed(deployed):
-        time = instant(row.get("deployed_at", ""))
-        if row.get("service") == service and time and onset - SOON <= time <= onset:
-            version = row.get("version", "")
-            words = f"Version {version} of {service}, deployed shortly before: {row.get('summary', '')}."
-            changed = next((each for each in own if version in each.text and each.name != "version"), None)
-            # That it came before is no proof that it is why: somebody should look at that again.
-            return Cause(words, 0.65, f"Take version {version} of {service} back.", "", changed, row)
-    return None
-
-
-def on_the_way(path: Sequence[str], dependencies: Any) -> dict[str, Any]:
-    """Returns a path through the graph as evidence names it."""
-    nodes = [{"label": dependencies.label, "key": key} for key in path]
-    return {"nodes": nodes, "edges": [{"type": dependencies.type} for _ in path[1:]]}
+def number(text: str) -> float:
+    """Reads a number; 0 of what is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

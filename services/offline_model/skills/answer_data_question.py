@@ -36,7 +36,8 @@ def answer_data_question(conversation: Conversation, vocabulary: Vocabulary) -> 
     shown = conversation.results_of(GET_FEW_SHOT_EXAMPLES)
     retrieved = [example for text in shown for example in read_examples(text)]
     schema = read_schema(given.tables, [*given.examples, *retrieved], vocabulary)
-    question = whole_question(given.question, [turn.question for turn in given.earlier_turns], schema)
+    asked = [vocabulary.in_english(each) for each in (given.question, *(turn.question for turn in given.earlier_turns))]
+    question = whole_question(asked[0], asked[1:], schema)
     if question is None:
         return Answer(
             f"{CANNOT}I take it for a follow-up, and can't tell which part of an earlier question it changes."

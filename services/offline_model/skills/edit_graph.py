@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from services.kit.tools.names import ADD_NODE, UPDATE_PROPS
 from services.offline_model.conversation import Answer, Call, Conversation
-from services.offline_model.graph_goals.reading import Operation, read
+from services.offline_model.graph_goals.reading import GoalReader, Operation
 from services.offline_model.graph_goals.understanding import Understanding, understand
 from services.offline_model.prompt_data import Findings, GraphGoal, Step, as_prompt
 from services.offline_model.vocabulary import Vocabulary
@@ -64,7 +64,8 @@ def plan_operations(conversation: Conversation, vocabulary: Vocabulary) -> Answe
     if given is None:
         return _NO_GOAL
     advised: list[Operation] = []
-    for operation in (each for advice in given.advice for each in read(advice).operations):
+    reader = GoalReader(vocabulary)
+    for operation in (each for advice in given.advice for each in reader.read(advice).operations):
         if operation not in advised:
             advised.append(operation)
     left = _instead(_not_done(understand(given, vocabulary).operations, given.done), advised)

@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from services.offline_model.conversation import Answer, Call, Conversation
-from services.offline_model.incidents.causes import SOON
-from services.offline_model.incidents.findings import instant
+from services.offline_model.incidents.causes import SOON, instant
 from services.offline_model.prompt_data import CauseToValidate, as_prompt
 
 SUBMIT_VALIDATION: Final = "submit_validation"

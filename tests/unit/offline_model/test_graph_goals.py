@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 
 from services.offline_model.conversation import Conversation
-from services.offline_model.graph_goals.reading import read
+from services.offline_model.graph_goals.reading import GoalReader
 from services.offline_model.skills.edit_graph import plan_operations, read_goal, word_findings
-from services.offline_model.vocabulary import Vocabulary
+from services.offline_model.vocabulary import GraphLabel, Vocabulary
 
-VOCABULARY = Vocabulary(labels=frozenset(("ticket", "user")))
+VOCABULARY = Vocabulary(
+    labels={"ticket": GraphLabel(keys=r"[A-Z]+-\d+", title="summary"), "user": GraphLabel(title="name")},
+    edges={"REPORTS": ("user", "ticket")},
+)
+read = GoalReader(VOCABULARY).read
 
 TICKET = {"label": "Ticket", "key": "T-1"}
 EDGE = {"type": "REPORTS", "from": {"label": "User", "key": "ann"}, "to": TICKET}
@@ -61,9 +65,9 @@ def plan(goal: str, **given: Any) -> list[dict[str, Any]]:
     ],
 )  # fmt: skip
 def test_a_simple_goal(text: str, tool: str, arguments: dict[str, Any]) -> None:
-    read = spec(text)
-    assert (read["complexity"], read["confidence"], read["in_scope"]) == ("simple", 0.9, True)
-    assert read["operation"] == {"tool": tool, "arguments": arguments}
+    found = spec(text)
+    assert (found["complexity"], found["confidence"], found["in_scope"]) == ("simple", 0.9, True)
+    assert found["operation"] == {"tool": tool, "arguments": arguments}
 
 
 @pytest.mark.parametrize(
@@ -77,15 +81,15 @@ def test_a_simple_goal(text: str, tool: str, arguments: dict[str, Any]) -> None:
     ],
 )
 def test_what_no_pattern_covers_is_not_guessed(text: str, in_scope: bool) -> None:
-    read = spec(text)
-    assert (read["in_scope"], "operation" in read, read["confidence"] < 0.5) == (in_scope, False, True)
-    assert read["questions"]
+    found = spec(text)
+    assert (found["in_scope"], "operation" in found, found["confidence"] < 0.5) == (in_scope, False, True)
+    assert found["questions"]
 
 
 def test_a_sentence_that_is_not_understood_is_asked_about() -> None:
-    read = spec("Create a ticket with the key 'T-1'. Then tell everybody about it.")
-    assert read["confidence"] < 0.5
-    assert "tell everybody about it" in read["questions"][0]
+    found = spec("Create a ticket with the key 'T-1'. Then tell everybody about it.")
+    assert found["confidence"] < 0.5
+    assert "tell everybody about it" in found["questions"][0]
 
 
 def test_a_contradiction_is_settled_by_its_answer_alone() -> None:
