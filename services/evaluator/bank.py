@@ -9,6 +9,7 @@ from signalbox.v1 import code_reading_pb2
 
 from services.evaluator.code_lines import CodeLine
 
+NO_DEFINITION = (0, 0)
 BEFORE_READINGS = "they were read by a release that did not tell code from comments; fetch them again"
 
 
@@ -47,6 +48,11 @@ class SourceFile:
                 self.lines[number] = line
         for each in fragment.reading.definitions if fragment.reading else ():
             self.definitions[each.first_line] = (each.name, each.last_line)
+
+    def definition_around(self, number: int) -> tuple[int, int]:
+        """Returns the first and last line of the innermost definition that holds a line, or NO_DEFINITION."""
+        holding = ((first, last) for first, (_, last) in self.definitions.items() if first <= number <= last)
+        return max(holding, default=NO_DEFINITION)
 
     def missing(self, first_line: int, last_line: int) -> list[int]:
         """Returns the numbers of the lines in a range that nobody has read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from services.evaluator.bank import CodeBank, SourceFile
+from services.evaluator.bank import NO_DEFINITION, CodeBank, SourceFile
 from services.evaluator.citations import Problem, Reason, check_citation
 from services.evaluator.code_lines import UNSURE_KIND
 from services.evaluator.connections import Connections
@@ -21,9 +21,12 @@ def check_draft(draft: Draft, finding: Finding, bank: CodeBank) -> list[Problem]
     problems = _check_whole(draft, finding, bank) if settled else []
     connections = Connections(bank, finding.places)
     cited: set[int] = set()
+    beside = False
     for index, evidence in enumerate(draft.evidence):
         citation = check_citation(index, evidence, finding, bank)
-        cited |= citation.covers & finding.flagged_lines(evidence.file)
+        flagged = finding.flagged_lines(evidence.file)
+        cited |= citation.covers & flagged
+        beside = beside or bool(citation.covers - flagged)
         problem = citation.problem
         if problem is None and not connections.reach(evidence.span):
             problem = Problem(
@@ -38,6 +41,8 @@ def check_draft(draft: Draft, finding: Finding, bank: CodeBank) -> list[Problem]
     if settled and draft.evidence and not cited and _flags_code(finding, bank):
         message = f"No claim quotes the flagged code, {_shown(finding)}: a verdict is about that line before all."
         problems.append(Problem(WHOLE_DRAFT, Reason.FLAGGED_NOT_CITED, message))
+    if draft.verdict is Verdict.FALSE_POSITIVE and cited and not beside:
+        problems += _check_supply(finding, bank)
     for found in problems:
         PROBLEMS.labels(found.reason).inc()
     CHECK_DURATION.observe(time.perf_counter() - start)
@@ -54,6 +59,31 @@ def _check_whole(draft: Draft, finding: Finding, bank: CodeBank) -> list[Problem
         message = f"The flagged code {_shown(finding)} was not read in full: fetch it before settling on a verdict."
         problems.append(Problem(WHOLE_DRAFT, Reason.NOT_IN_CODE_BANK, message))
     return problems
+
+
+def _check_supply(finding: Finding, bank: CodeBank) -> list[Problem]:
+    """Finds that the values of the flagged lines come from lines that nobody cites, where those were read."""
+    file = bank.file(finding.location.file)
+    if file is None:
+        return []
+    flagged = finding.flagged_lines(file.path)
+    names = frozenset[str]().union(*(file.lines[number].names for number in flagged if number in file.lines))
+    first, last = file.definition_around(min(flagged))
+    supplying = [
+        number
+        for number, line in sorted(file.lines.items())
+        if number not in flagged
+        and (number == first or line.sets & names)
+        and line.names & names
+        and (first <= number <= last or file.definition_around(number) == NO_DEFINITION)
+    ]
+    if not supplying:
+        return []
+    message = (
+        f"{_shown(finding)} shows what is flagged, and not why it is harmless: cite the line that supplies or stops "
+        f"its value, such as {file.path}:{supplying[-1]}."
+    )
+    return [Problem(WHOLE_DRAFT, Reason.SUPPLY_NOT_CITED, message)]
 
 
 def _unread(finding: Finding, file: SourceFile) -> list[int]:

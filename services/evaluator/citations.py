@@ -41,6 +41,7 @@ class Reason(StrEnum):
     DEAD_CODE = "dead_code"
     FLAGGED_NOT_CITED = "flagged_not_cited"
     UNREAD = "unread"
+    SUPPLY_NOT_CITED = "supply_not_cited"
 
 
 @dataclass(frozen=True)

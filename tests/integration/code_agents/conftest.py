@@ -57,6 +57,13 @@ TAINTED = {
     "last_line": FLAGGED,
     "quote": '"SELECT * FROM users WHERE name = \'" + name',
 }
+SUPPLIED = {
+    "claim": "The name is given by the caller.",
+    "file": "app/db.py",
+    "first_line": FLAGGED - 2,
+    "last_line": FLAGGED - 2,
+    "quote": "def find_user(connection, name):",
+}
 GIVEN_UP = 60.0
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.fixtures.scripted_model import Reply
-from tests.integration.code_agents.conftest import FLAGGED, TAINTED, Bench, MakeBench, critique, draft
+from tests.integration.code_agents.conftest import FLAGGED, SUPPLIED, TAINTED, Bench, MakeBench, critique, draft
 from tests.integration.code_agents.scripted_investigation import DRAFTED, ENOUGH, READ, READ_CALLER, numbered
 
 
@@ -80,7 +80,7 @@ async def test_a_line_that_was_never_read_is_researched_without_asking_the_judge
 
 async def test_reasoning_that_does_not_hold_is_thought_over(bench: Bench) -> None:
     bench.model.script("research", [READ, ENOUGH])
-    bench.model.script("analysis", [draft("FALSE_POSITIVE", TAINTED), DRAFTED])
+    bench.model.script("analysis", [draft("FALSE_POSITIVE", SUPPLIED, TAINTED), DRAFTED])
     bench.model.script("judge", [critique("needs_reanalysis", "the name is not bound"), critique("approved")])
     ended = await bench.investigate()
     assert ended.rules == ["needs_reanalysis", "reanalyze", "approved"]
@@ -140,7 +140,7 @@ async def test_rounds_that_only_thought_again_are_no_rounds_without_progress(ben
 
 async def test_a_verdict_that_changed_between_rounds_says_so(bench: Bench) -> None:
     bench.model.script("research", [READ, ENOUGH])
-    bench.model.script("analysis", [draft("FALSE_POSITIVE", TAINTED), DRAFTED])
+    bench.model.script("analysis", [draft("FALSE_POSITIVE", SUPPLIED, TAINTED), DRAFTED])
     bench.model.script("judge", [critique("needs_reanalysis", "it is not bound"), critique("approved")])
     ended = await bench.investigate()
     assert "changed between rounds: FALSE_POSITIVE → TRUE_POSITIVE" in ended.output.justification

@@ -10,7 +10,7 @@ from signalbox.v1 import sast_pb2
 
 from services.kit.models.prompts import read_data
 from tests.fixtures.scripted_model import ModelRequest, Reply
-from tests.integration.code_agents.conftest import FLAGGED, TAINTED, Bench, MakeBench, draft, final, not_final
+from tests.integration.code_agents.conftest import FLAGGED, SUPPLIED, TAINTED, Bench, MakeBench, draft, final, not_final
 
 FETCH = Reply.tool_call("fetch_code", {"path": "app/db.py", "first_line": FLAGGED})
 ANALYZE = Reply.tool_call("analyze_issue", {})
@@ -160,7 +160,7 @@ async def test_a_repeated_call_that_read_nothing_leads_straight_to_the_evaluatio
 async def test_a_call_from_before_an_evaluation_may_be_made_again(bench: Bench) -> None:
     bench.model.script(
         "triage",
-        [FETCH, ANALYZE, draft("FALSE_POSITIVE", TAINTED), ANALYZE, draft("TRUE_POSITIVE", TAINTED)],
+        [FETCH, ANALYZE, draft("FALSE_POSITIVE", SUPPLIED, TAINTED), ANALYZE, draft("TRUE_POSITIVE", TAINTED)],
     )
     bench.model.script("judge", [not_final(), final()])
     ended = await bench.triage()
@@ -171,7 +171,7 @@ async def test_a_call_from_before_an_evaluation_may_be_made_again(bench: Bench) 
 async def test_a_verdict_that_changed_between_rounds_says_so(bench: Bench) -> None:
     bench.model.script(
         "triage",
-        [FETCH, ANALYZE, draft("FALSE_POSITIVE", TAINTED), ANALYZE, draft("TRUE_POSITIVE", TAINTED)],
+        [FETCH, ANALYZE, draft("FALSE_POSITIVE", SUPPLIED, TAINTED), ANALYZE, draft("TRUE_POSITIVE", TAINTED)],
     )
     bench.model.script("judge", [not_final(), final()])
     ended = await bench.triage()

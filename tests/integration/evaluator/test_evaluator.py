@@ -196,7 +196,7 @@ async def test_no_model_saves_a_draft_without_evidence(
     bench.model.script(MODEL, [word("approved"), final("FALSE_POSITIVE")], repeat="cycle")
     judged = await bench.stub.CritiqueVerdict(critique(*claims, verdict=FALSE_POSITIVE), metadata=bench.auth)
     assert (judged.outcome, judged.stage) == (outcome, MECHANICAL)
-    assert {problem.reason for problem in judged.problems} - {"flagged_not_cited"} == reasons
+    assert {problem.reason for problem in judged.problems} - {"flagged_not_cited", "supply_not_cited"} == reasons
     assert judged.missing
     request = investigation(*claims, verdict=FALSE_POSITIVE, last_word=True)
     answer = await bench.stub.EvaluateInvestigation(request, metadata=bench.auth)

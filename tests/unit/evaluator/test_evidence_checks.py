@@ -71,7 +71,7 @@ CLAIMS: list[tuple[str, Evidence, Reason | None]] = [
 @pytest.mark.parametrize(("given", "reason"), [case[1:] for case in CLAIMS], ids=[case[0] for case in CLAIMS])
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_claim(given: Evidence, reason: Reason | None, verdict: Verdict) -> None:
-    problems = check_draft(draft(given, evidence(13), verdict=verdict), finding(), bank())
+    problems = check_draft(draft(given, evidence(13), evidence(17), verdict=verdict), finding(), bank())
     assert [(problem.index, problem.reason) for problem in problems] == ([(0, reason)] if reason else [])
     assert all(problem.message for problem in problems)
 
@@ -232,6 +232,30 @@ def test_lines_of_a_module_are_connected_over_other_names() -> None:
 def test_a_verdict_quotes_the_flagged_code(verdict: Verdict, cited: Evidence) -> None:
     problems = check_draft(draft(cited, verdict=verdict), finding(), bank())
     assert (-1, Reason.FLAGGED_NOT_CITED) in [(problem.index, problem.reason) for problem in problems]
+
+
+SUPPLIED = [
+    ("a parameter", "def f(name):\n    run(name)\n", 2, True),
+    ("a variable", "def f():\n    name = read()\n    run(name)\n", 3, True),
+    ("a constant of the module", "import os\nNAME = 'x'\nos.system(NAME)\n", 3, True),
+    ("nothing but what is written there", "import os\n\ndef f():\n    os.system('ls')\n", 4, False),
+    ("another function's variable", "def f(name):\n    run('ls')\n\ndef g():\n    run = 3\n", 2, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "flagged", "elsewhere"), [case[1:] for case in SUPPLIED], ids=[case[0] for case in SUPPLIED]
+)
+def test_what_is_called_harmless_is_cited_where_its_value_comes_from(text: str, flagged: int, elsewhere: bool) -> None:
+    given, place = bank(fragment("app.py", text)), finding(Span("app.py", flagged, flagged))
+
+    def reasons(*lines: int, verdict: Verdict = Verdict.FALSE_POSITIVE) -> list[Reason]:
+        quoted = (evidence(line, quote=text.split("\n")[line - 1]) for line in lines)
+        return [problem.reason for problem in check_draft(draft(*quoted, verdict=verdict), place, given)]
+
+    assert reasons(flagged) == ([Reason.SUPPLY_NOT_CITED] if elsewhere else [])
+    assert reasons(flagged, flagged - 1) == [] or not elsewhere
+    assert reasons(flagged, verdict=Verdict.TRUE_POSITIVE) == []
 
 
 def test_a_range_has_the_size_of_a_screen() -> None:
