@@ -1,5 +1,7 @@
 """`make mutants`: breaks each listed line once, and fails for those that the nearest tests do not notice.
 
+Of those tests, what noticed has to pass with nothing broken; the others prove nothing here, and are `make test`'s.
+
 python -m tests.mutants [WORD …]     only mutants with one of the words in their file or in what they guard
 """
 
@@ -30,14 +32,14 @@ def main(words: Sequence[str]) -> int:
             print(*problems, sep="\n")
             return 1
         began = time.monotonic()
-        if failing := _failing(trees, chosen):
+        noticed_by = dict(_judge(trees, chosen))
+        noticing = {test for test in noticed_by.values() if test}
+        if failing := _failing(trees, sorted(noticing)):
             print("these fail with nothing broken, and can notice nothing:", *failing, sep="\n")
             return 1
-        print(f"{time.monotonic() - began:5.0f} s for all of the tests with nothing broken", flush=True)
-        outcomes = list(_judge(trees, chosen))
-    left = [outcome for outcome in outcomes if outcome != NOTICED]
-    print(f"{len(outcomes)} lines broken, {len(left)} not noticed, in {time.monotonic() - began:.0f} s")
-    return 1 if left or not outcomes else 0
+    left = len(noticed_by) - sum(map(bool, noticed_by.values()))
+    print(f"{len(noticed_by)} lines broken, {left} not noticed, in {time.monotonic() - began:.0f} s")
+    return 1 if left or not noticed_by else 0
 
 
 def _problems(tree: Tree, mutants: Sequence[Mutant]) -> Iterator[str]:
@@ -57,10 +59,9 @@ def _problems(tree: Tree, mutants: Sequence[Mutant]) -> Iterator[str]:
             yield f"{test} is not there"
 
 
-def _failing(trees: Sequence[Tree], mutants: Sequence[Mutant]) -> list[str]:
+def _failing(trees: Sequence[Tree], tests: Sequence[str]) -> list[str]:
     """Returns which of the tests fail with nothing broken; those of one file run in one tree."""
-    files = list(dict.fromkeys(test.partition("::")[0] for mutant in mutants for test in mutant.tests))
-    tests = list(dict.fromkeys(test for mutant in mutants for test in mutant.tests))
+    files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
     shares = [[test for test in tests if test.partition("::")[0] in files[n :: len(trees)]] for n in range(len(trees))]
     with ThreadPoolExecutor(len(trees)) as pool:
         try:
@@ -69,31 +70,28 @@ def _failing(trees: Sequence[Tree], mutants: Sequence[Mutant]) -> list[str]:
             return [str(error)]
 
 
-def _judge(trees: Sequence[Tree], mutants: Sequence[Mutant]) -> Iterator[str]:
+def _judge(trees: Sequence[Tree], mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, str]]:
+    """Yields which test noticed each mutant; empty where none did or where none can tell."""
     free: SimpleQueue[Tree] = SimpleQueue()
     for tree in trees:
         free.put(tree)
 
-    def judge(mutant: Mutant) -> str:
+    def judge(mutant: Mutant) -> tuple[Mutant, str]:
         tree = free.get()
         start = time.monotonic()
         try:
-            outcome, why = _outcome(tree, mutant)
+            with tree.broken(mutant):
+                test = tree.noticing(mutant.tests)
+            outcome, why = (NOTICED, f"\n    by {test}") if test else (SURVIVED, f"\n    {' '.join(mutant.tests)}")
+        except NotRun as error:
+            test, outcome, why = "", NOT_JUDGED, f"\n    {error}"
         finally:
             free.put(tree)
         print(f"{outcome:10} {time.monotonic() - start:5.1f} s  {mutant.name}{why}", flush=True)
-        return outcome
+        return mutant, test
 
     with ThreadPoolExecutor(len(trees)) as pool:
         yield from pool.map(judge, mutants)
-
-
-def _outcome(tree: Tree, mutant: Mutant) -> tuple[str, str]:
-    try:
-        with tree.broken(mutant):
-            return (NOTICED, "") if tree.notices(mutant.tests) else (SURVIVED, f"\n    {' '.join(mutant.tests)}")
-    except NotRun as error:
-        return NOT_JUDGED, f"\n    {error}"
 
 
 if __name__ == "__main__":

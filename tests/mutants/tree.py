@@ -11,14 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.fixtures.forked import program
 from tests.mutants.mutant import Mutant
 
 # One test that hangs is one that noticed; what hangs beyond that is not a test, and is reported.
 TEST_TIMEOUT_S = 60
 RUN_TIMEOUT_S = 300
-# All of the tests that are named, once.
+# All of the tests that noticed, once.
 WHOLE_TIMEOUT_S = 1800
-_PYTEST = ("-m", "pytest", "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist")
+# By the process from which each run of pytest is forked: most of a run was imports.
+_IMPORTED = ("pytest", "hypothesis", "pytest_asyncio", "pytest_timeout")
+_PYTEST = ("-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist")
 _FAILED = 1
 
 
@@ -77,21 +80,24 @@ class Tree:
     def check(self) -> None:
         """Makes sure that what is imported here is the copy. Raises NotRun."""
         asked = "import services.kit.telemetry.names as names; print(names.__file__)"
-        found = self._run(["-c", asked], RUN_TIMEOUT_S).stdout.strip()
+        found = self._run([*program("timeit", _IMPORTED), "-n1", "-r1", asked], RUN_TIMEOUT_S).stdout.partition("\n")[0]
         if not Path(found).is_relative_to(self.root):
             raise NotRun(f"the tests would run on {found} and not on the copy in {self.root}")
 
-    def notices(self, tests: Sequence[str]) -> bool:
-        """Runs tests until one fails, and returns whether one did. Raises NotRun."""
-        return bool(self._failing(["-x", f"--timeout={TEST_TIMEOUT_S}", *tests], RUN_TIMEOUT_S))
+    def noticing(self, tests: Sequence[str]) -> str:
+        """Runs tests until one fails, and returns which did; empty: none. Raises NotRun."""
+        failed = self._failing(["-x", f"--timeout={TEST_TIMEOUT_S}", *tests], RUN_TIMEOUT_S)
+        return next(iter(failed), "")
 
     def failing(self, tests: Sequence[str]) -> list[str]:
-        """Runs tests, and returns those that fail, each with why. Raises NotRun."""
+        """Runs tests, and returns those that fail. Raises NotRun."""
         return self._failing(tests, WHOLE_TIMEOUT_S) if tests else []
 
     def _failing(self, arguments: Sequence[str], timeout_s: float) -> list[str]:
-        ran = self._run([*_PYTEST, "-rfE", *arguments], timeout_s)
-        told = [line for line in ran.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        ran = self._run([*program("pytest", _IMPORTED), *_PYTEST, "-rfE", *arguments], timeout_s)
+        lines = [line.partition(" ") for line in ran.stdout.splitlines()]
+        # Without its parameters, which may hold anything, and without why.
+        told = [rest.partition("[")[0].partition(" ")[0] for word, _, rest in lines if word in ("FAILED", "ERROR")]
         if ran.returncode not in (0, _FAILED) or bool(told) is not bool(ran.returncode):
             raise NotRun(f"pytest ended with {ran.returncode}: {(ran.stdout + ran.stderr).strip()[-600:]}")
         return told
@@ -105,8 +111,8 @@ class Tree:
         }
         try:
             return subprocess.run(
-                [sys.executable, *arguments], cwd=self.root, env=environment, capture_output=True, text=True,
-                timeout=timeout_s, check=False,
+                arguments, cwd=self.root, env=environment, capture_output=True, text=True, timeout=timeout_s,
+                check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise NotRun(f"not over after {timeout_s:g} s") from error
