@@ -1,3 +1,4 @@
+from google.protobuf import struct_pb2 as _struct_pb2
 from signalbox.v1 import policy_pb2 as _policy_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -8,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Agent(_message.Message):
-    __slots__ = ("name", "description", "input_type", "output_type", "graph_version", "routers", "tools", "policy")
+    __slots__ = ("name", "description", "input_type", "output_type", "graph_version", "routers", "tools", "policy", "input_schema", "context_schema", "output_schema")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     INPUT_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -17,6 +18,9 @@ class Agent(_message.Message):
     ROUTERS_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
+    INPUT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     name: str
     description: str
     input_type: str
@@ -25,7 +29,10 @@ class Agent(_message.Message):
     routers: _containers.RepeatedScalarFieldContainer[str]
     tools: _containers.RepeatedScalarFieldContainer[str]
     policy: _policy_pb2.Policy
-    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., input_type: _Optional[str] = ..., output_type: _Optional[str] = ..., graph_version: _Optional[str] = ..., routers: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., policy: _Optional[_Union[_policy_pb2.Policy, _Mapping]] = ...) -> None: ...
+    input_schema: _struct_pb2.Struct
+    context_schema: _struct_pb2.Struct
+    output_schema: _struct_pb2.Struct
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., input_type: _Optional[str] = ..., output_type: _Optional[str] = ..., graph_version: _Optional[str] = ..., routers: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., policy: _Optional[_Union[_policy_pb2.Policy, _Mapping]] = ..., input_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., context_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., output_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
 
 class ListAgentsRequest(_message.Message):
     __slots__ = ()

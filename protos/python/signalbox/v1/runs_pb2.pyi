@@ -7,6 +7,7 @@ from signalbox.v1 import agent_outline_pb2 as _agent_outline_pb2
 from signalbox.v1 import caller_pb2 as _caller_pb2
 from signalbox.v1 import data_chat_pb2 as _data_chat_pb2
 from signalbox.v1 import graph_editor_pb2 as _graph_editor_pb2
+from signalbox.v1 import hosted_pb2 as _hosted_pb2
 from signalbox.v1 import incident_investigation_pb2 as _incident_investigation_pb2
 from signalbox.v1 import outcome_pb2 as _outcome_pb2
 from signalbox.v1 import policy_pb2 as _policy_pb2
@@ -76,32 +77,36 @@ CLAIM_CAUSE_WAIT: ClaimCause
 CLAIM_CAUSE_TAKEOVER: ClaimCause
 
 class RunInput(_message.Message):
-    __slots__ = ("data_chat", "sast_triage", "sast_investigation", "graph_editor", "incident_investigation")
+    __slots__ = ("data_chat", "sast_triage", "sast_investigation", "graph_editor", "incident_investigation", "graph")
     DATA_CHAT_FIELD_NUMBER: _ClassVar[int]
     SAST_TRIAGE_FIELD_NUMBER: _ClassVar[int]
     SAST_INVESTIGATION_FIELD_NUMBER: _ClassVar[int]
     GRAPH_EDITOR_FIELD_NUMBER: _ClassVar[int]
     INCIDENT_INVESTIGATION_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_FIELD_NUMBER: _ClassVar[int]
     data_chat: _data_chat_pb2.DataChatInput
     sast_triage: _sast_pb2.SastTriageInput
     sast_investigation: _sast_pb2.SastInvestigationInput
     graph_editor: _graph_editor_pb2.GraphEditorInput
     incident_investigation: _incident_investigation_pb2.IncidentInvestigationInput
-    def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatInput, _Mapping]] = ..., sast_triage: _Optional[_Union[_sast_pb2.SastTriageInput, _Mapping]] = ..., sast_investigation: _Optional[_Union[_sast_pb2.SastInvestigationInput, _Mapping]] = ..., graph_editor: _Optional[_Union[_graph_editor_pb2.GraphEditorInput, _Mapping]] = ..., incident_investigation: _Optional[_Union[_incident_investigation_pb2.IncidentInvestigationInput, _Mapping]] = ...) -> None: ...
+    graph: _hosted_pb2.GraphInput
+    def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatInput, _Mapping]] = ..., sast_triage: _Optional[_Union[_sast_pb2.SastTriageInput, _Mapping]] = ..., sast_investigation: _Optional[_Union[_sast_pb2.SastInvestigationInput, _Mapping]] = ..., graph_editor: _Optional[_Union[_graph_editor_pb2.GraphEditorInput, _Mapping]] = ..., incident_investigation: _Optional[_Union[_incident_investigation_pb2.IncidentInvestigationInput, _Mapping]] = ..., graph: _Optional[_Union[_hosted_pb2.GraphInput, _Mapping]] = ...) -> None: ...
 
 class RunOutput(_message.Message):
-    __slots__ = ("data_chat", "sast_triage", "sast_investigation", "graph_editor", "incident_investigation")
+    __slots__ = ("data_chat", "sast_triage", "sast_investigation", "graph_editor", "incident_investigation", "graph")
     DATA_CHAT_FIELD_NUMBER: _ClassVar[int]
     SAST_TRIAGE_FIELD_NUMBER: _ClassVar[int]
     SAST_INVESTIGATION_FIELD_NUMBER: _ClassVar[int]
     GRAPH_EDITOR_FIELD_NUMBER: _ClassVar[int]
     INCIDENT_INVESTIGATION_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_FIELD_NUMBER: _ClassVar[int]
     data_chat: _data_chat_pb2.DataChatOutput
     sast_triage: _sast_pb2.SastTriageOutput
     sast_investigation: _sast_pb2.SastInvestigationOutput
     graph_editor: _graph_editor_pb2.GraphEditorOutput
     incident_investigation: _incident_investigation_pb2.IncidentInvestigationOutput
-    def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatOutput, _Mapping]] = ..., sast_triage: _Optional[_Union[_sast_pb2.SastTriageOutput, _Mapping]] = ..., sast_investigation: _Optional[_Union[_sast_pb2.SastInvestigationOutput, _Mapping]] = ..., graph_editor: _Optional[_Union[_graph_editor_pb2.GraphEditorOutput, _Mapping]] = ..., incident_investigation: _Optional[_Union[_incident_investigation_pb2.IncidentInvestigationOutput, _Mapping]] = ...) -> None: ...
+    graph: _hosted_pb2.GraphOutput
+    def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatOutput, _Mapping]] = ..., sast_triage: _Optional[_Union[_sast_pb2.SastTriageOutput, _Mapping]] = ..., sast_investigation: _Optional[_Union[_sast_pb2.SastInvestigationOutput, _Mapping]] = ..., graph_editor: _Optional[_Union[_graph_editor_pb2.GraphEditorOutput, _Mapping]] = ..., incident_investigation: _Optional[_Union[_incident_investigation_pb2.IncidentInvestigationOutput, _Mapping]] = ..., graph: _Optional[_Union[_hosted_pb2.GraphOutput, _Mapping]] = ...) -> None: ...
 
 class Run(_message.Message):
     __slots__ = ("run_id", "agent", "graph_version", "thread_id", "caller", "correlation_id", "state", "input", "output", "stop_reason", "error", "input_request", "budget", "spend", "epoch", "create_time", "start_time", "end_time", "trace_id", "waiting_for", "retry_time", "policy", "retryable", "labels", "recorded", "outcome")
@@ -207,7 +212,7 @@ class InputReceived(_message.Message):
     def __init__(self, input_request_id: _Optional[str] = ..., expired: _Optional[bool] = ..., subject: _Optional[str] = ..., right: _Optional[_Union[AnswerRight, str]] = ..., role: _Optional[str] = ...) -> None: ...
 
 class Decision(_message.Message):
-    __slots__ = ("decision_id", "run_id", "sequence", "router", "rule", "destination", "rejected_rules", "grounds", "facts", "policy_version", "checkpoint_id", "trace_id", "span_id", "node", "node_elapsed_ms", "calls", "decide_time")
+    __slots__ = ("decision_id", "run_id", "sequence", "router", "rule", "destination", "rejected_rules", "grounds", "facts", "policy_version", "checkpoint_id", "trace_id", "span_id", "node", "node_elapsed_ms", "calls", "decide_time", "decided_by", "destinations", "code")
     DECISION_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -225,6 +230,9 @@ class Decision(_message.Message):
     NODE_ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
     CALLS_FIELD_NUMBER: _ClassVar[int]
     DECIDE_TIME_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_BY_FIELD_NUMBER: _ClassVar[int]
+    DESTINATIONS_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
     decision_id: str
     run_id: str
     sequence: int
@@ -242,7 +250,10 @@ class Decision(_message.Message):
     node_elapsed_ms: float
     calls: _containers.RepeatedCompositeFieldContainer[NodeCall]
     decide_time: _timestamp_pb2.Timestamp
-    def __init__(self, decision_id: _Optional[str] = ..., run_id: _Optional[str] = ..., sequence: _Optional[int] = ..., router: _Optional[str] = ..., rule: _Optional[str] = ..., destination: _Optional[str] = ..., rejected_rules: _Optional[_Iterable[_Union[TriedRule, _Mapping]]] = ..., grounds: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., facts: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., policy_version: _Optional[str] = ..., checkpoint_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., span_id: _Optional[str] = ..., node: _Optional[str] = ..., node_elapsed_ms: _Optional[float] = ..., calls: _Optional[_Iterable[_Union[NodeCall, _Mapping]]] = ..., decide_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    decided_by: _hosted_pb2.DecidedBy
+    destinations: _containers.RepeatedCompositeFieldContainer[_hosted_pb2.Destination]
+    code: _hosted_pb2.CodeDecision
+    def __init__(self, decision_id: _Optional[str] = ..., run_id: _Optional[str] = ..., sequence: _Optional[int] = ..., router: _Optional[str] = ..., rule: _Optional[str] = ..., destination: _Optional[str] = ..., rejected_rules: _Optional[_Iterable[_Union[TriedRule, _Mapping]]] = ..., grounds: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., facts: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., policy_version: _Optional[str] = ..., checkpoint_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., span_id: _Optional[str] = ..., node: _Optional[str] = ..., node_elapsed_ms: _Optional[float] = ..., calls: _Optional[_Iterable[_Union[NodeCall, _Mapping]]] = ..., decide_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decided_by: _Optional[_Union[_hosted_pb2.DecidedBy, str]] = ..., destinations: _Optional[_Iterable[_Union[_hosted_pb2.Destination, _Mapping]]] = ..., code: _Optional[_Union[_hosted_pb2.CodeDecision, _Mapping]] = ...) -> None: ...
 
 class TriedRule(_message.Message):
     __slots__ = ("rule", "grounds")
