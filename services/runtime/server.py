@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from uuid import uuid4
 
@@ -19,7 +22,7 @@ from services.kit.settings import refuse
 from services.kit.wire.needs import needed, needed_text
 from services.kit.wire.server import Registration, Service
 from services.runtime.agents.policies import InvalidPoliciesError, Limits
-from services.runtime.agents.registry import limits_in_force, limits_in_shadow, open_agents, unknown_roles
+from services.runtime.agents.registry import limits_in_force, limits_in_shadow, open_agents, open_hosted, unknown_roles
 from services.runtime.api.agent_servicer import AgentServicer
 from services.runtime.api.answer_screening import GuardedAnswers
 from services.runtime.api.callers import Callers
@@ -48,6 +51,8 @@ from services.runtime.engine.store import RunStore
 from services.runtime.engine.threads import ThreadStore
 from services.runtime.engine.upkeep import Upkeep
 from services.runtime.engine.watches import Watches
+from services.runtime.hosted.definition import HostedDefinition
+from services.runtime.hosted.langgraph_json import InvalidAgentsError
 from services.runtime.metrics import count_from_zero
 from services.runtime.routing.shadow import Shadow
 from services.runtime.routing.table import Record
@@ -56,11 +61,26 @@ from services.runtime.settings import RuntimeSettings
 DATABASE = "the platform database"
 
 
-def checked_limits(settings: RuntimeSettings) -> tuple[dict[str, Limits], dict[str, Record]]:
+async def _hosted(settings: RuntimeSettings, stack: AsyncExitStack) -> list[HostedDefinition]:
+    """Returns the graphs that teams have brought; ends the program when they can't be hosted."""
+    try:
+        hosted = await open_hosted(settings, stack)
+    except InvalidAgentsError as error:
+        refuse(error.problems)
+    if hosted:
+        # The loop's own pool has a few threads more than there are cores, which nodes that block would fill.
+        threads = ThreadPoolExecutor(settings.sync_node_threads, thread_name_prefix="node")
+        asyncio.get_running_loop().set_default_executor(threads)
+    return hosted
+
+
+def checked_limits(
+    settings: RuntimeSettings, hosted: Sequence[HostedDefinition] = ()
+) -> tuple[dict[str, Limits], dict[str, Record]]:
     """Returns the limits of every agent, and those in shadow; ends the program when settings are wrong about them."""
     problems = unknown_roles(settings)
     try:
-        limits = limits_in_force(settings)
+        limits = limits_in_force(settings, hosted)
         shadow = limits_in_shadow(settings.shadow_policies, limits)
     except InvalidPoliciesError as error:
         problems += error.problems
@@ -71,7 +91,8 @@ def checked_limits(settings: RuntimeSettings) -> tuple[dict[str, Limits], dict[s
 
 async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     """Wires the runtime: database, liveness, agents, engine, servicer."""
-    limits, shadow = checked_limits(settings)
+    hosted = await _hosted(settings, stack)
+    limits, shadow = checked_limits(settings, hosted)
     dsn = settings.database_dsn.get_secret_value()
     owner = f"{socket.gethostname()}-{uuid4().hex[:12]}"
     liveness_dsn = settings.liveness_dsn.get_secret_value() if settings.liveness_dsn else dsn
@@ -90,7 +111,7 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     events = EventStream(pools.calls)
     watches = Watches(pools, events, owner)
     liveness.on_news = watches.news
-    agents = await open_agents(settings, limits, stack)
+    agents = await open_agents(settings, limits, stack, hosted)
     count_from_zero((agent.in_force, agent.definition.outcomes) for agent in agents.values())
     pins = Pins(pools.steps, {name: agent.limits for name, agent in agents.items()})
     quota = CallerQuota(
@@ -103,7 +124,7 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     upkeep = Upkeep(pools, pins, owner=owner, lease_s=settings.lease_s, suspect_after=settings.max_idle_claims)
     tokens = RunTokenMinter(await needed_text(settings.run_token_private_key_file), ttl_s=settings.run_token_ttl_s)
     tokens_spent, prices = TokensSpent(), Prices(settings.model_prices)
-    serde = make_serde()
+    serde = make_serde(set().union(*(each.types for each in hosted)))
     carrier = Carrier(pools.upkeep, serde, {name: agent.outline for name, agent in agents.items()})
     await stack.enter_async_context(carrier.looking(interval_s=settings.sweep_interval_s))
     shared = Dependencies(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import Any
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from signalbox.v1 import caller_pb2, runs_pb2
 
@@ -17,8 +19,9 @@ from services.runtime.agents.policies import Limits
 from services.runtime.calls.connections import Connections
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.routing.graph import AgentGraph
+from services.runtime.routing.recorder import CallRecord
 from services.runtime.routing.run_context import RunContext
-from services.runtime.routing.state import IN_PROGRESS, Budget, Spend
+from services.runtime.routing.state import IN_PROGRESS, STEPS, Budget, Spend
 from services.runtime.routing.table import Record
 
 # Policies that runs under way are pinned to: the one in force, and those of before that have runs left.
@@ -27,6 +30,8 @@ POLICIES_AT_ONCE = 64
 
 class PinnedAgent:
     """An agent under one policy: its graph, ready to run."""
+
+    steps_channel = STEPS
 
     def __init__(self, definition: AnyDefinition, policy: Record, connections: Connections) -> None:
         self._definition = definition
@@ -54,6 +59,23 @@ class PinnedAgent:
             "messages": [],
             **self.initial_state(assignment),
         }
+
+    @contextmanager
+    def working(
+        self, config: RunnableConfig, given: bytes, *, budget: Budget, spend: Spend, attempts: list[CallRecord]
+    ) -> Iterator[tuple[RunnableConfig, None]]:
+        """Returns the config as it is: nodes and routers are wrapped, and know of the budget by their state."""
+        del given, budget, spend, attempts
+        yield config, None
+
+    def context(self, run: RunContext, given: bytes) -> RunContext:
+        """Returns what nodes get as their runtime's context."""
+        del given
+        return run
+
+    def answer(self, text: str) -> str:
+        """Returns what a graph gets for a person's answer."""
+        return text
 
     def output(self, state: Mapping[str, Any], assigned_input: bytes) -> bytes:
         """Returns the serialized `RunOutput` of a state."""

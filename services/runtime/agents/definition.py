@@ -74,6 +74,9 @@ class AgentDefinition(Generic[NodesT, PolicyT, InputT, OutputT]):
         """The graph under the policy that is built in, without services: to draw, to compare, to decide again."""
         return self.graph(self.nodes, self.policy())
 
+    def check_input(self, given: runs_pb2.RunInput) -> None:
+        """Finds nothing wrong: the protos say all that there is to say of an input."""
+
     def check(self) -> None:
         """Raises InvalidDefinitionError, with what to do, when the protos have no such agent.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from functools import cache
 from importlib import import_module
@@ -10,8 +10,12 @@ from typing import Any
 
 from services.runtime.agents.agent import Agent
 from services.runtime.agents.definition import DEFAULT_MODEL, AgentDefinition, AnyDefinition, InvalidDefinitionError
+from services.runtime.agents.offered import Offered
 from services.runtime.agents.policies import BUDGET, InvalidPoliciesError, Limits, built_in, load_policies, set_limits
 from services.runtime.calls.connections import Connections
+from services.runtime.hosted.definition import FIELD, HostedAgent, HostedDefinition
+from services.runtime.hosted.langgraph_json import InvalidAgentsError
+from services.runtime.hosted.loading import load_graphs
 from services.runtime.routing.graph import AgentGraph
 from services.runtime.routing.table import Record
 from services.runtime.settings import PolicySettings, RuntimeSettings
@@ -63,13 +67,14 @@ def offered(settings: RuntimeSettings) -> dict[str, AnyDefinition]:
     }
 
 
-def limits_in_force(settings: PolicySettings) -> dict[str, Limits]:
-    """Returns the limits that new runs of every agent get. Raises InvalidPoliciesError."""
+def limits_in_force(settings: PolicySettings, hosted: Iterable[HostedDefinition] = ()) -> dict[str, Limits]:
+    """Returns the limits that new runs of every agent get, hosted graphs included. Raises InvalidPoliciesError."""
+    limits = {**built_in_limits(), **{each.name: built_in(each.policy, each.budget) for each in hosted}}
     file, given = settings.policy_file, settings.policies
     if file and given:
         raise InvalidPoliciesError(["SIGNALBOX_POLICY_FILE and SIGNALBOX_POLICIES are both set; unset one of them"])
     try:
-        return load_policies(file, built_in_limits()) if file else set_limits(given, built_in_limits())
+        return load_policies(file, limits) if file else set_limits(given, limits)
     except OSError as error:
         raise InvalidPoliciesError([f"SIGNALBOX_POLICY_FILE: {file} can't be read: {error.strerror}"]) from error
     except InvalidPoliciesError as error:
@@ -101,14 +106,30 @@ def unknown_roles(settings: RuntimeSettings) -> list[str]:
     ]
 
 
+async def open_hosted(settings: RuntimeSettings, stack: AsyncExitStack) -> list[HostedDefinition]:
+    """Returns the graphs that teams have brought, open for as long as the stack is. Raises InvalidAgentsError."""
+    loaded = await load_graphs(settings.agent_folders, stack)
+    if taken := sorted({each.name for each in loaded} & {*definitions(), FIELD}):
+        raise InvalidAgentsError(
+            [f"{name!r} is an agent of the platform's own; name the graph otherwise" for name in taken]
+        )
+    return [HostedDefinition(each) for each in loaded]
+
+
 async def open_agents(
-    settings: RuntimeSettings, limits: Mapping[str, Limits], stack: AsyncExitStack
-) -> Mapping[str, Agent]:
+    settings: RuntimeSettings,
+    limits: Mapping[str, Limits],
+    stack: AsyncExitStack,
+    hosted: Iterable[HostedDefinition] = (),
+) -> Mapping[str, Offered]:
     """Returns the agents by name, connected to their services for as long as the stack is open."""
     here = offered(settings)
     peers = [peer for definition in here.values() for peer in definition.peers]
     connections = await Connections.open(settings, peers, stack)
-    agents = {name: Agent(definition, connections, limits[name]) for name, definition in here.items()}
+    agents: dict[str, Offered] = {
+        name: Agent(definition, connections, limits[name]) for name, definition in here.items()
+    }
+    agents |= {each.name: HostedAgent(each, limits[each.name]) for each in hosted}
     for agent in agents.values():
         agent.under(agent.limits.policy)  # what can't be built is to end the start, not a run
     return agents

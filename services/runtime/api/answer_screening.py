@@ -8,7 +8,7 @@ from signalbox.v1 import guard_pb2
 
 from services.kit.identity.caller import Caller, RunClaims
 from services.kit.identity.run_tokens import RunTokenMinter
-from services.runtime.agents.agent import Agent
+from services.runtime.agents.offered import Offered
 from services.runtime.agents.screening import refusal
 from services.runtime.calls.prices import Prices
 from services.runtime.engine.questions import WordsOfRun
@@ -27,7 +27,7 @@ class GuardedAnswers:
     """Asks the guard as whoever answers; what comes of no use to the run is charged to them."""
 
     def __init__(
-        self, agents: Mapping[str, Agent], tokens: RunTokenMinter, tokens_spent: TokensSpent, prices: Prices
+        self, agents: Mapping[str, Offered], tokens: RunTokenMinter, tokens_spent: TokensSpent, prices: Prices
     ) -> None:
         self._agents = agents
         self._tokens = tokens

@@ -12,7 +12,7 @@ from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import runs_pb2
 
 from services.kit.identity.caller import Caller
-from services.runtime.agents.agent import Agent
+from services.runtime.agents.offered import Offered
 from services.runtime.agents.policies import UnknownLimitTypeError
 from services.runtime.api.outline_wire import outline_proto
 from services.runtime.api.story_wire import story_proto
@@ -45,7 +45,7 @@ async def decisions_of(
 class Explanations:
     """Explains runs by the tables that this release has of their agents."""
 
-    def __init__(self, pool: AsyncConnectionPool[Any], agents: Mapping[str, Agent], pins: Pins) -> None:
+    def __init__(self, pool: AsyncConnectionPool[Any], agents: Mapping[str, Offered], pins: Pins) -> None:
         self._pool = pool
         self._agents = agents
         self._pins = pins

@@ -11,7 +11,7 @@ from signalbox.v1 import runs_pb2
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.identity.caller import Caller
 from services.kit.telemetry.names import ROLE_OPERATOR
-from services.runtime.agents.agent import Agent
+from services.runtime.agents.offered import Offered
 from services.runtime.agents.registry import definitions
 from services.runtime.api.page_tokens import ledger_place_of, ledger_token
 from services.runtime.api.wire import decision_proto, moment_of, timestamp_proto
@@ -25,7 +25,7 @@ TIMES = ("since_time", "until_time")
 class LedgerQueries:
     """Answers from the ledger: to callers about their own runs, to operators about all."""
 
-    def __init__(self, search: DecisionSearch, agents: Mapping[str, Agent]) -> None:
+    def __init__(self, search: DecisionSearch, agents: Mapping[str, Offered]) -> None:
         self._search = search
         self._agents = agents
 

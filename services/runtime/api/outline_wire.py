@@ -10,6 +10,7 @@ from google.protobuf import struct_pb2
 from signalbox.v1 import agent_outline_pb2 as outline_pb2
 
 from services.runtime.agents.policies import bounds_of
+from services.runtime.hosted.graph import HostedNode
 from services.runtime.routing.compiled import FACTS, Records
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 from services.runtime.routing.table import Record, Router, Rule
@@ -38,6 +39,8 @@ def outline_proto(graph: AgentGraph, policy: Record) -> outline_pb2.AgentOutline
 
 
 def _node(node: RoutedNode) -> outline_pb2.NodeOutline:
+    if isinstance(node, HostedNode):
+        return outline_pb2.NodeOutline(node=node.name, then=node.then, destinations=node.ways)
     if node.router is None:
         return outline_pb2.NodeOutline(node=node.name, then=node.then)
     return outline_pb2.NodeOutline(node=node.name, router=node.router.name, rules=rules_proto(node.router))

@@ -17,7 +17,7 @@ from services.kit.identity.caller import Caller
 from services.kit.outcome import Outcome
 from services.kit.telemetry.names import ANSWER
 from services.kit.telemetry.tracing import link_to
-from services.runtime.agents.agent import Agent
+from services.runtime.agents.offered import Offered
 from services.runtime.agents.policies import BUDGET, CALLER, Limits
 from services.runtime.agents.registry import definitions
 from services.runtime.api.callers import Callers, Context
@@ -37,6 +37,7 @@ from services.runtime.engine.run_search import RunFilter, RunSearch
 from services.runtime.engine.search import DecisionSearch
 from services.runtime.engine.store import RunStore
 from services.runtime.errors import AgentUnknown, QuestionNotFound, StaleAnswer
+from services.runtime.hosted.definition import FIELD, HostedAgent
 from services.runtime.routing.state import Budget
 
 RUNS_PAGE = 50
@@ -55,7 +56,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         engine: Engine,
         store: RunStore,
         pool: AsyncConnectionPool[Any],
-        agents: Mapping[str, Agent],
+        agents: Mapping[str, Offered],
         callers: Callers,
         pins: Pins,
         *,
@@ -215,7 +216,8 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
             yield event_proto(event, shown_to(caller, then), asked)
 
     def _new_run(self, request: runs_pb2.CreateRunRequest, caller: Caller) -> NewRun:
-        name = request.input.WhichOneof("agent")
+        field = request.input.WhichOneof("agent")
+        name = request.input.graph.agent if field == FIELD else field
         if name is None and len(UnknownFieldSet(request.input)):
             raise AgentUnknown("this replica's release knows no such agent; another may", retry_after_s=1.0)
         if name is None or name not in self._agents:
@@ -224,6 +226,13 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
                 violations=[FieldViolation("input.agent", f"one of: {', '.join(sorted(self._agents))}")],
             )
         agent = self._agents[name]
+        if isinstance(agent, HostedAgent) != (field == FIELD):
+            where = f"input.{FIELD}" if isinstance(agent, HostedAgent) else f"input.{name}"
+            raise InvalidRequest(
+                f"the input of {name} is given elsewhere",
+                violations=[FieldViolation("input.agent", f"give it as {where}")],
+            )
+        agent.definition.check_input(request.input)
         budget, origins = _budget(request.budget, agent.limits)
         run_key = agent.definition.run_key
         carrier: dict[str, str] = {}

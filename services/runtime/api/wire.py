@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from google.protobuf import struct_pb2, timestamp_pb2
-from signalbox.v1 import caller_pb2, outcome_pb2, runs_pb2
+from signalbox.v1 import caller_pb2, hosted_pb2, outcome_pb2, runs_pb2
 
 from services.kit.errors import InvalidRequest
 from services.kit.outcome import Outcome
@@ -15,6 +15,7 @@ from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED
 from services.runtime.engine.events import Event
 from services.runtime.engine.records import InputRequest, RunRecord, RunState
 from services.runtime.routing.explaining import ExplainedRule, Explanation
+from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.state import Budget, Spend
 
 _STATES = {state: f"RUN_STATE_{state.value}" for state in RunState}
@@ -27,6 +28,11 @@ _RIGHTS = {
     "assignee": runs_pb2.ANSWER_RIGHT_ASSIGNEE,
 }
 _OUTCOMES: Mapping[str, outcome_pb2.Outcome] = {outcome: outcome.proto for outcome in Outcome}
+_DECIDED_BY = {
+    "code": hosted_pb2.DECIDED_BY_CODE,
+    "command": hosted_pb2.DECIDED_BY_COMMAND,
+    "fan_out": hosted_pb2.DECIDED_BY_FAN_OUT,
+}
 _STATE_OF = {runs_pb2.RunState.Value(name): state for state, name in _STATES.items()}
 
 
@@ -139,7 +145,26 @@ def decision_proto(row: Mapping[str, Any]) -> runs_pb2.Decision:
         node_elapsed_ms=row["node_elapsed_ms"],
         calls=calls_proto(row["calls"]),
         decide_time=timestamp_proto(datetime.fromisoformat(decided_at) if isinstance(decided_at, str) else decided_at),
+        **_decided(row),
     )
+
+
+def _decided(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns how a decision was made, by the name of its field: by a table, where the ledger says no more."""
+    decided = row.get("decided")
+    if not decided:
+        return {} if row["rule"] == NODE_FAILED else {"decided_by": hosted_pb2.DECIDED_BY_TABLE}
+    return {
+        "decided_by": _DECIDED_BY[decided["by"]],
+        "destinations": [hosted_pb2.Destination(**each) for each in decided["destinations"]],
+        "code": hosted_pb2.CodeDecision(
+            source=decided.get("source", ""),
+            tests=[hosted_pb2.PassedTest(**each) for each in decided.get("tests", ())],
+            returned_at=decided.get("returned_at", 0),
+            returned=decided.get("returned", ""),
+            remark=decided.get("remark", ""),
+        ),
+    }
 
 
 def explanation_proto(sequence: int, told: Explanation) -> runs_pb2.DecisionExplanation:

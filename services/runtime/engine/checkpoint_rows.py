@@ -39,10 +39,13 @@ def size(row: Mapping[str, Any]) -> int:
 
 
 def split(writes: Sequence[tuple[str, Any]]) -> list[tuple[int, list[tuple[str, Any]]]]:
-    """Splits writes by row: the special ones each have a row of their own, the others share row 0."""
-    special = [(WRITES_IDX_MAP[channel], [(channel, value)]) for channel, value in writes if channel in WRITES_IDX_MAP]
+    """Splits writes by row: the special ones each have a row of their own, the others share row 0.
+
+    Of several special ones of a channel the last says what those before it said, too.
+    """
+    special = {WRITES_IDX_MAP[channel]: [(channel, value)] for channel, value in writes if channel in WRITES_IDX_MAP}
     plain = [(channel, value) for channel, value in writes if channel not in WRITES_IDX_MAP]
-    return [*special, *([(0, plain)] if plain else [])]
+    return [*special.items(), *([(0, plain)] if plain else [])]
 
 
 def write_columns(rows: list[WriteRow]) -> dict[str, list[Any]]:

@@ -38,8 +38,8 @@ from services.kit.telemetry.names import (
 )
 from services.kit.telemetry.tracing import carrying, link_to, tracer
 from services.kit.wire.event_kinds import RUN_ENDED, STATE_CHANGED
-from services.runtime.agents.agent import Agent, PinnedAgent
 from services.runtime.agents.assignment import Assignment
+from services.runtime.agents.offered import Offered, Pinned
 from services.runtime.agents.policies import UnknownLimitTypeError
 from services.runtime.calls.prices import Prices
 from services.runtime.calls.recording import AnswerRecording, answer_of_person, answer_of_thread, recording_into
@@ -54,6 +54,8 @@ from services.runtime.engine.run_tokens import RunTokens
 from services.runtime.engine.saver import RunSaver, led_by_of
 from services.runtime.engine.store import RunStore, noted
 from services.runtime.errors import ClaimLost, DatabaseAway
+from services.runtime.hosted.endings import BUDGET_EXHAUSTED, failure_of, question_of
+from services.runtime.hosted.session import HostedSession
 from services.runtime.metrics import CLAIMS_LOST, QUESTIONS_ESCALATED, RUNS_GIVEN_BACK, WAITS
 from services.runtime.routing.asking import expired
 from services.runtime.routing.recorder import LeadingDecision
@@ -61,6 +63,7 @@ from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.shadow import Shadow
 from services.runtime.routing.state import COMPLETED, FAILED, IN_PROGRESS
 from services.runtime.routing.storable import presentable, presentable_parts
+from services.runtime.routing.table import Record
 from services.runtime.routing.waiting import RunWaits, Wait
 
 log = get_logger()
@@ -83,7 +86,7 @@ class Dependencies:
     questions: Questions
     events: EventStream
     tokens: RunTokenMinter
-    agents: Mapping[str, Agent]
+    agents: Mapping[str, Offered]
     pins: Pins
     carrier: Carrier
     tokens_spent: TokensSpent = field(default_factory=TokensSpent)
@@ -101,6 +104,9 @@ class Execution:
     waits_s: float | None = None
     stepped: bool = False
     saver: RunSaver | None = None
+    claim: Claim | None = None
+    # Of a graph that was brought.
+    session: HostedSession | None = None
 
     def stop(self, reason: str) -> None:
         """Asks the graph to stop at its next step boundary."""
@@ -158,26 +164,65 @@ class Execution:
             await self._end(Ending(RunState.FAILED, None, "policy_unreadable", str(error)))
         except Exception as error:  # the run boundary: whatever else happens is this run's failure only
             log.exception("run failed", error=type(error).__name__)
-            await self._end(INTERNAL_ERROR)
+            await self._end(INTERNAL_ERROR if self.session is None else await self._failure(self.session, error))
+
+    async def _failure(self, session: HostedSession, error: Exception) -> Ending:
+        """Returns how a run ends whose graph raised; what it brought by then, when its budget is used up."""
+        if not session.refused:
+            return failure_of(session, error)
+        agent = self.shared.agents[self.run.agent].under(await self._policy())
+        graph = copy(agent.compiled)
+        graph.checkpointer = self.saver
+        snapshot = await graph.aget_state({"configurable": {"thread_id": self.run.run_id}})
+        output = agent.output(snapshot.values, self.run.input)
+        return Ending(RunState.NEEDS_REVIEW, output, BUDGET_EXHAUSTED)
+
+    async def _policy(self) -> Record:
+        definition = self.shared.agents[self.run.agent].definition
+        return await self.shared.pins.policy_of(self.run, definition)
 
     async def _invoke_graph(self) -> None:
         run, shared = self.run, self.shared
-        claim = Claim(
+        self.claim = Claim(
             run.run_id, run.epoch, run.claim_id, run.epoch == 1, self._publish_step, lambda: self.stop(CANCELLED)
         )
         recording = AnswerRecording() if run.recorded else None
-        self.saver = RunSaver(shared.pool, shared.serde, claim=claim, recording=recording)
-        agent = shared.agents[run.agent].under(await shared.pins.policy_of(run, shared.agents[run.agent].definition))
+        agent = shared.agents[run.agent].under(await self._policy())
         # A copy of one attribute: the graph's own `copy` checks all of it again.
         graph = copy(agent.compiled)
-        graph.checkpointer = self.saver
         config: RunnableConfig = {
             "configurable": {"thread_id": run.run_id},
             "recursion_limit": agent.graph.max_steps,
             "metadata": {"run_id": run.run_id},
         }
+        worked = agent.working(config, run.input, budget=run.budget, spend=run.spend, attempts=run.attempts)
+        with worked as (own_config, self.session):
+            spent = run.spend if self.session else None
+            self.saver = graph.checkpointer = RunSaver(
+                shared.pool,
+                shared.serde,
+                claim=self.claim,
+                recording=recording,
+                steps_channel=agent.steps_channel,
+                spent=spent,
+            )
+            state = await self._invoked(agent, graph, own_config, recording)
+        if interrupts := state.get("__interrupt__"):
+            await self._pause(interrupts[0])
+            return
+        await self._end(self._ending(agent, state))
+
+    async def _invoked(
+        self,
+        agent: Pinned,
+        graph: CompiledStateGraph[Any, Any, Any, Any],
+        config: RunnableConfig,
+        recording: AnswerRecording | None,
+    ) -> Any:
+        """Returns the state in which the graph leaves off."""
+        run = self.run
         begun = await self._begun(graph, config)
-        given = self._resumption(begun, recording) if begun else await self._first_state(agent, recording)
+        given = self._resumption(agent, begun, recording) if begun else await self._first_state(agent, recording)
         tokens = self._tokens(agent)
         run_context = RunContext(
             run.run_id, run.correlation_id, run.caller, run.epoch, tokens.reading, list(run.attempts), tokens.acting,
@@ -186,16 +231,18 @@ class Execution:
         )  # fmt: skip
         try:
             with recording_into(recording):
-                state = await graph.ainvoke(given, config, context=run_context, durability="sync", control=self.control)
+                return await graph.ainvoke(
+                    given,
+                    config,
+                    context=agent.context(run_context, run.input),
+                    durability="sync",
+                    control=self.control,
+                )
         finally:
             tokens.end()
-        if interrupts := state.get("__interrupt__"):
-            await self._pause(interrupts[0])
-            return
-        await self._end(self._ending(agent, state))
 
     async def _begun(
-        self, graph: CompiledStateGraph[Any, RunContext, Any, Any], config: RunnableConfig
+        self, graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig
     ) -> StateSnapshot | None:
         """Returns where the run is, when a claim before this one has come anywhere."""
         if self.run.epoch == 1:
@@ -207,18 +254,20 @@ class Execution:
         """Returns the decision that led to where the run is; an older release kept it in the ledger alone."""
         return led_by_of(begun.metadata) or await self.shared.store.leading_decision(self.run, begun.next)
 
-    def _resumption(self, begun: StateSnapshot, recording: AnswerRecording | None) -> Command[Any] | None:
+    def _resumption(
+        self, agent: Pinned, begun: StateSnapshot, recording: AnswerRecording | None
+    ) -> Command[Any] | None:
         """Returns what the graph goes on with: the answer it waits for, or nothing."""
         waiting = {interrupt.id for interrupt in begun.interrupts}
         asked = self.run.input_request
         if asked is None or self.run.answer is None or asked.input_request_id not in waiting:
             return None
-        given = expired(asked.input_request_id) if asked.expired else self.run.answer
+        given = expired(asked.input_request_id) if asked.expired else agent.answer(self.run.answer)
         if recording:
             recording.add(answer_of_person(given))
         return Command(resume={asked.input_request_id: given})
 
-    async def _first_state(self, agent: PinnedAgent, recording: AnswerRecording | None) -> dict[str, Any]:
+    async def _first_state(self, agent: Pinned, recording: AnswerRecording | None) -> dict[str, Any]:
         run = self.run
         earlier = await self.shared.store.thread_turns(run, agent.turns_remembered) if run.thread_id else []
         if earlier:
@@ -231,7 +280,7 @@ class Execution:
             assignment, started_at=run.started_at or run.created_at, budget=run.budget, spend=run.spend
         )
 
-    def _tokens(self, agent: PinnedAgent) -> RunTokens:
+    def _tokens(self, agent: Pinned) -> RunTokens:
         run = self.run
 
         def mint(audience: str, writes: bool) -> str:
@@ -240,7 +289,10 @@ class Execution:
 
         return RunTokens(mint)
 
-    def _ending(self, agent: PinnedAgent, state: Mapping[str, Any]) -> Ending:
+    def _ending(self, agent: Pinned, state: Mapping[str, Any]) -> Ending:
+        if self.session is not None:
+            # A graph that was brought says nothing of how it went: it came to its end, and no node raised.
+            return Ending(RunState.SUCCEEDED, agent.output(state, self.run.input), outcome=agent.outcome(state))
         if state["status"] == IN_PROGRESS:
             # LangGraph goes no farther, without a word, when what is to run next is not in this graph.
             log.error("the graph stopped in progress", graph_version=self.run.graph_version)
@@ -257,7 +309,7 @@ class Execution:
     async def _end(self, ending: Ending) -> None:
         trace.get_current_span().set_attribute(ATTRIBUTE_PREFIX + OUTCOME, ending.outcome)
         try:
-            with_step = await self.saver.end(ending) if self.saver else None
+            with_step = await self._end_with_step(ending)
             ended = noted(with_step) if with_step else await self.shared.store.end(self.run, ending)
         except ClaimLost:
             CLAIMS_LOST.inc()
@@ -269,10 +321,16 @@ class Execution:
             return
         self._publish(ended, RUN_ENDED, None)
 
+    async def _end_with_step(self, ending: Ending) -> RunRecord | None:
+        """Ends the run together with its last step, where that is not written yet. Raises ClaimLost."""
+        if self.saver is None or self.claim is None:
+            return None
+        if self.session is not None and (steps := self.session.last_steps()):
+            return await self.saver.end_unfinished(self.claim, ending, steps)
+        return await self.saver.end(ending)
+
     async def _pause(self, interrupt: Any) -> None:
-        value: Mapping[str, Any] = (
-            interrupt.value if isinstance(interrupt.value, Mapping) else {"question": str(interrupt.value)}
-        )
+        value: Mapping[str, Any] = interrupt.value if self.session is None else question_of(interrupt.value)
         lifetime = timedelta(seconds=value["expires_in_s"]) if "expires_in_s" in value else QUESTION_LIFETIME
         said = presentable_parts({name: part for name, part in value.items() if part is not None}, LONGEST_QUESTION)
         asked = InputRequest(
@@ -289,7 +347,8 @@ class Execution:
             detail=said.get("detail"),
             screened=self.shared.agents[self.run.agent].definition.words is not None,
         )
-        paused = await self.shared.store.await_input(self.run, asked)
+        unrecorded = self.session.unrecorded if self.session else None
+        paused = await self.shared.store.await_input(self.run, asked, unrecorded)
         if paused.state.ended:
             self._publish(paused, RUN_ENDED, None)
             return
@@ -341,6 +400,8 @@ class Execution:
 
     def _publish_step(self, step: StepWritten) -> None:
         self.stepped = True
+        if self.session is not None:
+            self.session.forget(step.steps)
         calls = list(itertools.chain.from_iterable(record["calls"] for record in step.steps))
         tokens = sum(call["input_tokens"] + call["output_tokens"] for call in calls)
         self.shared.tokens_spent.add(self.run.caller.subject, tokens)

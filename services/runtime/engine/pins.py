@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from psycopg_pool import AsyncConnectionPool
 
-from services.runtime.agents.definition import AnyDefinition
+from services.runtime.agents.offered import Definition
 from services.runtime.agents.policies import Limits, Pin, built_in, restored
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import RunRecord
@@ -55,7 +55,7 @@ class Pins:
             self._known[run.policy_id] = Pin("", *row)
         return self._known[run.policy_id]
 
-    async def policy_of(self, run: RunRecord, definition: AnyDefinition) -> Record:
+    async def policy_of(self, run: RunRecord, definition: Definition) -> Record:
         """Returns the policy that a claimed run is decided by. Raises DatabaseAway, UnknownLimitTypeError."""
         key = (definition.name, run.policy_id)
         if key not in self._restored:

@@ -8,6 +8,7 @@ nothing when the claim is lost; and nothing is serialised on a lock.
 from __future__ import annotations
 
 import asyncio
+import functools
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
@@ -48,15 +49,15 @@ from services.runtime.engine.records import Ending, RunRecord
 from services.runtime.errors import ClaimLost, DatabaseAway
 from services.runtime.metrics import CHECKPOINT_BYTES
 from services.runtime.routing.recorder import LeadingDecision, StepRecord, last_decision
+from services.runtime.routing.state import STEPS, Spend, add_spend, spend_of
 
 log = get_logger()
+_NO_SPEND = dict.fromkeys(("model_calls", "tool_calls", "input_tokens", "output_tokens", "wall_time_s"))
 # A task's writes wait this long for their step's checkpoint, to share its transaction. A task whose siblings are slow
 # is written ahead of them. Longer than a busy event loop takes to come round: a step of one task needs no second one.
 WRITES_WAIT_S = 0.5
-STEPS = "steps"
 SPEND = "spend"
 LED_BY = "led_by"
-_NOT_STORED = (STEPS,)
 
 
 class HeldStep(NamedTuple):
@@ -81,8 +82,13 @@ class RunSaver(AsyncPostgresSaver):
         *,
         claim: Claim | None = None,
         recording: AnswerRecording | None = None,
+        steps_channel: str = STEPS,
+        spent: Spend | None = None,
     ) -> None:
+        """`spent` is what a claimed run has spent, where its state does not say so: steps are added to it."""
         super().__init__(pool, serde=serde)
+        self._steps_channel = steps_channel
+        self._spent = spent
         self._pool = pool
         self._claim = claim
         self._recording = recording
@@ -95,6 +101,8 @@ class RunSaver(AsyncPostgresSaver):
         self._flushes: set[asyncio.Task[None]] = set()
         self._history = CheckpointHistory(pool, self.serde)
         self._first = claim is not None and claim.fresh
+        # The root graph's newest checkpoint that this claim knows of.
+        self._latest = ""
         # Of the root graph: those inside a node have no steps of their own, and say what led to it.
         self._led_by: dict[str, LeadingDecision] = {}
 
@@ -126,9 +134,10 @@ class RunSaver(AsyncPostgresSaver):
         parent_id = config["configurable"].get("checkpoint_id")
         values = checkpoint["channel_values"]
         stored = self._stored.get((thread_id, namespace), {})
-        kept = {channel: value for channel, value in values.items() if channel not in _NOT_STORED}
-        if values.get(STEPS):
-            self._led_by = _led_by(values[STEPS])
+        kept = {channel: value for channel, value in values.items() if channel != self._steps_channel}
+        steps = values.get(self._steps_channel) or []
+        if steps and not namespace:
+            self._led_by = _led_by(steps)
         whole_metadata = {**get_serializable_checkpoint_metadata(config, metadata), **self._led_by}
         row = {
             "thread_id": thread_id,
@@ -144,12 +153,17 @@ class RunSaver(AsyncPostgresSaver):
             # No node runs before the next checkpoint is there; without either, the run begins from its input again.
             self._input = row
         else:
-            await self._write(row, waiting, values if STEPS in new_versions else {})
+            is_new = self._steps_channel in new_versions
+            await self._write(row, waiting, steps if is_new else [], values.get(SPEND) if is_new else None)
         changed = {c: Stored(version, kept[c]) for c, version in new_versions.items() if c in kept}
         self._stored[thread_id, namespace] = {**stored, **changed}
+        if not namespace:
+            self._latest = checkpoint["id"]
         return _config(thread_id, namespace, checkpoint["id"])
 
-    async def _write(self, row: dict[str, Any], waiting: list[WriteRow], values: Mapping[str, Any]) -> None:
+    async def _write(
+        self, row: dict[str, Any], waiting: list[WriteRow], steps: list[StepRecord], spend: Spend | None
+    ) -> None:
         if self._claim is None:
             async with self._pool.connection() as connection:
                 await connection.execute(query("put_checkpoint"), row)
@@ -166,31 +180,25 @@ class RunSaver(AsyncPostgresSaver):
             "epoch": self._claim.epoch,
             "claim_id": self._claim.claim_id,
         }
+        if self._input and steps:
+            # Only a conditional entry decides anything before the first node; its decision goes with the checkpoint.
+            first, self._input = {**fenced, **self._input, **NO_WRITES}, None
+            await self._write_step(self._claim, first, [], None)
         if self._input:
             first, self._input = self._input, None
             given = {column: first[name] for name, column in INPUT_COLUMNS.items()}
             [cancel_requested] = await self._commit("put_beginning", {**fenced, **given})
             CHECKPOINT_BYTES.inc(size(first))
         else:
-            cancel_requested = await self._write_step(self._claim, fenced, values)
+            cancel_requested = await self._write_step(self._claim, fenced, steps, spend)
         CHECKPOINT_BYTES.inc(size(row) + sum(len(writes.writes) for writes in waiting[:1]))
         if cancel_requested:
             self._claim.on_cancel_requested()
 
-    async def _write_step(self, claim: Claim, fenced: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-        steps = values.get(STEPS) or []
-        rows = step_rows(steps)
-        spend = values.get(SPEND) or dict.fromkeys(
-            ("model_calls", "tool_calls", "input_tokens", "output_tokens", "wall_time_s")
-        )
-        parameters = {
-            **fenced,
-            **spend,
-            "event_count": len(rows.events),
-            "decision_count": len(rows.decisions),
-            "decisions": orjson.dumps(rows.decisions, default=str).decode(),
-            "events": orjson.dumps(rows.events, default=str).decode(),
-        }
+    async def _write_step(
+        self, claim: Claim, fenced: Mapping[str, Any], steps: list[StepRecord], spend: Spend | None
+    ) -> bool:
+        parameters = {**fenced, **self._ledger_parameters(steps, spend)}
         if steps and not fenced["checkpoint_ns"] and all(step.get("concludes") for step in steps):
             self._last_step = HeldStep(claim, steps, parameters)
             return False
@@ -198,6 +206,34 @@ class RunSaver(AsyncPostgresSaver):
         if steps:
             claim.on_step(StepWritten(steps, event_base, decision_base, written_at, fenced["checkpoint_id"]))
         return bool(cancel_requested)
+
+    def _ledger_parameters(self, steps: list[StepRecord], spend: Spend | None) -> dict[str, Any]:
+        rows = step_rows(steps)
+        if self._spent is not None and steps:
+            costs = (spend_of(step["calls"], step["elapsed_ms"] / 1000) for step in steps)
+            self._spent = spend = functools.reduce(add_spend, costs, self._spent)
+        return {
+            **(spend or _NO_SPEND),
+            "event_count": len(rows.events),
+            "decision_count": len(rows.decisions),
+            "decisions": orjson.dumps(rows.decisions, default=str).decode(),
+            "events": orjson.dumps(rows.events, default=str).decode(),
+        }
+
+    async def end_unfinished(self, claim: Claim, ending: Ending, steps: list[StepRecord]) -> RunRecord:
+        """Ends the run in one statement with the records of a step that is never applied. Raises ClaimLost."""
+        parameters = {
+            **self._ledger_parameters(steps, None),
+            "run_id": claim.run_id,
+            "epoch": claim.epoch,
+            "claim_id": claim.claim_id,
+            "checkpoint_id": self._latest,
+            **vars(ending),
+        }
+        event_base, decision_base, written_at, *columns = await self._commit("end_unfinished", parameters)
+        if steps:
+            claim.on_step(StepWritten(steps, event_base, decision_base, written_at, self._latest))
+        return RunRecord.of(dict(zip(RUN_COLUMNS, columns, strict=True)))
 
     async def end(self, ending: Ending) -> RunRecord | None:
         """Ends the run in one statement with its last step, if that is still to be written. Raises ClaimLost.
@@ -287,6 +323,7 @@ class RunSaver(AsyncPostgresSaver):
         if found is None:
             return None
         if namespace == "":
+            self._latest = found.checkpoint["id"]
             kept = led_by_of(found.metadata)
             self._led_by = {LED_BY: kept[0]} if kept else {}
         versions = found.checkpoint["channel_versions"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
+import ormsgpack
+from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer, _msgpack_default, _option
+from langgraph.types import Send
 
 BLOCKED = frozenset({"msgpack_blocked", "msgpack_method_blocked"})
 
@@ -17,8 +21,28 @@ class TypeNotAllowedError(TypeError):
 class StrictSerializer(JsonPlusSerializer):
     """A serializer that raises where langgraph's would warn and go on with something else than was stored."""
 
-    def __init__(self) -> None:
-        super().__init__(allowed_msgpack_modules=None)
+    def __init__(self, allowed: Collection[tuple[str, str]] = ()) -> None:
+        super().__init__(allowed_msgpack_modules=tuple(allowed) or None)
+        self._is_checked = bool(allowed)
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Returns the value as it is stored. Raises TypeNotAllowedError for what could not be read again.
+
+        Where graphs bring types of their own, what holds any is read at once: a run would find out when it is resumed.
+        """
+        if not self._is_checked or obj is None or isinstance(obj, bytes | bytearray):
+            return super().dumps_typed(obj)
+        found: set[type] = set()
+
+        def default(value: Any) -> Any:
+            if not isinstance(value, BaseMessage | Send):
+                found.add(type(value))
+            return _msgpack_default(value)
+
+        written = "msgpack", ormsgpack.packb(obj, default=default, option=_option)
+        if found:
+            self.loads_typed(written)
+        return written
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         """Returns the value. Raises TypeNotAllowedError."""
@@ -38,6 +62,6 @@ def _note(event: SerdeEvent, blocked: list[SerdeEvent]) -> None:
         blocked.append(event)
 
 
-def make_serde() -> JsonPlusSerializer:
-    """Returns the serializer that every saver of the platform uses."""
-    return StrictSerializer()
+def make_serde(allowed: Collection[tuple[str, str]] = ()) -> JsonPlusSerializer:
+    """Returns the serializer that every saver of the platform uses; `allowed` are types by module and name."""
+    return StrictSerializer(allowed)

@@ -45,7 +45,7 @@ from services.runtime.errors import (
     ThreadBusy,
 )
 from services.runtime.metrics import RUN_DURATION, RUN_OUTCOMES, RUNS_ENDED, show_budget_used
-from services.runtime.routing.recorder import LeadingDecision
+from services.runtime.routing.recorder import CallRecord, LeadingDecision
 from services.runtime.routing.waiting import Wait
 
 log = get_logger()
@@ -244,13 +244,19 @@ class RunStore:
         }
         return await self._claimed("end_run", parameters)
 
-    async def await_input(self, run: RunRecord, asked: InputRequest) -> RunRecord:
-        """Pauses a claimed run with a question, or ends it if it is to be cancelled. Raises ClaimLost."""
+    async def await_input(
+        self, run: RunRecord, asked: InputRequest, attempts: Sequence[CallRecord] | None = None
+    ) -> RunRecord:
+        """Pauses a claimed run with a question, or ends it if it is to be cancelled. Raises ClaimLost.
+
+        `attempts` are calls that no step has taken over; None is those that the run's row has already.
+        """
         parameters = {
             "run_id": run.run_id,
             "epoch": run.epoch,
             "claim_id": run.claim_id,
             "input_request": orjson.dumps(asked.to_data()).decode(),
+            "attempts": None if attempts is None else orjson.dumps(attempts).decode(),
         }
         return await self._claimed("await_input", parameters)
 

@@ -136,14 +136,20 @@ def collecting(*, acts: bool = False) -> Iterator[list[CallRecord]]:
         _acts.reset(acting)
 
 
-def note(call: CallRecord) -> None:
-    """Adds a call to those of the node that runs, with what the ledger can keep of words and numbers of others."""
+def cleaned(call: CallRecord) -> CallRecord:
+    """Returns a call with what the ledger can keep of words and numbers of others."""
     call["name"], call["outcome"] = presentable(call["name"]), presentable(call["outcome"])
     call["input_tokens"], call["output_tokens"] = (
         min(max(0, tokens), MOST_TOKENS) for tokens in (call["input_tokens"], call["output_tokens"])
     )
     if not math.isfinite(call["elapsed_ms"]):
         call["elapsed_ms"] = 0.0
+    return call
+
+
+def note(call: CallRecord) -> None:
+    """Adds a call to those of the node that runs."""
+    call = cleaned(call)
     calls = _calls.get()
     if calls is not None:
         calls.append(call)

@@ -64,6 +64,34 @@ class TriedRecord(TypedDict):
     grounds: dict[str, Any]
 
 
+class DestinationRecord(TypedDict):
+    """A node that a decision led to, and how many tasks of it."""
+
+    node: str
+    count: int
+
+
+class TestRecord(TypedDict):
+    """A test in the source of a path function that was come to."""
+
+    test: str
+    line: int
+    held: bool
+
+
+class DecidedRecord(TypedDict):
+    """How a decision was made that no table made; `further` is one after the first of its node."""
+
+    by: str
+    destinations: list[DestinationRecord]
+    source: NotRequired[str]
+    tests: NotRequired[list[TestRecord]]
+    returned_at: NotRequired[int]
+    returned: NotRequired[str]
+    remark: NotRequired[str]
+    further: NotRequired[bool]
+
+
 class LeadingDecision(TypedDict):
     """What a node is told of the decision that led to it."""
 
@@ -82,12 +110,13 @@ class DecisionRecord(LeadingDecision):
     grounds: dict[str, Any]
     facts: dict[str, Any]
     policy_version: str
+    decided: NotRequired[DecidedRecord]
 
 
 class StepRecord(TypedDict):
     """A node that ran: how long, what it called, and the decision it led to. Travels in the channel `steps`.
 
-    One that `concludes` leads nowhere.
+    One that `concludes` leads nowhere. `task` is LangGraph's id of it, of a hosted graph.
     """
 
     node: str
@@ -96,6 +125,7 @@ class StepRecord(TypedDict):
     calls: list[CallRecord]
     decision: DecisionRecord | None
     concludes: NotRequired[bool]
+    task: NotRequired[str]
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ BUDGET_SPENT = "budget_spent"
 NEEDS_REVIEW: Status = "needs_review"
 # The state field that says how far a run is.
 STATUS: Final = "status"
+# The channel that records of steps travel in.
+STEPS: Final = "steps"
 # Marks a list or a set in state that a node's update takes the place of, where others are added to.
 REPLACED: Final = "replaced"
 FAILED: Status = "failed"

@@ -6,7 +6,7 @@ WITH paused AS (
         outcome = CASE WHEN cancel_requested THEN 'unfinished' ELSE outcome END,
         ended_at = CASE WHEN cancel_requested THEN now() END,
         input_request = CASE WHEN NOT cancel_requested THEN %(input_request)s::jsonb END,
-        answer = NULL, idle_claims = 0, suspicion = 0, owner = NULL, lease_expires_at = NULL, event_count = event_count + 1
+        answer = NULL, attempts = coalesce(%(attempts)s::jsonb, attempts), idle_claims = 0, suspicion = 0, owner = NULL, lease_expires_at = NULL, event_count = event_count + 1
     WHERE {claim_holds.sql}
     RETURNING {runs.*}, cancel_requested
 ), happened AS (

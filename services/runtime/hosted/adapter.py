@@ -1,0 +1,450 @@
+"""A copy of a graph that records what happens in it: nodes and conditional edges are wrapped, of inner graphs too.
+
+The nodes, the edges and the state stay as they are. Records travel in a channel of a reserved name, which tasks write
+to as LangGraph's own edges do, so that they are committed with the step's checkpoint, or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables.config import run_in_executor
+from langgraph._internal._constants import CONF, CONFIG_KEY_SEND, CONFIG_KEY_TASK_ID
+from langgraph._internal._runnable import RunnableCallable
+from langgraph.channels import Topic
+from langgraph.errors import GraphBubbleUp, ParentCommand
+from langgraph.graph import END, StateGraph
+from langgraph.graph._branch import BranchSpec
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command, Send
+
+from services.kit.errors import SignalboxError
+from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.names import ATTRIBUTE_PREFIX, NODE, RUN_ID
+from services.kit.telemetry.tracing import tracer
+from services.runtime.errors import ClaimLost, DatabaseAway, NodeTimedOut
+from services.runtime.hosted.facts import Reads, choice_of_model, facts_of, forget, recorded
+from services.runtime.hosted.path_function import PathFunction
+from services.runtime.hosted.session import BudgetSpentError, HostedSession, Visit, current_session
+from services.runtime.hosted.source import CodeSource
+from services.runtime.routing.graph import NODE_FAILED
+from services.runtime.routing.recorder import (
+    DecidedRecord,
+    DecisionRecord,
+    DecisionRecorder,
+    DestinationRecord,
+    StepRecord,
+    step_record,
+)
+from services.runtime.routing.storable import presentable
+from services.runtime.routing.table import Decision
+
+log = get_logger()
+# No field of a state begins so.
+STEPS_CHANNEL: Final = "__signalbox_steps"
+BUDGET_EXHAUSTED: Final = "budget_exhausted"
+CODE, COMMAND, FAN_OUT = "code", "command", "fan_out"
+# Between the name of a node and that of a node in the graph inside it.
+INSIDE: Final = "/"
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+
+
+def adapted(graph: Graph, agent: str, source: CodeSource) -> Graph:
+    """Returns a copy of a graph, without a checkpointer, that records what happens while a `HostedSession` is open."""
+    return _Adapter(agent, source, DecisionRecorder(agent)).adapted(graph, "")
+
+
+@dataclass(frozen=True)
+class _Adapter:
+    agent: str
+    source: CodeSource
+    recorder: DecisionRecorder
+
+    def adapted(self, graph: Graph, prefix: str) -> Graph:
+        builder: StateGraph[Any, Any, Any, Any] = copy(graph.builder)
+        builder.nodes = {name: self._node(name, spec, prefix) for name, spec in graph.builder.nodes.items()}
+        builder.branches = copy(graph.builder.branches)
+        for start, branches in graph.builder.branches.items():
+            builder.branches[start] = {
+                name: self._branch(start, name, branch, prefix, len(branches)) for name, branch in branches.items()
+            }
+        # What the defaults were has been written into the nodes.
+        builder._node_defaults = type(builder._node_defaults)()
+        made = builder.compile(
+            checkpointer=None if graph.checkpointer not in (True, False) else graph.checkpointer,
+            cache=graph.cache,
+            store=graph.store,
+            interrupt_before=_all_or_some(graph.interrupt_before_nodes),
+            interrupt_after=_all_or_some(graph.interrupt_after_nodes),
+            name=graph.name,
+        )
+        # Beside the channels of the state: nothing that the graph reads, writes or gives back knows of it.
+        made.channels[STEPS_CHANNEL] = Topic(StepRecord)
+        for node in made.nodes.values():
+            if isinstance(node.bound, _Node) and isinstance(node.bound.inner, CompiledStateGraph):
+                node.subgraphs = [node.bound.inner]
+        made.config = graph.config
+        made.retry_policy = graph.retry_policy
+        made.step_timeout = graph.step_timeout
+        return made
+
+    def _node(self, name: str, spec: Any, prefix: str) -> Any:
+        inner: Runnable[Any, Any] = spec.runnable
+        place = f"{prefix}{name}"
+        graph = isinstance(inner, CompiledStateGraph)
+        if isinstance(inner, CompiledStateGraph):
+            inner = self.adapted(inner, f"{place}{INSIDE}")
+        node = _Node(self, place, inner, spec.error_handler_node, is_graph=graph, source=self.source.of(spec.runnable))
+        return replace(spec, runnable=node)
+
+    def _branch(self, start: str, name: str, branch: BranchSpec, prefix: str, branches: int) -> BranchSpec:
+        router = f"{self.agent}.route_after_{prefix}{start}" + (f".{name}" if branches > 1 else "")
+        return branch._replace(path=_Path(self, f"{prefix}{start}", router, branch))
+
+    def recording(
+        self, task_id: str, node: str, router: str, decision: Decision, decided: DecidedRecord
+    ) -> DecisionRecord:
+        """Records a decision, by an id that is the same when its task is repeated."""
+        decision_id = uuid.uuid5(uuid.NAMESPACE_OID, f"{task_id}/{router}").hex
+        session = current_session()
+        ids = {RUN_ID: session.run_id} if session else {}
+        made = self.recorder.record(
+            decision_id=decision_id, router=router, policy_version="", node=node, decision=decision, state=ids
+        )
+        return DecisionRecord(**{**made, "decided": decided})
+
+
+class _Node(Runnable[Any, Any]):
+    """A node as LangGraph runs it: the node itself, and the record of it."""
+
+    def __init__(
+        self,
+        adapter: _Adapter,
+        place: str,
+        inner: Runnable[Any, Any],
+        handler: str | None,
+        *,
+        is_graph: bool,
+        source: str,
+    ) -> None:
+        self._adapter = adapter
+        self._place = place
+        self.inner = inner
+        self._handler = handler
+        self._is_graph = is_graph
+        self._source = source
+        self.name = inner.get_name()
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
+        """Runs the node, unrecorded: the platform runs graphs asynchronously."""
+        return self.inner.invoke(input, config, **kwargs)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
+        """Runs the node; a failure is recorded, and raised as it is."""
+        session = current_session()
+        if session is None or config is None:
+            return await self.inner.ainvoke(input, config, **kwargs)
+        task_id = config[CONF][CONFIG_KEY_TASK_ID]
+        visit = session.visit(task_id, self._place)
+        attributes = {ATTRIBUTE_PREFIX + NODE: self._place}
+        try:
+            with session.inside(visit), tracer().start_as_current_span(f"node {self._place}", attributes=attributes):
+                session.check_time()
+                result = await self._run(session, input, config, **kwargs)
+        except ParentCommand as command:
+            # A node inside has left its graph, which keeps nothing of the step.
+            self._send(config, self._ended(session, task_id, visit, None), visit)
+            raise command from None
+        except GraphBubbleUp:
+            raise
+        except (ClaimLost, DatabaseAway):
+            raise
+        except Exception as error:
+            self._fail(session, task_id, visit, error)
+            raise
+        record = self._ended(session, task_id, visit, self._command_of(task_id, result))
+        self._send(config, record, visit, leaves=_leaves(result))
+        return result
+
+    async def _run(self, session: HostedSession, given: Any, config: RunnableConfig, **kwargs: Any) -> Any:
+        if self._is_graph:
+            return await self.inner.ainvoke(given, config, **kwargs)
+        limit = asyncio.timeout(session.node_timeout_s)
+        try:
+            async with limit:
+                return await self.inner.ainvoke(given, config, **kwargs)
+        except TimeoutError as error:
+            if limit.expired():
+                message = f"the node {self._place!r} did not end within {session.node_timeout_s:g} s"
+                raise NodeTimedOut(message) from error
+            raise
+
+    def _ended(self, session: HostedSession, task_id: str, visit: Visit, decision: DecisionRecord | None) -> StepRecord:
+        elapsed_s = visit.end()
+        calls = [*session.take_attempts(), *visit.calls]
+        record = step_record(self._place, elapsed_s, calls, decision, concludes=False)
+        record["task"] = task_id
+        return session.recorded(visit, record)
+
+    @staticmethod
+    def _send(config: RunnableConfig, record: StepRecord, visit: Visit, *, leaves: bool = False) -> None:
+        """Writes the records for the step's checkpoint: here, or where a node that leaves its graph goes on."""
+        session = current_session()
+        handled, records = (session.handled, [*visit.left, record]) if session else ([], [*visit.left, record])
+        records[:0] = handled
+        handled.clear()
+        if leaves and visit.parent is not None:
+            visit.parent.left += records
+        else:
+            _write(config, records)
+
+    def _fail(self, session: HostedSession, task_id: str, visit: Visit, error: Exception) -> None:
+        """Records a failure, for the run's end or for the node that handles it. Raises RunWaits for what is away."""
+        if session.failure is error:  # It has come up from a node inside.
+            self._hand_over(session)
+            return
+        if visit.away and _comes_from(error, visit.away[0]) and (waits := session.wait(visit, visit.away[1])):
+            raise waits from error
+        log.error("node failed", node=self._place, exc_info=error)
+        refused = isinstance(error, BudgetSpentError)
+        facts = {"budget_spent": session.refused} if refused else {"error_reason": reason_of(error)}
+        rule = BUDGET_EXHAUSTED if refused else NODE_FAILED
+        decision = Decision(rule, END, {}, grounds=facts, rejected=(), facts=facts)
+        decided = DecidedRecord(by=CODE, destinations=[DestinationRecord(node=END, count=1)], source=self._source)
+        router = f"{self._adapter.agent}.route_after_{self._place}"
+        recorded_ = self._adapter.recording(task_id, self._place, router, decision, decided)
+        session.failed = self._ended(session, task_id, visit, recorded_)
+        session.failure = error
+        self._hand_over(session)
+
+    def _hand_over(self, session: HostedSession) -> None:
+        """Leaves the record of a failure to the next node that ends, where another node handles the failure."""
+        if self._handler is not None and session.failed is not None:
+            session.handled.append(session.failed)
+            session.failed = session.failure = None
+
+    def _command_of(self, task_id: str, result: Any) -> DecisionRecord | None:
+        """Returns the decision of a node that says where to go itself."""
+        commands = [each for each in _several(result) if isinstance(each, Command)]
+        goto = [to for command in commands for to in _several(command.goto)]
+        if not goto:
+            return None
+        updates: Reads = {}
+        for command in commands:
+            if isinstance(command.update, Mapping):
+                updates |= {str(name): value for name, value in command.update.items()}
+        destinations, sends = counted(goto)
+        facts = facts_of(updates)
+        decided = DecidedRecord(by=FAN_OUT if sends else COMMAND, destinations=destinations, source=self._source)
+        if remark := choice_of_model(updates):
+            decided["remark"] = remark
+        place = joined(destinations)
+        decision = Decision(FAN_OUT if sends else COMMAND, place, {}, grounds=facts, rejected=(), facts=facts)
+        router = f"{self._adapter.agent}.route_after_{self._place}"
+        return self._adapter.recording(task_id, self._place, router, decision, decided)
+
+
+@dataclass
+class _Watch:
+    reads: Reads = field(default_factory=dict)
+    lines: list[int] = field(default_factory=list)
+
+
+_watch: ContextVar[_Watch | None] = ContextVar("hosted_watch", default=None)
+
+
+class _Path(Runnable[Any, Any]):
+    """A path function as LangGraph asks it: the function itself, and the record of its decision."""
+
+    def __init__(self, adapter: _Adapter, place: str, router: str, branch: BranchSpec) -> None:
+        self._adapter = adapter
+        self._place = place
+        self._router = router
+        self._ends = branch.ends
+        path = branch.path
+        function = getattr(path, "func", None) or getattr(path, "afunc", None)
+        self._function = PathFunction(function) if function is not None else None
+        self._source = adapter.source.of(path)
+        self._path = _watched(path, self._function) if self._function else path
+        self.name = path.get_name()
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
+        """Asks the function; LangGraph does it so where a command has left a graph inside the node."""
+        session = current_session()
+        if session is None or config is None:
+            return self._path.invoke(input, config, **kwargs)
+        watch = _Watch()
+        token = _watch.set(watch)
+        try:
+            result = self._path.invoke(input, config, **kwargs)
+        finally:
+            _watch.reset(token)
+        self._record(session, config, watch, result)
+        return result
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
+        """Asks the function; one that raises is a failure of the node."""
+        session = current_session()
+        if session is None or config is None:
+            return await self._path.ainvoke(input, config, **kwargs)
+        watch = _Watch()
+        token = _watch.set(watch)
+        try:
+            result = await self._path.ainvoke(input, config, **kwargs)
+        finally:
+            _watch.reset(token)
+        self._record(session, config, watch, result)
+        return result
+
+    def _record(self, session: HostedSession, config: RunnableConfig, watch: _Watch, result: Any) -> None:
+        task_id = config[CONF][CONFIG_KEY_TASK_ID]
+        way = self._function.way(watch.lines, result) if self._function and watch.lines else None
+        destinations, sends = counted([self._end_of(each) for each in _several(result)])
+        facts = facts_of(watch.reads)
+        decided = DecidedRecord(by=FAN_OUT if sends else CODE, destinations=destinations, source=self._source)
+        if way:
+            decided["tests"] = [{"test": test.test, "line": test.line, "held": test.held} for test in way.tests]
+            decided["returned_at"], decided["returned"] = way.returned_at, way.returned
+        if remark := choice_of_model(watch.reads):
+            decided["remark"] = remark
+        rule = FAN_OUT if sends else self._rule(result)
+        place = joined(destinations)
+        decision = Decision(rule, place, {}, grounds=facts, rejected=(), facts=facts)
+        made = self._adapter.recording(task_id, self._place, self._router, decision, decided)
+        visit = session.visit_of(task_id)
+        record = visit.record if visit else None
+        if record is not None and record["decision"] is None:
+            # It is in the task's writes already, and is stored once the task has ended.
+            record["decision"] = made
+            return
+        if record is not None:
+            decided["further"] = True
+        further = step_record(self._place, 0.0, [], made, concludes=False)
+        further["task"] = task_id
+        _write(config, [further])
+
+    def _end_of(self, result: Any) -> Any:
+        """Returns the node that a result stands for; LangGraph refuses what stands for none."""
+        return result if isinstance(result, Send) or not self._ends else self._ends.get(result, result)
+
+    def _rule(self, result: Any) -> str:
+        """Returns the name of what the function said: names are those of the edges, and there are few."""
+        known = set(self._ends or ())
+        return ", ".join(str(each) if each in known or not known else "?" for each in _several(result)) or "nothing"
+
+
+def _watched(path: Runnable[Any, Any], function: PathFunction) -> Runnable[Any, Any]:
+    """Returns a copy of what asks a path function, whose state notes what is read of it."""
+    if not isinstance(path, RunnableCallable | RunnableLambda):
+        return path
+    watched: RunnableCallable | RunnableLambda[Any, Any] = copy(path)
+    ask, asked_later = getattr(path, "func", None), getattr(path, "afunc", None)
+    if ask is not None:
+        followed = _followed(ask, function)
+        watched.func = followed
+        if asked_later is not None:
+            # As LangGraph has it: a function that is no coroutine may take long, and runs in a thread.
+            watched.afunc = functools.wraps(ask)(functools.partial(run_in_executor, None, followed))
+    elif asked_later is not None:
+        watched.afunc = _noted(asked_later)
+    return watched
+
+
+def _followed(ask: Callable[..., Any], function: PathFunction) -> Callable[..., Any]:
+    @functools.wraps(ask)
+    def followed(state: Any, *arguments: Any, **named: Any) -> Any:
+        watch = _watch.get()
+        if watch is None:
+            return ask(state, *arguments, **named)
+        given = recorded(state, watch.reads)
+        try:
+            with function.followed(watch.lines):
+                result = ask(given, *arguments, **named)
+            return _with_state(result, given, state)
+        finally:
+            forget(given)
+
+    return followed
+
+
+def _noted(ask: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(ask)
+    async def noted(state: Any, *arguments: Any, **named: Any) -> Any:
+        watch = _watch.get()
+        if watch is None:
+            return await ask(state, *arguments, **named)
+        given = recorded(state, watch.reads)
+        try:
+            return _with_state(await ask(given, *arguments, **named), given, state)
+        finally:
+            forget(given)
+
+    return noted
+
+
+def _with_state(result: Any, given: Any, state: Any) -> Any:
+    """Returns a result that sends the state itself where it sends the one that was read."""
+    if isinstance(result, list | tuple):
+        return [_with_state(each, given, state) for each in result]
+    return Send(result.node, state) if isinstance(result, Send) and result.arg is given else result
+
+
+def _write(config: RunnableConfig, records: Sequence[StepRecord]) -> None:
+    config[CONF][CONFIG_KEY_SEND]([(STEPS_CHANNEL, record) for record in records])
+
+
+def _leaves(result: Any) -> bool:
+    """Whether a node leaves its graph by what it returned."""
+    return any(isinstance(each, Command) and each.graph == Command.PARENT for each in _several(result))
+
+
+def _comes_from(error: BaseException, cause: BaseException) -> bool:
+    """Whether an error is another one, or was raised on its account."""
+    seen: BaseException | None = error
+    while seen is not None and seen is not cause:
+        seen = seen.__cause__ or seen.__context__
+    return seen is cause
+
+
+def _all_or_some(nodes: Sequence[str]) -> Any:
+    return nodes if nodes == "*" else list(nodes)
+
+
+def _several(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else () if value is None else (value,)
+
+
+def counted(goto: Sequence[Any]) -> tuple[list[DestinationRecord], bool]:
+    """Returns the nodes that are gone to, each with how often, and whether packets are sent."""
+    names: dict[str, int] = {}
+    for each in goto:
+        name = each.node if isinstance(each, Send) else str(each)
+        names[name] = names.get(name, 0) + 1
+    found = [DestinationRecord(node=name, count=count) for name, count in names.items()]
+    return found, any(isinstance(each, Send) for each in goto)
+
+
+def joined(destinations: Sequence[DestinationRecord]) -> str:
+    """Returns the names of destinations as one text; the end where there is none."""
+    return ", ".join(each["node"] for each in destinations) or END
+
+
+def reason_of(error: BaseException) -> str:
+    """Returns what a failure is known by: an error's reason, or the type of what a graph raised."""
+    return error.reason if isinstance(error, SignalboxError) else presentable(type(error).__name__)
+
+
+def nodes_of(graph: Graph, prefix: str = "") -> Iterator[tuple[str, Graph]]:
+    """Yields the nodes of a graph and of those inside it, each by the name that its steps have, with its graph."""
+    for name, spec in graph.builder.nodes.items():
+        yield f"{prefix}{name}", graph
+        if isinstance(spec.runnable, CompiledStateGraph):
+            yield from nodes_of(spec.runnable, f"{prefix}{name}{INSIDE}")

@@ -1,0 +1,219 @@
+"""Hosted graphs as the engine has them: beside `AgentDefinition` and `Agent`, under the same protocol."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Annotated, Any
+
+from google.protobuf import struct_pb2
+from langchain_core.runnables import RunnableConfig
+from pydantic import Field
+from pydantic_core import to_jsonable_python
+from signalbox.v1 import hosted_pb2, runs_pb2
+
+from services.kit.errors import FieldViolation, InvalidRequest
+from services.kit.outcome import Outcome
+from services.runtime.agents.assignment import Assignment
+from services.runtime.agents.policies import Limits
+from services.runtime.agents.run_key import RunKey
+from services.runtime.calls.guard_client import GuardClient
+from services.runtime.hosted.adapter import STEPS_CHANNEL, Graph, adapted
+from services.runtime.hosted.graph import HostedGraph
+from services.runtime.hosted.loading import LoadedGraph
+from services.runtime.hosted.schemas import Schemas, plain
+from services.runtime.hosted.session import HostedSession
+from services.runtime.hosted.types import allowed_types
+from services.runtime.routing.recorder import CallRecord
+from services.runtime.routing.run_context import RunContext
+from services.runtime.routing.state import Budget, Spend
+from services.runtime.routing.storable import presentable_parts
+from services.runtime.routing.table import Record
+
+BUDGET = Budget(model_calls=200, tool_calls=500, tokens=2_000_000, wall_time_s=3600.0)
+FIELD = "graph"
+_RESERVED = ("checkpoint_", "__pregel_", "__signalbox_")
+_TOO_LONG = 1_000_000
+
+
+@dataclass(frozen=True)
+class HostedPolicy:
+    """The limits of a hosted graph."""
+
+    node_timeout_s: Annotated[float, Field(ge=1, le=86_400)] = 600.0
+    max_steps: Annotated[int, Field(ge=1, le=10_000)] = 1000
+
+
+class HostedDefinition:
+    """A graph that was brought: what the engine, the carrier and the servicers ask of a definition."""
+
+    input = hosted_pb2.GraphInput
+    output = hosted_pb2.GraphOutput
+    policy: type[HostedPolicy] = HostedPolicy
+    budget = BUDGET
+    # What else came of it, its output says in its own words.
+    outcomes = (Outcome.DONE,)
+    # Nothing of it is screened: the team that brings a graph says what may be asked of it.
+    words: Callable[[Any], str] | None = None
+    run_key: Callable[[Any], RunKey] | None = None
+
+    def __init__(self, loaded: LoadedGraph) -> None:
+        self.name = loaded.name
+        self.description = loaded.description
+        self._loaded = loaded
+        self._graph = loaded.graph
+        self._source = loaded.source
+
+    @cached_property
+    def schemas(self) -> Schemas:
+        """What it takes and brings."""
+        return Schemas.of(self._graph)
+
+    @cached_property
+    def outline(self) -> HostedGraph:
+        """The graph, to look at."""
+        return self.outline_under(HostedPolicy())
+
+    def outline_under(self, policy: Any) -> HostedGraph:
+        """The graph under a policy, to look at."""
+        return HostedGraph.of(self.name, self._graph, self._source.version, self.schemas, policy.max_steps)
+
+    @cached_property
+    def adapted(self) -> Graph:
+        """The graph, to run."""
+        return adapted(self._graph, self.name, self._source)
+
+    @property
+    def types(self) -> set[tuple[str, str]]:
+        """The types of its own that its state may hold, by module and name."""
+        return allowed_types(self._loaded)
+
+    def check_input(self, given: runs_pb2.RunInput) -> None:
+        """Checks an input by the graph's own schemas. Raises InvalidRequest."""
+        asked = given.graph
+        keys = plain(asked.configurable) if asked.HasField("configurable") else {}
+        if reserved := [key for key in keys if key == "thread_id" or key.startswith(_RESERVED)]:
+            path = f"input.graph.configurable.{reserved[0]}"
+            violation = FieldViolation(path, "a key that LangGraph keeps for itself")
+            raise InvalidRequest(f"{reserved[0]} is LangGraph's own", violations=[violation])
+        self.schemas.check(plain(asked.input), plain(asked.context), has_context=asked.HasField("context"))
+
+
+class PinnedHosted:
+    """A hosted graph under one policy."""
+
+    turns_remembered = 0
+    steps_channel = STEPS_CHANNEL
+
+    def __init__(self, definition: HostedDefinition, policy: HostedPolicy) -> None:
+        self._definition = definition
+        self._policy = policy
+        self.graph = definition.outline_under(policy)
+        self.compiled = definition.adapted
+
+    def first_state(
+        self, assignment: Assignment, *, started_at: datetime, budget: Budget, spend: Spend
+    ) -> dict[str, Any]:
+        """Returns what the graph begins with."""
+        del started_at, budget, spend
+        return plain(_asked(assignment.input).input)
+
+    @contextmanager
+    def working(
+        self, config: RunnableConfig, given: bytes, *, budget: Budget, spend: Spend, attempts: list[CallRecord]
+    ) -> Iterator[tuple[RunnableConfig, HostedSession]]:
+        """Opens a session for a claimed run, and returns the config that its calls are noted by."""
+        session = HostedSession(
+            spend,
+            budget,
+            attempts,
+            node_timeout_s=self._policy.node_timeout_s,
+            run_id=config["configurable"]["thread_id"],
+        )
+        asked = _asked(given)
+        own = plain(asked.configurable)
+        with session.open() as handler:
+            yield (
+                {**config, "configurable": {**own, **config["configurable"]}, "callbacks": [handler]},
+                session,
+            )
+
+    def context(self, run: RunContext, given: bytes) -> Any:
+        """Returns the value of the graph's own `context_schema`; None where it has none."""
+        del run
+        asked = _asked(given)
+        return plain(asked.context) if asked.HasField("context") or self._definition.schemas.context else None
+
+    def answer(self, text: str) -> Any:
+        """Returns what a graph gets for a person's answer: what is JSON as that, any other text as it is."""
+        try:
+            return json.loads(text, parse_constant=lambda _: text)
+        except ValueError:
+            return text
+
+    def outcome(self, state: Mapping[str, Any]) -> Outcome:
+        """Returns that it is done: the graph came to its end, and says no more that the platform understands."""
+        del state
+        return Outcome.DONE
+
+    def output(self, state: Mapping[str, Any], assigned_input: bytes) -> bytes:
+        """Returns the serialized `RunOutput` of the fields that the graph gives back."""
+        del assigned_input
+        values: dict[str, Any] = {"root": state}
+        if isinstance(state, Mapping):
+            values = {name: value for name, value in state.items() if not name.startswith("__")}
+        said = hosted_pb2.GraphOutput(agent=self._definition.name, output=as_struct(values))
+        return runs_pb2.RunOutput(graph=said).SerializeToString()
+
+
+class HostedAgent:
+    """A hosted graph that this runtime offers, and the limits that its new runs get."""
+
+    def __init__(self, definition: HostedDefinition, limits: Limits) -> None:
+        self.definition = definition
+        self.limits = limits
+        self._pinned: dict[Record, PinnedHosted] = {}
+
+    @property
+    def outline(self) -> HostedGraph:
+        """The graph, to look at."""
+        return self.definition.outline
+
+    @cached_property
+    def in_force(self) -> HostedGraph:
+        """The graph under the limits of new runs."""
+        return self.definition.outline_under(self.limits.policy)
+
+    @property
+    def guard(self) -> GuardClient:
+        """Raises LookupError: nothing of it is screened."""
+        raise LookupError(f"nothing of the hosted graph {self.definition.name!r} is screened")
+
+    def words_of(self, serialized_input: bytes) -> str:
+        """Returns nothing: answers are not screened."""
+        del serialized_input
+        return ""
+
+    def under(self, policy: Any) -> PinnedHosted:
+        """Returns it under a policy; made once for each."""
+        if policy not in self._pinned:
+            self._pinned[policy] = PinnedHosted(self.definition, policy)
+        return self._pinned[policy]
+
+
+def as_struct(values: Mapping[str, Any]) -> struct_pb2.Struct:
+    """Returns values as JSON: messages and models as they dump themselves, what JSON has no word for as text."""
+    plain_values = to_jsonable_python(
+        values, fallback=str, serialize_unknown=True, inf_nan_mode="strings", bytes_mode="base64"
+    )
+    struct = struct_pb2.Struct()
+    struct.update(presentable_parts(plain_values, _TOO_LONG))
+    return struct
+
+
+def _asked(serialized: bytes) -> hosted_pb2.GraphInput:
+    return runs_pb2.RunInput.FromString(serialized).graph

@@ -1,0 +1,157 @@
+"""`langgraph.json`, as LangGraph's own command reads it: what of it is honoured here, and what is refused.
+
+{"dependencies": ["."], "graphs": {"support": "./support.py:graph"}, "env": ".env"}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import orjson
+from dotenv import dotenv_values
+
+FILE_NAME = "langgraph.json"
+# Names of agents: keys of `graphs`, and names of entry points.
+AGENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+OWN_SETTINGS = "SIGNALBOX_"
+_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_REFUSED: Mapping[str, str] = {
+    "auth": "`auth` can't be honoured: the gateway says who a caller is; remove it",
+    "http": "`http` can't be honoured: the platform speaks gRPC, and serves no routes of yours; remove it",
+    "ui": "`ui` can't be honoured: the console shows runs, and no components of yours; remove it",
+    "node_version": "`node_version` can't be honoured: graphs are Python here; remove it",
+    "dockerfile_lines": "`dockerfile_lines` can't be honoured: make an image `FROM` the runtime's; remove it",
+}
+# What says how an image is made, or is for a studio: of no consequence for what runs.
+_WITHOUT_EFFECT = frozenset(
+    ("$schema", "python_version", "base_image", "image_distro", "pip_config_file", "pip_installer", "keep_pkg_tools")
+)
+_HONOURED = frozenset(("graphs", "dependencies", "env", "store"))
+
+
+class InvalidAgentsError(ValueError):
+    """Agents that can't be hosted as they are; `problems` has a sentence for each thing that is wrong."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True)
+class GraphReference:
+    """Where a graph is: a file and a name in it."""
+
+    agent: str
+    file: Path
+    attribute: str
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class LanggraphFile:
+    """A folder's `langgraph.json`, checked; `notes` say what of it has no effect yet."""
+
+    folder: Path
+    graphs: tuple[GraphReference, ...]
+    import_paths: tuple[Path, ...]
+    environment: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def read_langgraph_file(folder: Path) -> LanggraphFile:
+    """Returns what a folder's `langgraph.json` says. Raises InvalidAgentsError."""
+    folder = folder.resolve()
+    path = folder / FILE_NAME
+    try:
+        document = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise InvalidAgentsError([f"{path} can't be read: {error.strerror}"]) from error
+    except orjson.JSONDecodeError as error:
+        raise InvalidAgentsError([f"{path} is not JSON: {error}"]) from error
+    if not isinstance(document, dict):
+        raise InvalidAgentsError([f"{path} is not a JSON object"])
+    problems = [sentence for key, sentence in _REFUSED.items() if document.get(key)]
+    unknown = sorted(document.keys() - _REFUSED.keys() - _HONOURED - _WITHOUT_EFFECT)
+    notes = [f"`{key}` has no effect here" for key in unknown]
+    if document.get("store"):
+        notes.append("`store` has no effect yet: graphs get no store")
+    graphs = _graphs(folder, document.get("graphs"), problems)
+    import_paths = _import_paths(folder, document.get("dependencies", []), problems)
+    environment = _environment(folder, document.get("env"), problems)
+    if problems:
+        raise InvalidAgentsError([f"{path}: {problem}" for problem in problems])
+    return LanggraphFile(folder, tuple(graphs), tuple(import_paths), environment, tuple(notes))
+
+
+def _graphs(folder: Path, given: Any, problems: list[str]) -> list[GraphReference]:
+    if not isinstance(given, dict) or not given:
+        problems.append('`graphs` names none; write {"graphs": {"support": "./support.py:graph"}}')
+        return []
+    found = []
+    for name, value in given.items():
+        spec = value.get("path") if isinstance(value, dict) else value
+        description = str(value.get("description") or "") if isinstance(value, dict) else ""
+        if not AGENT_NAME.fullmatch(name):
+            problems.append(f"graph {name!r}: a name is 1 to 64 letters, digits and `-_`, a letter first")
+        elif not isinstance(spec, str) or ":" not in spec:
+            problems.append(f"graph {name!r}: {spec!r} is no `./file.py:name`")
+        else:
+            file, _, attribute = spec.rpartition(":")
+            path = (folder / file).resolve()
+            if path.suffix != ".py" or not path.is_file():
+                problems.append(f"graph {name!r}: there is no Python file {file}")
+            elif not path.is_relative_to(folder):
+                problems.append(f"graph {name!r}: {file} is outside of the folder")
+            else:
+                found.append(GraphReference(name, path, attribute, description))
+    return found
+
+
+def _import_paths(folder: Path, given: Any, problems: list[str]) -> list[Path]:
+    """Returns the folders that modules are imported from; packages must be installed already."""
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        problems.append("`dependencies` is no list of texts")
+        return []
+    paths = []
+    for each in given:
+        if each.startswith("."):
+            path = (folder / each).resolve()
+            if not path.is_dir():
+                problems.append(f"dependency {each!r}: there is no such folder")
+            else:
+                # A project with a `src` folder is imported from there once it is installed.
+                paths += [path, *([path / "src"] if (path / "src").is_dir() else [])]
+            continue
+        name = _REQUIREMENT.match(each)
+        try:
+            metadata.distribution(name[0] if name else each)
+        except (metadata.PackageNotFoundError, ValueError):
+            problems.append(f"dependency {each!r} is not installed beside the runtime; install it there")
+    return paths
+
+
+def _environment(folder: Path, given: Any, problems: list[str]) -> Mapping[str, str]:
+    if given is None:
+        return {}
+    if isinstance(given, str):
+        path = folder / given
+        if not path.is_file():
+            problems.append(f"`env`: there is no file {given}")
+            return {}
+        found = {name: value or "" for name, value in dotenv_values(path).items()}
+    elif isinstance(given, dict):
+        found = {str(name): str(value) for name, value in given.items()}
+    else:
+        problems.append("`env` is neither the name of a file nor an object")
+        return {}
+    problems += [
+        f"`env`: {name} is a setting of the platform's; a graph can't set it"
+        for name in found
+        if name.startswith(OWN_SETTINGS)
+    ]
+    return found

@@ -1,0 +1,178 @@
+"""Hosted graphs from where teams keep them: folders with a `langgraph.json`, and entry points of installed packages.
+
+What a name stands for may be a `StateGraph`, a compiled graph, or a function of a config, or of nothing, that gives
+one: as it is, as a coroutine, or as a context manager of either kind, which is open as long as the runtime is.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from langgraph.graph import StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from services.kit.telemetry.logs import get_logger
+from services.runtime.hosted.langgraph_json import (
+    AGENT_NAME,
+    GraphReference,
+    InvalidAgentsError,
+    LanggraphFile,
+    read_langgraph_file,
+)
+from services.runtime.hosted.source import CodeSource
+
+log = get_logger()
+ENTRY_POINTS = "signalbox.agents"
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+
+
+@dataclass(frozen=True)
+class LoadedGraph:
+    """A graph by the name that its agent has, and where it is from."""
+
+    name: str
+    description: str
+    graph: Graph
+    source: CodeSource
+
+
+async def load_graphs(folders: Iterable[Path], stack: AsyncExitStack, *, packages: bool = True) -> list[LoadedGraph]:
+    """Returns the graphs of folders and of installed packages. Raises InvalidAgentsError with all that is wrong."""
+    found: list[LoadedGraph] = []
+    problems: list[str] = []
+    for folder in folders:
+        try:
+            file = read_langgraph_file(folder)
+            found += await _load_folder(file, stack)
+        except InvalidAgentsError as error:
+            problems += error.problems
+    try:
+        found += await _load_entry_points(stack) if packages else []
+    except InvalidAgentsError as error:
+        problems += error.problems
+    names = [each.name for each in found]
+    problems += [f"there are several graphs {name!r}" for name in sorted({n for n in names if names.count(n) > 1})]
+    if problems:
+        raise InvalidAgentsError(problems)
+    return found
+
+
+async def _load_folder(file: LanggraphFile, stack: AsyncExitStack) -> list[LoadedGraph]:
+    for note in file.notes:
+        log.warning("langgraph.json", folder=str(file.folder), note=note)
+    for path in file.import_paths:
+        if str(path) not in sys.path:
+            # Behind all else: a folder of a team's never takes the place of what is installed.
+            sys.path.append(str(path))
+    for name, value in file.environment.items():
+        os.environ.setdefault(name, value)
+    source = CodeSource.of_folder(file.folder)
+    found, problems = [], []
+    for reference in file.graphs:
+        try:
+            module = _module(reference, file)
+            made = await _made(getattr(module, reference.attribute), reference.agent, stack)
+        except InvalidAgentsError as error:
+            problems += error.problems
+        except Exception as error:
+            log.exception("a graph can't be loaded", agent=reference.agent)
+            problems.append(_said(reference.agent, error))
+        else:
+            found.append(LoadedGraph(reference.agent, reference.description or _doc(made), made, source))
+    if problems:
+        raise InvalidAgentsError([f"{file.folder}: {problem}" for problem in problems])
+    return found
+
+
+async def _load_entry_points(stack: AsyncExitStack) -> list[LoadedGraph]:
+    found, problems = [], []
+    for point in metadata.entry_points(group=ENTRY_POINTS):
+        distribution = point.dist
+        named = f"{distribution.name}@{distribution.version}" if distribution else ""
+        if not AGENT_NAME.fullmatch(point.name):
+            problems.append(f"{named}: {point.name!r}: a name is 1 to 64 letters, digits and `-_`, a letter first")
+            continue
+        try:
+            made = await _made(point.load(), point.name, stack)
+        except InvalidAgentsError as error:
+            problems += [f"{named}: {problem}" for problem in error.problems]
+        except Exception as error:
+            log.exception("a graph can't be loaded", agent=point.name)
+            problems.append(f"{named}: {_said(point.name, error)}")
+        else:
+            found.append(LoadedGraph(point.name, _doc(made), made, CodeSource(None, named, named)))
+    if problems:
+        raise InvalidAgentsError(problems)
+    return found
+
+
+def _module(reference: GraphReference, file: LanggraphFile) -> ModuleType:
+    """Imports a file by the name that the rest of its folder imports it by, so that it is one module and not two.
+
+    Checkpoints name the types of values by their module: it is the same on every replica.
+    """
+    roots = [path for path in file.import_paths if reference.file.is_relative_to(path)]
+    root = max(roots, key=lambda path: len(path.parts), default=file.folder)
+    name = ".".join(reference.file.relative_to(root).with_suffix("").parts)
+    known = sys.modules.get(name)
+    if known is not None:
+        if getattr(known, "__file__", None) == str(reference.file):
+            return known
+        said = f"there is another module {name!r}; rename {reference.file.name}"
+        raise InvalidAgentsError([f"graph {reference.agent!r}: {said}"])
+    spec = importlib.util.spec_from_file_location(name, reference.file)
+    if spec is None or spec.loader is None:
+        raise InvalidAgentsError([f"graph {reference.agent!r}: {reference.file} can't be imported"])
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+async def _made(given: Any, name: str, stack: AsyncExitStack) -> Graph:
+    made = given
+    if callable(made) and not isinstance(made, StateGraph | CompiledStateGraph):
+        made = made({"configurable": {}}) if _takes_config(made) else made()
+    if inspect.isawaitable(made):
+        made = await made
+    if isinstance(made, AbstractAsyncContextManager):
+        made = await stack.enter_async_context(made)
+    elif isinstance(made, AbstractContextManager) and not isinstance(made, CompiledStateGraph):
+        made = stack.enter_context(made)
+    if isinstance(made, StateGraph):
+        made = made.compile(name=name)
+    if not isinstance(made, CompiledStateGraph):
+        said = f"is {type(made).__name__}; it has to be a StateGraph or what that compiles to"
+        raise InvalidAgentsError([f"graph {name!r} {said}"])
+    return made
+
+
+def _takes_config(function: Any) -> bool:
+    """Whether a function that makes a graph wants a config: it has a parameter that has to be given."""
+    parameters: Mapping[str, inspect.Parameter] = inspect.signature(function).parameters
+    named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return any(each.kind in named for each in parameters.values())
+
+
+def _doc(graph: Graph) -> str:
+    """Returns the first line of what a graph's state says of itself; a sentence where it says nothing."""
+    text = (graph.builder.state_schema.__dict__.get("__doc__") or "").strip().partition("\n")[0]
+    return text if text and not text.startswith("dict(") else "A hosted graph."
+
+
+def _said(name: str, error: Exception) -> str:
+    return f"graph {name!r} can't be loaded: {type(error).__name__}: {error}"

@@ -1,0 +1,218 @@
+"""The JSON Schemas of a hosted graph's input, context and output, and what a request says wrong by them.
+
+They are made by pydantic from the graph's own types, with two differences. Messages are told in a few lines, since
+LangChain takes them in many forms. And of a state that is a typed dictionary nothing is required, since LangGraph
+begins with part of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+
+import jsonschema
+import typing_extensions
+from google.protobuf import struct_pb2
+from google.protobuf.json_format import MessageToDict
+from langchain_core.messages import BaseMessage
+from langgraph.graph.state import CompiledStateGraph
+from pydantic import PydanticInvalidForJsonSchema, PydanticUserError, TypeAdapter, WithJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from services.kit.errors import FieldViolation, InvalidRequest
+
+Schema = Mapping[str, Any]
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+ANYTHING: Final[Schema] = {"type": "object"}
+MOST_VIOLATIONS: Final = 20
+LONGEST: Final = 300
+MESSAGE: Final[Schema] = {
+    "title": "Message",
+    "description": 'A text, a pair of role and text, or {"role": "user", "content": "…"} with what LangChain has.',
+    "anyOf": [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2},
+        {"type": "object", "anyOf": [{"required": ["role"]}, {"required": ["type"]}]},
+    ],
+}
+
+
+_WRAPPERS: Final = (
+    Annotated,
+    typing.Required,
+    typing.NotRequired,
+    typing_extensions.Required,
+    typing_extensions.NotRequired,
+    typing_extensions.ReadOnly,
+)
+
+
+class _Generator(GenerateJsonSchema):
+    """Tells messages in a few lines, and of what has no schema that it may be anything."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """Returns the schema of a model."""
+        return dict(MESSAGE) if issubclass(schema["cls"], BaseMessage) else super().model_schema(schema)
+
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
+        """Returns the schema of a union; of `AnyMessage` that of one message."""
+        if all(_is_message_schema(each) for each in schema["choices"].values()):
+            return dict(MESSAGE)
+        return super().tagged_union_schema(schema)
+
+    def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> JsonSchemaValue:
+        """Returns a schema for what JSON has no word for: such a value can't be given, but the rest can."""
+        del schema, error_info
+        return {}
+
+
+def _is_message_schema(schema: Any) -> bool:
+    if schema["type"] == "definition-ref":
+        return str(schema["schema_ref"]).startswith("langchain_core.messages.")
+    return schema["type"] == "model" and issubclass(schema["cls"], BaseMessage)
+
+
+@dataclasses.dataclass(frozen=True)
+class Schemas:
+    """What a graph begins with, what it is told beside, and what it brings; `context` None where it has none."""
+
+    input: Schema
+    context: Schema | None
+    output: Schema
+
+    @classmethod
+    def of(cls, graph: Graph) -> Schemas:
+        """Returns the schemas of a graph."""
+        builder = graph.builder
+        context = builder.context_schema
+        return cls(
+            _state_schema(builder.input_schema),
+            _state_schema(context) if context is not None else None,
+            _state_schema(builder.output_schema),
+        )
+
+    def check(self, given: Any, context: Any, *, has_context: bool) -> None:
+        """Checks what a request gives the graph. Raises InvalidRequest with a path for each thing that is wrong."""
+        violations = _violations("input.graph.input", given, self.input)
+        if self.context is not None and (has_context or _is_required(self.context)):
+            violations += _violations("input.graph.context", context, self.context)
+        elif has_context and self.context is None:
+            violations.append(FieldViolation("input.graph.context", "the graph has no context_schema; leave it out"))
+        if violations:
+            what = f"{violations[0].field}: {violations[0].description}"
+            raise InvalidRequest(f"the graph's input is wrong: {what}", violations=violations)
+
+
+def plain(struct: struct_pb2.Struct) -> dict[str, Any]:
+    """Returns what a struct holds; numbers that are whole as integers, which is what a graph's code takes them for."""
+    found: dict[str, Any] = MessageToDict(struct)
+    return {name: _whole(value) for name, value in found.items()}
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _whole(each) for name, each in value.items()}
+    return value
+
+
+def _state_schema(state: Any) -> Schema:
+    hint = rebuilt(state)
+    try:
+        made: dict[str, Any] = TypeAdapter(hint).json_schema(schema_generator=_Generator)
+    except (PydanticUserError, PydanticInvalidForJsonSchema, NameError, TypeError):
+        # Pydantic has no schema for one of its types: anything may be given, and the graph is the judge.
+        return ANYTHING
+    if typing_extensions.is_typeddict(hint):
+        made.pop("required", None)
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+def rebuilt(hint: Any, inside: Mapping[Any, Any] | None = None) -> Any:
+    """Returns a type with its typed dictionaries made anew: before Python 3.12 pydantic takes none of `typing`'s."""
+    made = dict(inside or {})
+    if _hashable(hint) and hint in made:
+        return made[hint]
+    origin, arguments = get_origin(hint), get_args(hint)
+    if _is_message(hint):
+        return Annotated[Any, WithJsonSchema(dict(MESSAGE))]
+    if origin is Annotated:
+        # What comes behind is how a field is merged, and nothing that a schema says.
+        return rebuilt(arguments[0], made)
+    if typing_extensions.is_typeddict(hint):
+        return _rebuilt_dictionary(hint, made)
+    if dataclasses.is_dataclass(hint) or not arguments or origin is typing.Literal:
+        return hint
+    parts = tuple(rebuilt(each, made) if not isinstance(each, list) else each for each in arguments)
+    try:
+        return hint.copy_with(parts) if hasattr(hint, "copy_with") else origin[parts]
+    except TypeError:
+        return _union(parts)
+
+
+def _is_message(hint: Any) -> bool:
+    """Whether a type is one of messages, or a union of such."""
+    while get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    if get_origin(hint) in (typing.Union, types.UnionType):
+        return all(map(_is_message, get_args(hint)))
+    return isinstance(hint, type) and issubclass(hint, BaseMessage)
+
+
+def _union(parts: tuple[Any, ...]) -> Any:
+    return typing.Union[parts]  # noqa: UP007 - of types that are not known here
+
+
+def _rebuilt_dictionary(hint: Any, made: dict[Any, Any]) -> Any:
+    if sys.version_info >= (3, 12):
+        return hint
+    made[hint] = dict[str, Any]  # it may hold itself
+    fields = {}
+    for name, each in get_type_hints(hint, include_extras=True).items():
+        while get_origin(each) in _WRAPPERS:
+            each = get_args(each)[0]
+        value = rebuilt(each, made)
+        required = name in hint.__required_keys__
+        fields[name] = typing_extensions.Required[value] if required else typing_extensions.NotRequired[value]
+    twin: Any = typing_extensions.TypedDict(hint.__name__, fields)  # type: ignore[misc]
+    twin.__doc__, twin.__module__ = hint.__doc__, hint.__module__
+    return twin
+
+
+def _hashable(hint: Any) -> bool:
+    try:
+        hash(hint)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_required(schema: Schema) -> bool:
+    return bool(schema.get("required"))
+
+
+def _violations(prefix: str, value: Any, schema: Schema) -> list[FieldViolation]:
+    validator = jsonschema.Draft202012Validator(dict(schema))
+    found = []
+    for error in list(validator.iter_errors(value))[:MOST_VIOLATIONS]:
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
+        found.append(FieldViolation(f"{prefix}{path}", _said(error)))
+    return found
+
+
+def _said(error: jsonschema.ValidationError) -> str:
+    if error.validator == "additionalProperties" and isinstance(error.instance, dict):
+        known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
+        unknown = sorted(error.instance.keys() - known.keys())
+        return f"there is no {', '.join(map(repr, unknown))}; there are {', '.join(sorted(known)) or 'none'}"[:LONGEST]
+    message: str = error.message
+    return message if len(message) <= LONGEST else f"{message[:LONGEST]}…"

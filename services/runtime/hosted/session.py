@@ -1,0 +1,322 @@
+"""What happens in one claimed run of a hosted graph: the tasks under way, their calls, and what they may still spend.
+
+Nodes know nothing of it. The adapter (`adapter.py`) and the handler of LangChain's callbacks find it by a context
+variable, which LangChain and LangGraph carry into the tasks and threads that they start.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import httpx
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatGeneration, LLMResult
+
+from services.runtime.errors import DependencyAway
+from services.runtime.routing.attempt import Attempt, cost_of
+from services.runtime.routing.calls import OK, cleaned
+from services.runtime.routing.recorder import CallRecord, StepRecord
+from services.runtime.routing.state import Budget, Spend, add_spend, budget_spent, spend_of
+from services.runtime.routing.waiting import RunWaits
+
+MODEL, TOOL = "model", "tool"
+IN_PROCESS = "in_process"
+# Answers that say nothing against the request: the same one may succeed later.
+_AWAY = frozenset((408, 429, 500, 502, 503, 504, 529))
+_NAMESPACE = "langgraph_checkpoint_ns"
+
+
+class BudgetSpentError(Exception):
+    """The run's budget is used up; `part` says which part of it."""
+
+    def __init__(self, part: str) -> None:
+        super().__init__(f"the run's budget is used up: {part}")
+        self.part = part
+
+
+@dataclass
+class Visit:
+    """A task of a node: its calls, those of attempts that failed included, and its record once it has ended.
+
+    `inside_s` is time of nodes of a graph inside it, which have records of their own; `left` are such records that the
+    inner graph could not keep, since a `Command` to the parent left it.
+    """
+
+    node: str
+    parent: Visit | None = None
+    calls: list[CallRecord] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
+    inside_s: float = 0.0
+    record: StepRecord | None = None
+    left: list[StepRecord] = field(default_factory=list)
+    away: tuple[BaseException, DependencyAway] | None = None
+
+    def end(self) -> float:
+        """Returns the seconds that the node took by itself, and has the node around it count them as those inside."""
+        elapsed_s = time.perf_counter() - self.began
+        if self.parent is not None:
+            self.parent.inside_s += elapsed_s
+        return max(0.0, elapsed_s - self.inside_s)
+
+
+_session: ContextVar[HostedSession | None] = ContextVar("hosted_session", default=None)
+_visit: ContextVar[Visit | None] = ContextVar("hosted_visit", default=None)
+
+
+class HostedSession:
+    """A claimed run of a hosted graph."""
+
+    def __init__(
+        self, spend: Spend, budget: Budget, attempts: Sequence[CallRecord], *, node_timeout_s: float, run_id: str
+    ) -> None:
+        self.run_id = run_id
+        self.node_timeout_s = node_timeout_s
+        self.budget = budget
+        # What the run's row says of attempts before this claim; the first record takes it over.
+        self.attempts = list(attempts)
+        # The step that ended the run, and why; the first that failed is the cause of others.
+        self.failed: StepRecord | None = None
+        self.failure: BaseException | None = None
+        self.refused = ""
+        # Records of nodes whose failure another node handles, which go with the record of the next node that ends.
+        self.handled: list[StepRecord] = []
+        self._row = spend
+        self._spent = add_spend(spend, cost_of(self.attempts))
+        self._began = time.perf_counter()
+        self._visits: dict[str, Visit] = {}
+        # Handlers are called in the threads of nodes that are no coroutines.
+        self._lock = threading.Lock()
+
+    @property
+    def spent(self) -> Spend:
+        """What the run has spent, calls of nodes included that go on; of wall time this claim's as it passes."""
+        with self._lock:
+            passed = time.perf_counter() - self._began
+            return {**self._spent, "wall_time_s": self._spent["wall_time_s"] + passed}
+
+    def check_time(self) -> None:
+        """Raises BudgetSpentError before a node for which no time is left, or after a call that was refused."""
+        if self.refused:
+            raise BudgetSpentError(self.refused)
+        self.check_budget(())
+
+    def check_budget(self, kinds: Sequence[str]) -> None:
+        """Raises BudgetSpentError when the time, or what a call of these kinds takes, is used up."""
+        counted = {part: limit if part in kinds else 0 for part, limit in self.budget.items()}
+        if part := budget_spent(self.spent, {**counted, "wall_time_s": self.budget["wall_time_s"]}):
+            self.refused = part
+            raise BudgetSpentError(part)
+
+    def visit(self, task_id: str, node: str) -> Visit:
+        """Returns a task that begins, or is tried again."""
+        visit = self._visits.setdefault(task_id, Visit(node, _visit.get()))
+        visit.began, visit.inside_s, visit.left, visit.away = time.perf_counter(), 0.0, [], None
+        visit.record = None
+        if self.failed is not None and self.failed.get("task") == task_id:
+            self.failed = self.failure = None  # LangGraph tries it again.
+        return visit
+
+    def visit_of(self, task_id: str) -> Visit | None:
+        """Returns a task that has begun."""
+        return self._visits.get(task_id)
+
+    def recorded(self, visit: Visit, record: StepRecord) -> StepRecord:
+        """Notes the record of a task that has ended."""
+        visit.record = record
+        return record
+
+    def forget(self, steps: Sequence[StepRecord]) -> None:
+        """Forgets the tasks whose records are committed."""
+        for step in steps:
+            self._visits.pop(step.get("task", ""), None)
+
+    def take_attempts(self) -> list[CallRecord]:
+        """Returns what attempts before this claim cost, once."""
+        taken, self.attempts = self.attempts, []
+        return taken
+
+    @property
+    def open_calls(self) -> list[CallRecord]:
+        """The calls of tasks that have not come to their end."""
+        calls = (visit.calls for visit in self._visits.values() if visit.record is None)
+        return list(itertools.chain.from_iterable(calls))
+
+    @property
+    def unrecorded(self) -> list[CallRecord]:
+        """All calls that no record has, which attempts to come are charged with."""
+        return [*self.attempts, *self.open_calls]
+
+    def wait(self, visit: Visit, away: DependencyAway) -> RunWaits | None:
+        """Returns how the run waits for what a task's call was in vain for; None when its wall time is spent."""
+        passed = visit.began - self._began
+        state = {
+            "spend": {**self.spent, "wall_time_s": self._row["wall_time_s"] + passed},
+            "budget": self.budget,
+        }
+        return Attempt(state, self.attempts, self.open_calls, started=visit.began).wait(away)
+
+    def last_steps(self) -> list[StepRecord]:
+        """Returns the records of a step that is never applied: of the tasks that ended, and of the one that failed.
+
+        A decision is in the ledger when its effect is in a checkpoint, so that only that of the failure is one.
+        """
+        ended = [visit.record for visit in self._visits.values() if visit.record is not None]
+        steps = [StepRecord(**{**record, "decision": None}) for record in ended if record is not self.failed]
+        if self.failed is not None:
+            calls = [call for visit in self._visits.values() if visit.record is None for call in visit.calls]
+            steps.append(StepRecord(**{**self.failed, "calls": [*self.failed["calls"], *calls]}))
+        return steps
+
+    def note(self, call: CallRecord, visit: Visit | None) -> None:
+        """Notes a call, of a task if it is known."""
+        with self._lock:
+            self._spent = add_spend(self._spent, spend_of([call], 0.0))
+        (visit.calls if visit else self.attempts).append(call)
+
+    @contextmanager
+    def open(self) -> Iterator[CallbackHandler]:
+        """Makes it the one of all that is called inside the context."""
+        token = _session.set(self)
+        try:
+            yield CallbackHandler(self)
+        finally:
+            _session.reset(token)
+
+    @contextmanager
+    def inside(self, visit: Visit) -> Iterator[None]:
+        """Makes a task the one whose calls those inside the context are."""
+        token = _visit.set(visit)
+        try:
+            yield
+        finally:
+            _visit.reset(token)
+
+    def visit_in(self, namespace: str) -> Visit | None:
+        """Returns the task of a checkpoint namespace, `node:task`, those of graphs around it before it."""
+        return self._visits.get(namespace.rpartition("|")[2].rpartition(":")[2])
+
+
+def current_session() -> HostedSession | None:
+    """Returns the run that the caller works for; None outside of any."""
+    return _session.get()
+
+
+@dataclass
+class _Call:
+    call: CallRecord
+    began: float
+    visit: Visit | None
+
+
+class CallbackHandler(BaseCallbackHandler):
+    """Notes the calls of models and tools wherever they are made, and stops them when the budget is used up."""
+
+    raise_error = True
+    # In the thread and the context of the call.
+    run_inline = True
+    ignore_chain = True
+    ignore_retriever = True
+    ignore_custom_event = True
+
+    def __init__(self, session: HostedSession) -> None:
+        self._session = session
+        self._calls: dict[UUID, _Call] = {}
+
+    def on_chat_model_start(
+        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], *, run_id: UUID, **kwargs: Any
+    ) -> None:
+        """Begins a call of a chat model. Raises BudgetSpentError."""
+        del messages
+        self._begin_model(serialized, run_id, kwargs)
+
+    def on_llm_start(self, serialized: dict[str, Any], prompts: list[str], *, run_id: UUID, **kwargs: Any) -> None:
+        """Begins a call of a model. Raises BudgetSpentError."""
+        del prompts
+        self._begin_model(serialized, run_id, kwargs)
+
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
+        """Ends a call of a model, with its tokens."""
+        del kwargs
+        if begun := self._calls.pop(run_id, None):
+            given, made = _tokens(response)
+            begun.call["input_tokens"], begun.call["output_tokens"] = given, made
+            self._end(begun, OK)
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Ends a call of a model that failed; one whose endpoint is away can be waited for."""
+        del kwargs
+        if begun := self._calls.pop(run_id, None):
+            if begun.visit and (cause := _cause_of_absence(error)):
+                begun.visit.away = error, DependencyAway(f"model {begun.call['name']}", cause)
+            self._end(begun, type(error).__name__)
+
+    def on_tool_start(self, serialized: dict[str, Any], input_str: str, *, run_id: UUID, **kwargs: Any) -> None:
+        """Begins a call of a tool. Raises BudgetSpentError."""
+        del input_str
+        self._session.check_budget(("tool_calls",))
+        self._begin(TOOL, str((serialized or {}).get("name") or kwargs.get("name") or "tool"), run_id, kwargs)
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """Ends a call of a tool."""
+        del kwargs
+        if begun := self._calls.pop(run_id, None):
+            self._end(begun, "error" if getattr(output, "status", "") == "error" else OK)
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Ends a call of a tool that raised."""
+        del kwargs
+        if begun := self._calls.pop(run_id, None):
+            self._end(begun, type(error).__name__)
+
+    def _begin_model(self, serialized: dict[str, Any] | None, run_id: UUID, kwargs: Mapping[str, Any]) -> None:
+        self._session.check_budget(("model_calls", "tokens"))
+        parameters, metadata = kwargs.get("invocation_params") or {}, kwargs.get("metadata") or {}
+        named = (parameters.get("model"), parameters.get("model_name"), metadata.get("ls_model_name"))
+        name = next(filter(None, named), None) or (serialized or {}).get("name") or kwargs.get("name") or "model"
+        self._begin(MODEL, str(name), run_id, kwargs)
+
+    def _begin(self, kind: str, name: str, run_id: UUID, kwargs: Mapping[str, Any]) -> None:
+        # A thread that somebody has started by themselves has no context, but is told of the namespace.
+        namespace = (kwargs.get("metadata") or {}).get(_NAMESPACE, "")
+        visit = _visit.get() or self._session.visit_in(str(namespace))
+        call = CallRecord(kind=kind, name=name, outcome=OK, elapsed_ms=0.0, input_tokens=0, output_tokens=0)
+        call["service"] = IN_PROCESS if kind == TOOL else MODEL
+        self._calls[run_id] = _Call(call, time.perf_counter(), visit)
+
+    def _end(self, begun: _Call, outcome: str) -> None:
+        call = begun.call
+        call["outcome"] = outcome
+        call["elapsed_ms"] = round((time.perf_counter() - begun.began) * 1000, 3)
+        call["ended_at"] = round(time.time(), 6)
+        self._session.note(cleaned(call), begun.visit)
+
+
+def _tokens(response: LLMResult) -> tuple[int, int]:
+    given = made = 0
+    for generation in itertools.chain.from_iterable(response.generations):
+        if isinstance(generation, ChatGeneration):
+            usage = getattr(generation.message, "usage_metadata", None) or {}
+            given, made = given + (usage.get("input_tokens") or 0), made + (usage.get("output_tokens") or 0)
+    return given, made
+
+
+def _cause_of_absence(error: BaseException) -> str:
+    """Returns why a model's endpoint is away, by what went wrong below; empty where it is not."""
+    seen: BaseException | None = error
+    while seen is not None:
+        status = getattr(seen, "status_code", None) or getattr(getattr(seen, "response", None), "status_code", None)
+        if isinstance(status, int):
+            return f"http_{status}" if status in _AWAY else ""
+        if isinstance(seen, httpx.TransportError | ConnectionError):
+            return type(seen).__name__
+        seen = seen.__cause__ or seen.__context__
+    return ""

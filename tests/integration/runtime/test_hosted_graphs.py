@@ -1,0 +1,246 @@
+"""Graphs that were brought: every kind gives what LangGraph alone gives, and leaves its steps and reasons behind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.kit.errors import InvalidRequest
+from services.runtime.engine.records import RunState
+from services.runtime.hosted.definition import HostedPolicy
+from tests.fixtures.hosted import HostedReplica, hosted_replica, output_of
+
+FOLDER = Path(__file__).parents[2] / "fixtures" / "hosted_graphs"
+
+
+@pytest.fixture
+async def replica(platform_dsn: str) -> AsyncIterator[HostedReplica]:
+    """A replica that offers the graphs of the folder."""
+    async with hosted_replica(platform_dsn, folder=FOLDER) as working:
+        yield working
+
+
+def ways(decisions: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    """Where each decision led from and to, and what made it."""
+    return [(row["node"], row["destination"], row["decided"]["by"]) for row in decisions]
+
+
+async def test_a_model_and_its_tools(replica: HostedReplica) -> None:
+    run = await replica.run("calculator", {"messages": ["Add up."], "wanted": 2})
+    assert run.state is RunState.SUCCEEDED, run.error
+    assert await replica.steps(run) == ["model", "tools", "model", "tools", "model"]
+    assert (run.spend["model_calls"], run.spend["tool_calls"]) == (3, 2)
+    assert (run.spend["input_tokens"], run.spend["output_tokens"]) == (30, 15)
+    assert output_of(run)["messages"][-1]["content"] == "It is done."
+    decisions = await replica.decisions(run)
+    assert ways(decisions) == [("model", "tools", "code"), ("model", "tools", "code"), ("model", "__end__", "code")]
+    first, last = decisions[0], decisions[-1]
+    assert first["facts"]["rounds"] == 1
+    assert first["facts"]["messages"] == {"count": 2, "last": {"type": "ai", "length": 0, "tools": ["add"]}}
+    assert first["decided"]["remark"] == "the model asked for add"
+    tests = [(test["test"], test["held"]) for test in first["decided"]["tests"]]
+    assert tests == [("not last.tool_calls", False), ("state['rounds'] >= MOST_ROUNDS", False)]
+    assert first["decided"]["returned"] == "'tools'"
+    assert first["decided"]["source"].startswith("kinds.py:")
+    assert (last["decided"]["tests"], last["decided"]["returned"]) == (
+        [{"test": "not last.tool_calls", "line": first["decided"]["tests"][0]["line"], "held": True}],
+        "END",
+    )
+    # What it did not come to, it did not read.
+    assert "rounds" not in last["facts"]
+
+
+async def test_the_limit_of_its_own_is_a_test_that_held(replica: HostedReplica) -> None:
+    run = await replica.run("calculator", {"messages": ["Add up."], "wanted": 9})
+    decisions = await replica.decisions(run)
+    assert (decisions[-1]["rule"], decisions[-1]["facts"]["rounds"]) == ("give_up", 3)
+    assert decisions[-1]["decided"]["tests"][-1]["held"]
+
+
+async def test_nodes_that_say_where_to_go(replica: HostedReplica) -> None:
+    run = await replica.run("supervisor", {"todo": ["writer", "critic"], "done": []})
+    assert output_of(run)["done"] == ["writer", "critic"]
+    assert ways(await replica.decisions(run)) == [
+        ("chief", "writer", "command"),
+        ("writer", "chief", "command"),
+        ("chief", "critic", "command"),
+        ("critic", "chief", "command"),
+        ("chief", "__end__", "command"),
+    ]
+
+
+async def test_packets_are_counted(replica: HostedReplica) -> None:
+    run = await replica.run("digest", {"words": ["one", "three", "", "four"]})
+    assert output_of(run)["total"] == 12
+    [decision] = await replica.decisions(run)
+    assert decision["decided"]["destinations"] == [{"node": "measure", "count": 3}]
+    assert decision["decided"]["by"] == "fan_out"
+    assert await replica.steps(run) == ["split", "measure", "measure", "measure", "sum"]
+
+
+async def test_a_question_of_any_payload_is_answered_with_json(replica: HostedReplica) -> None:
+    asked = await replica.run("letter", {"text": ""})
+    assert asked.state is RunState.AWAITING_INPUT
+    assert asked.input_request is not None
+    assert '"action": "send"' in asked.input_request.question
+    run = await replica.answer(asked, '{"type": "edit", "text": "Dear Ann"}')
+    assert run.state is RunState.SUCCEEDED
+    assert output_of(run) == {"text": "Dear Ann", "answer": {"type": "edit", "text": "Dear Ann"}}
+
+
+async def test_a_text_that_is_no_json_is_an_answer_too(replica: HostedReplica) -> None:
+    run = await replica.answer(await replica.run("letter", {"text": ""}), "let it go")
+    assert output_of(run) == {"text": "Dear all", "answer": "let it go"}
+
+
+async def test_two_questions_of_one_step_are_both_asked(replica: HostedReplica) -> None:
+    run = await replica.run("two_questions", {})
+    answers = {"Left?": "a", "Right?": "b"}
+    while run.state is RunState.AWAITING_INPUT:
+        assert run.input_request is not None
+        run = await replica.answer(run, answers.pop(run.input_request.question))
+    assert run.state is RunState.SUCCEEDED, run.error
+    assert (output_of(run)["answers"], answers) == (["left a", "right b", "both"], {})
+
+
+async def test_two_questions_of_one_node_are_asked_one_after_the_other(replica: HostedReplica) -> None:
+    run = await replica.answer(await replica.answer(await replica.run("one_after_the_other", {}), "a"), "b")
+    assert output_of(run)["answers"] == ["a b"]
+
+
+async def test_state_of_pydantic_is_resumed(replica: HostedReplica) -> None:
+    items = [{"name": "pen", "price": 2.5}, {"name": "bag", "price": 10}]
+    asked = await replica.run("basket", {"items": items})
+    assert asked.input_request is not None
+    assert (asked.input_request.question, asked.input_request.options) == ("Pay 12.5?", ("yes", "no"))
+    run = await replica.answer(asked, "yes")
+    assert output_of(run) == {"items": items, "best": items[1], "total": 12.5, "paid": True}
+    [decision] = await replica.decisions(run)
+    assert (decision["destination"], decision["facts"]) == ("ask", {"total": 12.5})
+    assert [(test["test"], test["held"]) for test in decision["decided"]["tests"]] == [("basket.total > 10", True)]
+
+
+async def test_state_of_a_dataclass_context_and_an_asynchronous_path_function(replica: HostedReplica) -> None:
+    run = await replica.run("trip", {}, context={"name": "Ann"})
+    assert output_of(run)["log"] == ["Ann by train for 100", "Ann by train for 100", "in Bonn"]
+    decisions = await replica.decisions(run)
+    assert ways(decisions) == [("travel", "travel", "code"), ("travel", "arrive", "code")]
+    # It shares its thread, and is not followed; what it read is known.
+    assert (decisions[0]["facts"]["stops"]["count"], "tests" in decisions[0]["decided"]) == (1, False)
+
+
+async def test_context_is_checked(replica: HostedReplica) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await replica.create("trip", {}, context={"budget": "much"})
+    assert {violation.field for violation in refused.value.violations} == {
+        "input.graph.context",
+        "input.graph.context.budget",
+    }
+
+
+async def test_input_is_checked_by_the_graphs_own_schema(replica: HostedReplica) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await replica.create("digest", {"words": ["a", 3], "word": "b"})
+    assert {violation.field for violation in refused.value.violations} == {
+        "input.graph.input",
+        "input.graph.input.words[1]",
+    }
+
+
+async def test_one_that_a_context_manager_gives_has_the_environment_of_its_file(replica: HostedReplica) -> None:
+    assert output_of(await replica.run("greeting", {"name": "Ann"}))["text"] == "Good day, Ann"
+
+
+async def test_a_graph_inside_branches_that_join_and_an_entry_that_decides(replica: HostedReplica) -> None:
+    run = await replica.run("rollout", {"kind": "full", "log": []})
+    assert sorted(output_of(run)["log"][:-1]) == ["build", "lint", "types"]
+    assert output_of(run)["log"][-1] == "publish"
+    assert ways(await replica.decisions(run)) == [
+        ("__start__", "checks, build", "code"),
+        ("checks/lint", "types", "code"),
+    ]
+    assert (await replica.decisions(run))[1]["rule"] == "False"
+    quick = await replica.run("rollout", {"kind": "quick", "log": []})
+    assert [row["destination"] for row in await replica.decisions(quick)] == ["checks, build", "__end__"]
+    assert ways(await replica.decisions(await replica.run("rollout", {"kind": "none", "log": []}))) == [
+        ("__start__", "nothing", "code")
+    ]
+
+
+async def test_a_person_before_a_tool_by_langchains_middleware(replica: HostedReplica) -> None:
+    asked = await replica.run("guarded", {"messages": ["Send it."]})
+    assert asked.input_request is not None, asked.error
+    assert "send_mail" in asked.input_request.question
+    run = await replica.answer(asked, '{"decisions": [{"type": "approve"}]}')
+    assert run.state is RunState.SUCCEEDED, run.error
+    assert [message["type"] for message in output_of(run)["messages"]] == ["human", "ai", "tool", "ai"]
+
+
+async def test_an_agent_of_langchain(replica: HostedReplica) -> None:
+    run = await replica.run("assistant", {"messages": [{"role": "user", "content": "Add up."}]})
+    assert run.state is RunState.SUCCEEDED, run.error
+    assert (run.spend["model_calls"], run.spend["tool_calls"]) == (3, 2)
+
+
+async def test_a_node_that_leaves_its_graph_keeps_its_step(replica: HostedReplica) -> None:
+    run = await replica.run("leaving", {"log": []})
+    # As LangGraph has it: what else the graph inside has changed goes no farther.
+    assert output_of(run)["log"] == ["left", "after"]
+    assert await replica.steps(run) == ["desk/first", "desk/leave", "desk", "after"]
+    assert ways(await replica.decisions(run)) == [("desk/leave", "after", "command")]
+
+
+async def test_a_node_that_raises_ends_the_run_with_its_step_and_its_cost(replica: HostedReplica) -> None:
+    run = await replica.run("failing", {})
+    assert (run.state, run.stop_reason) == (RunState.FAILED, "node_failed")
+    assert run.error.startswith("the node 'fail' raised ValueError at kinds.py:")
+    assert "a secret" not in run.error
+    assert (run.spend["model_calls"], run.spend["input_tokens"]) == (1, 10)
+    assert await replica.steps(run) == ["begin", "fail"]
+    [decision] = await replica.decisions(run)
+    assert (decision["rule"], decision["facts"]) == ("node_failed", {"error_reason": "ValueError"})
+
+
+async def test_attempts_of_a_node_that_is_retried_are_paid_for(replica: HostedReplica) -> None:
+    run = await replica.run("mended", {})
+    assert (run.state, run.spend["model_calls"]) == (RunState.SUCCEEDED, 2)
+    assert await replica.steps(run) == ["try"]
+
+
+async def test_state_that_nobody_could_read_again_is_refused_when_it_is_saved(replica: HostedReplica) -> None:
+    run = await replica.run("odd_state", {})
+    assert (run.state, run.stop_reason) == (RunState.FAILED, "node_failed")
+    assert "Unreadable" in run.error
+
+
+async def test_the_budget_is_looked_at_before_each_call(replica: HostedReplica) -> None:
+    run = await replica.run("calculator", {"messages": ["Add up."], "wanted": 2}, budget={"model_calls": 2})
+    assert (run.state, run.stop_reason) == (RunState.NEEDS_REVIEW, "budget_exhausted")
+    assert run.spend["model_calls"] == 2
+    last = (await replica.decisions(run))[-1]
+    assert (last["rule"], last["facts"]) == ("budget_exhausted", {"budget_spent": "model_calls"})
+    # What it had brought by then is there to be looked at.
+    assert len(output_of(run)["messages"]) == 5
+
+
+async def test_a_run_that_takes_too_many_steps_ends(platform_dsn: str) -> None:
+    async with hosted_replica(platform_dsn, folder=FOLDER, policy=HostedPolicy(max_steps=3)) as replica:
+        run = await replica.run("calculator", {"messages": ["Add up."]})
+        assert (run.state, run.stop_reason) == (RunState.FAILED, "recursion_limit")
+
+
+async def test_what_its_steps_cost_adds_up_to_what_the_run_has_spent(replica: HostedReplica) -> None:
+    run = await replica.run("slow_chain", {"until": 3})
+    assert output_of(run)["messages"][-1]["content"] == str(1 + 2 + 3 + 1 + 4 + 9)
+    async with replica.pools.calls.connection() as connection:
+        cursor = await connection.execute(
+            "SELECT count(*), count(DISTINCT sequence), max(sequence) FROM platform.run_events WHERE run_id = %s",
+            [run.run_id],
+        )
+        row = await cursor.fetchone()
+    assert row is not None
+    assert row[0] == row[1] == row[2] == run.event_count
+    assert run.spend["model_calls"] == 3
