@@ -23,11 +23,13 @@ _sym_db = _symbol_database.Default()
 
 
 from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
+from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from signalbox.v1 import caller_pb2 as signalbox_dot_v1_dot_caller__pb2
 from signalbox.v1 import sast_pb2 as signalbox_dot_v1_dot_sast__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csignalbox/v1/evaluator.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x19signalbox/v1/caller.proto\x1a\x17signalbox/v1/sast.proto\"\xc2\x01\n\x0c\x44raftVerdict\x12\x30\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.signalbox.v1.VerdictB\x08\xbaH\x05\x82\x01\x02\x10\x01\x12+\n\nconfidence\x18\x02 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00\x12\x1f\n\rjustification\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xc0>\x12\x32\n\x08\x65vidence\x18\x04 \x03(\x0b\x32\x16.signalbox.v1.EvidenceB\x08\xbaH\x05\x92\x01\x02\x10\x32\"A\n\x0f\x45videnceProblem\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"\x8d\x01\n\x13\x45valuationModelCall\x12\r\n\x05model\x18\x01 \x01(\t\x12-\n\x0btoken_usage\x18\x02 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12\x12\n\nelapsed_ms\x18\x03 \x01(\x01\x12\r\n\x05\x63\x61lls\x18\x04 \x01(\x05\x12\x15\n\roffline_rules\x18\x05 \x01(\x08\"\x80\x02\n\x1c\x45valuateInvestigationRequest\x12.\n\x07\x66inding\x18\x01 \x01(\x0b\x32\x15.signalbox.v1.FindingB\x06\xbaH\x03\xc8\x01\x01\x12\x30\n\x06source\x18\x02 \x01(\x0b\x32\x18.signalbox.v1.CodeSourceB\x06\xbaH\x03\xc8\x01\x01\x12\x31\n\x05\x64raft\x18\x03 \x01(\x0b\x32\x1a.signalbox.v1.DraftVerdictB\x06\xbaH\x03\xc8\x01\x01\x12\x38\n\tcode_bank\x18\x04 \x03(\x0b\x32\x1a.signalbox.v1.CodeFragmentB\t\xbaH\x06\x92\x01\x03\x10\xc8\x01\x12\x11\n\tlast_word\x18\x05 \x01(\x08\"\xb4\x02\n\x1d\x45valuateInvestigationResponse\x12\x10\n\x08is_final\x18\x01 \x01(\x08\x12&\n\x07verdict\x18\x02 \x01(\x0e\x32\x15.signalbox.v1.Verdict\x12\x12\n\nconfidence\x18\x03 \x01(\x01\x12\x15\n\rjustification\x18\x04 \x01(\t\x12\x18\n\x10\x65xploration_gaps\x18\x05 \x03(\t\x12/\n\x08problems\x18\x06 \x03(\x0b\x32\x1d.signalbox.v1.EvidenceProblem\x12,\n\x05stage\x18\x07 \x01(\x0e\x32\x1d.signalbox.v1.EvaluationStage\x12\x35\n\nmodel_call\x18\x08 \x01(\x0b\x32!.signalbox.v1.EvaluationModelCall\"\xe7\x01\n\x16\x43ritiqueVerdictRequest\x12.\n\x07\x66inding\x18\x01 \x01(\x0b\x32\x15.signalbox.v1.FindingB\x06\xbaH\x03\xc8\x01\x01\x12\x30\n\x06source\x18\x02 \x01(\x0b\x32\x18.signalbox.v1.CodeSourceB\x06\xbaH\x03\xc8\x01\x01\x12\x31\n\x05\x64raft\x18\x03 \x01(\x0b\x32\x1a.signalbox.v1.DraftVerdictB\x06\xbaH\x03\xc8\x01\x01\x12\x38\n\tcode_bank\x18\x04 \x03(\x0b\x32\x1a.signalbox.v1.CodeFragmentB\t\xbaH\x06\x92\x01\x03\x10\xc8\x01\"\x80\x02\n\x17\x43ritiqueVerdictResponse\x12.\n\x07outcome\x18\x01 \x01(\x0e\x32\x1d.signalbox.v1.CritiqueOutcome\x12\x0f\n\x07missing\x18\x02 \x03(\t\x12/\n\x08problems\x18\x03 \x03(\x0b\x32\x1d.signalbox.v1.EvidenceProblem\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12,\n\x05stage\x18\x05 \x01(\x0e\x32\x1d.signalbox.v1.EvaluationStage\x12\x35\n\nmodel_call\x18\x06 \x01(\x0b\x32!.signalbox.v1.EvaluationModelCall*p\n\x0f\x45valuationStage\x12 \n\x1c\x45VALUATION_STAGE_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x45VALUATION_STAGE_MECHANICAL\x10\x01\x12\x1a\n\x16\x45VALUATION_STAGE_MODEL\x10\x02*\x9e\x01\n\x0f\x43ritiqueOutcome\x12 \n\x1c\x43RITIQUE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1d\n\x19\x43RITIQUE_OUTCOME_APPROVED\x10\x01\x12#\n\x1f\x43RITIQUE_OUTCOME_NEEDS_RESEARCH\x10\x02\x12%\n!CRITIQUE_OUTCOME_NEEDS_REANALYSIS\x10\x03\x32\xe4\x01\n\x10\x45valuatorService\x12p\n\x15\x45valuateInvestigation\x12*.signalbox.v1.EvaluateInvestigationRequest\x1a+.signalbox.v1.EvaluateInvestigationResponse\x12^\n\x0f\x43ritiqueVerdict\x12$.signalbox.v1.CritiqueVerdictRequest\x1a%.signalbox.v1.CritiqueVerdictResponseB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csignalbox/v1/evaluator.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19signalbox/v1/caller.proto\x1a\x17signalbox/v1/sast.proto\"\xc2\x01\n\x0c\x44raftVerdict\x12\x30\n\x07verdict\x18\x01 \x01(\x0e\x32\x15.signalbox.v1.VerdictB\x08\xbaH\x05\x82\x01\x02\x10\x01\x12+\n\nconfidence\x18\x02 \x01(\x01\x42\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00\x12\x1f\n\rjustification\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xc0>\x12\x32\n\x08\x65vidence\x18\x04 \x03(\x0b\x32\x16.signalbox.v1.EvidenceB\x08\xbaH\x05\x92\x01\x02\x10\x32\"A\n\x0f\x45videnceProblem\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"\x8d\x01\n\x13\x45valuationModelCall\x12\r\n\x05model\x18\x01 \x01(\t\x12-\n\x0btoken_usage\x18\x02 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12\x12\n\nelapsed_ms\x18\x03 \x01(\x01\x12\r\n\x05\x63\x61lls\x18\x04 \x01(\x05\x12\x15\n\roffline_rules\x18\x05 \x01(\x08\"\x80\x02\n\x1c\x45valuateInvestigationRequest\x12.\n\x07\x66inding\x18\x01 \x01(\x0b\x32\x15.signalbox.v1.FindingB\x06\xbaH\x03\xc8\x01\x01\x12\x30\n\x06source\x18\x02 \x01(\x0b\x32\x18.signalbox.v1.CodeSourceB\x06\xbaH\x03\xc8\x01\x01\x12\x31\n\x05\x64raft\x18\x03 \x01(\x0b\x32\x1a.signalbox.v1.DraftVerdictB\x06\xbaH\x03\xc8\x01\x01\x12\x38\n\tcode_bank\x18\x04 \x03(\x0b\x32\x1a.signalbox.v1.CodeFragmentB\t\xbaH\x06\x92\x01\x03\x10\xc8\x01\x12\x11\n\tlast_word\x18\x05 \x01(\x08\"\xb4\x02\n\x1d\x45valuateInvestigationResponse\x12\x10\n\x08is_final\x18\x01 \x01(\x08\x12&\n\x07verdict\x18\x02 \x01(\x0e\x32\x15.signalbox.v1.Verdict\x12\x12\n\nconfidence\x18\x03 \x01(\x01\x12\x15\n\rjustification\x18\x04 \x01(\t\x12\x18\n\x10\x65xploration_gaps\x18\x05 \x03(\t\x12/\n\x08problems\x18\x06 \x03(\x0b\x32\x1d.signalbox.v1.EvidenceProblem\x12,\n\x05stage\x18\x07 \x01(\x0e\x32\x1d.signalbox.v1.EvaluationStage\x12\x35\n\nmodel_call\x18\x08 \x01(\x0b\x32!.signalbox.v1.EvaluationModelCall\"\xe7\x01\n\x16\x43ritiqueVerdictRequest\x12.\n\x07\x66inding\x18\x01 \x01(\x0b\x32\x15.signalbox.v1.FindingB\x06\xbaH\x03\xc8\x01\x01\x12\x30\n\x06source\x18\x02 \x01(\x0b\x32\x18.signalbox.v1.CodeSourceB\x06\xbaH\x03\xc8\x01\x01\x12\x31\n\x05\x64raft\x18\x03 \x01(\x0b\x32\x1a.signalbox.v1.DraftVerdictB\x06\xbaH\x03\xc8\x01\x01\x12\x38\n\tcode_bank\x18\x04 \x03(\x0b\x32\x1a.signalbox.v1.CodeFragmentB\t\xbaH\x06\x92\x01\x03\x10\xc8\x01\"\x80\x02\n\x17\x43ritiqueVerdictResponse\x12.\n\x07outcome\x18\x01 \x01(\x0e\x32\x1d.signalbox.v1.CritiqueOutcome\x12\x0f\n\x07missing\x18\x02 \x03(\t\x12/\n\x08problems\x18\x03 \x03(\x0b\x32\x1d.signalbox.v1.EvidenceProblem\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12,\n\x05stage\x18\x05 \x01(\x0e\x32\x1d.signalbox.v1.EvaluationStage\x12\x35\n\nmodel_call\x18\x06 \x01(\x0b\x32!.signalbox.v1.EvaluationModelCall\"\x87\x01\n\rCauseEvidence\x12\x19\n\x05\x63laim\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xe8\x07\x12\'\n\x06source\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x17\n\x05\x66ound\x18\x03 \x01(\tB\x08\xbaH\x05r\x03\x18\xa0\x1f\x12\x19\n\x07problem\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xa0\x1f\"n\n\x0eGatheredResult\x12\x15\n\x04tool\x18\x01 \x01(\tB\x07\xbaH\x04r\x02\x18@\x12*\n\targuments\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x19\n\x06result\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x18\xa0\x9c\x01\"\xd0\x02\n\x14ValidateCauseRequest\x12\x19\n\x05title\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xac\x02\x12\x1b\n\x07service\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x01\x12\x36\n\nstarted_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01\x12\x16\n\x04text\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xb8\x17\x12\x1e\n\nroot_cause\x18\x05 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xd0\x0f\x12\x1d\n\x0b\x65xplanation\x18\x06 \x01(\tB\x08\xbaH\x05r\x03\x18\xc0>\x12\x37\n\x08\x65vidence\x18\x07 \x03(\x0b\x32\x1b.signalbox.v1.CauseEvidenceB\x08\xbaH\x05\x92\x01\x02\x10\x14\x12\x38\n\x08gathered\x18\x08 \x03(\x0b\x32\x1c.signalbox.v1.GatheredResultB\x08\xbaH\x05\x92\x01\x02\x10\x64\"\xa1\x01\n\x15ValidateCauseResponse\x12\x11\n\tconfirmed\x18\x01 \x01(\x08\x12\x10\n\x08problems\x18\x02 \x03(\t\x12,\n\x05stage\x18\x03 \x01(\x0e\x32\x1d.signalbox.v1.EvaluationStage\x12\x35\n\nmodel_call\x18\x04 \x01(\x0b\x32!.signalbox.v1.EvaluationModelCall*p\n\x0f\x45valuationStage\x12 \n\x1c\x45VALUATION_STAGE_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x45VALUATION_STAGE_MECHANICAL\x10\x01\x12\x1a\n\x16\x45VALUATION_STAGE_MODEL\x10\x02*\x9e\x01\n\x0f\x43ritiqueOutcome\x12 \n\x1c\x43RITIQUE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1d\n\x19\x43RITIQUE_OUTCOME_APPROVED\x10\x01\x12#\n\x1f\x43RITIQUE_OUTCOME_NEEDS_RESEARCH\x10\x02\x12%\n!CRITIQUE_OUTCOME_NEEDS_REANALYSIS\x10\x03\x32\xbe\x02\n\x10\x45valuatorService\x12p\n\x15\x45valuateInvestigation\x12*.signalbox.v1.EvaluateInvestigationRequest\x1a+.signalbox.v1.EvaluateInvestigationResponse\x12^\n\x0f\x43ritiqueVerdict\x12$.signalbox.v1.CritiqueVerdictRequest\x1a%.signalbox.v1.CritiqueVerdictResponse\x12X\n\rValidateCause\x12\".signalbox.v1.ValidateCauseRequest\x1a#.signalbox.v1.ValidateCauseResponseB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -59,24 +61,58 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CRITIQUEVERDICTREQUEST'].fields_by_name['draft']._serialized_options = b'\272H\003\310\001\001'
   _globals['_CRITIQUEVERDICTREQUEST'].fields_by_name['code_bank']._loaded_options = None
   _globals['_CRITIQUEVERDICTREQUEST'].fields_by_name['code_bank']._serialized_options = b'\272H\006\222\001\003\020\310\001'
-  _globals['_EVALUATIONSTAGE']._serialized_start=1598
-  _globals['_EVALUATIONSTAGE']._serialized_end=1710
-  _globals['_CRITIQUEOUTCOME']._serialized_start=1713
-  _globals['_CRITIQUEOUTCOME']._serialized_end=1871
-  _globals['_DRAFTVERDICT']._serialized_start=128
-  _globals['_DRAFTVERDICT']._serialized_end=322
-  _globals['_EVIDENCEPROBLEM']._serialized_start=324
-  _globals['_EVIDENCEPROBLEM']._serialized_end=389
-  _globals['_EVALUATIONMODELCALL']._serialized_start=392
-  _globals['_EVALUATIONMODELCALL']._serialized_end=533
-  _globals['_EVALUATEINVESTIGATIONREQUEST']._serialized_start=536
-  _globals['_EVALUATEINVESTIGATIONREQUEST']._serialized_end=792
-  _globals['_EVALUATEINVESTIGATIONRESPONSE']._serialized_start=795
-  _globals['_EVALUATEINVESTIGATIONRESPONSE']._serialized_end=1103
-  _globals['_CRITIQUEVERDICTREQUEST']._serialized_start=1106
-  _globals['_CRITIQUEVERDICTREQUEST']._serialized_end=1337
-  _globals['_CRITIQUEVERDICTRESPONSE']._serialized_start=1340
-  _globals['_CRITIQUEVERDICTRESPONSE']._serialized_end=1596
-  _globals['_EVALUATORSERVICE']._serialized_start=1874
-  _globals['_EVALUATORSERVICE']._serialized_end=2102
+  _globals['_CAUSEEVIDENCE'].fields_by_name['claim']._loaded_options = None
+  _globals['_CAUSEEVIDENCE'].fields_by_name['claim']._serialized_options = b'\272H\007r\005\020\001\030\350\007'
+  _globals['_CAUSEEVIDENCE'].fields_by_name['found']._loaded_options = None
+  _globals['_CAUSEEVIDENCE'].fields_by_name['found']._serialized_options = b'\272H\005r\003\030\240\037'
+  _globals['_CAUSEEVIDENCE'].fields_by_name['problem']._loaded_options = None
+  _globals['_CAUSEEVIDENCE'].fields_by_name['problem']._serialized_options = b'\272H\005r\003\030\240\037'
+  _globals['_GATHEREDRESULT'].fields_by_name['tool']._loaded_options = None
+  _globals['_GATHEREDRESULT'].fields_by_name['tool']._serialized_options = b'\272H\004r\002\030@'
+  _globals['_GATHEREDRESULT'].fields_by_name['result']._loaded_options = None
+  _globals['_GATHEREDRESULT'].fields_by_name['result']._serialized_options = b'\272H\006r\004\030\240\234\001'
+  _globals['_VALIDATECAUSEREQUEST'].fields_by_name['title']._loaded_options = None
+  _globals['_VALIDATECAUSEREQUEST'].fields_by_name['title']._serialized_options = b'\272H\007r\005\020\001\030\254\002'
+  _globals['_VALIDATECAUSEREQUEST'].fields_by_name['service']._loaded_options = None
+  _globals['_VALIDATECAUSEREQUEST'].fields_by_name['service']._serialized_options = b'\272H\007r\005\020\001\030\200\001'
+  _globals['_VALIDATECAUSEREQUEST'].fields_by_name['started_at']._loaded_options = None
+  _globals['_VALIDATECAUSEREQUEST'].fields_by_name['started_at']._serialized_options = b'\272H\003\310\001\001'
+  _globals['_VALIDATECAUSEREQUEST'].fields_by_name['text']._loaded_options = None
+  _globals['_VALIDATECAUSEREQUEST'].fields_by_name['text']._serialized_options = b'\272H\005r\003\030\270\027'
+  _globals['_VALIDATECAUSEREQUEST'].fields_by_name['root_cause']._loaded_options = None
+  _globals['_VALIDATECAUSEREQUEST'].fields_by_name['root_cause']._serialized_options = b'\272H\007r\005\020\001\030\320\017'
+  _globals['_VALIDATECAUSEREQUEST'].fields_by_name['explanation']._loaded_options = None
+  _globals['_VALIDATECAUSEREQUEST'].fields_by_name['explanation']._serialized_options = b'\272H\005r\003\030\300>'
+  _globals['_VALIDATECAUSEREQUEST'].fields_by_name['evidence']._loaded_options = None
+  _globals['_VALIDATECAUSEREQUEST'].fields_by_name['evidence']._serialized_options = b'\272H\005\222\001\002\020\024'
+  _globals['_VALIDATECAUSEREQUEST'].fields_by_name['gathered']._loaded_options = None
+  _globals['_VALIDATECAUSEREQUEST'].fields_by_name['gathered']._serialized_options = b'\272H\005\222\001\002\020d'
+  _globals['_EVALUATIONSTAGE']._serialized_start=2414
+  _globals['_EVALUATIONSTAGE']._serialized_end=2526
+  _globals['_CRITIQUEOUTCOME']._serialized_start=2529
+  _globals['_CRITIQUEOUTCOME']._serialized_end=2687
+  _globals['_DRAFTVERDICT']._serialized_start=191
+  _globals['_DRAFTVERDICT']._serialized_end=385
+  _globals['_EVIDENCEPROBLEM']._serialized_start=387
+  _globals['_EVIDENCEPROBLEM']._serialized_end=452
+  _globals['_EVALUATIONMODELCALL']._serialized_start=455
+  _globals['_EVALUATIONMODELCALL']._serialized_end=596
+  _globals['_EVALUATEINVESTIGATIONREQUEST']._serialized_start=599
+  _globals['_EVALUATEINVESTIGATIONREQUEST']._serialized_end=855
+  _globals['_EVALUATEINVESTIGATIONRESPONSE']._serialized_start=858
+  _globals['_EVALUATEINVESTIGATIONRESPONSE']._serialized_end=1166
+  _globals['_CRITIQUEVERDICTREQUEST']._serialized_start=1169
+  _globals['_CRITIQUEVERDICTREQUEST']._serialized_end=1400
+  _globals['_CRITIQUEVERDICTRESPONSE']._serialized_start=1403
+  _globals['_CRITIQUEVERDICTRESPONSE']._serialized_end=1659
+  _globals['_CAUSEEVIDENCE']._serialized_start=1662
+  _globals['_CAUSEEVIDENCE']._serialized_end=1797
+  _globals['_GATHEREDRESULT']._serialized_start=1799
+  _globals['_GATHEREDRESULT']._serialized_end=1909
+  _globals['_VALIDATECAUSEREQUEST']._serialized_start=1912
+  _globals['_VALIDATECAUSEREQUEST']._serialized_end=2248
+  _globals['_VALIDATECAUSERESPONSE']._serialized_start=2251
+  _globals['_VALIDATECAUSERESPONSE']._serialized_end=2412
+  _globals['_EVALUATORSERVICE']._serialized_start=2690
+  _globals['_EVALUATORSERVICE']._serialized_end=3008
 # @@protoc_insertion_point(module_scope)

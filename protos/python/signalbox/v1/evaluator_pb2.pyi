@@ -1,4 +1,8 @@
+import datetime
+
 from buf.validate import validate_pb2 as _validate_pb2
+from google.protobuf import struct_pb2 as _struct_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from signalbox.v1 import caller_pb2 as _caller_pb2
 from signalbox.v1 import sast_pb2 as _sast_pb2
 from google.protobuf.internal import containers as _containers
@@ -127,3 +131,57 @@ class CritiqueVerdictResponse(_message.Message):
     stage: EvaluationStage
     model_call: EvaluationModelCall
     def __init__(self, outcome: _Optional[_Union[CritiqueOutcome, str]] = ..., missing: _Optional[_Iterable[str]] = ..., problems: _Optional[_Iterable[_Union[EvidenceProblem, _Mapping]]] = ..., reason: _Optional[str] = ..., stage: _Optional[_Union[EvaluationStage, str]] = ..., model_call: _Optional[_Union[EvaluationModelCall, _Mapping]] = ...) -> None: ...
+
+class CauseEvidence(_message.Message):
+    __slots__ = ("claim", "source", "found", "problem")
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    claim: str
+    source: _struct_pb2.Struct
+    found: str
+    problem: str
+    def __init__(self, claim: _Optional[str] = ..., source: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., found: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class GatheredResult(_message.Message):
+    __slots__ = ("tool", "arguments", "result")
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    tool: str
+    arguments: _struct_pb2.Struct
+    result: str
+    def __init__(self, tool: _Optional[str] = ..., arguments: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., result: _Optional[str] = ...) -> None: ...
+
+class ValidateCauseRequest(_message.Message):
+    __slots__ = ("title", "service", "started_at", "text", "root_cause", "explanation", "evidence", "gathered")
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    ROOT_CAUSE_FIELD_NUMBER: _ClassVar[int]
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    GATHERED_FIELD_NUMBER: _ClassVar[int]
+    title: str
+    service: str
+    started_at: _timestamp_pb2.Timestamp
+    text: str
+    root_cause: str
+    explanation: str
+    evidence: _containers.RepeatedCompositeFieldContainer[CauseEvidence]
+    gathered: _containers.RepeatedCompositeFieldContainer[GatheredResult]
+    def __init__(self, title: _Optional[str] = ..., service: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., text: _Optional[str] = ..., root_cause: _Optional[str] = ..., explanation: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[CauseEvidence, _Mapping]]] = ..., gathered: _Optional[_Iterable[_Union[GatheredResult, _Mapping]]] = ...) -> None: ...
+
+class ValidateCauseResponse(_message.Message):
+    __slots__ = ("confirmed", "problems", "stage", "model_call")
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    MODEL_CALL_FIELD_NUMBER: _ClassVar[int]
+    confirmed: bool
+    problems: _containers.RepeatedScalarFieldContainer[str]
+    stage: EvaluationStage
+    model_call: EvaluationModelCall
+    def __init__(self, confirmed: _Optional[bool] = ..., problems: _Optional[_Iterable[str]] = ..., stage: _Optional[_Union[EvaluationStage, str]] = ..., model_call: _Optional[_Union[EvaluationModelCall, _Mapping]] = ...) -> None: ...

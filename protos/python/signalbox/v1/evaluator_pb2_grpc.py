@@ -50,6 +50,11 @@ class EvaluatorServiceStub:
                 request_serializer=signalbox_dot_v1_dot_evaluator__pb2.CritiqueVerdictRequest.SerializeToString,
                 response_deserializer=signalbox_dot_v1_dot_evaluator__pb2.CritiqueVerdictResponse.FromString,
                 _registered_method=True)
+        self.ValidateCause = channel.unary_unary(
+                '/signalbox.v1.EvaluatorService/ValidateCause',
+                request_serializer=signalbox_dot_v1_dot_evaluator__pb2.ValidateCauseRequest.SerializeToString,
+                response_deserializer=signalbox_dot_v1_dot_evaluator__pb2.ValidateCauseResponse.FromString,
+                _registered_method=True)
 
 
 class EvaluatorServiceServicer:
@@ -75,6 +80,13 @@ class EvaluatorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ValidateCause(self, request, context):
+        """Says whether evidence shows the cause of an incident.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_EvaluatorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -87,6 +99,11 @@ def add_EvaluatorServiceServicer_to_server(servicer, server):
                     servicer.CritiqueVerdict,
                     request_deserializer=signalbox_dot_v1_dot_evaluator__pb2.CritiqueVerdictRequest.FromString,
                     response_serializer=signalbox_dot_v1_dot_evaluator__pb2.CritiqueVerdictResponse.SerializeToString,
+            ),
+            'ValidateCause': grpc.unary_unary_rpc_method_handler(
+                    servicer.ValidateCause,
+                    request_deserializer=signalbox_dot_v1_dot_evaluator__pb2.ValidateCauseRequest.FromString,
+                    response_serializer=signalbox_dot_v1_dot_evaluator__pb2.ValidateCauseResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -149,6 +166,33 @@ class EvaluatorService:
             '/signalbox.v1.EvaluatorService/CritiqueVerdict',
             signalbox_dot_v1_dot_evaluator__pb2.CritiqueVerdictRequest.SerializeToString,
             signalbox_dot_v1_dot_evaluator__pb2.CritiqueVerdictResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ValidateCause(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/signalbox.v1.EvaluatorService/ValidateCause',
+            signalbox_dot_v1_dot_evaluator__pb2.ValidateCauseRequest.SerializeToString,
+            signalbox_dot_v1_dot_evaluator__pb2.ValidateCauseResponse.FromString,
             options,
             channel_credentials,
             insecure,

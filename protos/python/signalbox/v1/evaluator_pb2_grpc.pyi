@@ -43,6 +43,8 @@ class EvaluatorServiceStub:
     """Says whether an investigation is complete, and with what verdict."""
     CritiqueVerdict: _grpc.UnaryUnaryMultiCallable[_evaluator_pb2.CritiqueVerdictRequest, _evaluator_pb2.CritiqueVerdictResponse]
     """Approves a drafted verdict, or says what is missing."""
+    ValidateCause: _grpc.UnaryUnaryMultiCallable[_evaluator_pb2.ValidateCauseRequest, _evaluator_pb2.ValidateCauseResponse]
+    """Says whether evidence shows the cause of an incident."""
 
 @_typing.type_check_only
 class EvaluatorServiceAsyncStub(EvaluatorServiceStub):
@@ -59,6 +61,8 @@ class EvaluatorServiceAsyncStub(EvaluatorServiceStub):
     """Says whether an investigation is complete, and with what verdict."""
     CritiqueVerdict: _aio.UnaryUnaryMultiCallable[_evaluator_pb2.CritiqueVerdictRequest, _evaluator_pb2.CritiqueVerdictResponse]  # type: ignore[assignment]
     """Approves a drafted verdict, or says what is missing."""
+    ValidateCause: _aio.UnaryUnaryMultiCallable[_evaluator_pb2.ValidateCauseRequest, _evaluator_pb2.ValidateCauseResponse]  # type: ignore[assignment]
+    """Says whether evidence shows the cause of an incident."""
 
 class EvaluatorServiceServicer(metaclass=_abc_1.ABCMeta):
     """Judges what agents found. Mechanical checks come first; a model is asked only about what passes them.
@@ -84,5 +88,13 @@ class EvaluatorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_evaluator_pb2.CritiqueVerdictResponse, _abc.Awaitable[_evaluator_pb2.CritiqueVerdictResponse]]:
         """Approves a drafted verdict, or says what is missing."""
+
+    @_abc_1.abstractmethod
+    def ValidateCause(
+        self,
+        request: _evaluator_pb2.ValidateCauseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_evaluator_pb2.ValidateCauseResponse, _abc.Awaitable[_evaluator_pb2.ValidateCauseResponse]]:
+        """Says whether evidence shows the cause of an incident."""
 
 def add_EvaluatorServiceServicer_to_server(servicer: EvaluatorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -23,12 +23,13 @@ _sym_db = _symbol_database.Default()
 
 
 from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
+from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from signalbox.v1 import caller_pb2 as signalbox_dot_v1_dot_caller__pb2
 from signalbox.v1 import sast_pb2 as signalbox_dot_v1_dot_sast__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)signalbox/v1/incident_investigation.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19signalbox/v1/caller.proto\x1a\x17signalbox/v1/sast.proto\"\x89\x03\n\x1aIncidentInvestigationInput\x12\x30\n\x0bincident_id\x18\x01 \x01(\tB\x1b\xbaH\x18r\x16\x32\x14^[\\x21-\\x7e]{1,128}$\x12\x34\n\x05title\x18\x02 \x01(\tB%\xbaH\"r \x18\xac\x02\x32\x1b^[^\\x00]*[^\\s\\x00][^\\x00]*$\x12\x32\n\x07service\x18\x03 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x80\x01\x32\x15^[^\\s\\x00-\\x1f\\x7f]*$\x12\x36\n\nstarted_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01\x12:\n\x08severity\x18\x05 \x01(\x0e\x32\x1e.signalbox.v1.IncidentSeverityB\x08\xbaH\x05\x82\x01\x02\x10\x01\x12\"\n\x04text\x18\x06 \x01(\tB\x14\xbaH\x11r\x0f\x18\xb8\x17\x32\n^[^\\x00]*$\x12(\n\x06source\x18\x07 \x01(\x0b\x32\x18.signalbox.v1.CodeSource\x12\r\n\x05\x61gain\x18\x08 \x01(\x08\"\xb4\x02\n\x1bIncidentInvestigationOutput\x12\x12\n\nroot_cause\x18\x01 \x01(\t\x12\x12\n\nconfidence\x18\x02 \x01(\x01\x12\x30\n\x08\x65vidence\x18\x03 \x03(\x0b\x32\x1e.signalbox.v1.IncidentEvidence\x12\x17\n\x0frecommendations\x18\x04 \x03(\t\x12.\n\x08timeline\x18\x05 \x03(\x0b\x32\x1c.signalbox.v1.IncidentMoment\x12\x13\n\x0b\x65xplanation\x18\x06 \x01(\t\x12\x11\n\tvalidated\x18\x07 \x01(\x08\x12-\n\x0btoken_usage\x18\x08 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12\x1b\n\x13offline_model_calls\x18\t \x01(\x05\"\xeb\x01\n\x10IncidentEvidence\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12,\n\x05query\x18\x02 \x01(\x0b\x32\x1b.signalbox.v1.QueryEvidenceH\x00\x12\x35\n\ngraph_path\x18\x03 \x01(\x0b\x32\x1f.signalbox.v1.GraphPathEvidenceH\x00\x12*\n\x04\x63ode\x18\x04 \x01(\x0b\x32\x1a.signalbox.v1.CodeEvidenceH\x00\x12\r\n\x05holds\x18\x05 \x01(\x08\x12\r\n\x05\x66ound\x18\x06 \x01(\t\x12\x0f\n\x07problem\x18\x07 \x01(\tB\x08\n\x06source\"}\n\rQueryEvidence\x12\r\n\x05query\x18\x01 \x01(\t\x12\x31\n\x03row\x18\x02 \x03(\x0b\x32$.signalbox.v1.QueryEvidence.RowEntry\x1a*\n\x08RowEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"k\n\x11GraphPathEvidence\x12*\n\x05nodes\x18\x01 \x03(\x0b\x32\x1b.signalbox.v1.GraphPathNode\x12*\n\x05\x65\x64ges\x18\x02 \x03(\x0b\x32\x1b.signalbox.v1.GraphPathEdge\"+\n\rGraphPathNode\x12\r\n\x05label\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\"0\n\rGraphPathEdge\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x11\n\tbackwards\x18\x02 \x01(\x08\"b\n\x0c\x43odeEvidence\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x12\n\nfirst_line\x18\x02 \x01(\x05\x12\x11\n\tlast_line\x18\x03 \x01(\x05\x12\x0e\n\x06\x63ommit\x18\x04 \x01(\t\x12\r\n\x05quote\x18\x05 \x01(\t\"I\n\x0eIncidentMoment\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x65vent\x18\x02 \x01(\t*\xaa\x01\n\x10IncidentSeverity\x12!\n\x1dINCIDENT_SEVERITY_UNSPECIFIED\x10\x00\x12\x19\n\x15INCIDENT_SEVERITY_LOW\x10\x01\x12\x1c\n\x18INCIDENT_SEVERITY_MEDIUM\x10\x02\x12\x1a\n\x16INCIDENT_SEVERITY_HIGH\x10\x03\x12\x1e\n\x1aINCIDENT_SEVERITY_CRITICAL\x10\x04\x42*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)signalbox/v1/incident_investigation.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19signalbox/v1/caller.proto\x1a\x17signalbox/v1/sast.proto\"\x89\x03\n\x1aIncidentInvestigationInput\x12\x30\n\x0bincident_id\x18\x01 \x01(\tB\x1b\xbaH\x18r\x16\x32\x14^[\\x21-\\x7e]{1,128}$\x12\x34\n\x05title\x18\x02 \x01(\tB%\xbaH\"r \x18\xac\x02\x32\x1b^[^\\x00]*[^\\s\\x00][^\\x00]*$\x12\x32\n\x07service\x18\x03 \x01(\tB!\xbaH\x1er\x1c\x10\x01\x18\x80\x01\x32\x15^[^\\s\\x00-\\x1f\\x7f]*$\x12\x36\n\nstarted_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01\x12:\n\x08severity\x18\x05 \x01(\x0e\x32\x1e.signalbox.v1.IncidentSeverityB\x08\xbaH\x05\x82\x01\x02\x10\x01\x12\"\n\x04text\x18\x06 \x01(\tB\x14\xbaH\x11r\x0f\x18\xb8\x17\x32\n^[^\\x00]*$\x12(\n\x06source\x18\x07 \x01(\x0b\x32\x18.signalbox.v1.CodeSource\x12\r\n\x05\x61gain\x18\x08 \x01(\x08\"\x81\x03\n\x1bIncidentInvestigationOutput\x12\x12\n\nroot_cause\x18\x01 \x01(\t\x12\x12\n\nconfidence\x18\x02 \x01(\x01\x12\x30\n\x08\x65vidence\x18\x03 \x03(\x0b\x32\x1e.signalbox.v1.IncidentEvidence\x12\x17\n\x0frecommendations\x18\x04 \x03(\t\x12.\n\x08timeline\x18\x05 \x03(\x0b\x32\x1c.signalbox.v1.IncidentMoment\x12\x13\n\x0b\x65xplanation\x18\x06 \x01(\t\x12\x11\n\tvalidated\x18\x07 \x01(\x08\x12-\n\x0btoken_usage\x18\x08 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12\x1b\n\x13offline_model_calls\x18\t \x01(\x05\x12\x1b\n\x13investigation_phase\x18\n \x01(\t\x12\x1c\n\x14investigation_status\x18\x0b \x01(\t\x12\x10\n\x08problems\x18\x0c \x03(\t\"\x97\x02\n\x10IncidentEvidence\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12,\n\x05query\x18\x02 \x01(\x0b\x32\x1b.signalbox.v1.QueryEvidenceH\x00\x12\x35\n\ngraph_path\x18\x03 \x01(\x0b\x32\x1f.signalbox.v1.GraphPathEvidenceH\x00\x12*\n\x04\x63ode\x18\x04 \x01(\x0b\x32\x1a.signalbox.v1.CodeEvidenceH\x00\x12*\n\x04tool\x18\x08 \x01(\x0b\x32\x1a.signalbox.v1.ToolEvidenceH\x00\x12\r\n\x05holds\x18\x05 \x01(\x08\x12\r\n\x05\x66ound\x18\x06 \x01(\t\x12\x0f\n\x07problem\x18\x07 \x01(\tB\x08\n\x06source\"}\n\rQueryEvidence\x12\r\n\x05query\x18\x01 \x01(\t\x12\x31\n\x03row\x18\x02 \x03(\x0b\x32$.signalbox.v1.QueryEvidence.RowEntry\x1a*\n\x08RowEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"k\n\x11GraphPathEvidence\x12*\n\x05nodes\x18\x01 \x03(\x0b\x32\x1b.signalbox.v1.GraphPathNode\x12*\n\x05\x65\x64ges\x18\x02 \x03(\x0b\x32\x1b.signalbox.v1.GraphPathEdge\"+\n\rGraphPathNode\x12\r\n\x05label\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\"0\n\rGraphPathEdge\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x11\n\tbackwards\x18\x02 \x01(\x08\"b\n\x0c\x43odeEvidence\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x12\n\nfirst_line\x18\x02 \x01(\x05\x12\x11\n\tlast_line\x18\x03 \x01(\x05\x12\x0e\n\x06\x63ommit\x18\x04 \x01(\t\x12\r\n\x05quote\x18\x05 \x01(\t\"H\n\x0cToolEvidence\x12\x0c\n\x04tool\x18\x01 \x01(\t\x12*\n\targuments\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\"I\n\x0eIncidentMoment\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x65vent\x18\x02 \x01(\t*\xaa\x01\n\x10IncidentSeverity\x12!\n\x1dINCIDENT_SEVERITY_UNSPECIFIED\x10\x00\x12\x19\n\x15INCIDENT_SEVERITY_LOW\x10\x01\x12\x1c\n\x18INCIDENT_SEVERITY_MEDIUM\x10\x02\x12\x1a\n\x16INCIDENT_SEVERITY_HIGH\x10\x03\x12\x1e\n\x1aINCIDENT_SEVERITY_CRITICAL\x10\x04\x42*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -50,26 +51,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_INCIDENTINVESTIGATIONINPUT'].fields_by_name['text']._serialized_options = b'\272H\021r\017\030\270\0272\n^[^\\x00]*$'
   _globals['_QUERYEVIDENCE_ROWENTRY']._loaded_options = None
   _globals['_QUERYEVIDENCE_ROWENTRY']._serialized_options = b'8\001'
-  _globals['_INCIDENTSEVERITY']._serialized_start=1625
-  _globals['_INCIDENTSEVERITY']._serialized_end=1795
-  _globals['_INCIDENTINVESTIGATIONINPUT']._serialized_start=174
-  _globals['_INCIDENTINVESTIGATIONINPUT']._serialized_end=567
-  _globals['_INCIDENTINVESTIGATIONOUTPUT']._serialized_start=570
-  _globals['_INCIDENTINVESTIGATIONOUTPUT']._serialized_end=878
-  _globals['_INCIDENTEVIDENCE']._serialized_start=881
-  _globals['_INCIDENTEVIDENCE']._serialized_end=1116
-  _globals['_QUERYEVIDENCE']._serialized_start=1118
-  _globals['_QUERYEVIDENCE']._serialized_end=1243
-  _globals['_QUERYEVIDENCE_ROWENTRY']._serialized_start=1201
-  _globals['_QUERYEVIDENCE_ROWENTRY']._serialized_end=1243
-  _globals['_GRAPHPATHEVIDENCE']._serialized_start=1245
-  _globals['_GRAPHPATHEVIDENCE']._serialized_end=1352
-  _globals['_GRAPHPATHNODE']._serialized_start=1354
-  _globals['_GRAPHPATHNODE']._serialized_end=1397
-  _globals['_GRAPHPATHEDGE']._serialized_start=1399
-  _globals['_GRAPHPATHEDGE']._serialized_end=1447
-  _globals['_CODEEVIDENCE']._serialized_start=1449
-  _globals['_CODEEVIDENCE']._serialized_end=1547
-  _globals['_INCIDENTMOMENT']._serialized_start=1549
-  _globals['_INCIDENTMOMENT']._serialized_end=1622
+  _globals['_INCIDENTSEVERITY']._serialized_start=1850
+  _globals['_INCIDENTSEVERITY']._serialized_end=2020
+  _globals['_INCIDENTINVESTIGATIONINPUT']._serialized_start=204
+  _globals['_INCIDENTINVESTIGATIONINPUT']._serialized_end=597
+  _globals['_INCIDENTINVESTIGATIONOUTPUT']._serialized_start=600
+  _globals['_INCIDENTINVESTIGATIONOUTPUT']._serialized_end=985
+  _globals['_INCIDENTEVIDENCE']._serialized_start=988
+  _globals['_INCIDENTEVIDENCE']._serialized_end=1267
+  _globals['_QUERYEVIDENCE']._serialized_start=1269
+  _globals['_QUERYEVIDENCE']._serialized_end=1394
+  _globals['_QUERYEVIDENCE_ROWENTRY']._serialized_start=1352
+  _globals['_QUERYEVIDENCE_ROWENTRY']._serialized_end=1394
+  _globals['_GRAPHPATHEVIDENCE']._serialized_start=1396
+  _globals['_GRAPHPATHEVIDENCE']._serialized_end=1503
+  _globals['_GRAPHPATHNODE']._serialized_start=1505
+  _globals['_GRAPHPATHNODE']._serialized_end=1548
+  _globals['_GRAPHPATHEDGE']._serialized_start=1550
+  _globals['_GRAPHPATHEDGE']._serialized_end=1598
+  _globals['_CODEEVIDENCE']._serialized_start=1600
+  _globals['_CODEEVIDENCE']._serialized_end=1698
+  _globals['_TOOLEVIDENCE']._serialized_start=1700
+  _globals['_TOOLEVIDENCE']._serialized_end=1772
+  _globals['_INCIDENTMOMENT']._serialized_start=1774
+  _globals['_INCIDENTMOMENT']._serialized_end=1847
 # @@protoc_insertion_point(module_scope)

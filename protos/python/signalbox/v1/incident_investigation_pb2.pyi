@@ -1,6 +1,7 @@
 import datetime
 
 from buf.validate import validate_pb2 as _validate_pb2
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from signalbox.v1 import caller_pb2 as _caller_pb2
 from signalbox.v1 import sast_pb2 as _sast_pb2
@@ -47,7 +48,7 @@ class IncidentInvestigationInput(_message.Message):
     def __init__(self, incident_id: _Optional[str] = ..., title: _Optional[str] = ..., service: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., severity: _Optional[_Union[IncidentSeverity, str]] = ..., text: _Optional[str] = ..., source: _Optional[_Union[_sast_pb2.CodeSource, _Mapping]] = ..., again: _Optional[bool] = ...) -> None: ...
 
 class IncidentInvestigationOutput(_message.Message):
-    __slots__ = ("root_cause", "confidence", "evidence", "recommendations", "timeline", "explanation", "validated", "token_usage", "offline_model_calls")
+    __slots__ = ("root_cause", "confidence", "evidence", "recommendations", "timeline", "explanation", "validated", "token_usage", "offline_model_calls", "investigation_phase", "investigation_status", "problems")
     ROOT_CAUSE_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +58,9 @@ class IncidentInvestigationOutput(_message.Message):
     VALIDATED_FIELD_NUMBER: _ClassVar[int]
     TOKEN_USAGE_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_MODEL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    INVESTIGATION_PHASE_FIELD_NUMBER: _ClassVar[int]
+    INVESTIGATION_STATUS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
     root_cause: str
     confidence: float
     evidence: _containers.RepeatedCompositeFieldContainer[IncidentEvidence]
@@ -66,14 +70,18 @@ class IncidentInvestigationOutput(_message.Message):
     validated: bool
     token_usage: _caller_pb2.TokenUsage
     offline_model_calls: int
-    def __init__(self, root_cause: _Optional[str] = ..., confidence: _Optional[float] = ..., evidence: _Optional[_Iterable[_Union[IncidentEvidence, _Mapping]]] = ..., recommendations: _Optional[_Iterable[str]] = ..., timeline: _Optional[_Iterable[_Union[IncidentMoment, _Mapping]]] = ..., explanation: _Optional[str] = ..., validated: _Optional[bool] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., offline_model_calls: _Optional[int] = ...) -> None: ...
+    investigation_phase: str
+    investigation_status: str
+    problems: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, root_cause: _Optional[str] = ..., confidence: _Optional[float] = ..., evidence: _Optional[_Iterable[_Union[IncidentEvidence, _Mapping]]] = ..., recommendations: _Optional[_Iterable[str]] = ..., timeline: _Optional[_Iterable[_Union[IncidentMoment, _Mapping]]] = ..., explanation: _Optional[str] = ..., validated: _Optional[bool] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., offline_model_calls: _Optional[int] = ..., investigation_phase: _Optional[str] = ..., investigation_status: _Optional[str] = ..., problems: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class IncidentEvidence(_message.Message):
-    __slots__ = ("claim", "query", "graph_path", "code", "holds", "found", "problem")
+    __slots__ = ("claim", "query", "graph_path", "code", "tool", "holds", "found", "problem")
     CLAIM_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     GRAPH_PATH_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
     HOLDS_FIELD_NUMBER: _ClassVar[int]
     FOUND_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
@@ -81,10 +89,11 @@ class IncidentEvidence(_message.Message):
     query: QueryEvidence
     graph_path: GraphPathEvidence
     code: CodeEvidence
+    tool: ToolEvidence
     holds: bool
     found: str
     problem: str
-    def __init__(self, claim: _Optional[str] = ..., query: _Optional[_Union[QueryEvidence, _Mapping]] = ..., graph_path: _Optional[_Union[GraphPathEvidence, _Mapping]] = ..., code: _Optional[_Union[CodeEvidence, _Mapping]] = ..., holds: _Optional[bool] = ..., found: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
+    def __init__(self, claim: _Optional[str] = ..., query: _Optional[_Union[QueryEvidence, _Mapping]] = ..., graph_path: _Optional[_Union[GraphPathEvidence, _Mapping]] = ..., code: _Optional[_Union[CodeEvidence, _Mapping]] = ..., tool: _Optional[_Union[ToolEvidence, _Mapping]] = ..., holds: _Optional[bool] = ..., found: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class QueryEvidence(_message.Message):
     __slots__ = ("query", "row")
@@ -138,6 +147,14 @@ class CodeEvidence(_message.Message):
     commit: str
     quote: str
     def __init__(self, file: _Optional[str] = ..., first_line: _Optional[int] = ..., last_line: _Optional[int] = ..., commit: _Optional[str] = ..., quote: _Optional[str] = ...) -> None: ...
+
+class ToolEvidence(_message.Message):
+    __slots__ = ("tool", "arguments")
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    tool: str
+    arguments: _struct_pb2.Struct
+    def __init__(self, tool: _Optional[str] = ..., arguments: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
 
 class IncidentMoment(_message.Message):
     __slots__ = ("time", "event")
