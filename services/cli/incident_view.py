@@ -11,7 +11,7 @@ from signalbox.v1 import incident_investigation_pb2
 
 from services.kit.models.offline_rules import OFFLINE_RULES
 from services.kit.text.printing import printable
-from services.kit.text.words import moment
+from services.kit.text.words import moment, struct_json
 
 Output = incident_investigation_pb2.IncidentInvestigationOutput
 INDENT = 2
@@ -25,13 +25,14 @@ def incident(output: Output) -> Group:
 def _parts(output: Output) -> Iterator[RenderableType]:
     if output.root_cause:
         yield Text(printable(output.root_cause), style="bold")
-        checked = ", validated" if output.validated else ""
+        checked = ", validated" if output.validated else ", not confirmed"
         sure = OFFLINE_RULES if output.offline_model_calls else f"confidence {output.confidence:.2f}"
         yield Text(f"{sure}{checked}", style="dim")
     else:
         yield Text("No root cause was found.", style="bold")
     if output.explanation:
         yield Text(printable(output.explanation))
+    yield from (Text(f"  - {printable(each)}", style="red") for each in output.problems)
     if output.evidence:
         yield Text("\nEvidence", style="italic")
         yield from (Padding.indent(_evidence(each), INDENT) for each in output.evidence)
@@ -59,6 +60,8 @@ def _source(evidence: incident_investigation_pb2.IncidentEvidence) -> str:
         return f"{row}, of: {evidence.query.query}"
     if kind == "graph_path":
         return _path(evidence.graph_path)
+    if kind == "tool":
+        return f"{struct_json(evidence.tool.arguments)}: {evidence.found}"
     lines = evidence.code
     last = f"-{lines.last_line}" if lines.last_line > lines.first_line else ""
     return f"{lines.file}:{lines.first_line}{last}: {lines.quote}"

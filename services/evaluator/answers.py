@@ -52,3 +52,24 @@ class CritiqueAnswer(_Answer):
         if (self.outcome is Outcome.APPROVED) == bool(self.missing):
             raise ValueError("missing must be empty exactly when the outcome is approved")
         return self
+
+
+class CauseAnswer(_Answer):
+    """The model's word on the cause of an incident."""
+
+    bears_on_cause: bool
+    time_fits: bool
+    explains_symptom: bool
+    problems: tuple[Words, ...] = Field(max_length=20)
+    reason: Words
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether nothing speaks against it."""
+        return self.bears_on_cause and self.time_fits and self.explains_symptom
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> Self:
+        if self.confirmed == bool(self.problems):
+            raise ValueError("problems must be empty exactly when all three are true")
+        return self

@@ -6,8 +6,9 @@ import asyncio
 from dataclasses import dataclass
 from enum import StrEnum
 
-from services.evaluator.answers import CritiqueAnswer, InvestigationAnswer, Outcome
+from services.evaluator.answers import CauseAnswer, CritiqueAnswer, InvestigationAnswer, Outcome
 from services.evaluator.bank import CodeBank
+from services.evaluator.causes import CAUSE, NamedCause, cause_document, cause_prompt
 from services.evaluator.checks import check_draft
 from services.evaluator.citations import Problem, Reason
 from services.evaluator.draft import Draft, Finding, Verdict
@@ -21,6 +22,7 @@ from services.kit.telemetry.metrics import from_zero, model_calls_from_zero
 
 MECHANICAL = "evidence_checks"
 FINAL, NOT_FINAL = "final", "not_final"
+CONFIRMED, REFUTED = "confirmed", "refuted"
 log = get_logger()
 # What is mended by reading more code, and not by thinking again about the code that is there.
 _READ_MORE = frozenset({Reason.UNKNOWN_FILE, Reason.NOT_IN_CODE_BANK, Reason.UNREAD})
@@ -68,8 +70,18 @@ class Critique:
     usage: ModelUsage | None = None
 
 
+@dataclass(frozen=True)
+class Validation:
+    """The word on the cause of an incident."""
+
+    confirmed: bool
+    problems: tuple[str, ...]
+    stage: Stage
+    usage: ModelUsage | None = None
+
+
 class Evaluator:
-    """Judges investigations and verdicts."""
+    """Judges investigations, verdicts and causes."""
 
     def __init__(self, judge: Judge, *, prompt_code_characters: int) -> None:
         self._judge = judge
@@ -108,6 +120,21 @@ class Evaluator:
             approved = critique.outcome is Outcome.APPROVED
             record_result(CRITIQUE, score=float(approved), label=critique.outcome, explanation=critique.reason)
         return critique
+
+    async def validate_cause(self, cause: NamedCause) -> Validation:
+        """Says whether evidence shows the cause of an incident. Raises ModelUnavailable, ModelUnusable."""
+        problems = tuple(cause.problems())
+        if problems:
+            validation = Validation(confirmed=False, problems=problems, stage=Stage.MECHANICAL)
+        else:
+            judgement = await self._judge.ask(CAUSE, cause_prompt(), cause_document(cause), CauseAnswer)
+            validation = _validated(judgement)
+        word = CONFIRMED if validation.confirmed else REFUTED
+        _count(CAUSE, word, validation.stage)
+        if validation.stage is Stage.MODEL:
+            told = " ".join(validation.problems)
+            record_result(CAUSE, score=float(validation.confirmed), label=word, explanation=told)
+        return validation
 
     def _prepare(self, case: Case) -> tuple[tuple[Problem, ...], str]:
         """Checks a draft and, if it holds, writes the case down; busy for a while when much was read."""
@@ -182,6 +209,14 @@ def _word(judgement: Judgement[CritiqueAnswer]) -> Critique:
     return Critique(answer.outcome, answer.missing, (), answer.reason, Stage.MODEL, usage)
 
 
+def _validated(judgement: Judgement[CauseAnswer]) -> Validation:
+    answer, usage = judgement.answer, judgement.usage
+    if answer is None:
+        problem = f"The evaluator's model gave no readable answer ({judgement.problem})."
+        return Validation(confirmed=False, problems=(problem,), stage=Stage.MODEL, usage=usage)
+    return Validation(confirmed=answer.confirmed, problems=answer.problems, stage=Stage.MODEL, usage=usage)
+
+
 def _messages(problems: tuple[Problem, ...]) -> tuple[str, ...]:
     return tuple(
         problem.message if problem.index < 0 else f"Claim {problem.index + 1}: {problem.message}"
@@ -189,7 +224,7 @@ def _messages(problems: tuple[Problem, ...]) -> tuple[str, ...]:
     )
 
 
-model_calls_from_zero(INVESTIGATION, CRITIQUE)
+model_calls_from_zero(INVESTIGATION, CRITIQUE, CAUSE)
 
 
 def _count(kind: str, outcome: str, stage: Stage) -> None:
@@ -201,4 +236,6 @@ from_zero(EVALUATIONS, [INVESTIGATION], [FINAL], [Stage.MODEL])
 from_zero(EVALUATIONS, [INVESTIGATION], [NOT_FINAL], Stage)
 from_zero(EVALUATIONS, [CRITIQUE], [Outcome.APPROVED], [Stage.MODEL])
 from_zero(EVALUATIONS, [CRITIQUE], [Outcome.NEEDS_RESEARCH, Outcome.NEEDS_REANALYSIS], Stage)
+from_zero(EVALUATIONS, [CAUSE], [CONFIRMED], [Stage.MODEL])
+from_zero(EVALUATIONS, [CAUSE], [REFUTED], Stage)
 from_zero(PROBLEMS, Reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from services.evaluator.answers import CritiqueAnswer, InvestigationAnswer
+from services.evaluator.answers import CauseAnswer, CritiqueAnswer, InvestigationAnswer
 from services.evaluator.metrics import UNREADABLE_ANSWERS
 from services.evaluator.prompt import again
 from services.kit.errors import SignalboxError
@@ -14,7 +14,7 @@ from services.kit.models.usage import ModelUsage
 from services.kit.models.verdict_model import Completion
 from services.kit.telemetry.logs import get_logger
 
-AnswerT = TypeVar("AnswerT", InvestigationAnswer, CritiqueAnswer)
+AnswerT = TypeVar("AnswerT", InvestigationAnswer, CritiqueAnswer, CauseAnswer)
 ATTEMPTS = 2
 log = get_logger()
 

@@ -9,7 +9,7 @@ from services.kit.telemetry.names import METRIC_PREFIX
 
 EVALUATIONS = Counter(
     METRIC_PREFIX + "evaluator_evaluations_total",
-    "Drafts judged, by kind (investigation, critique), outcome and the stage that decided.",
+    "Drafts judged, by kind (comprehensive_evaluation, critique, validate_cause), outcome and the stage that decided.",
     ["kind", "outcome", "stage"],
 )
 PROBLEMS = Counter(
@@ -24,4 +24,4 @@ CHECK_DURATION = Histogram(
     buckets=DURATION_BUCKETS,
 )
 
-from_zero(UNREADABLE_ANSWERS, ["comprehensive_evaluation", "critique"])
+from_zero(UNREADABLE_ANSWERS, ["comprehensive_evaluation", "critique", "validate_cause"])

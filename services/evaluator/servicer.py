@@ -9,6 +9,7 @@ import grpc
 from signalbox.v1 import caller_pb2, evaluator_pb2, evaluator_pb2_grpc
 
 from services.evaluator.answers import Outcome
+from services.evaluator.causes import read_cause
 from services.evaluator.citations import Problem
 from services.evaluator.evaluator import Evaluator, Stage
 from services.evaluator.requests import VERDICT_NUMBERS, read_case
@@ -69,6 +70,21 @@ class EvaluatorServicer(evaluator_pb2_grpc.EvaluatorServiceServicer):
             reason=critique.reason,
             stage=_STAGES[critique.stage],
             model_call=_model_call(critique.usage),
+        )
+
+    async def ValidateCause(
+        self, request: evaluator_pb2.ValidateCauseRequest, context: Context
+    ) -> evaluator_pb2.ValidateCauseResponse:
+        """Judges the cause of an incident. Raises what `CritiqueVerdict` does."""
+        self._verifier.verify(bearer_token(context.invocation_metadata()))
+        cause = read_cause(request)
+        await _take(context)
+        validation = await self._evaluator.validate_cause(cause)
+        return evaluator_pb2.ValidateCauseResponse(
+            confirmed=validation.confirmed,
+            problems=validation.problems,
+            stage=_STAGES[validation.stage],
+            model_call=_model_call(validation.usage),
         )
 
 

@@ -113,6 +113,7 @@ def asked(node: str, role: str) -> list[tuple[Place, Place]]:
 
 
 # Of an incident whose cause is a deployment.
+VALIDATE = "signalbox.v1.EvaluatorService/ValidateCause"
 INCIDENT_EDGES: tuple[tuple[Place, Place], ...] = (
     *path(
         ("runtime", f"server {EXECUTE}"),
@@ -130,7 +131,11 @@ INCIDENT_EDGES: tuple[tuple[Place, Place], ...] = (
     *called("tools", "query_graph", "graph_executor"),
     *called("tools", "execute_db_query", "sql_executor"),
     *called("tools", "read_file", "code_executor"),
-    *asked("validation", "validation"),
+    *path(
+        ("runtime", "internal node validation"),
+        ("runtime", f"client {VALIDATE}"),
+        ("evaluator", f"server {VALIDATE}"),
+    ),
 )
 
 # Of a finding whose code is fetched before it is judged.

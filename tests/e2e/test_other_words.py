@@ -20,7 +20,7 @@ from services.offline_model.vocabulary import Vocabulary
 from tests.fixtures.other_words import offline_model_in_other_words, other_words
 
 # Tests of these agents with the offline model go through the same door: tests/integration/{code_agents,incidents}.
-ELSEWHERE = {"signalbox-offline-triage", "signalbox-offline-validation"}
+ELSEWHERE = {"signalbox-offline-triage"}
 
 
 async def test_the_demo_works_with_other_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 # The role whose model takes every role that has none of its own.
 DEFAULT_ROLE: Final = "agent"
 ROLES: Final = (
-    DEFAULT_ROLE, "format", "triage", "research", "analysis", "parse", "plan", "answer", "incident", "validation",
+    DEFAULT_ROLE, "format", "triage", "research", "analysis", "parse", "plan", "answer", "incident",
 )  # fmt: skip
 CALL_TOOLS: Final = frozenset({DEFAULT_ROLE, "triage", "research", "incident"})
-RETURN_STRUCTURED: Final = frozenset({"triage", "analysis", "parse", "plan", "incident", "validation"})
+RETURN_STRUCTURED: Final = frozenset({"triage", "analysis", "parse", "plan", "incident"})

@@ -15,7 +15,6 @@ from services.offline_model.skills.judge_verdict import judge_verdict
 from services.offline_model.skills.research_finding import research_finding
 from services.offline_model.skills.screen_question import screen_question
 from services.offline_model.skills.triage_finding import triage_finding
-from services.offline_model.skills.validate_cause import validate_cause
 from services.offline_model.vocabulary import Vocabulary
 
 
@@ -33,5 +32,4 @@ def make_skills(vocabulary: Vocabulary) -> Mapping[str, Skill]:
         "signalbox-offline-plan": partial(plan_operations, vocabulary=vocabulary),
         "signalbox-offline-answer": word_findings,
         "signalbox-offline-incident": partial(investigate_incident, vocabulary=vocabulary),
-        "signalbox-offline-validation": validate_cause,
     }

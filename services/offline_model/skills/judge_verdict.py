@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from services.offline_model.conversation import Answer, Conversation
 from services.offline_model.prompt_data import FindingToReview, as_prompt
+from services.offline_model.skills.validate_cause import VALIDATE_CAUSE, validate_cause
 
 CRITIQUE: Final = "critique"
 APPROVED, NEEDS_RESEARCH, NEEDS_REANALYSIS = "approved", "needs_research", "needs_reanalysis"
@@ -79,7 +80,9 @@ class _Case:
 
 
 def judge_verdict(conversation: Conversation) -> Answer:
-    """Judges a draft, as a critique or as a comprehensive evaluation, whichever was asked for."""
+    """Judges a draft, as a critique or as an evaluation, or the cause of an incident: what was asked for."""
+    if conversation.data.get("task") == VALIDATE_CAUSE:
+        return validate_cause(conversation)
     case = _read_case(conversation.data)
     if case is None:
         return Answer("I was shown no case.")

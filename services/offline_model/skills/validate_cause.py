@@ -1,4 +1,4 @@
-"""The skill behind `signalbox-offline-validation`: whether evidence that was looked up can show the cause it is for."""
+"""Part of `signalbox-offline-evaluator`: whether evidence that was looked up can show the cause it is for."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from services.offline_model.conversation import Answer, Call, Conversation
+from services.offline_model.conversation import Answer, Conversation
 from services.offline_model.incidents.causes import SOON, instant
 from services.offline_model.prompt_data import CauseToValidate, as_prompt
 
-SUBMIT_VALIDATION: Final = "submit_validation"
+VALIDATE_CAUSE: Final = "validate_cause"
 
 
 def validate_cause(conversation: Conversation) -> Answer:
     """Hands in whether the evidence supports the cause, and what speaks against it."""
     given = as_prompt(CauseToValidate, conversation.data)
     if given is None or not given.evidence:
-        problems = ["no evidence was shown"]
+        elsewhere, later = ["no evidence was shown"], []
     else:
-        problems = [*_about_another(given), *_after_the_symptoms(given)]
-    return Answer(calls=(Call(SUBMIT_VALIDATION, {"supported": not problems, "problems": problems}),))
+        elsewhere, later = list(_about_another(given)), list(_after_the_symptoms(given))
+    problems = [*elsewhere, *later]
+    judged = {"bears_on_cause": not elsewhere, "time_fits": not later, "explains_symptom": not elsewhere}
+    reason = " ".join(problems) or "What was found is of a service on the way, and came shortly before the symptoms."
+    return Answer(json.dumps({**judged, "problems": problems, "reason": reason}))
 
 
 def _about_another(given: CauseToValidate) -> Iterator[str]:

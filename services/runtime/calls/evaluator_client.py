@@ -15,7 +15,7 @@ from services.kit.telemetry.names import AUDIENCE_EVALUATOR
 from services.runtime.calls.breaker import Breaker
 from services.runtime.calls.dependency import failure_of
 from services.runtime.calls.model_usage import note_usage, note_usage_in_vain
-from services.runtime.errors import ServiceFailed
+from services.runtime.errors import DependencyAway, ServiceFailed
 from services.runtime.routing.calls import noting
 from services.runtime.routing.run_context import RunContext
 
@@ -73,6 +73,19 @@ class EvaluatorClient:
         _note_model_call(answer.model_call)
         return answer if known else _misanswered()
 
+    async def validate_cause(
+        self, run: RunContext, request: evaluator_pb2.ValidateCauseRequest
+    ) -> evaluator_pb2.ValidateCauseResponse:
+        """Returns whether evidence shows the cause of an incident. Raises DependencyAway, ServiceFailed.
+
+        An evaluator of an earlier release can't say, and is waited for like one that is away.
+        """
+        with noting("evaluator", "validate_cause") as call:
+            answer = await self._asked(run, self._stub.ValidateCause, request)
+            call["outcome"] = "confirmed" if answer.confirmed else "refuted"
+        _note_model_call(answer.model_call)
+        return answer
+
     async def _asked(self, run: RunContext, method: Callable[..., Awaitable[ResponseT]], request: object) -> ResponseT:
         metadata = [bearer_metadata(run.token(AUDIENCE_EVALUATOR))]
         with self._breaker.passing():
@@ -81,6 +94,8 @@ class EvaluatorClient:
             except grpc.aio.AioRpcError as error:
                 detail = error_detail(error)
                 note_usage_in_vain(EVALUATOR, detail)
+                if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                    raise DependencyAway(EVALUATOR, "UNIMPLEMENTED") from error
                 raise failure_of(detail, EVALUATOR, JUDGE) from error
 
 

@@ -175,5 +175,5 @@ def test_the_offline_example_names_models_that_the_offline_model_has(rendered: d
         if name.endswith("_MODEL")
     }
     # The agents that edit graphs and follow incidents are there with a graph executor, which that example has not.
-    with_graphs = {f"signalbox-offline-{role}" for role in ("parse", "plan", "answer", "incident", "validation")}
+    with_graphs = {f"signalbox-offline-{role}" for role in ("parse", "plan", "answer", "incident")}
     assert named_models == set(make_skills(Vocabulary())) - with_graphs

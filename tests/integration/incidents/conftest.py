@@ -24,6 +24,8 @@ from examples.harbour.incidents.tables import make_tables
 from examples.harbour.incidents.world import CASES, Case, ServiceWorld
 from services.code_executor import server as code_executor
 from services.code_executor.settings import CodeExecutorSettings
+from services.evaluator import server as evaluator
+from services.evaluator.settings import EvaluatorSettings
 from services.graph_executor import server as graph_executor
 from services.graph_executor.settings import GraphExecutorSettings
 from services.guard import server as guard
@@ -60,8 +62,13 @@ tables:
   deployments: {{shared: true}}
   service_metrics: {{shared: true}}
 """
-SCRIPTED = {"incident": "incident", "validation": "validation"}
-OFFLINE = {"incident": "signalbox-offline-incident", "validation": "signalbox-offline-validation"}
+SCRIPTED = {"incident": "incident"}
+OFFLINE = {"incident": "signalbox-offline-incident"}
+CONFIRMED = Reply.text(
+    json.dumps(
+        {"bears_on_cause": True, "time_fits": True, "explains_symptom": True, "problems": [], "reason": "It does."}
+    )
+)
 Incident = incident_investigation_pb2.IncidentInvestigationInput
 
 
@@ -114,7 +121,10 @@ class Bench:
         """Says what the models answer."""
         self.model.requests.clear()
         self.model.script("incident", replies)
-        self.model.script("validation", validation)
+        if validation:
+            self.model.script("validation", validation)
+        else:
+            self.model.respond("validation", lambda _: CONFIRMED)
 
     def incident(self, case: Case = CASES[0], **changes: Any) -> Incident:
         """A case as it is reported; under an id of its own, where none is given."""
@@ -216,12 +226,17 @@ async def standing(
         screen = GuardSettings(
             run_token_public_key_file=key, guard_model="guard", model_base_url=model.base_url, shutdown_grace_s=1,
         )  # fmt: skip
+        judge = EvaluatorSettings(
+            run_token_public_key_file=key, model_base_url=offline_url or model.base_url, shutdown_grace_s=1,
+            evaluator_model="signalbox-offline-evaluator" if offline_url else "validation",
+        )  # fmt: skip
         targets: dict[str, Any] = {}
         wanted: Sequence[tuple[str, Any, Any]] = (
             ("sql_executor", sql, sql_executor.build),
             ("graph_executor", graph, graph_executor.build),
             ("code_executor", code, code_executor.build),
             ("guard", screen, guard.build),
+            ("evaluator", judge, evaluator.build),
         )
         for name, given, build in wanted:
             served = await stack.enter_async_context(running(name, given, build))

@@ -74,7 +74,7 @@ async def test_a_run_of_a_later_shape_goes_on_and_keeps_what_is_not_known_here(b
     finally:
         held.set()
         bench.stub = before
-    assert (ended.state, ended.rules) == ("SUCCEEDED", ["allowed", "tool_calls", "complete"])
+    assert (ended.state, ended.rules) == ("SUCCEEDED", ["allowed", "tool_calls", "unvalidated", "confirmed"])
     assert (values["hypotheses"], values["reviewer"]) == (HYPOTHESES, "somebody")
     assert values["investigation_status"] == "completed"
     ids = [message.id for message in values["messages"]]

@@ -12,6 +12,7 @@ import grpc
 from google.protobuf import struct_pb2
 from signalbox.v1 import (
     caller_pb2,
+    evaluator_pb2,
     evaluator_pb2_grpc,
     guard_pb2,
     guard_pb2_grpc,
@@ -71,6 +72,7 @@ class OddServices(
     screening: guard_pb2.ScreenResponse = field(default_factory=lambda: ALLOWED)
     evaluation: Any = None
     critique: Any = None
+    validation: Any = None
     answers: dict[str, tools_pb2.CallToolResponse | Answers] = field(default_factory=dict)
     kept: tools_pb2.CallToolResponse | grpc.StatusCode = grpc.StatusCode.UNIMPLEMENTED
     called: list[tuple[str, str]] = field(default_factory=list)
@@ -105,6 +107,10 @@ class OddServices(
         if isinstance(self.kept, grpc.StatusCode):
             await context.abort(self.kept, "so it is")
         return tools_pb2.LookUpCallResponse(result=self.kept)
+
+    async def ValidateCause(self, _request: Any, _context: Context) -> Any:  # noqa: N802
+        """Validates a cause."""
+        return self.validation or evaluator_pb2.ValidateCauseResponse(confirmed=True)
 
     async def run(self, given: runs_pb2.RunInput, **budget: Any) -> runs_pb2.Run:
         """Has a run come to its end."""
@@ -158,7 +164,6 @@ async def odd_services(folder: Path, platform_dsn: str, **settings: Any) -> Asyn
                     "analysis_model": "analysis",
                     "models": {
                         "parse": "parse", "plan": "plan", "answer": "answer", "incident": "incident",
-                        "validation": "validation",
                     },
                     **settings,
                 }

@@ -28,7 +28,7 @@ CALL = evaluator_pb2.EvaluationModelCall(
 )
 
 
-METHODS = pytest.mark.parametrize("method", ["critique_verdict", "evaluate_investigation"])
+METHODS = pytest.mark.parametrize("method", ["critique_verdict", "evaluate_investigation", "validate_cause"])
 PAID = ModelUsage("judge", 10_000, 501, 1234.5, calls=2)
 
 
@@ -44,6 +44,10 @@ class _Evaluator(evaluator_pb2_grpc.EvaluatorServiceServicer):
     async def EvaluateInvestigation(self, _request, context):  # type: ignore[no-untyped-def]  # noqa: N802
         """Finds it final, or fails."""
         return evaluator_pb2.EvaluateInvestigationResponse(is_final=True, model_call=await self._call(context))
+
+    async def ValidateCause(self, _request, context):  # type: ignore[no-untyped-def]  # noqa: N802
+        """Confirms, or fails."""
+        return evaluator_pb2.ValidateCauseResponse(confirmed=True, model_call=await self._call(context))
 
     async def _call(self, context: Any) -> Any:
         if isinstance(self._said, SignalboxError):
@@ -65,6 +69,9 @@ async def evaluator(said: evaluator_pb2.EvaluationModelCall | SignalboxError) ->
 
 
 async def ask(client: EvaluatorClient, method: str) -> None:
+    if method == "validate_cause":
+        await client.validate_cause(RUN, evaluator_pb2.ValidateCauseRequest())
+        return
     others = {"last_word": False} if method == "evaluate_investigation" else {}
     await getattr(client, method)(
         RUN, sast_pb2.Finding(), sast_pb2.CodeSource(), evaluator_pb2.DraftVerdict(), [], **others

@@ -157,7 +157,6 @@ async def test_evidence_holds_only_where_it_points(
         answers = {"fetch_code": output({"fragments": [{**FRAGMENT, **answers}]}, code_readings=[reading])}
     odd.answers = answers
     odd.model.respond("incident", lambda _: concluded(**evidence))
-    odd.model.respond("validation", lambda _: Reply.tool_call("submit_validation", {"supported": True}))
     run = await odd.run(incident())
     assert [each.holds for each in run.output.incident_investigation.evidence] == [holds]
     assert (run.output.incident_investigation.confidence > 0.5) is holds

@@ -21,13 +21,17 @@ SCREEN, AGENT, VALIDATION = make_routers(IncidentPolicy())
 SPOKE = InvestigatorFacts(
     model_failed=False,
     iteration_count=1,
+    turn_count=1,
     budget_spent="",
     tool_count=0,
     no_cause_found=False,
     confidence=0.9,
     validated=False,
+    phase="initial",
 )
-JUDGED = ValidationFacts(confirmed=False, iteration_count=1, tool_count=0)
+JUDGED = ValidationFacts(
+    confirmed=False, iteration_count=1, turn_count=1, budget_spent="", tool_count=0, phase="validation"
+)
 END = "__end__"
 REVIEW = {"status": "needs_review", "investigation_status": "completed"}
 FAILED = {"status": "failed", "investigation_status": "failed"}
@@ -51,8 +55,11 @@ def without(*names: str) -> dict[str, Any]:
         ({"no_cause_found": True, "confidence": 0.1}, "no_cause_found", END,
          {**REVIEW, "stop_reason": "no_cause_found"}),
         ({"confidence": 0.1}, "low_confidence", "validation", {}),
+        ({}, "unvalidated", "validation", {}),
+        ({"iteration_count": 6}, "unvalidated", "validation", {}),
+        ({"iteration_count": 6, "no_cause_found": True}, "iteration_limit", END,
+         {**REVIEW, "stop_reason": "iteration_limit"}),
         ({"confidence": 0.1, "validated": True}, "complete", END, DONE),
-        ({}, "complete", END, DONE),
     ],
 )  # fmt: skip
 def test_after_agent(facts: dict[str, Any], rule: str, destination: str, update: dict[str, Any]) -> None:
@@ -65,8 +72,11 @@ def test_after_agent(facts: dict[str, Any], rule: str, destination: str, update:
     [
         ({"iteration_count": 5, "tool_count": 1}, "tool_calls"),
         ({"iteration_count": 6, "tool_count": 1}, "iteration_limit"),
-        ({"iteration_count": 5}, "complete"),
-        ({"confidence": 0.7}, "complete"),
+        ({"turn_count": 25, "tool_count": 1}, "tool_calls"),
+        ({"turn_count": 26, "tool_count": 1}, "iteration_limit"),
+        ({"iteration_count": 6, "validated": True}, "iteration_limit"),
+        ({"iteration_count": 5}, "unvalidated"),
+        ({"confidence": 0.7}, "unvalidated"),
         ({"confidence": 0.6999999999999998}, "low_confidence"),
         ({"confidence": 0.5}, "low_confidence"),
         ({"confidence": 0.0, "no_cause_found": True}, "no_cause_found"),
@@ -81,6 +91,14 @@ def test_the_edges_of_five_iterations_and_of_seven_tenths(facts: dict[str, Any],
     [
         ({"confirmed": True, "iteration_count": 6}, "confirmed", END, DONE),
         ({"iteration_count": 6}, "iteration_limit", END, {**REVIEW, "stop_reason": "iteration_limit"}),
+        (
+            {"iteration_count": 6, "budget_spent": "tokens"},
+            "iteration_limit",
+            END,
+            {**REVIEW, "stop_reason": "iteration_limit"},
+        ),
+        ({"turn_count": 26}, "iteration_limit", END, {**REVIEW, "stop_reason": "iteration_limit"}),
+        ({"budget_spent": "tokens"}, "budget_exhausted", END, {**REVIEW, "stop_reason": "budget_exhausted"}),
         ({"iteration_count": 5}, "refuted", "agent", {}),
     ],
 )

@@ -15,7 +15,7 @@ from services.evaluator import answers
 from services.kit.models.records import UnreadableAnswer, read_record, read_text
 from services.runtime.agents.code_review.draft import Draft
 from services.runtime.agents.graph_editor.goal import GoalSpec, StepPlan
-from services.runtime.agents.incident_investigation.conclusion import Conclusion, Judgement
+from services.runtime.agents.incident_investigation.conclusion import Conclusion
 from services.runtime.agents.structured import Submitted
 
 OPERATION = {"tool": "add_node", "arguments": {"label": "Ticket", "key": "T-1", "properties": {"open": True}}}
@@ -52,7 +52,10 @@ EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
         "recommendations": ["Enlarge it.", "Watch it."],
         "timeline": [{"time": "2026-01-01T10:00:00Z", "event": "deployed"}],
     },
-    Judgement: {"supported": False, "problems": ["the time is wrong", "the host is another"]},
+    answers.CauseAnswer: {
+        "bears_on_cause": False, "time_fits": True, "explains_symptom": True,
+        "problems": ["the time is wrong", "the host is another"], "reason": "None.",
+    },
     answers.InvestigationAnswer: {
         "is_final": False, "verdict": "FALSE_POSITIVE", "confidence": 0.85, "justification": "It is constant.",
         "exploration_gaps": ["see main", "see config"],

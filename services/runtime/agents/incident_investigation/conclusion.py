@@ -1,4 +1,4 @@
-"""What models hand in: the final answer of an investigation, and what a validation says of one."""
+"""What a model hands in: the final answer of an investigation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pydantic import AwareDatetime, Field, model_validator
 from services.runtime.agents.structured import Submission, Submitted
 
 CONCLUDE: Final = "conclude"
-SUBMIT_VALIDATION: Final = "submit_validation"
 MOST_EVIDENCE: Final = 8
 # As many edges as the graph executor follows in one search by default.
 MOST_EDGES: Final = 4
@@ -115,12 +114,4 @@ class Conclusion(Submitted):
         return self
 
 
-class Judgement(Submitted):
-    """What a validation says of an answer."""
-
-    supported: bool = Field(description="Whether the evidence, as it was looked up, shows this cause.")
-    problems: list[str] = Field(default=[], max_length=10, description="What speaks against it, or is missing.")
-
-
 ANSWER: Final = Submission(CONCLUDE, "Hands in the final answer; nothing is looked at after it.", Conclusion)
-JUDGEMENT: Final = Submission(SUBMIT_VALIDATION, "Hands in what the validation came to.", Judgement)

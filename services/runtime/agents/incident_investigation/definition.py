@@ -22,7 +22,7 @@ from services.runtime.agents.incident_investigation.report import outcome, resul
 from services.runtime.agents.incident_investigation.state import INITIAL
 from services.runtime.agents.run_key import RunKey
 from services.runtime.calls.connections import Connections
-from services.runtime.calls.peers import CODE_EXECUTOR, GRAPH_EXECUTOR, GUARD, SQL_EXECUTOR
+from services.runtime.calls.peers import CODE_EXECUTOR, EVALUATOR, GRAPH_EXECUTOR, GUARD, SQL_EXECUTOR
 from services.runtime.routing.state import Budget
 
 
@@ -34,7 +34,7 @@ def _wire(connections: Connections, policy: IncidentPolicy) -> IncidentNodes:
         tools=InvestigationTools(sql=sql, graph=graph, code=code, result_chars=policy.result_chars),
         evidence=EvidenceLookup(sql=sql, graph=graph, code=code),
         model=connections.model("incident"),
-        validation_model=connections.model("validation"),
+        evaluator=connections.evaluator,
         policy=policy,
     )
 
@@ -79,8 +79,8 @@ AGENT = AgentDefinition(
     result=result,
     outcome=outcome,
     outcomes=(Outcome.CAUSE_FOUND, Outcome.NO_CAUSE_FOUND, Outcome.BLOCKED),
-    peers=(GUARD, SQL_EXECUTOR, GRAPH_EXECUTOR, CODE_EXECUTOR),
-    models=("incident", "validation"),
+    peers=(GUARD, SQL_EXECUTOR, GRAPH_EXECUTOR, CODE_EXECUTOR, EVALUATOR),
+    models=("incident",),
     ids={INCIDENT_ID: _incident_id},
     run_key=run_key,
 )

@@ -8,12 +8,14 @@ from services.runtime.agents.incident_investigation.investigation_tools import A
 from services.runtime.agents.incident_investigation.nodes import (
     IncidentNodes,
     failed_investigation,
+    without_evaluator,
     without_guard,
     without_model,
 )
 from services.runtime.agents.incident_investigation.policy import IncidentPolicy
 from services.runtime.agents.incident_investigation.routing import AGENT, TOOLS, VALIDATION, make_routers
 from services.runtime.agents.incident_investigation.state import IncidentState
+from services.runtime.calls.evaluator_client import MOST_MODEL_CALLS
 from services.runtime.routing.effects import Cost
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 
@@ -41,7 +43,8 @@ def make_graph(nodes: IncidentNodes | type[IncidentNodes], policy: IncidentPolic
                 after_agent,
                 failed=without_model,
                 outcomes=outcomes.AGENT,
-                cost=Cost(model_calls=policy.answer_attempts, tool_calls=MOST_EVIDENCE),
+                # Of each attempt, one more within a tighter budget.
+                cost=Cost(model_calls=2 * policy.answer_attempts, tool_calls=MOST_EVIDENCE),
             ),
             RoutedNode(
                 TOOLS, nodes.tools, then=AGENT, outcomes=outcomes.TOOLS, cost=Cost(tool_calls=policy.calls_at_once)
@@ -50,8 +53,9 @@ def make_graph(nodes: IncidentNodes | type[IncidentNodes], policy: IncidentPolic
                 VALIDATION,
                 nodes.validation,
                 after_validation,
+                failed=without_evaluator,
                 outcomes=outcomes.VALIDATION,
-                cost=Cost(model_calls=policy.answer_attempts),
+                cost=Cost(model_calls=MOST_MODEL_CALLS),
             ),
         ),
         tools=frozenset(ALL_TOOLS),

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from google.protobuf import json_format
+from google.protobuf import json_format, struct_pb2
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from signalbox.v1 import guard_pb2, incident_investigation_pb2
+from signalbox.v1 import evaluator_pb2, guard_pb2, incident_investigation_pb2
 
-from services.kit.models.prompts import data_block, prompt, words
+from services.kit.models.prompts import data_block, prompt
 from services.kit.models.records import UnreadableAnswer
 from services.runtime.agents.code_review.answers import with_own_ids
 from services.runtime.agents.code_review.code_tools import Source
-from services.runtime.agents.incident_investigation.conclusion import ANSWER, CONCLUDE, JUDGEMENT, Conclusion, Judgement
+from services.runtime.agents.context_budget import ask_within, gathered, lines_within
+from services.runtime.agents.incident_investigation.conclusion import ANSWER, CONCLUDE, MOST_EVIDENCE, Conclusion
 from services.runtime.agents.incident_investigation.evidence import EvidenceLookup, problems_of
 from services.runtime.agents.incident_investigation.investigation_tools import InvestigationTools
 from services.runtime.agents.incident_investigation.policy import IncidentPolicy
@@ -24,17 +26,21 @@ from services.runtime.agents.incident_investigation.state import (
     CheckedAnswer,
     IncidentState,
 )
-from services.runtime.agents.prompt_messages import prompt_messages
 from services.runtime.agents.screening import ALLOWED, BLOCKED, unscreened
 from services.runtime.agents.structured import unusable
 from services.runtime.calls.chat_model import ChatModel
+from services.runtime.calls.evaluator_client import EVALUATOR, MOST_MODEL_CALLS, EvaluatorClient
 from services.runtime.calls.guard_client import GuardClient
-from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused
+from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused, ServiceFailed
 from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.table import StateUpdate
 
 PURPOSE: Final = "incident"
-VALIDATION_PURPOSE: Final = "validation"
+MOST_GATHERED: Final = 100
+MOST_PROBLEMS: Final = 10
+LONGEST_PROBLEM: Final = 1000
+LONGEST_RESULT: Final = 20_000
+UNSUPPORTED: Final = "the evidence does not show this cause"
 _MODEL: Final = "model "
 _WANTED: Final = "Call a tool, or hand in the final answer."
 Incident = incident_investigation_pb2.IncidentInvestigationInput
@@ -50,14 +56,14 @@ class IncidentNodes:
         tools: InvestigationTools,
         evidence: EvidenceLookup,
         model: ChatModel,
-        validation_model: ChatModel,
+        evaluator: EvaluatorClient,
         policy: IncidentPolicy,
     ) -> None:
         self._guard = guard
         self._tools = tools
         self._evidence = evidence
         self._model = model
-        self._validation_model = validation_model
+        self._evaluator = evaluator
         self._policy = policy
 
     async def screen_incident(self, state: IncidentState, context: NodeContext) -> StateUpdate:
@@ -78,7 +84,8 @@ class IncidentNodes:
     async def agent(self, state: IncidentState, context: NodeContext) -> StateUpdate:
         """Asks the model for calls or for its final answer, whose evidence is looked up at once.
 
-        The last call that the limits allow is offered no tools. Raises ModelFailed when no answer can be used.
+        The last call that the limits allow is offered no tools. What was gathered outlives a model that comes to no
+        conclusion. Raises ModelFailed, ModelRefused when nothing was.
         """
         incident, history = incident_of(state), list(state.get("messages") or ())
         added: list[BaseMessage] = [] if history else await self._opening(incident, context)
@@ -86,12 +93,20 @@ class IncidentNodes:
         if is_last:
             added.append(HumanMessage(prompt(__package__, "last_call", {"schema": ANSWER.schema})))
         tools = [] if is_last else [*await self._tools.functions(context, source_of(incident)), ANSWER.function]
-        answer, conclusion, tried = await self._answer([*history, *added], tools)
+        try:
+            answer, conclusion, tried = await self._answer([*history, *added], tools)
+        except (ModelFailed, ModelRefused) as error:
+            if not gathered(history, self._policy.context_characters, without=CONCLUDE):
+                raise
+            return {**_turn(1, 0), **_inconclusive(error.message)}
         if conclusion is None:
-            return {"messages": _numbered([*added, *tried, answer], history), "iteration_count": 1}
+            counted = state.get("calls_counted", 0) + len(answer.tool_calls)
+            is_iteration = counted >= self._policy.calls_per_iteration
+            turn = _turn(int(is_iteration), 0 if is_iteration else counted)
+            return {"messages": _numbered([*added, *tried, answer], history), **turn}
         update = await self._concluded(conclusion, incident, context)
         messages = [*added, *tried, answer, *_taken(answer, update["answer"])]
-        return {"messages": _numbered(messages, history), "iteration_count": 1, **update}
+        return {"messages": _numbered(messages, history), **_turn(1, 0), **update}
 
     async def tools(self, state: IncidentState, context: NodeContext) -> StateUpdate:
         """Runs the tool calls that the model asked for, one after another."""
@@ -111,18 +126,23 @@ class IncidentNodes:
         update: StateUpdate = {"messages": _numbered(answers, history)}
         return {**update, "investigation_phase": DEEP_DIVE} if brought else update
 
-    async def validation(self, state: IncidentState, _context: NodeContext) -> StateUpdate:
-        """Judges the last answer: evidence that does not hold refutes it; else a model does that sees only this."""
+    async def validation(self, state: IncidentState, context: NodeContext) -> StateUpdate:
+        """Has the evaluator judge the last answer, by what was found. Raises DependencyAway, ServiceFailed."""
         answer, history = state["answer"], state["messages"]
-        problems = problems_of(answer["evidence"])
-        if not problems:
-            judgement = await self._judgement(incident_of(state), answer)
-            problems = [] if judgement.supported else judgement.problems or ["the evidence does not show this cause"]
-        update: StateUpdate = {"investigation_phase": VALIDATION, "validated": True, "confirmed": not problems}
-        if problems:
-            told = prompt(__package__, "refuted", {"problems": problems})
-            update["messages"] = _numbered([HumanMessage(told)], history)
-        return update
+        assert answer is not None, "only an answer comes here"  # noqa: S101 - an invariant of the routers
+        request = cause_to_validate(incident_of(state), answer, history, self._policy.context_characters)
+        said = await self._evaluator.validate_cause(context.run, request)
+        update: StateUpdate = {"investigation_phase": VALIDATION, "validated": True, "confirmed": said.confirmed}
+        if said.confirmed:
+            return {**update, "problems": []}
+        problems = [text[:LONGEST_PROBLEM] for text in said.problems[:MOST_PROBLEMS]] or [UNSUPPORTED]
+        told = prompt(__package__, "refuted", {"problems": problems})
+        return {
+            **update,
+            "problems": problems,
+            "confidence_score": min(state["confidence_score"], self._policy.unproved_confidence),
+            "messages": _numbered([HumanMessage(told)], history),
+        }
 
     async def _answer(
         self, prompt: Sequence[BaseMessage], tools: list[dict[str, Any]]
@@ -132,7 +152,8 @@ class IncidentNodes:
         problem = ""
         for attempt in range(self._policy.answer_attempts):
             try:
-                said, _ = await self._model.ask(PURPOSE, prompt_messages([*prompt, *tried]), tools)
+                most = self._policy.context_characters
+                said, _ = await ask_within(self._model, PURPOSE, [*prompt, *tried], tools, most)
             except ModelFailed as error:
                 problem = error.message
                 tried += unusable("", problem, _WANTED)
@@ -162,34 +183,11 @@ class IncidentNodes:
             "confirmed": False,
         }
 
-    async def _judgement(self, incident: Incident, answer: CheckedAnswer) -> Judgement:
-        """Returns what a model says that sees the answer and what was found, and nothing of how it came to that.
-
-        Raises ModelFailed when it says nothing that can be used.
-        """
-        conclusion = answer["conclusion"]
-        material = {
-            "incident": shown(incident),
-            "root_cause": conclusion["root_cause"],
-            "explanation": conclusion["explanation"],
-            "timeline": conclusion["timeline"],
-            "evidence": [{**each["evidence"], "found": each["found"]} for each in answer["evidence"]],
-        }
-        prompt: list[BaseMessage] = [
-            SystemMessage(words(__package__, "validate")),
-            HumanMessage(data_block(material)),
-        ]
-        model, attempts = self._validation_model, self._policy.answer_attempts
-        try:
-            return await JUDGEMENT.ask(model, VALIDATION_PURPOSE, prompt, attempts=attempts)
-        except UnreadableAnswer as error:
-            raise ModelFailed(f"the model {model.name!r} gave no judgement that can be used: {error}") from error
-
     async def _opening(self, incident: Incident, context: NodeContext) -> list[BaseMessage]:
         tables, labels = await self._tools.notes(context)
         given = {
-            "tables": tables.splitlines(),
-            "graph": labels.splitlines(),
+            "tables": lines_within(tables.splitlines(), self._policy.context_characters),
+            "graph": lines_within(labels.splitlines(), self._policy.context_characters),
             "most_calls": self._policy.calls_at_once,
         }
         return [
@@ -198,12 +196,17 @@ class IncidentNodes:
         ]
 
     def _is_last(self, state: IncidentState) -> bool:
-        """Tells whether no call of the model is left after the next, or no call of a tool."""
-        budget, spend = state["budget"], state["spend"]
+        """Tells whether a limit allows no call of the model after the next, or what its answer takes and no more.
+
+        That is the evaluator's calls, and those that look its evidence up.
+        """
+        budget, spend, policy = state["budget"], state["spend"], self._policy
+        kept = min(MOST_EVIDENCE, budget["tool_calls"] // 2)
         return (
-            state["iteration_count"] >= self._policy.max_iterations
-            or 0 < budget["model_calls"] <= spend["model_calls"] + 1
-            or 0 < budget["tool_calls"] <= spend["tool_calls"] + 1
+            state["iteration_count"] >= policy.max_iterations
+            or state.get("turn_count", 0) >= policy.max_turns
+            or 0 < budget["model_calls"] <= spend["model_calls"] + 1 + MOST_MODEL_CALLS
+            or 0 < budget["tool_calls"] <= spend["tool_calls"] + kept
         )
 
 
@@ -216,6 +219,14 @@ def without_model(error: Exception) -> StateUpdate | None:
     return None
 
 
+def without_evaluator(error: Exception) -> StateUpdate | None:
+    """Returns what an answer comes to that nobody could judge; None for any other failure."""
+    if isinstance(error, ServiceFailed) or (isinstance(error, DependencyAway) and error.dependency == EVALUATOR):
+        told = f"the answer could not be validated: {error.message}"
+        return {"validated": True, "confirmed": False, "problems": [told], "error_message": told}
+    return None
+
+
 def without_guard(error: Exception) -> StateUpdate | None:
     """Returns what an incident comes to that the guard gave no verdict on; None for any other failure."""
     update = unscreened(error)
@@ -225,6 +236,44 @@ def without_guard(error: Exception) -> StateUpdate | None:
 def failed_investigation(message: str) -> StateUpdate:
     """Returns what a failed node comes to in an investigation's own words."""
     return {"investigation_status": "failed", "error_message": message}
+
+
+def cause_to_validate(
+    incident: Incident, answer: CheckedAnswer, messages: Sequence[BaseMessage], characters: int
+) -> evaluator_pb2.ValidateCauseRequest:
+    """Returns what the evaluator judges: the answer and what was found, and nothing of how it came to that."""
+    conclusion = answer["conclusion"]
+    return evaluator_pb2.ValidateCauseRequest(
+        title=incident.title,
+        service=incident.service,
+        started_at=incident.started_at,
+        text=incident.text,
+        root_cause=conclusion["root_cause"],
+        explanation=conclusion["explanation"],
+        evidence=[
+            evaluator_pb2.CauseEvidence(
+                claim=each["evidence"]["claim"],
+                source=struct_of({name: value for name, value in each["evidence"].items() if name != "claim"}),
+                found=each["found"],
+                problem=each["problem"],
+            )
+            for each in answer["evidence"]
+        ],
+        gathered=[
+            evaluator_pb2.GatheredResult(
+                tool=each.tool, arguments=struct_of(each.arguments), result=each.result[:LONGEST_RESULT]
+            )
+            for each in gathered(messages, characters // 2, without=CONCLUDE)[-MOST_GATHERED:]
+        ],
+    )
+
+
+def struct_of(values: Mapping[str, Any]) -> struct_pb2.Struct:
+    """Returns JSON values by name."""
+    struct = struct_pb2.Struct()
+    # As JSON, which has no numbers beyond its own.
+    struct.update(json.loads(json.dumps(dict(values), default=str), parse_constant=str))
+    return struct
 
 
 def incident_of(state: IncidentState) -> Incident:
@@ -254,6 +303,17 @@ def shown(incident: Incident) -> dict[str, Any]:
 def words_of(incident: Incident) -> str:
     """Returns all words that somebody wrote about it."""
     return "\n".join(filter(None, (incident.title, incident.service, incident.text)))
+
+
+def _turn(iterations: int, counted: int) -> StateUpdate:
+    return {"turn_count": 1, "iteration_count": iterations, "calls_counted": counted}
+
+
+def _inconclusive(problem: str) -> StateUpdate:
+    """Returns what an investigation comes to whose model gave no conclusion: what was gathered, for a person."""
+    told = f"No conclusion could be had: {problem}"
+    answer = {"answer": None, "no_cause_found": True, "confidence_score": 0.0}
+    return {**answer, "validated": False, "confirmed": False, "error_message": told}
 
 
 def _numbered(messages: Sequence[BaseMessage], history: Sequence[BaseMessage]) -> list[BaseMessage]:

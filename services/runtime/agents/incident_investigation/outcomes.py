@@ -8,7 +8,8 @@ from services.runtime.routing.effects import Outcome, changes, raises, sets
 from services.runtime.routing.terms import terms
 
 _s, _f, _v = terms(ScreenFacts), terms(InvestigatorFacts), terms(ValidationFacts)
-_COUNTED = raises(_f.iteration_count)
+_TURN = raises(_f.turn_count)
+_PHASE = changes(_f.phase)
 # Whatever an answer says, it is one that nobody has validated.
 _NEW = (sets(_f.validated, False), sets(_v.confirmed, False))
 
@@ -18,10 +19,20 @@ SCREEN_INCIDENT = (
     Outcome("no verdict", (sets(_s.screening, UNSCREENED),)),
 )
 AGENT = (
-    Outcome("asked for tools", (_COUNTED, raises(_f.tool_count, most=None))),
-    Outcome("concluded", (_COUNTED, sets(_f.tool_count, 0), changes(_f.no_cause_found), changes(_f.confidence), *_NEW)),
+    Outcome("asked for tools", (_TURN, raises(_f.iteration_count, least=0), raises(_f.tool_count, most=None))),
+    Outcome(
+        "concluded",
+        (
+            _TURN,
+            raises(_f.iteration_count),
+            sets(_f.tool_count, 0),
+            changes(_f.no_cause_found),
+            changes(_f.confidence),
+            *_NEW,
+        ),
+    ),
     Outcome("no model", (sets(_f.model_failed, True),)),
 )
 # Their answers stand after the calls: none waits any more.
-TOOLS = (Outcome("ran", (sets(_f.tool_count, 0),)),)
-VALIDATION = (Outcome("judged", (sets(_f.validated, True), changes(_v.confirmed))),)
+TOOLS = (Outcome("ran", (sets(_f.tool_count, 0), _PHASE)),)
+VALIDATION = (Outcome("judged", (sets(_f.validated, True), changes(_v.confirmed), changes(_f.confidence), _PHASE)),)

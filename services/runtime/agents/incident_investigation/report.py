@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from google.protobuf import timestamp_pb2
@@ -10,12 +10,15 @@ from signalbox.v1 import incident_investigation_pb2 as wire
 
 from services.kit.outcome import Outcome
 from services.runtime.agents.agent import token_usage
-from services.runtime.agents.incident_investigation.conclusion import Conclusion, Evidence, Moment
-from services.runtime.agents.incident_investigation.nodes import source_of
+from services.runtime.agents.context_budget import gathered
+from services.runtime.agents.incident_investigation.conclusion import CONCLUDE, Conclusion, Evidence, Moment
+from services.runtime.agents.incident_investigation.nodes import source_of, struct_of
 from services.runtime.agents.incident_investigation.state import CheckedEvidence
 from services.runtime.agents.screening import BLOCKED
 from services.runtime.routing.state import COMPLETED
 
+# Of an output, what tools gave of an investigation without an answer.
+GATHERED_CHARACTERS: Final = 60_000
 REFUSAL: Final = (
     "I can't look into this: its words tell whoever investigates what to do or to find. Nothing was looked at. "
     "Say what is wrong in other words, and ask `again`."
@@ -28,9 +31,13 @@ def result(state: Mapping[str, Any], agent_input: wire.IncidentInvestigationInpu
     output = wire.IncidentInvestigationOutput(
         token_usage=token_usage(state["spend"]), offline_model_calls=offline_calls
     )
+    output.investigation_phase = state.get("investigation_phase", "")
+    output.investigation_status = state.get("investigation_status", "")
+    output.problems.extend(state.get("problems") or ())
     answer = state.get("answer")
     if not answer:
         output.explanation = REFUSAL if state.get("screening") == BLOCKED else _unanswered(state)
+        output.evidence.extend(_tool_evidence(state))
         return output
     conclusion = Conclusion.model_validate(answer["conclusion"])
     source = source_of(agent_input)
@@ -47,16 +54,25 @@ def result(state: Mapping[str, Any], agent_input: wire.IncidentInvestigationInpu
 
 
 def outcome(state: Mapping[str, Any]) -> Outcome:
-    """Returns whether a cause was found."""
+    """Returns whether a cause was found, and confirmed by validation."""
     if state.get("screening") == BLOCKED:
         return Outcome.BLOCKED
-    answer = state.get("answer")
-    found = answer is not None and answer["conclusion"]["cause_found"] and state["status"] == COMPLETED
+    found = state.get("confirmed") and state["status"] == COMPLETED
     return Outcome.CAUSE_FOUND if found else Outcome.NO_CAUSE_FOUND
 
 
 def _unanswered(state: Mapping[str, Any]) -> str:
-    return f"The run ended ({state.get('stop_reason', 'failed')}) before there was an answer."
+    why = (
+        state.get("error_message")
+        or f"The run ended ({state.get('stop_reason', 'failed')}) before there was an answer."
+    )
+    return f"{why} What was gathered by then is its evidence." if state.get("messages") else why
+
+
+def _tool_evidence(state: Mapping[str, Any]) -> Iterator[wire.IncidentEvidence]:
+    for each in gathered(state.get("messages") or (), GATHERED_CHARACTERS, without=CONCLUDE):
+        tool = wire.ToolEvidence(tool=each.tool, arguments=struct_of(each.arguments))
+        yield wire.IncidentEvidence(claim=f"what {each.tool} gave", tool=tool, holds=True, found=each.result)
 
 
 def _moment(moment: Moment) -> wire.IncidentMoment:

@@ -8,6 +8,7 @@ from typing import Final
 from langchain_core.messages import AIMessage
 
 from services.runtime.agents.incident_investigation.policy import IncidentPolicy
+from services.runtime.agents.incident_investigation.state import INITIAL
 from services.runtime.agents.screening import ALLOWED, UNSCREENED, ScreenFacts, screen_facts
 from services.runtime.routing.state import COMPLETED, FAILED, NEEDS_REVIEW, budget_spent
 from services.runtime.routing.table import END, Router, Rule, State, StateUpdate
@@ -24,11 +25,13 @@ class InvestigatorFacts:
 
     model_failed: bool
     iteration_count: int
+    turn_count: int
     budget_spent: str
     tool_count: int
     no_cause_found: bool
     confidence: float
     validated: bool
+    phase: str
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,10 @@ class ValidationFacts:
 
     confirmed: bool
     iteration_count: int
+    turn_count: int
+    budget_spent: str
     tool_count: int
+    phase: str
 
 
 def agent_facts(state: State) -> InvestigatorFacts:
@@ -45,11 +51,13 @@ def agent_facts(state: State) -> InvestigatorFacts:
     return InvestigatorFacts(
         model_failed=bool(state.get("model_failed")),
         iteration_count=state.get("iteration_count", 0),
+        turn_count=state.get("turn_count", 0),
         budget_spent=budget_spent(state.get("spend"), state.get("budget")),
         tool_count=_tool_count(state),
         no_cause_found=bool(state.get("no_cause_found")),
         confidence=state.get("confidence_score", 0.0),
         validated=bool(state.get("validated")),
+        phase=state.get("investigation_phase", INITIAL),
     )
 
 
@@ -58,7 +66,10 @@ def validation_facts(state: State) -> ValidationFacts:
     return ValidationFacts(
         confirmed=bool(state.get("confirmed")),
         iteration_count=state.get("iteration_count", 0),
+        turn_count=state.get("turn_count", 0),
+        budget_spent=budget_spent(state.get("spend"), state.get("budget")),
         tool_count=_tool_count(state),
+        phase=state.get("investigation_phase", INITIAL),
     )
 
 
@@ -97,10 +108,12 @@ def make_routers(
 ]:
     """Returns the routers after `screen_incident`, `agent` and `validation`.
 
-    A validated answer never comes to `iteration_limit`: it has ended the run by `confirmed`, and the answer after one
-    that was refuted is a new one.
+    An answer that names a cause is validated whatever limit it came at, and ends the run confirmed or for a person.
     """
     s, f, v, p = terms(ScreenFacts), terms(InvestigatorFacts), terms(ValidationFacts), terms(IncidentPolicy)
+    to_be_validated = (f.tool_count == 0) & ~f.no_cause_found & ~f.validated
+    over = (f.iteration_count > p.max_iterations) | (f.turn_count > p.max_turns)
+    over_by_then = (v.iteration_count > p.max_iterations) | (v.turn_count > p.max_turns)
     after_screen = Router[ScreenFacts, IncidentPolicy](
         "incident_investigation.route_after_screen",
         facts=screen_facts,
@@ -118,12 +131,19 @@ def make_routers(
         policy=policy,
         rules=[
             Rule("model_failed", to=END, when=f.model_failed, then=fail),
-            Rule("iteration_limit", to=END, when=f.iteration_count > p.max_iterations, then=review),
+            Rule("iteration_limit", to=END, when=over & ~to_be_validated, then=review),
             Rule("budget_exhausted", to=END, when=f.budget_spent != "", then=review),
             Rule("tool_calls", to=TOOLS, when=f.tool_count > 0),
             Rule("no_cause_found", to=END, when=f.no_cause_found, then=review),
             Rule("low_confidence", to=VALIDATION, when=(f.confidence < p.least_confidence) & ~f.validated),
-            Rule("complete", to=END, when=Always(), then=complete),
+            Rule("unvalidated", to=VALIDATION, when=~f.validated),
+            Rule(
+                "complete",
+                to=END,
+                when=Always(),
+                then=complete,
+                unreachable_because="an answer that is confirmed has ended the run, and the next is a new one",
+            ),
         ],
     )
     after_validation = Router[ValidationFacts, IncidentPolicy](
@@ -132,13 +152,8 @@ def make_routers(
         policy=policy,
         rules=[
             Rule("confirmed", to=END, when=v.confirmed, then=complete),
-            Rule(
-                "iteration_limit",
-                to=END,
-                when=v.iteration_count > p.max_iterations,
-                then=review,
-                unreachable_because="route_after_agent stops at the same limit, and validation takes no iteration",
-            ),
+            Rule("iteration_limit", to=END, when=over_by_then, then=review),
+            Rule("budget_exhausted", to=END, when=v.budget_spent != "", then=review),
             Rule("refuted", to=AGENT, when=Always()),
         ],
     )

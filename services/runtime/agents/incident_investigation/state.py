@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypedDict
+import operator
+from typing import Annotated, Any, Final, Literal, TypedDict
 
-from services.runtime.routing.state import MessageState
+from services.runtime.routing.state import REPLACED, MessageState
 
 InvestigationStatus = Literal["in_progress", "completed", "failed"]
 InvestigationPhase = Literal["initial", "deep_dive", "validation"]
@@ -33,7 +34,8 @@ class CheckedAnswer(TypedDict):
 class IncidentState(MessageState, total=False):
     """What an incident has come to so far. `incident` is a serialized `IncidentInvestigationInput`.
 
-    `validated` and `confirmed` are of the last answer: whether it went through validation, and what that said.
+    `validated` and `confirmed` are of the last answer: whether it went through validation, and what that said;
+    `problems` is what spoke against it. Calls count towards the next iteration in `calls_counted`.
     """
 
     incident: bytes
@@ -46,7 +48,10 @@ class IncidentState(MessageState, total=False):
     start_time: str
     error_message: str
     model_failed: bool
-    answer: CheckedAnswer
+    answer: CheckedAnswer | None
+    turn_count: Annotated[int, operator.add]
+    calls_counted: int
     no_cause_found: bool
     validated: bool
     confirmed: bool
+    problems: Annotated[list[str], REPLACED]
