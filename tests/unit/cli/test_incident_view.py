@@ -52,7 +52,7 @@ def found() -> Output:
 def test_a_cause_and_what_it_rests_on() -> None:
     text = render.to_text(render.answer(run(found())), width=200)
     for part in (
-        "The disk of timeseries is full.\nconfidence 0.50\n",
+        "The disk of timeseries is full.\nconfidence 0.50, not confirmed\n",
         "✓ It is full.",
         "used = 100, of: SELECT used FROM m",
         "(Service portal) <-[DEPENDS_ON]- (Service timeseries)",
