@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -19,9 +18,11 @@ from services.kit.settings import ServiceSettings
 from services.kit.tools.executor import SERVICE_NAME
 from services.kit.wire.server import Registration, Service, running
 from services.local.processes import Program, ServiceProcess
+from services.local.settings import inherited_environment
 from tests.contract.executor_conformance import WritingExecutorContract
 from tests.contract.executor_subject import AUDIENCE, RunOf, Sample, Subject
 from tests.contract.reference_executor import Effects, ReferenceExecutor, increment_counter, read_counter
+from tests.fixtures.stack import FORKS
 
 if TYPE_CHECKING:
     from signalbox.v1.tools_pb2_grpc import ToolExecutorServiceAsyncStub
@@ -71,13 +72,13 @@ class TestReferenceExecutor(WritingExecutorContract):
         @asynccontextmanager
         async def mortal(die_at: int) -> AsyncIterator[ToolExecutorServiceAsyncStub]:
             env = {
-                **os.environ,
+                **inherited_environment(),
                 "SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": str(key_file),
                 "SIGNALBOX_EFFECTS_FILE": str(file),
                 "SIGNALBOX_DIE_AT_STEP": str(die_at),
             }
-            program = Program(f"mortal-{die_at}", ["-m", "tests.contract.reference_process"], env)
-            process = ServiceProcess(program, tmp_path)
+            program = Program(f"mortal-{die_at}", ["-P", "-m", "tests.contract.reference_process"], env)
+            process = ServiceProcess(program, tmp_path, forks=FORKS)
             try:
                 ready = await process.start()
                 async with grpc.aio.insecure_channel(ready.listen) as channel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,8 +18,10 @@ from services.kit.identity.caller import Caller
 from services.kit.identity.keys import generate_keypair
 from services.kit.telemetry.names import AUDIENCE_GRAPH_EXECUTOR
 from services.local.processes import Program, ServiceProcess
+from services.local.settings import inherited_environment
 from tests.contract.executor_conformance import WritingExecutorContract
 from tests.contract.executor_subject import Sample, Subject
+from tests.fixtures.stack import FORKS
 from tests.integration.graph_executor.conftest import serving
 from tests.integration.graph_executor.graph_servers import BoltGraphs, GraphServer
 
@@ -46,7 +47,7 @@ async def graph_subject(server: GraphServer, directory: Path, counted: str, writ
     @asynccontextmanager
     async def mortal(die_at: int) -> AsyncIterator[ToolExecutorServiceAsyncStub]:
         env = {
-            **os.environ,
+            **inherited_environment(),
             "SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": str(directory / "run_token.pem"),
             "SIGNALBOX_GRAPH_URL": server.url,
             "SIGNALBOX_GRAPH_POLICY": str(directory / "graph_policy.yaml"),
@@ -54,7 +55,7 @@ async def graph_subject(server: GraphServer, directory: Path, counted: str, writ
             "SIGNALBOX_DIE_AT_STEP": str(die_at),
         }
         module = "tests.integration.graph_executor.mortal_executor"
-        process = ServiceProcess(Program(f"mortal-{die_at}", ["-m", module], env), directory)
+        process = ServiceProcess(Program(f"mortal-{die_at}", ["-P", "-m", module], env), directory, forks=FORKS)
         try:
             ready = await process.start()
             async with grpc.aio.insecure_channel(ready.listen) as channel:

@@ -29,6 +29,7 @@ from services.local.settings import inherited_environment
 from tests.fixtures.patience import START_TIMEOUT_S
 from tests.fixtures.ports import reserved_port
 from tests.fixtures.silent_proxy import SilentProxy
+from tests.fixtures.stack import FORKS
 
 NOWHERE = "127.0.0.1:1"
 
@@ -71,8 +72,8 @@ class Place:
     def process(self, service: str, env: Mapping[str, str]) -> ServiceProcess:
         """A service that has not been started."""
         common = {"SIGNALBOX_METRICS_LISTEN": self.metrics}
-        program = Program(service, ["-m", f"services.{service}"], {**inherited_environment(), **common, **env})
-        return ServiceProcess(program, self.folder, ready_timeout_s=START_TIMEOUT_S)
+        program = Program(service, ["-P", "-m", f"services.{service}"], {**inherited_environment(), **common, **env})
+        return ServiceProcess(program, self.folder, ready_timeout_s=START_TIMEOUT_S, forks=FORKS)
 
     def guard(self) -> ServiceProcess:
         """A guard, which needs no more than a key."""

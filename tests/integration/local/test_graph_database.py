@@ -18,6 +18,7 @@ from services.local.processes import StartFailed
 from services.local.stack import LocalStack
 from services.local.supervision import supervise
 from services.local.topology import GRAPH_EXECUTOR, StackOptions
+from tests.fixtures.stack import FORKS
 
 POLICY = 'version: 1\nlabels: {Ticket: {}}\nroles: {"*": {write: "*"}}\n'
 
@@ -114,7 +115,7 @@ async def test_a_missing_library_is_named(directory: Path, monkeypatch: pytest.M
 async def test_a_platform_has_a_graph_executor_where_it_can(directory: Path) -> None:
     policy = directory / "graph_policy.yaml"
     policy.write_text(POLICY, encoding="utf-8")
-    async with LocalStack(StackOptions(graph_policy=policy, directory=directory / "stack")) as stack:
+    async with LocalStack(StackOptions(graph_policy=policy, directory=directory / "stack"), forks=FORKS) as stack:
         assert stack.service(GRAPH_EXECUTOR).running
 
 
@@ -144,7 +145,7 @@ async def test_a_platform_that_is_supervised_gets_its_graph_database_back(direct
     policy = directory / "graph_policy.yaml"
     policy.write_text(POLICY, encoding="utf-8")
     said: list[str] = []
-    async with LocalStack(StackOptions(graph_policy=policy, directory=directory / "stack")) as stack:
+    async with LocalStack(StackOptions(graph_policy=policy, directory=directory / "stack"), forks=FORKS) as stack:
         supervising = asyncio.create_task(supervise(stack, said.append))
         try:
             assert await nodes(stack.graph_database) == 1
@@ -173,6 +174,6 @@ async def test_a_platform_starts_without_the_graph_database_where_it_can_not(
     policy.write_text(POLICY, encoding="utf-8")
     said: list[str] = []
     options = StackOptions(graph_policy=policy, directory=directory / "stack")
-    async with LocalStack(options, report=said.append) as stack:
+    async with LocalStack(options, report=said.append, forks=FORKS) as stack:
         assert GRAPH_EXECUTOR not in [service.name for service in stack.services]
     assert any("going without the graph executor" in line and "libnosuchthing" in line for line in said), said
