@@ -6,6 +6,7 @@ prompt.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +16,7 @@ from services.kit.models.prompts import data_block, prompt
 
 ALLOW = "ALLOW"
 BLOCK = "BLOCK"
+_AROUND_A_WORD: Final = re.compile(r"\A[\W_]+|[\W_]+\Z")
 _KEYS: Final = {TextKind.QUESTION: ("question", "answer"), TextKind.GOAL: ("said", "asked")}
 
 
@@ -41,7 +43,12 @@ def user_prompt(text: str, turns: Sequence[Turn] = (), kind: TextKind = TextKind
     return data_block({"kind": kind, "text": text, **({"earlier_turns": told} if told else {})})
 
 
+def asked_again(user: str, problem: str) -> str:
+    """Returns the user's message once more, with what was wrong with the last answer."""
+    return f"{user}\n\n{prompt(__package__, 'again', {'problem': problem})}"
+
+
 def read_verdict(answer: str) -> str | None:
-    """Returns ALLOW or BLOCK when the answer is exactly that word, else None."""
-    word = answer.strip()
+    """Returns ALLOW or BLOCK when the answer is that one word; case, markup and punctuation don't matter. Else None."""
+    word = _AROUND_A_WORD.sub("", answer).upper()
     return word if word in {ALLOW, BLOCK} else None

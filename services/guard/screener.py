@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Protocol
 
 from services.guard.errors import GuardBroken, GuardUnavailable
 from services.guard.metrics import FAILURES, MODEL_DURATION, SCREENINGS
-from services.guard.prompt import ALLOW, BLOCK, Turn, read_verdict, system_prompt, user_prompt
+from services.guard.prompt import ALLOW, BLOCK, Turn, asked_again, read_verdict, system_prompt, user_prompt
 from services.guard.screen import DeterministicScreen, Reason, TextKind
 from services.kit.errors import SignalboxError
 from services.kit.models.usage import ModelUsage
@@ -23,6 +24,8 @@ PURPOSE = "security_guard"
 NO_VERDICT = "NONE"
 # Looked at in 2 ms, and 6 at the worst; a thread for it would take 0.3 ms of CPU more.
 SHORT_CHARACTERS = 300
+# Between two attempts, where the model is away.
+PAUSE_S = (0.2, 0.4)
 TIMEOUT, CONNECTION, CUT, NONSENSE = "timeout", "connection", "cut", "nonsense"
 log = get_logger()
 
@@ -73,6 +76,7 @@ class _Asking:
     input_tokens: int = 0
     output_tokens: int = 0
     offline_rules: bool = False
+    calls: int = 0
 
     def answered(self, completion: Completion) -> None:
         self.model = completion.model
@@ -99,7 +103,7 @@ class _Asking:
 
     def metadata(self, cause: str) -> dict[str, str]:
         """What the error says, so that its caller can charge the run for the model's tokens."""
-        usage = ModelUsage(self.model, self.input_tokens, self.output_tokens, self.elapsed_ms)
+        usage = ModelUsage(self.model, self.input_tokens, self.output_tokens, self.elapsed_ms, calls=self.calls)
         return {"cause": cause, **usage.metadata()}
 
 
@@ -154,21 +158,29 @@ class Screener:
         except ModelUnusable as error:
             cause = error.metadata.get("cause", "")
             raise GuardBroken(
-                f"the guard's model can't be used ({cause}); an operator has to look at it",
+                f"the guard's model can't be used ({cause}); an operator has to look at it: {error.message}",
                 metadata=asking.metadata(cause),
             ) from error
 
     async def _verdict(self, asking: _Asking, system: str, user: str) -> Screening:
-        cause = NONSENSE
-        for _ in range(self._policy.retries + 1):
-            completion = await self._model.complete(
-                PURPOSE, system=system, user=user, max_tokens=self._policy.max_tokens
-            )
+        said, cause = user, NONSENSE
+        for left in reversed(range(self._policy.retries + 1)):
+            asking.calls += 1
+            try:
+                completion = await self._model.complete(
+                    PURPOSE, system=system, user=said, max_tokens=self._policy.max_tokens
+                )
+            except ModelUnavailable:
+                if not left:
+                    raise
+                await asyncio.sleep(random.uniform(*PAUSE_S))  # noqa: S311 - spreads load
+                continue
             asking.answered(completion)
             verdict = read_verdict(completion.text) if completion.whole else None
             if verdict is not None:
                 return asking.verdict(allowed=verdict == ALLOW)
             cause = NONSENSE if completion.whole else CUT
+            said = asked_again(user, f"the answer was {completion.text[:80]!r}" if completion.whole else "it was cut")
             log.warning("the model gave no verdict", model=completion.model, cause=cause, answer=completion.text[:80])
         raise GuardBroken(_WHY[cause], metadata=asking.metadata(cause))
 

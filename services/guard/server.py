@@ -26,7 +26,8 @@ async def build(settings: GuardSettings, stack: AsyncExitStack) -> Service:
         api_key=settings.model_api_key.get_secret_value(),
         model=settings.guard_model,
         timeout_s=settings.model_timeout_s,
-        retries=settings.model_retries,
+        # Each call of the model is counted where a verdict is asked for, and repeated there.
+        retries=0,
     )
     stack.push_async_callback(model.close)
     policy = ModelPolicy(

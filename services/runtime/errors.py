@@ -30,7 +30,7 @@ SignalboxError
 ├── ClaimLost                   another replica has claimed the run
 ├── DatabaseAway                the platform database can't be reached
 ├── DependencyAway              a service or model that a node needs is away; waiting can mend it
-├── GuardFailed                 the guard can give no verdict until an operator acts; waited for too
+├── GuardFailed                 the guard gives no verdict: its model refuses, or says something else
 ├── ModelRefused                a model's endpoint says no: key, model, length, tools
 ├── ModelFailed                 a model did not answer in a way that can be used
 ├── ModelNotAllowed             a node that acts asked a model
@@ -306,6 +306,8 @@ class DependencyAway(SignalboxError):
         self.unsaved_s: float | None = None
         # Nobody was asked this time, since it had been away before.
         self.held_back = False
+        # Before that nobody may ask again: it costs.
+        self.least_wait_s = 0.0
 
 
 class ModelRefused(SignalboxError):
@@ -316,7 +318,7 @@ class ModelRefused(SignalboxError):
 
 
 class GuardFailed(SignalboxError):
-    """The guard can't give verdicts until an operator acts; waiting does not help."""
+    """The guard gives no verdict: its model refuses, which ends the run, or says what is none, which is waited for."""
 
     reason = "GUARD_FAILED"
     code = grpc.StatusCode.FAILED_PRECONDITION
@@ -324,6 +326,12 @@ class GuardFailed(SignalboxError):
     def __init__(self, cause: str, message: str) -> None:
         super().__init__(f"the guard could not screen the text ({cause}): {message}", metadata={"cause": cause})
         self.cause = cause
+        self.least_wait_s = 0.0
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the endpoint of the guard's model said no, such as to its key, its name or a parameter."""
+        return self.cause.startswith(("http_4", "error_4", "error_for_answer"))
 
 
 class ModelFailed(SignalboxError):

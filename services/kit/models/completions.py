@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import orjson
 from opentelemetry import trace
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_exponential_jitter
 
+from services.kit.models.prompts import with_data
 from services.kit.models.provider_words import provider_words
 from services.kit.models.span import describe_request, describe_response
 from services.kit.telemetry.tracing import trace_headers
@@ -37,6 +39,14 @@ MOST_ANSWER_BYTES = 2 * 1024 * 1024
 MOST_TOKENS = 10**9
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 NOT_THE_APIS_FORM = "not_the_apis_form"
+# What Groq says where a model wrote a call that it could not read: asked again, and told, it mostly can.
+TOOL_USE_FAILED = "tool_use_failed"
+TIMES_TOLD = 2
+_CALL_AGAIN = "Your last call of a tool could not be read; what was wrong with it stands below. Call the tool again."
+# What an error in the place of an answer is of, where asking again does not help.
+_REFUSALS = re.compile(
+    r"invalid|authenti|permission|forbidden|not_?found|quota|billing|unsupported|context_length", re.I
+)
 # What a client library says to itself, and no endpoint needs to hear.
 _NOT_SENT = frozenset({"extra_headers", "extra_query", "extra_body", "timeout"})
 
@@ -55,6 +65,14 @@ class CompletionError(Exception):
         self.said = said
         self.retryable = retryable
         self.retry_after_s = retry_after_s
+
+
+class EmptyAnswer(CompletionError):
+    """An answer that says nothing and calls nothing, and no limit cut it short: `answer`, for want of a better one."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        super().__init__("empty_answer", "the model answered with nothing", retryable=True)
+        self.answer = answer
 
 
 @dataclass(frozen=True)
@@ -79,19 +97,35 @@ class Completions:
         """Sends a request in the API's form and returns the answer in the API's form. Raises CompletionError.
 
         The current span is the call's: it is told who was asked, who answered, and how that ended.
-        A request that failed in passing (no connection, 408, 409, 429, 5xx) is repeated, after the time that the
-        endpoint asks for or a growing one, all within one timeout and the deadline of the call being served.
+        A request that failed in passing (no connection, 408, 409, 429, 5xx, or an answer that is none) is repeated,
+        after the time that the endpoint asks for or a growing one, all within one timeout and the deadline of the call
+        being served, however slowly the bytes of an answer come in. A call of a tool that the endpoint could not read
+        is asked for again with what was wrong.
         """
         span = trace.get_current_span()
         describe_request(span, self._endpoint.base_url)
-        body = orjson.dumps({name: value for name, value in payload.items() if name not in _NOT_SENT})
+        request = {name: value for name, value in payload.items() if name not in _NOT_SENT}
         try:
             async with asyncio.timeout(deadline.remaining(self._endpoint.timeout_s)):
-                answer = await self._answered(body)
+                answer = await self._told(request)
         except TimeoutError as error:
             raise CompletionError("timeout", "the model took too long", retryable=True) from error
+        except EmptyAnswer as empty:
+            answer = empty.answer
         describe_response(span, answer)
         return answer
+
+    async def _told(self, request: dict[str, Any]) -> dict[str, Any]:
+        messages = request.get("messages") or []
+        for _ in range(TIMES_TOLD):
+            try:
+                return await self._answered(orjson.dumps({**request, "messages": messages}))
+            except CompletionError as error:
+                if error.kind != TOOL_USE_FAILED:
+                    raise
+                told = with_data(_CALL_AGAIN, {"problem": error.said})
+                messages = [*messages, {"role": "user", "content": told}]
+        return await self._answered(orjson.dumps({**request, "messages": messages}))
 
     async def _answered(self, body: bytes) -> dict[str, Any]:
         try:
@@ -163,8 +197,9 @@ def _read(response: aiohttp.ClientResponse, content: bytes, api_key: str) -> dic
     if response.status != 200:
         retry_after = response.headers.get("Retry-After", "")
         said = provider_words(content, api_key)
+        is_call = response.status == 400 and TOOL_USE_FAILED.encode() in content
         raise CompletionError(
-            f"http_{response.status}",
+            TOOL_USE_FAILED if is_call else f"http_{response.status}",
             f"the model's endpoint answered {response.status}: {said}",
             # An account that is used up answers 429 too, and no wait fills it.
             retryable=response.status in RETRYABLE_STATUS and ACCOUNT_USED_UP not in content,
@@ -172,10 +207,44 @@ def _read(response: aiohttp.ClientResponse, content: bytes, api_key: str) -> dic
             said=said,
         )
     answer = _parse(content)
-    if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list) or not answer["choices"]:
-        raise CompletionError("no_choice", "the model answered with no choice", retryable=False)
+    choices = answer.get("choices") if isinstance(answer, dict) else None
+    if isinstance(answer, dict) and not choices and answer.get("error"):
+        raise _error_in(answer["error"], provider_words(content, api_key))
+    if not isinstance(answer, dict) or not isinstance(choices, list) or not choices:
+        raise CompletionError("no_choice", "the model answered with no choice", retryable=True)
+    if not isinstance(choices[0], dict) or not isinstance(_message_of(choices[0]), dict):
+        raise CompletionError(NOT_THE_APIS_FORM, "the model's answer has no message", retryable=True)
     _count_whole_tokens(answer)
+    if _says_nothing(choices[0]):
+        raise EmptyAnswer(answer)
     return answer
+
+
+def _error_in(error: object, said: str) -> CompletionError:
+    """Returns what an error means that stands in the place of an answer, with status 200."""
+    named = error if isinstance(error, dict) else {}
+    number = next((each for each in (named.get("code"), named.get("status")) if isinstance(each, int)), 0)
+    refused = 400 <= number < 500 and number not in RETRYABLE_STATUS
+    if not number:
+        refused = any(_REFUSALS.search(str(named.get(name) or "")) for name in ("type", "code", "status"))
+    kind = f"error_{number}" if number else "error_for_answer"
+    return CompletionError(
+        kind, f"the model's endpoint answered with an error: {said}", retryable=not refused, said=said
+    )
+
+
+def _message_of(choice: dict[str, Any]) -> Any:
+    """Returns a choice's message; one that comes as a stream's or as plain text is made one."""
+    if choice.get("message") is None:
+        streamed, text = choice.get("delta"), choice.get("text")
+        choice["message"] = streamed if isinstance(streamed, dict) else {"content": text} if text is not None else None
+    return choice["message"]
+
+
+def _says_nothing(choice: dict[str, Any]) -> bool:
+    message = choice["message"]
+    told = any(message.get(name) for name in ("tool_calls", "function_call", "refusal"))
+    return message.get("content") is None and not told and choice.get("finish_reason") not in CUT_SHORT
 
 
 def _count_whole_tokens(answer: dict[str, Any]) -> None:
@@ -187,6 +256,8 @@ def _count_whole_tokens(answer: dict[str, Any]) -> None:
         )
     for name in _COUNTS:
         count = usage.get(name)
+        if isinstance(count, str) and count.isdecimal() and len(count) < len(str(MOST_TOKENS)):
+            count = int(count)
         if count is None:
             continue
         if isinstance(count, bool) or not isinstance(count, int | float) or not 0 <= count <= MOST_TOKENS or count % 1:
@@ -203,7 +274,8 @@ def _parse(content: bytes) -> object:
         try:
             return json.loads(content)
         except (ValueError, RecursionError) as error:
-            raise CompletionError("not_json", "the endpoint did not answer with JSON", retryable=False) from error
+            said = f"the endpoint did not answer with JSON: {content[:80]!r}"
+            raise CompletionError("not_json", said, retryable=True) from error
 
 
 def _wait(state: RetryCallState) -> float:

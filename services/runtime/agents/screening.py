@@ -8,7 +8,7 @@ from typing import Final
 from signalbox.v1 import guard_pb2
 
 from services.runtime.calls.guard_client import GUARD, GuardClient
-from services.runtime.errors import DependencyAway
+from services.runtime.errors import DependencyAway, GuardFailed
 from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import FAILED
 from services.runtime.routing.table import State, StateUpdate
@@ -37,7 +37,7 @@ def screen_facts(state: State) -> ScreenFacts:
 
 
 async def screened(guard: GuardClient, context: NodeContext, text: str, kind: guard_pb2.TextKind) -> StateUpdate:
-    """Returns what the guard says of a text, for a node that goes on to do more. Raises DependencyAway.
+    """Returns what the guard says of a text, for a node that goes on to do more. Raises DependencyAway, GuardFailed.
 
     An attempt at the node that was told so, and failed at something else, need not be followed by another question.
     """
@@ -49,6 +49,8 @@ async def screened(guard: GuardClient, context: NodeContext, text: str, kind: gu
 
 def unscreened(error: Exception) -> StateUpdate | None:
     """Returns what words come to that the guard gave no verdict on; None for any other failure."""
+    if isinstance(error, GuardFailed):
+        return {"screening": UNSCREENED, "screening_reason": error.cause, "error": error.message}
     if not isinstance(error, DependencyAway) or error.dependency != GUARD:
         return None
     message = f"{error.message}. Nothing was looked at; it may be asked again."

@@ -13,7 +13,7 @@ from services.runtime.agents.screening import refusal
 from services.runtime.calls.prices import Prices
 from services.runtime.engine.questions import WordsOfRun
 from services.runtime.engine.quota import TokensSpent
-from services.runtime.errors import AnswerBlocked, AnswerUnscreened, DependencyAway
+from services.runtime.errors import AnswerBlocked, AnswerUnscreened, DependencyAway, GuardFailed
 from services.runtime.routing.calls import collecting
 from services.runtime.routing.recorder import CallRecord
 from services.runtime.routing.run_context import RunContext
@@ -48,7 +48,7 @@ class GuardedAnswers:
                     list(turns_of(agent.words_of(words.input), words.asked))[-MOST_TURNS:],
                     guard_pb2.TEXT_KIND_ANSWER,
                 )
-            except DependencyAway as away:
+            except (DependencyAway, GuardFailed) as away:
                 self.charge(caller, words.agent, calls)
                 raise AnswerUnscreened(
                     f"the guard gives no verdict on the answer ({away.cause}); answer again later",

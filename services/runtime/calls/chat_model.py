@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from services.kit.errors import SignalboxError
 from services.kit.models.call import StartedCall, model_call
-from services.kit.models.completions import CUT_SHORT, CompletionError, Completions
+from services.kit.models.completions import CUT_SHORT, TOOL_USE_FAILED, CompletionError, Completions
 from services.kit.models.offline_rules import is_by_offline_rules
 from services.kit.telemetry.names import GEN_AI_CHAT
 from services.runtime.calls.breaker import Breaker
@@ -72,6 +72,8 @@ def failure_of(error: CompletionError, model: str) -> SignalboxError:
         away = DependencyAway(f"model {model}", error.kind)
         away.retry_after_s = error.retry_after_s
         return away
+    if error.kind == TOOL_USE_FAILED:
+        return ModelFailed(f"the endpoint of the model {model!r} could not read its call of a tool: {error.said}")
     if error.said:
         return ModelRefused(f"the model {model!r} refused the request ({error.kind}): {error.said}")
     return ModelFailed(f"the model {model!r} gave no answer that can be used ({error.kind})")

@@ -11,7 +11,7 @@ from signalbox.v1 import guard_pb2, guard_pb2_grpc
 
 from services.kit.errors import ErrorDetail, error_detail
 from services.kit.identity.bearer import bearer_metadata
-from services.kit.models.usage import ModelUsage
+from services.kit.models.usage import ModelUsage, usage_told
 from services.kit.telemetry.names import AUDIENCE_GUARD
 from services.runtime.calls.breaker import Breaker
 from services.runtime.calls.dependency import is_away
@@ -26,6 +26,9 @@ GUARD = "guard"
 NO_VERDICT = "guard_unavailable"
 # What its block of a goal or an answer comes to: it judges all texts as questions.
 OTHER_KIND = "judged_as_a_question"
+NO_CONNECTION = "connection"
+# Two calls of the guard's model a minute, as long as it gives no verdict; with a repeat under way they are three.
+SECONDS_A_CALL: Final = 30.0
 VERDICTS: Final = (guard_pb2.SCREEN_VERDICT_ALLOW, guard_pb2.SCREEN_VERDICT_BLOCK)
 QUESTION: Final = guard_pb2.TEXT_KIND_QUESTION
 
@@ -58,17 +61,21 @@ class GuardClient:
         turns: Sequence[guard_pb2.ScreenedTurn] = (),
         kind: guard_pb2.TextKind = QUESTION,
     ) -> Screening:
-        """Returns the verdict on a text as it continues the turns. Raises DependencyAway.
+        """Returns the verdict on a text as it continues the turns. Raises DependencyAway, GuardFailed.
 
-        A guard that is of no use is waited for like one that is away: an operator may mend it within the run's time.
-        But it did answer, so the breaker stays closed: what one text does to the guard's model holds up no other.
+        A guard that gives no verdict is waited for like one that is away. But it did answer, so the breaker stays
+        closed: what one text does to the guard's model holds up no other. What its endpoint refuses is a no.
         """
         request = guard_pb2.ScreenRequest(question=text, turns=turns, kind=kind)
         try:
             with self._breaker.passing():
                 return await self._screen(run, request)
         except GuardFailed as failed:
-            raise DependencyAway(GUARD, failed.cause) from failed
+            if failed.is_refusal:
+                raise
+            away = DependencyAway(GUARD, failed.cause)
+            away.least_wait_s = failed.least_wait_s
+            raise away from failed
 
     async def _screen(self, run: RunContext, request: guard_pb2.ScreenRequest) -> Screening:
         try:
@@ -108,9 +115,13 @@ class GuardClient:
 
 def no_verdict(detail: ErrorDetail) -> DependencyAway | GuardFailed:
     """Returns the error of a screening that failed: a wait can mend it, or it takes an operator."""
-    if is_away(detail):
-        return DependencyAway(GUARD, detail.metadata.get("cause") or detail.reason)
-    return GuardFailed(detail.metadata.get("cause") or detail.reason, detail.message)
+    cause = detail.metadata.get("cause") or detail.reason
+    made = DependencyAway(GUARD, cause) if is_away(detail) else GuardFailed(cause, detail.message)
+    usage = usage_told(detail.metadata)
+    # Who does not even connect costs nothing.
+    if usage and cause != NO_CONNECTION:
+        made.least_wait_s = SECONDS_A_CALL * max(1, usage.calls)
+    return made
 
 
 def _usage(screening: Screening) -> ModelUsage:

@@ -83,7 +83,7 @@ def wait_for(
 
     `attempts` are those before it; `left_s` is what the run's wall time leaves, this attempt already taken off.
     """
-    if left_s < FIRST_WAIT_S:
+    if left_s < max(FIRST_WAIT_S, away.least_wait_s):
         return None
     paid = [call for call in calls if call.get("holds") or _is_paid(call)]
     waited_s = sum(call["elapsed_ms"] for call in attempts if call["kind"] == WAIT) / 1000
@@ -92,7 +92,7 @@ def wait_for(
     delay_s = random.uniform(longest * 0.75, longest)  # noqa: S311 - spreads load
     # The attempt after it must find some time left: a node that finds none may end in good order, as if all were well.
     asked_for_s = min(away.retry_after_s or 0.0, LONGEST_ASKED_FOR_S)
-    delay_s = min(max(delay_s, asked_for_s), left_s / 2)
+    delay_s = max(min(max(delay_s, asked_for_s), left_s / 2), away.least_wait_s)
     unpaid_ms = max(0.0, elapsed_s * 1000 - sum(call["elapsed_ms"] for call in paid))
     waited = CallRecord(
         kind=WAIT,

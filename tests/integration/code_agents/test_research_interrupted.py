@@ -30,7 +30,7 @@ async def test_research_calls_that_fail_in_passing_are_repeated(bench: Bench, fa
     [
         (Reply.http_error(500), "the model research is away (http_500)"),
         (Reply.http_error(400), "refused the request (http_400): scripted failure"),
-        (Reply.raw("<html>"), "no answer that can be used (not_json)"),
+        (Reply.raw("<html>"), "the model research is away (not_json)"),
     ],
     ids=["away", "refused", "nonsense"],
 )

@@ -68,7 +68,8 @@ async def test_the_guards_model_may_refuse_a_goal(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("fault", [Reply.http_error(503), Reply.text("perhaps"), Reply.drop()])
-async def test_a_goal_waits_for_its_verdict(bench: Bench, fault: Reply) -> None:
+async def test_a_goal_waits_for_its_verdict(bench: Bench, fault: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.runtime.calls.guard_client.SECONDS_A_CALL", 0.1)
     bench.model.script("guard", [fault, fault, ALLOW])
     bench.script(parse=[goal(*ticket("T-1"))])
     ended = await bench.ask()

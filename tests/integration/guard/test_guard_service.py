@@ -168,14 +168,14 @@ async def no_verdict(guard: Guard, question: str = PLAIN) -> ErrorDetail:
         (Reply.text("ALLOW").cut(), LATER, "connection"),
         (Reply.http_error(401), OPERATOR, "http_401"),
         (Reply.http_error(404), OPERATOR, "http_404"),
-        (Reply.raw("no JSON at all"), OPERATOR, "not_json"),
-        (Reply.raw("{}"), OPERATOR, "no_choice"),
-        (Reply.raw('{"choices": []}'), OPERATOR, "no_choice"),
-        (Reply.raw('{"choices": ["ALLOW"]}'), OPERATOR, "not_the_apis_form"),
-        (Reply.raw('"ALLOW"'), OPERATOR, "no_choice"),
-        (Reply.text("ALLOW."), OPERATOR, "nonsense"),
+        (Reply.http_error(400), OPERATOR, "http_400"),
+        (Reply.raw("no JSON at all"), LATER, "not_json"),
+        (Reply.raw("{}"), LATER, "no_choice"),
+        (Reply.raw('{"choices": []}'), LATER, "no_choice"),
+        (Reply.raw('{"choices": ["ALLOW"]}'), LATER, "not_the_apis_form"),
+        (Reply.raw('"ALLOW"'), LATER, "no_choice"),
+        (Reply.text("ALLOW or BLOCK"), OPERATOR, "nonsense"),
         (Reply.text("ALLOW because it is harmless"), OPERATOR, "nonsense"),
-        (Reply.text("allow"), OPERATOR, "nonsense"),
         (Reply.text("banana"), OPERATOR, "nonsense"),
         (Reply.text("<think>ALLOW</think>"), OPERATOR, "nonsense"),
         (Reply.text("<think>They ask for their own, so ALLOW"), OPERATOR, "nonsense"),
@@ -220,6 +220,26 @@ async def test_nonsense_is_asked_again_as_often_as_the_settings_say(tmp_path: Pa
         response = await guard.screen(PLAIN)
     assert response.verdict == guard_pb2.SCREEN_VERDICT_ALLOW
     assert (response.token_usage.input_tokens, response.token_usage.output_tokens) == (120, 7)
+
+
+async def test_nonsense_is_told_back_and_never_asked_for_in_the_same_words(tmp_path: Path) -> None:
+    async with running_guard(tmp_path, model_timeout_s=60, model_retries=1) as guard:
+        guard.model.script(MODEL, [Reply.text("banana"), Reply.text("ALLOW")])
+        await guard.screen(PLAIN)
+        first, second = (request.last_text for request in guard.model.requests)
+    assert second.startswith(first)
+    assert "banana" in second.removeprefix(first)
+
+
+async def test_what_the_endpoint_refuses_is_said_in_its_words(guard: Guard) -> None:
+    guard.model.script(MODEL, [Reply.http_error(400, "Unsupported value: 'temperature'")])
+    assert "Unsupported value: 'temperature'" in (await no_verdict(guard)).message
+
+
+@pytest.mark.parametrize("answer", ["ALLOW.", "**Allow**", "allow", "`ALLOW`", " Allow!\n", '"ALLOW"', "ALLOW</s>"])
+async def test_case_markup_and_punctuation_around_the_word_do_not_matter(guard: Guard, answer: str) -> None:
+    guard.model.script(MODEL, [Reply.text(answer)])
+    assert (await guard.screen(PLAIN)).reason == "allowed"
 
 
 @pytest.mark.parametrize("answer", ["<think>Own rows only.</think>\nALLOW", "Own rows only.</think>ALLOW"])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -160,10 +162,77 @@ async def test_nobody_listens() -> None:
         ("{}", "no_choice"),
     ],
 )
-async def test_an_answer_that_is_none_is_not_asked_for_again(model: Model, body: str, kind: str) -> None:
-    model.replies = [lambda: web.Response(text=body, content_type="application/json")]
-    error = await failed(model.base_url)
-    assert (error.kind, error.retryable, len(model.requests)) == (kind, False, 1)
+async def test_an_answer_that_is_none_is_an_outage(model: Model, body: str, kind: str) -> None:
+    model.replies = [lambda: web.Response(text=body, content_type="text/html")]
+    error = await failed(model.base_url, retries=1)
+    assert (error.kind, error.retryable, len(model.requests)) == (kind, True, 2)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "retryable"),
+    [
+        ({"message": "no such key", "code": 401}, "error_401", False),
+        ({"message": "no such key", "type": "authentication_error"}, "error_for_answer", False),
+        ({"message": "no such key", "code": "context_length_exceeded"}, "error_for_answer", False),
+        ({"message": "no such key", "code": 429}, "error_429", True),
+        ({"message": "no such key", "code": 502}, "error_502", True),
+        ("no such key", "error_for_answer", True),
+    ],
+)
+async def test_an_error_for_an_answer_is_what_it_says(model: Model, error: object, kind: str, retryable: bool) -> None:
+    model.replies = [lambda: web.json_response({"error": error, "choices": None})]
+    found = await failed(model.base_url, retries=1)
+    assert (found.kind, found.retryable, len(model.requests)) == (kind, retryable, 1 + retryable)
+    assert found.said == "no such key"
+
+
+async def test_an_answer_of_nothing_is_asked_for_again_and_at_last_is_what_there_is(model: Model) -> None:
+    nothing = {"choices": [{"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}]}
+    model.replies = [lambda: web.json_response(nothing), good]
+    assert await create(model.base_url) == GOOD
+    model.replies = [lambda: web.json_response(nothing)]
+    assert await create(model.base_url, retries=1) == nothing
+
+
+@pytest.mark.parametrize("choice", [{"text": "hi"}, {"delta": {"content": "hi"}}])
+async def test_a_message_may_be_called_otherwise(model: Model, choice: dict[str, object]) -> None:
+    model.replies = [lambda: web.json_response({"choices": [choice]})]
+    answer: Any = await create(model.base_url)
+    assert answer["choices"][0]["message"] == {"content": "hi"}
+
+
+async def test_a_call_that_the_endpoint_could_not_read_is_asked_for_again_with_what_was_wrong(model: Model) -> None:
+    """As Groq says it."""
+    error = {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed"}
+    model.replies = [lambda: web.json_response({"error": error}, status=400), good]
+    assert await create(model.base_url, retries=0) == GOOD
+    body: Any = model.requests[1][1]
+    [told] = body["messages"]
+    assert "Failed to call a function." in told["content"]
+    model.replies = [lambda: web.json_response({"error": error}, status=400)]
+    assert (await failed(model.base_url)).kind == "tool_use_failed"
+
+
+async def test_an_endpoint_that_answers_byte_by_byte_outlasts_no_limit() -> None:
+    written = 0
+
+    async def drip(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal written
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b"1\r\n \r\n")
+                await writer.drain()
+                written += 1
+                await asyncio.sleep(0.02)
+
+    server = await asyncio.start_server(drip, "127.0.0.1", 0)
+    try:
+        error = await failed(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", timeout_s=0.5, retries=5)
+    finally:
+        server.close()
+    assert (error.kind, error.retryable) == ("timeout", True)
+    assert written > 1
 
 
 async def test_half_of_a_surrogate_pair_is_taken(model: Model) -> None:

@@ -15,9 +15,10 @@ from services.guard.errors import GuardBroken, GuardUnavailable
 from services.kit.errors import SignalboxError, to_status
 from services.kit.identity.caller import Caller, TokenExpired
 from services.runtime.calls.guard_client import GuardClient
-from services.runtime.errors import DependencyAway
+from services.runtime.errors import DependencyAway, GuardFailed
 from services.runtime.routing.calls import collecting
 from services.runtime.routing.run_context import RunContext
+from services.runtime.routing.waiting import wait_for
 
 RUN = RunContext("r", "c", Caller("27"), 1, lambda _: "token")
 ALLOW, BLOCK = guard_pb2.SCREEN_VERDICT_ALLOW, guard_pb2.SCREEN_VERDICT_BLOCK
@@ -108,7 +109,7 @@ async def test_what_a_wait_can_mend(
 @pytest.mark.parametrize(
     ("answer", "cause"),
     [
-        (GuardBroken("no", metadata={"cause": "http_401", **COST}), "http_401"),
+        (GuardBroken("no", metadata={"cause": "nonsense", **COST}), "nonsense"),
         (TokenExpired("no"), "TOKEN_EXPIRED"),
         (grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED"),
         (guard_pb2.ScreenResponse(), "guard_unavailable"),
@@ -123,6 +124,37 @@ async def test_what_an_operator_must_mend_is_waited_for_and_holds_up_nobody_else
                 await client.screen(RUN, "Count devices")
             assert (caught.value.dependency, caught.value.cause) == ("guard", cause)
             assert not caught.value.held_back
+
+
+@pytest.mark.parametrize("cause", ["http_400", "http_401", "http_404", "error_403"])
+async def test_what_the_models_endpoint_refuses_is_a_no_in_its_words(cause: str) -> None:
+    async with guard(GuardBroken("no such key", metadata={"cause": cause, **COST})) as client:
+        with pytest.raises(GuardFailed, match="no such key") as caught:
+            await client.screen(RUN, "Count devices")
+    assert caught.value.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("error", "least_wait_s"),
+    [
+        (GuardUnavailable("no", metadata={"cause": "http_500", **COST, "model_calls": "2"}), 60),
+        (GuardBroken("no", metadata={"cause": "nonsense", **COST, "model_calls": "1"}), 30),
+        (GuardUnavailable("no", metadata={"cause": "connection", **COST, "model_calls": "2"}), 0),
+        (grpc.StatusCode.UNAVAILABLE, 0),
+    ],
+)
+async def test_waiting_for_a_verdict_costs_at_most_three_calls_of_the_model_a_minute(
+    error: SignalboxError | grpc.StatusCode, least_wait_s: float
+) -> None:
+    async with guard(error) as client:
+        with pytest.raises(DependencyAway) as caught:
+            await client.screen(RUN, "Count devices")
+    assert caught.value.least_wait_s == least_wait_s
+    wait = wait_for(caught.value, attempts=[], calls=[], elapsed_s=0, left_s=100)
+    assert wait is not None
+    assert wait.delay_s >= least_wait_s
+    if least_wait_s:
+        assert wait_for(caught.value, attempts=[], calls=[], elapsed_s=0, left_s=least_wait_s - 1) is None
 
 
 async def test_a_screening_without_a_verdict_is_charged_too() -> None:

@@ -20,14 +20,24 @@ def test_a_question_cannot_leave_its_block() -> None:
     assert read_data(user_prompt(question)) == {"kind": "question", "text": question}
 
 
-@pytest.mark.parametrize(("answer", "verdict"), [("ALLOW", ALLOW), (" BLOCK\n", BLOCK)])
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ("ALLOW", ALLOW),
+        (" BLOCK\n", BLOCK),
+        ("allow", ALLOW),
+        ("**Allow**", ALLOW),
+        ("ALLOW.", ALLOW),
+        ('"BLOCK!"', BLOCK),
+    ],
+)
 def test_one_word_is_a_verdict(answer: str, verdict: str) -> None:
     assert read_verdict(answer) == verdict
 
 
 @pytest.mark.parametrize(
     "answer",
-    ["", "allow", "Allow", "ALLOW.", "ALLOW because it is fine", "ALLOW BLOCK", '"ALLOW"', "ALLOWED", "BLOCK!", "yes"],
+    ["", "ALLOW because it is fine", "ALLOW BLOCK", "ALLOWED", "DISALLOW", "yes", "ALLOW-BLOCK"],
 )
 def test_anything_else_is_none(answer: str) -> None:
     assert read_verdict(answer) is None
