@@ -82,6 +82,11 @@ def limits_of(policy: policy_pb2.Policy) -> Iterable[tuple[str, str, Text]]:
             yield prefix + limit.name, limit_text(limit.value), origin
 
 
+async def graph_version(connection: Connection, name: str) -> str:
+    """Returns the digest of an agent's graph; empty when the platform does not offer it. Raises CliError."""
+    return next((each.graph_version for each in await _agents(connection) if each.name == name), "")
+
+
 async def _agents(connection: Connection) -> list[agents_pb2.Agent]:
     async with open_gateway(connection) as gateway:
         response = await gateway.call(gateway.agents.ListAgents, agents_pb2.ListAgentsRequest())

@@ -11,6 +11,7 @@ from services.cli import (
     console,
     decisions,
     demo,
+    findings,
     graph_edits,
     investigate,
     maintenance,
@@ -29,8 +30,8 @@ from services.cli.exit_codes import as_help
 from services.cli.invocation import Gateway, Invocation
 
 COMMANDS = (
-    up, demo, check_model, ask, run, runs, pin, triage, investigate, graph_edits, questions, threads, decisions, agents,
-    console, replay, maintenance, sql_policy, token,
+    up, demo, check_model, ask, run, runs, pin, triage, investigate, findings, graph_edits, questions, threads,
+    decisions, agents, console, replay, maintenance, sql_policy, token,
 )  # fmt: skip
 app = typer.Typer(
     no_args_is_help=True,

@@ -26,6 +26,10 @@ def investigate_command(
     repo: Repository,
     commit: Commit = "",
     known_fp: Annotated[Path | None, typer.Option(metavar="FILE", help="Known false positives (YAML).")] = None,
+    decisions: Annotated[Path | None, typer.Option(metavar="FILE", help="What people decided (YAML).")] = None,
+    earlier: Annotated[
+        Path | None, typer.Option(metavar="LOG", help="Log with verdicts, which stand where their code is unchanged.")
+    ] = None,
     truth: Annotated[Path | None, typer.Option(metavar="FILE", help="Ground truth (CSV or YAML).")] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the log with its verdicts to this file.")
@@ -51,7 +55,21 @@ def investigate_command(
     from services.findings.investigation.batch import BatchPolicy
 
     policy = BatchPolicy(concurrency=concurrency, rerun_failed=again, label=batch)
-    wanted = Investigation(log, repo, commit, known_fp, truth, out, html, as_json, tuple(fail_on or ()), policy, accept)
+    wanted = Investigation(
+        log,
+        repo,
+        commit,
+        known_file=known_fp,
+        decisions_file=decisions,
+        earlier_file=earlier,
+        truth_file=truth,
+        out=out,
+        html=html,
+        as_json=as_json,
+        fail_on=tuple(fail_on or ()),
+        policy=policy,
+        accept=accept,
+    )
     run_command(investigate(context.obj.connection(subject, roles=roles), wanted, terminal), terminal)
 
 

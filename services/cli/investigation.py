@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 from rich.text import Text
 from signalbox.v1 import runs_pb2, sast_pb2
 
+from services.cli.agents import graph_version
 from services.cli.batch_gateway import BatchGateway
 from services.cli.client import Connection, open_gateway
 from services.cli.errors import CliError
@@ -23,6 +24,8 @@ from services.cli.summary_tables import as_tables
 from services.cli.terminal import Terminal
 from services.findings.investigation.batch import Batch, BatchPolicy, MakeInput
 from services.findings.investigation.batch_progress import view_on
+from services.findings.investigation.decisions import FindingDecision, decided_outcomes, read_decisions
+from services.findings.investigation.earlier import WrittenVerdict, carried_outcomes, read_earlier
 from services.findings.investigation.known import KnownFalsePositive, known_outcomes, read_known
 from services.findings.investigation.outcomes import unlocated, unusable
 from services.findings.investigation.repository import SourceCode, check_readable, open_source
@@ -33,7 +36,7 @@ from services.findings.investigation.truth import TruthEntry, match_truth, read_
 from services.findings.sarif.annotate import annotate
 from services.findings.sarif.documents import analysed_commits, read_document, write_json
 from services.findings.sarif.findings import LogResult, read_results
-from services.findings.sarif.outcome import Outcome, Verdict
+from services.findings.sarif.outcome import Outcome, Source, Verdict
 from services.findings.sarif.paths import RepositoryPaths
 
 
@@ -45,6 +48,8 @@ class Investigation:
     repository: str
     commit: str = ""
     known_file: Path | None = None
+    decisions_file: Path | None = None
+    earlier_file: Path | None = None
     truth_file: Path | None = None
     out: Path | None = None
     html: Path | None = None
@@ -63,6 +68,8 @@ class _Material:
     source: SourceCode
     paths: RepositoryPaths
     known: tuple[KnownFalsePositive, ...]
+    decisions: tuple[FindingDecision, ...]
+    earlier: Mapping[str, WrittenVerdict]
     truth: tuple[TruthEntry, ...] | None
 
     @property
@@ -87,17 +94,19 @@ async def _read(connection: Connection, wanted: Investigation) -> _Material:
     _check_outputs(wanted)
     document = read_document(wanted.log)
     known = read_known(wanted.known_file) if wanted.known_file else ()
+    decisions = read_decisions(wanted.decisions_file) if wanted.decisions_file else ()
+    earlier = read_earlier(wanted.earlier_file) if wanted.earlier_file else {}
     truth = read_truth(wanted.truth_file) if wanted.truth_file else None
     source = await open_source(wanted.repository, wanted.commit, analysed_commits(document))
     check_readable(source, connection.code_roots)
     paths = RepositoryPaths(root=source.repository if source.is_local else "", files=source.files)
     results = await with_checked_snippets(read_results(document, paths), source)
-    return _Material(document, results, source, paths, known, truth)
+    return _Material(document, results, source, paths, known, decisions, earlier, truth)
 
 
 def _check_outputs(wanted: Investigation) -> None:
     """Raises CliError for what could not be written at the end, or would overwrite what is read or written too."""
-    inputs = [wanted.known_file, wanted.truth_file, wanted.log]
+    inputs = [wanted.known_file, wanted.decisions_file, wanted.earlier_file, wanted.truth_file, wanted.log]
     taken = {path.resolve() for path in inputs if path is not None}
     if wanted.out is not None:
         # The log itself may be written anew, with its verdicts.
@@ -119,7 +128,13 @@ async def _judge(
     located = [result.finding for result in usable if result.located]
     outcomes = {result.fingerprint: unusable(result) for result in material.findings if result.problem}
     outcomes |= {result.fingerprint: unlocated(result) for result in usable if not result.located}
-    outcomes |= known_outcomes(located, material.known, today)
+    results = {result.fingerprint: result.result for result in usable}
+    outcomes |= known_outcomes(located, material.known, results, today)
+    outcomes |= decided_outcomes(located, material.decisions, results)
+    missing = [finding for finding in located if finding.fingerprint not in outcomes]
+    if material.earlier and missing:
+        rules = await graph_version(connection, "sast_investigation")
+        outcomes |= await carried_outcomes(missing, material.earlier, material.source, rules)
     missing = [finding for finding in located if finding.fingerprint not in outcomes]
     source = sast_pb2.CodeSource(repository=material.source.repository, commit=material.source.commit)
     outcomes |= await run_findings(connection, missing, source, wanted.policy, terminal, make_input=investigation_input)
@@ -165,7 +180,8 @@ def _sum_up(material: _Material, outcomes: dict[str, Outcome]) -> Summary:
     scores = None
     if material.truth is not None:
         truth = match_truth(material.truth, [each.finding for each in judged])
-        scores = score([each.outcome for each in judged], truth)
+        # What a person decided says nothing about the models.
+        scores = score([each.outcome for each in judged if each.outcome.source is not Source.PERSON], truth)
     return Summary(
         repository=material.source.repository,
         commit=material.source.commit,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +26,7 @@ from services.findings.sarif.outcome import Outcome
 from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, STATE_CHANGED
 
 MAX_ATTEMPTS = 100
+MAX_LABEL = 63
 _ENDED = frozenset(
     {
         runs_pb2.RUN_STATE_SUCCEEDED,
@@ -174,6 +176,10 @@ class Batch:
             input=asked,
             request_id=request_id(self._source, finding, label=label, attempt=attempt),
             correlation_id=self._correlation_id,
+            labels={
+                "batch": label_value(self._policy.label or self._source.commit[:12]),
+                "rule": label_value(finding.rule_id),
+            },
         )
         creating = asyncio.ensure_future(self._gateway.create(request))
         self._creating.add(creating)
@@ -246,6 +252,11 @@ class _Cursor:
     """The last event of a run that was seen."""
 
     sequence: int = 0
+
+
+def label_value(text: str) -> str:
+    """Returns a text as the value of a label: letters, digits and `-_.`, and no more than one has."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text)[:MAX_LABEL].strip("-_.")
 
 
 def request_id(source: sast_pb2.CodeSource, finding: sast_pb2.Finding, *, label: str, attempt: int) -> str:

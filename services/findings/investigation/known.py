@@ -12,7 +12,7 @@ known_false_positives:
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -41,12 +41,12 @@ class KnownFalsePositive(BaseModel):
             raise ValueError("name a fingerprint, or a rule and a path")
         return self
 
-    def matches(self, finding: sast_pb2.Finding, today: datetime.date) -> bool:
-        """Whether the entry is about a finding, and still holds."""
+    def matches(self, finding: sast_pb2.Finding, result: str, today: datetime.date) -> bool:
+        """Whether the entry is about a finding or the result that it is a place of, and still holds."""
         if self.until is not None and today > self.until:
             return False
         if self.fingerprint:
-            return self.fingerprint == finding.fingerprint
+            return self.fingerprint in (finding.fingerprint, result)
         return path_matches(self.rule, finding.rule_id) and path_matches(self.path, finding.location.file)
 
 
@@ -64,12 +64,15 @@ def read_known(path: Path) -> tuple[KnownFalsePositive, ...]:
 
 
 def known_outcomes(
-    findings: Iterable[sast_pb2.Finding], entries: Sequence[KnownFalsePositive], today: datetime.date
+    findings: Iterable[sast_pb2.Finding],
+    entries: Sequence[KnownFalsePositive],
+    results: Mapping[str, str],
+    today: datetime.date,
 ) -> dict[str, Outcome]:
-    """Returns the outcomes that need no run, by fingerprint."""
+    """Returns the outcomes that need no run, by fingerprint. results: the result that a finding is a place of."""
     found = {}
     for finding in findings:
-        entry = next((entry for entry in entries if entry.matches(finding, today)), None)
+        entry = next((entry for entry in entries if entry.matches(finding, results[finding.fingerprint], today)), None)
         if entry is not None:
             found[finding.fingerprint] = Outcome(
                 fingerprint=finding.fingerprint,

@@ -11,10 +11,10 @@ from typing import Any
 
 import grpc
 import pytest
-from signalbox.v1 import runs_pb2_grpc, sast_pb2
+from signalbox.v1 import agents_pb2_grpc, runs_pb2_grpc, sast_pb2
 
 from services.cli.client import Connection, GatewayClient, open_gateway
-from tests.integration.findings.fake_platform import FakePlatform
+from tests.integration.findings.fake_platform import FakeAgents, FakePlatform
 
 CODE = "import subprocess\n\n\ndef run(name):\n    subprocess.run(name, shell=True)\n" + "run(1)\n" * 20
 
@@ -33,6 +33,7 @@ async def serving(platform: FakePlatform) -> AsyncIterator[Serving]:
     """Serves a platform on a free port."""
     server = grpc.aio.server()
     runs_pb2_grpc.add_RunServiceServicer_to_server(platform, server)
+    agents_pb2_grpc.add_AgentServiceServicer_to_server(FakeAgents(platform), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:

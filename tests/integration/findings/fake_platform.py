@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import grpc
 from grpc_status import rpc_status
-from signalbox.v1 import caller_pb2, runs_pb2, runs_pb2_grpc, sast_pb2
+from signalbox.v1 import agents_pb2, agents_pb2_grpc, caller_pb2, runs_pb2, runs_pb2_grpc, sast_pb2
 
 from services.gateway.quota import Quotas
 from services.kit.errors import InvalidRequest, SignalboxError, to_status
@@ -96,6 +96,7 @@ class FakePlatform(runs_pb2_grpc.RunServiceServicer):
         self.gate.set()
         self.refuse: SignalboxError | None = None
         self.refuse_rule = ""
+        self.graph_version = ""
         self.quota: Quotas | None = None
         self.refused = 0
         self.runs: dict[str, runs_pb2.Run] = {}
@@ -234,3 +235,18 @@ class FakePlatform(runs_pb2_grpc.RunServiceServicer):
 def bad_request() -> SignalboxError:
     """What the gateway says of a finding that breaks the proto's rules."""
     return InvalidRequest("input.finding: too long")
+
+
+class FakeAgents(agents_pb2_grpc.AgentServiceServicer):
+    """Says which graph of `sast_investigation` a platform offers."""
+
+    def __init__(self, platform: FakePlatform) -> None:
+        self._platform = platform
+
+    async def ListAgents(
+        self,
+        request: agents_pb2.ListAgentsRequest,  # noqa: ARG002 - the servicer's signature
+        context: Context,  # noqa: ARG002 - the servicer's signature
+    ) -> agents_pb2.ListAgentsResponse:
+        offered = agents_pb2.Agent(name="sast_investigation", graph_version=self._platform.graph_version)
+        return agents_pb2.ListAgentsResponse(agents=[offered])

@@ -46,7 +46,7 @@ ENTRIES: list[tuple[str, bool]] = [
 def test_entries(tmp_path: Path, entry: str, matches: bool) -> None:
     body = entry.removeprefix("{").removesuffix("}")
     entries = read_known(write(tmp_path, f"known_false_positives:\n  - {{{body}, reason: Tests assert.}}\n"))
-    outcomes = known_outcomes([finding()], entries, TODAY)
+    outcomes = known_outcomes([finding()], entries, {"f1": "f1"}, TODAY)
     assert (outcomes.keys() == {"f1"}) == matches
     for outcome in outcomes.values():
         assert (outcome.verdict, outcome.source) == (Verdict.FALSE_POSITIVE, Source.KNOWN)
