@@ -79,10 +79,7 @@ class PinnedAgent:
 
     def output(self, state: Mapping[str, Any], assigned_input: bytes) -> bytes:
         """Returns the serialized `RunOutput` of a state."""
-        brought = self._definition.result(state, _content(runs_pb2.RunInput, assigned_input))
-        oneof = runs_pb2.RunOutput.DESCRIPTOR.oneofs_by_name["agent"]
-        [field] = [field for field in oneof.fields if field.message_type == brought.DESCRIPTOR]
-        return runs_pb2.RunOutput(**{field.name: brought}).SerializeToString()
+        return _output(self._definition, state, assigned_input)
 
     def outcome(self, state: Mapping[str, Any]) -> Outcome:
         """Returns what came of a run that ended in a state."""
@@ -113,6 +110,10 @@ class Agent:
         """What screens words for it."""
         return self._connections.guard
 
+    def output(self, state: Mapping[str, Any], assigned_input: bytes) -> bytes:
+        """Returns the serialized `RunOutput` of a state, which no policy has a part in."""
+        return _output(self.definition, state, assigned_input)
+
     def words_of(self, serialized_input: bytes) -> str:
         """Returns what the caller of a run said; nothing where the agent's answers are not screened."""
         words = self.definition.words
@@ -125,6 +126,13 @@ class Agent:
 
     def _pin(self, policy: Any) -> PinnedAgent:
         return PinnedAgent(self.definition, policy, self._connections)
+
+
+def _output(definition: AnyDefinition, state: Mapping[str, Any], assigned_input: bytes) -> bytes:
+    brought = definition.result(state, _content(runs_pb2.RunInput, assigned_input))
+    oneof = runs_pb2.RunOutput.DESCRIPTOR.oneofs_by_name["agent"]
+    [field] = [field for field in oneof.fields if field.message_type == brought.DESCRIPTOR]
+    return runs_pb2.RunOutput(**{field.name: brought}).SerializeToString()
 
 
 def _content(container: Any, serialized: bytes) -> Any:

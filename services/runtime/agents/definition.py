@@ -46,7 +46,8 @@ class AgentDefinition(Generic[NodesT, PolicyT, InputT, OutputT]):
     `outcomes`. `run_key` says by what a caller has one run and no more. `ids` are
     words that its log lines and spans carry with every decision, taken from state; `turns_remembered` says how many
     earlier runs of its thread a run is told of. `words` takes what the caller said from the input; in its
-    light the guard screens what people answer in words of their own.
+    light the guard screens what people answer in words of their own. `tells_broken_off` says that `result` makes
+    sense of any state that a run was in, so that a run that was cancelled has an output, too.
     """
 
     name: str
@@ -68,6 +69,7 @@ class AgentDefinition(Generic[NodesT, PolicyT, InputT, OutputT]):
     ids: Mapping[str, Callable[[Mapping[str, Any]], str]] = field(default_factory=dict)
     run_key: Callable[[InputT], RunKey] | None = None
     words: Callable[[InputT], str] | None = None
+    tells_broken_off: bool = False
 
     @cached_property
     def outline(self) -> AgentGraph:

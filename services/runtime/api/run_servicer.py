@@ -103,6 +103,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         """Returns a run."""
         caller = self._callers.caller(context)
         run = await self._store.get(request.run_id, caller)
+        run = await self._engine.with_output(run)
         proto = run_proto(shown_to(caller, run))
         if pin := await self._pins.pin_of(run):
             known = self._agents[run.agent].definition.policy if run.agent in self._agents else None
@@ -138,7 +139,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
     async def CancelRun(self, request: runs_pb2.CancelRunRequest, context: Context) -> runs_pb2.CancelRunResponse:
         """Asks a run to stop."""
         caller = self._callers.caller(context)
-        run = await self._engine.cancel(request.run_id, caller)
+        run = await self._engine.with_output(await self._engine.cancel(request.run_id, caller))
         return runs_pb2.CancelRunResponse(run=run_proto(shown_to(caller, run)))
 
     async def ResumeRun(self, request: runs_pb2.ResumeRunRequest, context: Context) -> runs_pb2.ResumeRunResponse:
@@ -211,7 +212,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
             if not event.is_last:
                 yield event_proto(event, None)
                 continue
-            then = event.run or await self._store.get(run.run_id, caller)
+            then = await self._engine.with_output(event.run or await self._store.get(run.run_id, caller))
             asked = event.question(then) if has_rights_of(caller, then) else None
             yield event_proto(event, shown_to(caller, then), asked)
 

@@ -17,6 +17,7 @@ from services.kit.wire.tasks import detached
 from services.runtime.engine.admission import Admission
 from services.runtime.engine.background import SELDOM, attempt, stop
 from services.runtime.engine.backlog import Backlog
+from services.runtime.engine.broken_off import BrokenOffRuns
 from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.events import Event
 from services.runtime.engine.execution import CANCELLED, HANDED_OVER, Dependencies, Execution
@@ -68,6 +69,7 @@ class Engine:
         self._limits = limits
         self._admission = admission
         self._clock = clock or ClockWatch(0)
+        self._broken_off = BrokenOffRuns(shared.pool, shared.serde, shared.agents)
         # Whether other replicas have had the time to show that they live, since the database was last away.
         self._settled = settled
         self._executions: dict[str, tuple[Execution, asyncio.Task[None]]] = {}
@@ -154,6 +156,10 @@ class Engine:
             self._executions[run_id][0].stop(CANCELLED)
         self._wake.set()
         return run
+
+    async def with_output(self, run: RunRecord) -> RunRecord:
+        """Returns a run with what it brought, also where it was cancelled or failed before it said so."""
+        return await self._broken_off.with_output(run)
 
     async def answer(self, caller: Caller, given: Answer) -> None:
         """Answers a paused run's question. Raises what `Questions.answer` does."""

@@ -173,6 +173,12 @@ class Bench:
         caller = Caller(subject, frozenset(roles))
         return (bearer_metadata(CallerTokenMinter(self.callers.private_pem).mint(caller)),)
 
+    async def forget_checkpoints(self, run_id: str) -> None:
+        """Removes a run's checkpoints, as retention does in time."""
+        dsn = self.settings.database_dsn.get_secret_value()
+        async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+            await connection.execute("DELETE FROM platform.checkpoints WHERE thread_id = %s", [run_id])
+
     async def expire(self, waiting: Ended) -> None:
         """Lets the time be up in which a run's question can be answered."""
         dsn = self.settings.database_dsn.get_secret_value()

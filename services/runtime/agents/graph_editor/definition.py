@@ -16,6 +16,8 @@ from services.runtime.agents.graph_editor.graph import make_graph
 from services.runtime.agents.graph_editor.nodes import GraphEditorNodes
 from services.runtime.agents.graph_editor.planning import NO_PROBLEM
 from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
+from services.runtime.agents.graph_editor.state import PerformedOperation
+from services.runtime.agents.graph_editor.wording import broken_off
 from services.runtime.agents.screening import BLOCKED
 from services.runtime.calls.connections import Connections
 from services.runtime.calls.peers import GRAPH_EXECUTOR, GUARD
@@ -50,10 +52,10 @@ def result(
     state: Mapping[str, Any], agent_input: graph_editor_pb2.GraphEditorInput
 ) -> graph_editor_pb2.GraphEditorOutput:
     """Returns what was done; of a preview, what would be."""
-    done = [*(state.get("done") or ())]
+    done = [*(state.get("done") or ()), *_unjudged(state)]
     steps = [*(state.get("diff") or ())] if agent_input.preview and not done else done
     return graph_editor_pb2.GraphEditorOutput(
-        answer=state.get("answer", ""),
+        answer=state.get("answer") or broken_off(done),
         outcome=outcome(state).proto,
         steps=steps_of(steps),
         change_set=change_set(steps),
@@ -67,7 +69,16 @@ def outcome(state: Mapping[str, Any]) -> Outcome:
         return Outcome.BLOCKED
     if reached := state.get("reached"):
         return Outcome(reached)
-    return Outcome.PARTLY if state.get("done") else Outcome.NOT_DONE
+    return Outcome.PARTLY if state.get("done") or _unjudged(state) else Outcome.NOT_DONE
+
+
+def _unjudged(state: Mapping[str, Any]) -> list[PerformedOperation]:
+    """Returns the step of a run that broke off after an operation had changed something, and before it was judged."""
+    step: PerformedOperation | None = state.get("last_step")
+    if step is None or not step["change"] or state.get("answer"):
+        return []
+    judged = {each["operation_id"] for each in state.get("done") or ()}
+    return [] if step["operation_id"] in judged else [step]
 
 
 AGENT = AgentDefinition(
@@ -94,4 +105,5 @@ AGENT = AgentDefinition(
     peers=(GUARD, GRAPH_EXECUTOR),
     models=("parse", "plan", "answer"),
     words=lambda agent_input: agent_input.goal,
+    tells_broken_off=True,
 )

@@ -79,6 +79,12 @@ def answer_of(rule: str, state: GraphEditorState) -> str:
     return f"{why}\n{_so_far(written)}"
 
 
+def broken_off(done: Sequence[PerformedOperation]) -> str:
+    """Returns what to tell the caller of a run that nobody ended by a rule: it was cancelled, or failed."""
+    written = [step for step in done if step["result"] != FOUND]
+    return f"The run ended before its goal was reached.\n{_so_far(written)}"
+
+
 def _previewed(diff: Sequence[PerformedOperation]) -> str:
     lines = []
     for step in diff:
