@@ -161,7 +161,7 @@ async def test_the_log_with_verdicts_is_the_log_and_valid_sarif(reviewed: Review
         ours = result["properties"].pop("signalbox")
         assert bool(result.pop("suppressions", [])) == (ours["verdict"] == Verdict.FALSE_POSITIVE)
         assert result.pop("partialFingerprints") == {"signalbox/v1": ours["fingerprint"]}
-        assert result["message"]["text"].startswith(f"{ours['message']}\n\n{ours['verdict']}: ")
+        assert result["message"]["text"].startswith(f"[{ours['verdict']}] {ours['message']}\n\n")
         result["message"]["text"] = ours["message"]
     for run in annotated["runs"]:
         [extension] = run["tool"].pop("extensions")

@@ -73,7 +73,8 @@ def _write(fingerprint: str, places: Sequence[LogResult], outcomes: Sequence[Out
         **({"places": _places(places, outcomes)} if len(places) > 1 else {}),
     }
     first_line = justification.partition("\n")[0][:MAX_SAID]
-    message["text"] = f"{places[0].message}\n\n{verdict.value}: {first_line}"
+    # Tools that compare logs look at the first line.
+    message["text"] = f"[{verdict.value}] {places[0].message}\n\n{first_line}"
     given[OWN_KEY] = fingerprint
     others = [old for old in before if not _is_ours(old)] if isinstance(before, list) else []
     if verdict is Verdict.FALSE_POSITIVE:

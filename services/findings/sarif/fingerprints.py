@@ -62,10 +62,10 @@ class Identity:
 
 
 def original_message(result: Result) -> str:
-    """Returns a result's message without the verdict that an earlier investigation put behind it."""
+    """Returns a result's message without the verdict that an earlier investigation put into it."""
     ours = result.properties.get(PROPERTY)
     said = ours.get("message") if isinstance(ours, dict) else None
-    return said if isinstance(said, str) and result.message.text.startswith(said) else result.message.text
+    return said if isinstance(said, str) and said in result.message.text else result.message.text
 
 
 def fingerprints_of(identities: Sequence[Identity]) -> list[str]:

@@ -55,7 +55,7 @@ def stripped(document: dict[str, Any]) -> dict[str, Any]:
     for run in plain["runs"]:
         for entry in run.get("results", []):
             ours = entry.get("properties", {}).pop("signalbox", None)
-            if ours and entry["message"]["text"].startswith(ours["message"]):
+            if ours and ours["message"] in entry["message"]["text"]:
                 entry["message"]["text"] = ours["message"]
             if "id" in entry["message"]:
                 entry["message"].pop("text", None)
