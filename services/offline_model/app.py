@@ -12,14 +12,14 @@ from opentelemetry.trace import SpanKind
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import from_zero
 from services.kit.telemetry.names import GEN_AI_CHAT, GEN_AI_OPERATION, GEN_AI_REQUEST_MODEL
 from services.kit.telemetry.tracing import tracer
-from services.offline_model.completion import Completion, complete
+from services.offline_model.completion import complete
 from services.offline_model.conversation import Skill, read_conversation
 from services.offline_model.errors import ApiError, ModelNotFound, RequestTooLarge, RouteNotFound, ToolChoiceNotMet
 from services.offline_model.metrics import COMPLETIONS, ERRORS
@@ -50,10 +50,7 @@ class Endpoints:
                 completion = await asyncio.to_thread(self._complete, chat)
         finally:
             context.detach(token)
-        if not chat.stream:
-            return _json(completion.whole())
-        events = completion.events(include_usage=chat.stream_options is not None and chat.stream_options.include_usage)
-        return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-cache"})
+        return _json(completion)
 
     async def models(self, _request: Request) -> Response:
         """Lists the models that this server plays."""
@@ -69,15 +66,16 @@ class Endpoints:
         """Says that the server serves."""
         return _json({"status": "ok"})
 
-    def _complete(self, chat: ChatRequest) -> Completion:
+    def _complete(self, chat: ChatRequest) -> dict[str, Any]:
         conversation = read_conversation(chat)
         answer = self._skill(chat.model)(conversation)
         if conversation.must_call and not answer.calls:
             told = f"tool_choice demands a tool call, and {chat.model} has nothing to call a tool with: {answer.text}"
             raise ToolChoiceNotMet(told, param="tool_choice")
         completion = complete(chat, answer)
-        COMPLETIONS.labels(chat.model, completion.finish_reason).inc()
-        log.info("completed", model=chat.model, finish_reason=completion.finish_reason, **completion.usage)
+        reason = completion["choices"][0]["finish_reason"]
+        COMPLETIONS.labels(chat.model, reason).inc()
+        log.info("completed", model=chat.model, finish_reason=reason, **completion["usage"])
         return completion
 
     def _skill(self, model: str) -> Skill:

@@ -1,8 +1,8 @@
 """The request of `POST /v1/chat/completions`, as far as the skills can honour it.
 
 Sampling parameters are accepted and mean nothing: the skills are deterministic. What would change the shape of the
-answer (`n`, `response_format`, log probabilities) is refused rather than ignored, and so are tool messages that answer
-no call, and calls that no message answers: providers refuse them, too.
+answer (`n`, `stream`, `response_format`, log probabilities) is refused rather than ignored, and so are tool messages
+that answer no call, and calls that no message answers: providers refuse them, too.
 """
 
 from __future__ import annotations
@@ -71,12 +71,6 @@ class Tool(_Part):
     function: Function
 
 
-class StreamOptions(_Part):
-    """Options of a streamed answer."""
-
-    include_usage: bool = False
-
-
 class ResponseFormat(_Part):
     """The wanted format of the answer; the skills answer in text."""
 
@@ -91,8 +85,7 @@ class ChatRequest(_Part):
     tools: Annotated[tuple[Tool, ...], BeforeValidator(lambda value: value or ())] = Field((), max_length=MAX_TOOLS)
     tool_choice: Literal["none", "auto", "required"] | Tool | None = None
     n: Literal[1] | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
+    stream: Literal[False] | None = None
     max_tokens: int | None = Field(None, ge=1)
     max_completion_tokens: int | None = Field(None, ge=1)
     logprobs: Literal[False] | None = None

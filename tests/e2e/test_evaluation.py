@@ -23,7 +23,7 @@ async def test_the_offline_model_is_right_or_declines(harbour: World, tmp_path: 
     for agent in AGENTS:
         scores = [each.score for each in found.of(agent)]
         assert not {Score.WRONG, Score.FAILED, Score.REFUSED}.intersection(scores), told
-        assert Score.RIGHT in scores, told
+        assert scores.count(Score.RIGHT) >= len(scores) / 2, told
     assert all(each.tokens > 0 < each.seconds for each in found.results), told
 
     found.write(tmp_path / "offline.md")

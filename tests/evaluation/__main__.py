@@ -32,10 +32,10 @@ OFFLINE: Final = "offline rules, no language model"
 
 @asynccontextmanager
 async def standing(
-    data: World, model: ModelEndpoint | None = None, policies: str = ""
+    data: World, model: ModelEndpoint | None = None, **runtime: str
 ) -> AsyncIterator[tuple[Platform, Surroundings]]:
-    """A platform with all its agents, and what there is around it."""
-    env = {"runtime": {"SIGNALBOX_POLICIES": policies}} if policies else {}
+    """A platform with all its agents, settings of its runtime, and what there is around it."""
+    env = {"runtime": {name: value for name, value in runtime.items() if value}}
     with TemporaryDirectory(prefix="signalbox-evaluation-") as name:
         options = {"code_agents": True, "code_roots": (Path(name),), "graph_policy": WORLD_GRAPH_POLICY}
         async with platform(data, model=model, service_env=env, **options) as running:
@@ -75,7 +75,8 @@ def _models(endpoint: ModelEndpoint | None) -> dict[str, str]:
 async def _run(wanted: argparse.Namespace) -> int:
     model = model_endpoint(CliSettings())
     name = re.sub(r"\W+", "-", model.agent_model) if model else "offline"
-    async with world() as data, standing(data, model, wanted.policies) as (running, around):
+    settings = {"SIGNALBOX_POLICIES": wanted.policies, "SIGNALBOX_MODEL_TIMEOUT_S": wanted.model_timeout_s}
+    async with world() as data, standing(data, model, **settings) as (running, around):
         found = await evaluate(running, around, wanted.agents, every=wanted.every, at_once=wanted.at_once)
     path = wanted.out or Path(".eval") / f"{name}.md"
     found.write(path)
@@ -90,6 +91,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="ask only every so-manieth case")
     parser.add_argument("--at-once", type=int, default=2, help="runs at a time")
     parser.add_argument("--policies", default="", help="limits of the agents, as SIGNALBOX_POLICIES has them")
+    parser.add_argument("--model-timeout-s", default="", help="seconds that a model may take, as the runtime has them")
     parser.add_argument("--out", type=Path, help="file for the table; JSON goes beside it")
     parser.add_argument(
         "--compare", nargs=2, type=Path, metavar=("BEFORE", "AFTER"), help="JSON files of two evaluations"

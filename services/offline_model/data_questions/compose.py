@@ -203,7 +203,8 @@ class _Composition:
         told = [word for word in self._words if word not in ("per", "count", "most")]
         is_most = "most" in (*self._words, self._asked.superlative)
         named = [word for word in told if word in self._entities]
-        if self._asked.top is None or not is_most or len(set(named)) != 2 or self._schema.columns.keys() & set(told):
+        is_ranked = self._asked.top is not None and is_most and not self._schema.columns.keys() & set(told)
+        if not is_ranked or len(named) != 2 or len(set(named)) != 2:
             return ""
         subject, counted = named
         self._take("per", "count", "most", subject, counted)
@@ -216,7 +217,7 @@ class _Composition:
         shown, key = self._named(subject), self._key_of(subject)
         count = f"count(DISTINCT {self._key_of(counted)})" if self._is_multiplied(counted) else "count(*)"
         order = [f"{counted}s DESC", key]
-        return self._select([*shown, f"{count} AS {counted}s"], shown, order=order, limit=self._asked.top)
+        return self._select([*shown, f"{count} AS {counted}s"], shown, order=order, limit=self._asked.top or 1)
 
     def _counted(self, groups: list[str]) -> str:
         counted = next((word for word in self._words[self._words.index("count") :] if word in self._entities), "")

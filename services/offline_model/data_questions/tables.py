@@ -110,9 +110,14 @@ def read_schema(tables: Iterable[str], examples: Sequence[Example], vocabulary: 
 
 
 def _nearest(word: str, known: frozenset[str]) -> str:
-    """Returns the one known word that a word is but for a slip."""
+    """Returns the one known word that a word is but for a slip: a letter more or less, two swapped, another vowel."""
     lowered = word.lower()
     if lowered in known or stem(lowered) in known or word[0].isupper():
         return word
-    near = get_close_matches(lowered, (each for each in known if each[0] == lowered[0]), cutoff=0.85)
+    close = get_close_matches(lowered, (each for each in known if each[0] == lowered[0]), cutoff=0.85)
+    near = [each for each in close if len(each) != len(lowered) or _without_vowels(each) == _without_vowels(lowered)]
     return near[0] if len({stem(each) for each in near}) == 1 else word
+
+
+def _without_vowels(word: str) -> list[str]:
+    return sorted(re.sub("[aeiouy]", "", word))

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from functools import partial
 
 from services.offline_model.conversation import Skill
-from services.offline_model.skills.answer_data_question import answer_data_question
-from services.offline_model.skills.describe_result import describe_result
-from services.offline_model.skills.draft_verdict import draft_verdict
+from services.offline_model.skills.answer_data_question import answer_data_question, describe_result
 from services.offline_model.skills.edit_graph import plan_operations, read_goal, word_findings
 from services.offline_model.skills.investigate_incident import investigate_incident
 from services.offline_model.skills.judge_verdict import judge_verdict
-from services.offline_model.skills.research_finding import research_finding
+from services.offline_model.skills.review_finding import draft_verdict, research_finding, triage_finding
 from services.offline_model.skills.screen_question import screen_question
-from services.offline_model.skills.triage_finding import triage_finding
 from services.offline_model.vocabulary import Vocabulary
 
 

@@ -1,4 +1,4 @@
-"""The skill behind `signalbox-offline-agent`: answers data questions by an example or by what the tables are called.
+"""The skills behind `signalbox-offline-agent` and `-format`: answer data questions, and word what was found.
 
 It does what a tool-using model does, without inventing anything: fill in an example that asks the same, ask for more
 examples when none at hand does, else make a statement of what the tables are called, and say so when it can't.
@@ -15,7 +15,7 @@ from services.offline_model.data_questions.follow_ups import whole_question
 from services.offline_model.data_questions.tables import read_schema
 from services.offline_model.data_questions.templates import filled_in
 from services.offline_model.data_questions.wording import word_answer
-from services.offline_model.prompt_data import DataQuestion, as_prompt
+from services.offline_model.prompt_data import DataQuestion, ResultToWord, as_prompt
 from services.offline_model.tool_results import QueryError, read_examples, read_result
 from services.offline_model.vocabulary import Vocabulary
 
@@ -53,3 +53,11 @@ def answer_data_question(conversation: Conversation, vocabulary: Vocabulary) -> 
     if EXECUTE_DB_QUERY not in conversation.tools:
         return Answer(f"{CANNOT}there is no tool to query the database with.")
     return Answer(calls=(Call(EXECUTE_DB_QUERY, {"query": statement}),))
+
+
+def describe_result(conversation: Conversation, vocabulary: Vocabulary) -> Answer:
+    """Words a result: question, SQL and rows in, a short honest answer out."""
+    asked = as_prompt(ResultToWord, conversation.data)
+    if asked is None:
+        return Answer("I can only word a result: the prompt needs question, sql_query and result.")
+    return Answer(word_answer(asked.question, asked.sql_query, "\n".join(asked.result), vocabulary))

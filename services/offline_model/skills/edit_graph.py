@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from services.kit.tools.names import ADD_NODE, UPDATE_PROPS
 from services.offline_model.conversation import Answer, Call, Conversation
-from services.offline_model.graph_goals.reading import GoalReader, Operation
-from services.offline_model.graph_goals.understanding import Understanding, understand
+from services.offline_model.graph_goals.reading import Conflict, GoalReader, Operation, settled
 from services.offline_model.prompt_data import Findings, GraphGoal, Step, as_prompt
 from services.offline_model.vocabulary import Vocabulary
 
@@ -27,6 +28,24 @@ _DETAILS: Final = (
 )
 _NOTHING: Final = frozenset(("Nothing found.", "No rows."))
 _CUT: Final = "[cut:"
+_ABOUT_A_GRAPH = re.compile(
+    r"\b(?:graph|nodes?|edges?|labels?|relationships?|propert(?:y|ies)|keys?|status)\b", re.IGNORECASE
+)
+_WANTS_A_CHANGE = re.compile(
+    r"\b(?:fix|repair|change|update|create|add|delete|remove|set|clean|improve|broken|move|rename|connect|link|undo)\b",
+    re.IGNORECASE,
+)
+_CONTRADICTION: Final = "contradiction"
+
+
+@dataclass(frozen=True)
+class _Goal:
+    """What is wanted: operations, conflicts left, sentences that were not understood; and if it is our business."""
+
+    operations: list[Operation]
+    conflicts: list[Conflict]
+    unclear: list[str]
+    in_scope: bool
 
 
 def read_goal(conversation: Conversation, vocabulary: Vocabulary) -> Answer:
@@ -34,7 +53,7 @@ def read_goal(conversation: Conversation, vocabulary: Vocabulary) -> Answer:
     given = as_prompt(GraphGoal, conversation.data)
     if given is None:
         return _NO_GOAL
-    found = understand(given, vocabulary)
+    found = _understood(given, vocabulary)
     clear = bool(found.operations) and not found.unclear
     spec: dict[str, Any] = {
         "intent": ", ".join(dict.fromkeys(each["tool"] for each in found.operations)) or "not clear",
@@ -68,7 +87,7 @@ def plan_operations(conversation: Conversation, vocabulary: Vocabulary) -> Answe
     for operation in (each for advice in given.advice for each in reader.read(advice).operations):
         if operation not in advised:
             advised.append(operation)
-    left = _instead(_not_done(understand(given, vocabulary).operations, given.done), advised)
+    left = _instead(_not_done(_understood(given, vocabulary).operations, given.done), advised)
     left = [*_not_done(advised, given.done), *left]
     if given.went_wrong.get("reason") == ALREADY_THERE:
         left = [_updating(left[0]), *left[1:]] if left else []
@@ -86,7 +105,7 @@ def word_findings(conversation: Conversation) -> Answer:
     return Answer("\n".join(_worded(result) for result in given.results))
 
 
-def _questions(found: Understanding) -> list[str]:
+def _questions(found: _Goal) -> list[str]:
     if not found.operations:
         return list(_DETAILS)
     return [f"I do not understand “{found.unclear[0][:200]}”. What should be done there?"]
@@ -142,3 +161,37 @@ def _node(line: str) -> str:
         return line
     told = ", ".join(f"{key}: {value}" for key, value in properties.items())
     return f"{name} ({told})" if told else name
+
+
+def _understood(given: GraphGoal, vocabulary: Vocabulary) -> _Goal:
+    """Reads a goal with its clarifications."""
+    choices = [each.answer for each in given.clarifications if each.about == _CONTRADICTION]
+    details = [each.answer for each in given.clarifications if each.about != _CONTRADICTION]
+    goal = given.goal
+    read = GoalReader(vocabulary).read
+    reading = read("\n".join([goal, *details]))
+    operations, conflicts = reading.operations, []
+    for conflict in reading.conflicts:
+        value = _chosen(conflict, choices)
+        if value:
+            operations = settled(operations, conflict, value)
+        else:
+            conflicts.append(conflict)
+    # Details that can be read make up for a goal that can't.
+    unclear = [] if details and operations and read("\n".join(details)).operations else reading.unclear
+    in_scope = bool(operations or _WANTS_A_CHANGE.search(goal)) or _is_about_a_graph(goal, vocabulary)
+    return _Goal(operations, conflicts, unclear, in_scope)
+
+
+def _is_about_a_graph(goal: str, vocabulary: Vocabulary) -> bool:
+    named = (re.search(rf"\b{re.escape(label)}s?\b", goal, re.IGNORECASE) for label in vocabulary.labels)
+    keyed = (vocabulary.label_of_key(word) for word in re.findall(r"[\w.-]*\w", goal))
+    return bool(_ABOUT_A_GRAPH.search(goal)) or any(named) or any(keyed)
+
+
+def _chosen(conflict: Conflict, answers: Sequence[str]) -> str:
+    for answer in reversed(answers):
+        named = [value for value in conflict.values if re.search(rf"(?<!\w){re.escape(value)}(?!\w)", answer, re.I)]
+        if len(named) == 1:
+            return named[0]
+    return ""

@@ -113,31 +113,6 @@ async def test_tool_calls_with_usage(sdk: openai.AsyncOpenAI) -> None:
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
 
 
-async def test_streaming_gives_the_same_answer(sdk: openai.AsyncOpenAI) -> None:
-    stream = await sdk.chat.completions.create(
-        model=AGENT, messages=MESSAGES, tools=TOOLS, stream=True, stream_options={"include_usage": True}
-    )
-    chunks = [chunk async for chunk in stream]
-    deltas = [choice.delta for chunk in chunks for choice in chunk.choices]
-    calls = [call for delta in deltas for call in delta.tool_calls or []]
-    assert calls[0].function is not None
-    assert calls[0].function.name == "execute_db_query"
-    arguments = "".join(call.function.arguments or "" for call in calls if call.function)
-    assert json.loads(arguments) == {"query": SQL}
-    assert [choice.finish_reason for chunk in chunks for choice in chunk.choices][-1] == "tool_calls"
-    whole = await sdk.chat.completions.create(model=AGENT, messages=MESSAGES, tools=TOOLS)
-    assert chunks[-1].usage == whole.usage
-    assert chunks[-1].choices == []
-    assert len({chunk.id for chunk in chunks}) == 1
-
-
-async def test_streaming_without_usage(sdk: openai.AsyncOpenAI) -> None:
-    stream = await sdk.chat.completions.create(model=GUARD, messages=SCREENED, stream=True)
-    chunks = [chunk async for chunk in stream]
-    assert all(chunk.usage is None for chunk in chunks)
-    assert "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices) == "ALLOW"
-
-
 async def test_max_tokens_cut_the_answer(sdk: openai.AsyncOpenAI) -> None:
     answer = await sdk.chat.completions.create(model=AGENT, messages=MESSAGES, max_tokens=3)
     assert answer.choices[0].finish_reason == "length"
@@ -162,12 +137,11 @@ async def test_tool_choice(sdk: openai.AsyncOpenAI) -> None:
     assert caught.value.code == "tool_choice_not_met"
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-async def test_langchain_goes_through_a_whole_talk(url: str, streaming: bool) -> None:
+async def test_langchain_goes_through_a_whole_talk(url: str) -> None:
     def chat(model: str) -> ChatOpenAI:
         return ChatOpenAI(
-            model=model, base_url=f"{url}/v1", api_key=SecretStr("any"), use_responses_api=False, stream_usage=True,
-            streaming=streaming, timeout=60, max_retries=0,
+            model=model, base_url=f"{url}/v1", api_key=SecretStr("any"), use_responses_api=False,
+            timeout=60, max_retries=0,
         )  # fmt: skip
 
     messages = [SystemMessage(SYSTEM), HumanMessage(QUESTION)]
@@ -220,6 +194,7 @@ CALLING = {"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": 
         ({"messages": [USER, CALLING, USER]}, "messages.2", "without a tool message: a"),
         ({"messages": [USER, CALLING]}, "messages", "without a tool message: a"),
         ({"n": 2}, "n", "should be 1"),
+        ({"stream": True}, "stream", "should be False"),
         ({"max_tokens": 0}, "max_tokens", "greater than or equal to 1"),
         ({"logprobs": True}, "logprobs", "should be False"),
         ({"response_format": {"type": "json_object"}}, "response_format.type", "should be 'text'"),

@@ -11,8 +11,7 @@ import yaml
 
 from services.local.database import WORLD_EXAMPLES, WORLD_VOCABULARY
 from services.offline_model.conversation import Conversation
-from services.offline_model.skills.answer_data_question import answer_data_question
-from services.offline_model.skills.describe_result import describe_result
+from services.offline_model.skills.answer_data_question import answer_data_question, describe_result
 from services.offline_model.skills.screen_question import ALLOW, BLOCK, screen_question
 from services.offline_model.vocabulary import Vocabulary
 from tests.fixtures.harbour_questions import ANSWERED, DECLINED, Asked

@@ -11,8 +11,7 @@ from services.kit.models.prompts import data_block, with_data
 from services.kit.text.policy_file import load_policy_file
 from services.local.database import WORLD_VOCABULARY
 from services.offline_model.conversation import Answer, Call, Conversation, read_conversation
-from services.offline_model.skills.answer_data_question import answer_data_question
-from services.offline_model.skills.describe_result import describe_result
+from services.offline_model.skills.answer_data_question import answer_data_question, describe_result
 from services.offline_model.skills.screen_question import screen_question
 from services.offline_model.vocabulary import Vocabulary
 from services.offline_model.wire import read_request
