@@ -49,7 +49,8 @@ async def list_agents(connection: Connection, terminal: Terminal, *, as_json: bo
         return ExitCode.OK
     table = Listing("agent", "what it does", "input", "graph", "")
     for agent in agents:
-        note = "" if agent.name in agents_known() else "unknown to this command: too old for it"
+        known = agent.name in agents_known() or agent.HasField("input_schema")
+        note = "" if known else "unknown to this command: too old for it"
         table.add(agent.name, agent.description, agent.input_type, agent.graph_version, Text(note, style="yellow"))
     terminal.out.print(table)
     return ExitCode.OK

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from google.protobuf.struct_pb2 import Struct
 from rich.text import Text
 from rich.tree import Tree
-from signalbox.v1 import caller_pb2, policy_pb2, runs_pb2
+from signalbox.v1 import caller_pb2, hosted_pb2, policy_pb2, runs_pb2
 
 from services.cli.agents import limits_of
 from services.cli.client import Step
@@ -19,6 +19,8 @@ from services.kit.text.words import DEFAULT, duration, elapsed, grounds, moment,
 END = "__end__"
 # Of what would have led elsewhere; the smallest changes come first.
 ALTERNATIVES = 3
+# Rules by which a hosted graph's run ends that are none of its code's.
+_STOPPED = frozenset(("node_failed", "budget_exhausted"))
 _NOTHING: Mapping[int, runs_pb2.DecisionExplanation] = {}
 # Of a call, and of a screening by the guard.
 GOOD_OUTCOMES = frozenset(("ok", "allowed"))
@@ -85,6 +87,9 @@ def _add_step(tree: Tree, number: int, step: Step, told: Mapping[int, runs_pb2.D
 
 
 def _add_rules(step: Tree, decision: runs_pb2.Decision, told: runs_pb2.DecisionExplanation) -> None:
+    if decision.HasField("code"):
+        _add_code(step, decision)
+        return
     rules = {each.rule: each for each in told.rules}
     router = step.add(
         Text.assemble((printable(decision.router), "dim"), " → ", (_place(decision.destination), "bold cyan"))
@@ -100,6 +105,39 @@ def _add_rules(step: Tree, decision: runs_pb2.Decision, told: runs_pb2.DecisionE
     for other in told.alternatives[:ALTERNATIVES]:
         way = f"{printable(other.rule)} → {_place(other.destination)}"
         router.add(Text.assemble(("? ", "yellow"), way, (f"  with {printable(other.change)}", "dim")))
+
+
+_MADE_BY = {
+    hosted_pb2.DECIDED_BY_CODE: "by its code",
+    hosted_pb2.DECIDED_BY_COMMAND: "by a Command of the node",
+    hosted_pb2.DECIDED_BY_FAN_OUT: "by packets",
+}
+
+
+def _add_code(step: Tree, decision: runs_pb2.Decision) -> None:
+    """How code decided: the tests that it came to, what it returned, and what it had read."""
+    code = decision.code
+    where = f"  {printable(code.source)}" if code.source else ""
+    places = ", ".join(
+        _place(each.node) + (f" x {each.count}" if each.count > 1 else "") for each in decision.destinations
+    )
+    branch = step.add(
+        Text.assemble((printable(decision.router), "dim"), " → ", (places, "bold cyan")).append(
+            f"  {_MADE_BY.get(decision.decided_by, '')}{where}", style="dim"
+        )
+    )
+    if decision.rule in _STOPPED:
+        branch.add(Text.assemble(("✗ ", "red"), (printable(decision.rule), "bold"), f"  {grounds(decision.facts)}"))
+        return
+    for test in code.tests:
+        mark = ("✓ ", "green") if test.held else ("✗ ", "red")
+        branch.add(Text.assemble(mark, printable(test.test), (f"  line {test.line}", "dim")))
+    if code.returned_at:
+        branch.add(Text.assemble(("→ ", "green"), printable(code.returned), (f"  line {code.returned_at}", "dim")))
+    if decision.facts.fields:
+        branch.add(Text.assemble(("read ", "dim"), grounds(decision.facts)))
+    if code.remark:
+        branch.add(Text(printable(code.remark), style="italic"))
 
 
 def _why(read: Struct, told: runs_pb2.RuleExplanation | None) -> str:

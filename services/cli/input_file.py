@@ -67,6 +67,21 @@ def parse_input(agent: str, text: str, place: str) -> runs_pb2.RunInput:
         raise _wrong(place, f"is no input of {agent}: {error}", agent) from error
 
 
+def read_document(path: Path) -> dict[str, Any]:
+    """The object that a file holds, for a graph whose own schema the platform checks it by. Raises CliError."""
+    place = "standard input" if path == STANDARD_INPUT else str(path)
+    try:
+        document = _document(_beginning(path))
+    except yaml.YAMLError as error:
+        hint = "write an object, such as {}"
+        raise CliError(
+            f"{place} is neither JSON nor YAML: {str(error)[:300]}", hint=hint, code=ExitCode.USAGE
+        ) from error
+    if not isinstance(document, dict):
+        raise CliError(f"{place} holds no object", hint="write an object, such as {}", code=ExitCode.USAGE)
+    return document
+
+
 def _document(text: str) -> Any:
     try:
         return orjson.loads(text)

@@ -13,6 +13,8 @@ from signalbox.v1 import runs_pb2
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 
+# The field of `RunInput` that all hosted graphs share.
+HOSTED = "graph"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _INTEGERS = {
     FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
@@ -33,7 +35,8 @@ _BOUNDS = {"gte": "minimum", "lte": "maximum", "gt": "exclusiveMinimum", "lt": "
 
 def agents_known() -> list[str]:
     """The agents whose input this command knows, in the order of the proto."""
-    return [field.name for field in runs_pb2.RunInput.DESCRIPTOR.oneofs_by_name["agent"].fields]
+    fields = runs_pb2.RunInput.DESCRIPTOR.oneofs_by_name["agent"].fields
+    return [field.name for field in fields if field.name != HOSTED]
 
 
 def input_field(agent: str) -> FieldDescriptor:

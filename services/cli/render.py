@@ -17,7 +17,7 @@ from services.cli.output_view import rendered
 from services.cli.tables import rows
 from services.kit.outcome import REACHED, Outcome
 from services.kit.text.printing import printable
-from services.kit.text.words import duration, elapsed, moment, shown_labels, state_name, tokens
+from services.kit.text.words import duration, elapsed, moment, shown_labels, state_name, struct_json, tokens
 
 _STYLES = {
     ExitCode.OK: "green",
@@ -48,6 +48,8 @@ def answer(run: runs_pb2.Run) -> Group:
         return Group(Text(printable(run.output.graph_editor.answer), style="bold"), _footer(run))
     if run.output.HasField("incident_investigation"):
         return Group(incident(run.output.incident_investigation), _footer(run))
+    if run.output.HasField("graph"):
+        return Group(Text(struct_json(run.output.graph.output)), _footer(run))
     if run.output.WhichOneof("agent") not in (None, "data_chat"):
         return Group(rendered(getattr(run.output, run.output.WhichOneof("agent") or "")), _footer(run))
     parts: list[RenderableType] = [Text(_answer_text(run), style="bold")]

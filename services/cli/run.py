@@ -10,14 +10,15 @@ from typing import Annotated
 from uuid import uuid4
 
 import typer
-from signalbox.v1 import runs_pb2
+from google.protobuf.json_format import MessageToDict
+from signalbox.v1 import agents_pb2, hosted_pb2, runs_pb2
 
 from services.cli import render
-from services.cli.client import Connection, open_gateway
+from services.cli.client import Connection, GatewayClient, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode, exit_code_of
 from services.cli.following import follow
-from services.cli.input_schema import schema_of
+from services.cli.input_schema import agents_known, schema_of
 from services.cli.invocation import Admin, As, AsJson, Roles, Timeout, fail, terminal
 from services.cli.labels import NewLabels, parse_labels
 from services.cli.progress import progress_on
@@ -33,6 +34,10 @@ def run_agent_command(
     input_file: Annotated[
         Path | None,
         typer.Option("--input", metavar="FILE", help="Its input in JSON or YAML; `-` reads standard input."),
+    ] = None,
+    context_file: Annotated[
+        Path | None,
+        typer.Option("--context", metavar="FILE", help="Context of a hosted graph, in JSON or YAML."),
     ] = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of its input, and end.")] = False,
     subject: As = None,
@@ -51,14 +56,18 @@ def run_agent_command(
     The exit status tells how it ended; `signalbox --help` lists them.
     """
     try:
-        if schema:
+        if schema and agent in agents_known():
             terminal.raw(schema_text(agent))
             return
-        request = Assignment(agent, input_file, thread, parse_labels(labels or ()), record).request()
+        assigned = Assignment(agent, input_file, thread, parse_labels(labels or ()), record, context_file)
+        request = None if schema else assigned.request()
     except CliError as error:
         raise fail(error) from error
     connection = context.obj.connection(subject, admin=admin, roles=roles, must_name=True)
-    run_command(run(connection, request, terminal, timeout_s=timeout, as_json=as_json), terminal)
+    if request is None:
+        run_command(print_schema(connection, agent, terminal), terminal)
+    else:
+        run_command(run(connection, request, terminal, timeout_s=timeout, as_json=as_json), terminal)
 
 
 @dataclass(frozen=True)
@@ -70,15 +79,19 @@ class Assignment:
     thread_id: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     record: bool = False
+    context_file: Path | None = None
 
     def request(self) -> runs_pb2.CreateRunRequest:
         """The request that creates the run; repeatable, as it has an id of its own. Raises CliError."""
         if self.input_file is None:
             hint = f"name a file, or `-`; `signalbox run {self.agent} --schema` says what is in it"
             raise CliError("the run has no input", hint=hint, code=ExitCode.USAGE)
-        from services.cli.input_file import read_input  # YAML and JSON schemas, which no other command needs
+        from services.cli.input_file import read_input  # with YAML and JSON schemas, which no other command needs
 
-        given = read_input(self.agent, self.input_file)
+        known = self.agent in agents_known()
+        if known and self.context_file:
+            raise CliError(f"{self.agent} takes no context", hint="leave out --context", code=ExitCode.USAGE)
+        given = read_input(self.agent, self.input_file) if known else self._graph_input(self.input_file)
         return runs_pb2.CreateRunRequest(
             input=given,
             request_id=str(uuid4()),
@@ -86,6 +99,38 @@ class Assignment:
             labels=self.labels,
             record=self.record,
         )
+
+    def _graph_input(self, input_file: Path) -> runs_pb2.RunInput:
+        from services.cli.input_file import read_document  # as above
+
+        asked = hosted_pb2.GraphInput(agent=self.agent)
+        asked.input.update(read_document(input_file))
+        if self.context_file:
+            asked.context.update(read_document(self.context_file))
+        return runs_pb2.RunInput(graph=asked)
+
+
+async def print_schema(connection: Connection, agent: str, terminal: Terminal) -> ExitCode:
+    """Prints the schema of a hosted graph's input, as the platform has it. Raises CliError."""
+    async with open_gateway(connection) as gateway:
+        schema = await hosted_schema(gateway, agent)
+    terminal.raw(json.dumps(schema, indent=2, ensure_ascii=False) + "\n")
+    return ExitCode.OK
+
+
+async def hosted_schema(gateway: GatewayClient, agent: str) -> Mapping[str, object]:
+    """The schema of a hosted graph's input. Raises CliError when the platform offers no such graph."""
+    offered = (await gateway.call(gateway.agents.ListAgents, agents_pb2.ListAgentsRequest())).agents
+    for each in offered:
+        if each.name == agent and each.HasField("input_schema"):
+            found: Mapping[str, object] = MessageToDict(each.input_schema)
+            return found
+    names = [*agents_known(), *(each.name for each in offered if each.HasField("input_schema"))]
+    raise CliError(
+        f"there is no agent {agent!r} here; there are {', '.join(names)}",
+        hint="`signalbox agents` lists what the platform offers; `signalbox up --agents FOLDER` brings graphs",
+        code=ExitCode.USAGE,
+    )
 
 
 def schema_text(agent: str) -> str:
@@ -99,6 +144,8 @@ async def run(
 ) -> ExitCode:  # fmt: skip
     """Runs it, shows the progress, then the output; the status tells how it ended."""
     async with open_gateway(connection) as gateway:
+        if request.input.HasField("graph"):
+            await hosted_schema(gateway, request.input.graph.agent)
         with progress_on(terminal.err, silent=as_json) as progress:
             ended = await follow(gateway, request, progress, terminal, timeout_s=timeout_s)
     if as_json:

@@ -1,4 +1,4 @@
-"""`signalbox up`: the whole platform on this machine until Ctrl-C."""
+"""`signalbox up` and `dev`: the whole platform on this machine until Ctrl-C, with the graphs of folders."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from services.local.stack import LocalStack
 
 commands = typer.Typer()
+AGENT_FOLDERS = "SIGNALBOX_AGENT_FOLDERS"
+# Of a folder that is being written in: what does not start is tried again soon.
+PAUSES_IN_DEVELOPMENT_S = (0.0, 1.0, 2.0)
 
 
 @commands.command("up")
@@ -41,6 +44,12 @@ def up_command(
             metavar="DIR", exists=True, file_okay=False, help="Let agents read the git repositories here; repeatable."
         ),
     ] = None,
+    agents: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER", exists=True, file_okay=False, help="Offer the graphs of its langgraph.json; repeatable."
+        ),
+    ] = None,
     settings: ServiceSettings = None,
 ) -> None:
     """Start the whole platform on this machine and keep it running until Ctrl-C."""
@@ -52,6 +61,29 @@ def up_command(
         data_dir=data,
         code_roots=code_root or (),
         service_settings=settings or (),
+        agent_folders=agents or (),
+    )
+    run_command(command, terminal)
+
+
+@commands.command("dev")
+def dev_command(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder with a langgraph.json.")],
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the gateway.")] = "127.0.0.1:0",
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the database in this directory.")] = None,
+    settings: ServiceSettings = None,
+) -> None:
+    """Start the platform with the graphs of a folder, and load them again when its files change, until Ctrl-C."""
+    command = _up(
+        context.obj.settings,
+        terminal,
+        replicas=1,
+        listen=listen,
+        data_dir=data,
+        service_settings=settings or (),
+        agent_folders=(folder,),
+        reloads=True,
     )
     run_command(command, terminal)
 
@@ -65,15 +97,23 @@ async def _up(
     data_dir: Path | None,
     code_roots: Sequence[Path] = (),
     service_settings: Sequence[str] = (),
+    agent_folders: Sequence[Path] = (),
+    reloads: bool = False,
 ) -> ExitCode:
     """Starts everything, says where it is, and keeps it running until Ctrl-C: what dies is started again."""
     from services.cli.configured import stack_options  # what these import comes with the extra `local` only
+    from services.local.concurrency import together
+    from services.local.reloading import reload_on_change  # as those below
     from services.local.stack import LocalStack
     from services.local.supervision import supervise
 
     check_listen(listen)
     service_env = parse_service_settings(service_settings)
     await check_service_settings(service_env)
+    folders = [folder.resolve() for folder in agent_folders]
+    if folders:
+        offered = {AGENT_FOLDERS: ",".join(map(str, folders))}
+        service_env = {**service_env, "runtime": {**offered, **service_env.get("runtime", {})}}
     with only_one(settings.runtime_dir) as files:
         options = stack_options(
             settings,
@@ -90,7 +130,16 @@ async def _up(
             try:
                 write_endpoint(settings.runtime_dir, _endpoint(stack))
                 _greet(stack, terminal)
-                await supervise(stack, lambda words: terminal.err.print(Text(words), soft_wrap=True))
+
+                def say(words: str) -> None:
+                    terminal.err.print(Text(words), soft_wrap=True)
+
+                if reloads:
+                    await together(
+                        supervise(stack, say, pauses_s=PAUSES_IN_DEVELOPMENT_S), reload_on_change(stack, folders, say)
+                    )
+                else:
+                    await supervise(stack, say)
             except asyncio.CancelledError:  # Ctrl-C or SIGTERM: how this command ends well
                 terminal.err.print(Text("stopping"))
             return ExitCode.OK

@@ -22,11 +22,11 @@ POSTGRES = "Postgres"
 Say = Callable[[str], None]
 
 
-async def supervise(stack: LocalStack, say: Say) -> None:
+async def supervise(stack: LocalStack, say: Say, *, pauses_s: Sequence[float] = PAUSES_S) -> None:
     """Keeps a platform running until cancelled; `say` is told of each part's end, and of each start after it."""
     server = stack.databases.server
     await together(
-        *(keep_running(process, say) for process in stack.kept),
+        *(keep_running(process, say, pauses_s=pauses_s) for process in stack.kept),
         *([_tell_of_postgres(server, say)] if server else []),
     )
 

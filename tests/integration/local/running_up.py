@@ -84,12 +84,13 @@ class Up:
         return status
 
 
-async def start_up(runtime_dir: Path, *options: str, replicas: int = 2) -> Up:
-    """Starts `signalbox up` and waits until it says that it is."""
+async def start_up(runtime_dir: Path, *options: str, replicas: int = 2, command: str = "up") -> Up:
+    """Starts `signalbox up`, or `dev`, and waits until it says that it is."""
+    named = ["up", "--replicas", str(replicas)] if command == "up" else [command]
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("SIGNALBOX_", "OPENAI_"))}
     env = {**ours, "SIGNALBOX_RUNTIME_DIR": str(runtime_dir), "COLUMNS": "80"}
     process = await asyncio.create_subprocess_exec(
-        *TETHERED, *COMMAND, "up", "--replicas", str(replicas), *options, env=env,
+        *TETHERED, *COMMAND, *named, *options, env=env,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None

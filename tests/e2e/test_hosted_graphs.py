@@ -1,0 +1,138 @@
+"""Hosted graphs on a whole platform: they bring what LangGraph alone brings, whichever replicas die on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import itertools
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import pytest_asyncio
+from google.protobuf.json_format import MessageToDict
+from signalbox.v1 import agents_pb2, agents_pb2_grpc, hosted_pb2, runs_pb2
+
+from tests.fixtures.client import CALL_TIMEOUT_S, RunClient
+from tests.fixtures.stack import Platform, World, platform
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "hosted_graphs"
+RUNS = 8
+KILLS = 6
+UNTIL = 6
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def hosting(harbour: World) -> AsyncIterator[Platform]:
+    """A platform of two replicas that offer the graphs of a folder."""
+    env = {"runtime": {"SIGNALBOX_AGENT_FOLDERS": str(FOLDER), "SIGNALBOX_SWEEP_INTERVAL_S": "0.2"}}
+    async with platform(harbour, service_env=env, runtime_replicas=2) as running:
+        yield running
+
+
+def asking(agent: str, **given: Any) -> runs_pb2.CreateRunRequest:
+    asked = hosted_pb2.GraphInput(agent=agent)
+    asked.input.update(given)
+    return runs_pb2.CreateRunRequest(input=runs_pb2.RunInput(graph=asked))
+
+
+async def followed(client: RunClient, run_id: str) -> list[runs_pb2.RunEvent]:
+    """A run's events to its end, across replicas that die."""
+    events: list[runs_pb2.RunEvent] = []
+    while not events or not events[-1].HasField("run_ended"):
+        try:
+            async for event in client.watch(run_id, events[-1].sequence if events else 0):
+                events.append(event)  # noqa: PERF401 - what came before it breaks off is kept
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                raise
+    return events
+
+
+def alone(name: str) -> Any:
+    """A graph of the folder, as LangGraph alone has it."""
+    spec = importlib.util.spec_from_file_location("hosted_kinds", FOLDER / "kinds.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["hosted_kinds"] = module
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+async def kill_replicas(signalbox: Platform) -> None:
+    """Kills one replica after the other, each once the one before is back."""
+    for replica in itertools.islice(itertools.cycle(signalbox.stack.runtimes), KILLS):
+        await replica.kill()
+        await replica.start()
+
+
+async def test_runs_through_deaths_of_replicas_bring_what_langgraph_alone_brings(hosting: Platform) -> None:
+    client = hosting.caller("27")
+    created = [await client.create(asking("slow_chain", until=UNTIL)) for _ in range(RUNS)]
+    told, _ = await asyncio.gather(
+        asyncio.gather(*(followed(client, run.run_id) for run in created)), kill_replicas(hosting)
+    )
+    expected = await alone("slow_chain").ainvoke({"until": UNTIL})
+    for events in told:
+        run = events[-1].run_ended.run
+        assert run.state == runs_pb2.RUN_STATE_SUCCEEDED, run.error
+        output = MessageToDict(run.output.graph.output)
+        assert sorted(output["numbers"]) == sorted(expected["numbers"])
+        assert [message["content"] for message in output["messages"]] == [each.content for each in expected["messages"]]
+        assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+        decisions = await client.decisions(run.run_id)
+        assert [decision.sequence for decision in decisions] == list(range(1, UNTIL + 2))
+        assert len({decision.decision_id for decision in decisions}) == UNTIL + 1
+        assert [decision.destination for decision in decisions] == ["count"] * (UNTIL - 1) + ["fan", "square"]
+        assert run.spend.model_calls == UNTIL
+        assert [(each.node, each.count) for each in decisions[-1].destinations] == [("square", UNTIL)]
+    assert sum(events[-1].run_ended.run.epoch > 1 for events in told), "no replica died at work"
+
+
+async def test_callers_learn_what_a_graph_takes(hosting: Platform) -> None:
+    stub = agents_pb2_grpc.AgentServiceStub(hosting.channel)
+    client = hosting.caller("27")
+    listed = await stub.ListAgents(agents_pb2.ListAgentsRequest(), metadata=client.metadata, timeout=CALL_TIMEOUT_S)
+    agents = {agent.name: agent for agent in listed.agents}
+    assert {"data_chat", "calculator", "trip"} <= agents.keys()
+    schema = MessageToDict(agents["digest"].input_schema)
+    assert schema["properties"]["words"]["items"] == {"type": "string"}
+    assert agents["digest"].description == "Sums lengths of words."
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await client.create(asking("digest", words=[3]))
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "input.graph.input.words[0]" in (refused.value.details() or "")
+
+
+async def test_a_question_is_answered_on_whichever_replica(hosting: Platform) -> None:
+    client = hosting.caller("27")
+    run = await client.create(asking("basket", items=[{"name": "bag", "price": 12}]))
+    async for _ in client.watch(run.run_id):
+        pass
+    for replica in hosting.stack.runtimes:
+        await replica.restart()
+    asked = await client.get(run.run_id)
+    assert asked.input_request.question == "Pay 12?"
+    ended = await client.resume(asked, "yes")
+    assert MessageToDict(ended.output.graph.output)["paid"] is True
+
+
+async def test_why_code_decided_is_explained(hosting: Platform) -> None:
+    client = hosting.caller("27")
+    run = await client.create(asking("calculator", messages=["Add up."]))
+    await followed(client, run.run_id)
+    last = (await client.decisions(run.run_id))[-1]
+    assert last.decided_by == hosted_pb2.DECIDED_BY_CODE
+    assert [(test.test, test.held) for test in last.code.tests] == [("not last.tool_calls", True)]
+    assert (last.code.returned, last.code.remark) == ("END", "the model asked for no tool")
+    assert last.code.source.startswith("kinds.py:")
+    explained = await client.stub.ExplainRun(
+        runs_pb2.ExplainRunRequest(run_id=run.run_id), metadata=client.metadata, timeout=CALL_TIMEOUT_S
+    )
+    assert [step.node for step in explained.run.route] == ["model", "tools", "model", "tools", "model"]
+    nodes = {node.node: list(node.destinations) for node in explained.run.agent.nodes}
+    assert nodes["model"] == ["tools", "give_up", "__end__"]

@@ -1,0 +1,70 @@
+"""What the page `docs/bring-your-graph.md` says, done step by step: `signalbox dev`, runs, reasons, a change."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.integration.local.running_up import Up, start_up
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "bring-your-graph.md"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the example folder, to be changed."""
+    return Path(shutil.copytree(ROOT / "examples" / "graphs", tmp_path_factory.mktemp("brought") / "graphs"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def dev(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> AsyncIterator[Up]:
+    """`signalbox dev` on that folder."""
+    running = await start_up(tmp_path_factory.mktemp("dev") / "run", str(folder), command="dev")
+    yield running
+    await running.end(signal.SIGTERM)
+
+
+def given(page: str, agent: str) -> str:
+    """The input that the page echoes into a run of an agent."""
+    found = re.search(rf"^echo '(.*)' \| signalbox run {agent} --input - --as 27$", page, re.MULTILINE)
+    assert found, f"the page has no run of {agent}"
+    return found[1]
+
+
+async def test_it_does_what_the_page_says(dev: Up, folder: Path, tmp_path: Path) -> None:
+    page = PAGE.read_text("utf-8")
+    file = tmp_path / "input.json"
+    file.write_text(given(page, "calculator"))
+    ran = await dev.run("run", "calculator", "--input", str(file), "--as", "27")
+    assert ran.status == 0, ran.err
+    assert "It is 42." in ran.out
+    run_id = re.findall(r"signalbox explain ([0-9a-f-]{36})", ran.out)[-1]
+    explained = await dev.run("explain", run_id, "--as", "27")
+    assert "✓ not last.tool_calls" in explained.out
+    assert "the model asked for no tool" in explained.out
+    file.write_text(given(page, "refund"))
+    asked = await dev.run("run", "refund", "--input", str(file), "--as", "27", "--json")
+    waiting = json.loads(asked.out)
+    assert waiting["input_request"]["question"] == "Pay back 80?"
+    assert "resume RUN_ID yes" in page
+    answered = await dev.run("resume", waiting["run_id"], "yes", "--as", "27")
+    assert '"paid": 80' in answered.out, answered.err
+    assert '"properties"' in (await dev.run("run", "digest", "--schema", "--as", "27")).out
+    refused = await dev.run("run", "nobody", "--input", str(file), "--as", "27")
+    assert "calculator" in refused.err
+    # And what it says of a change.
+    changed = folder / "calculator.py"
+    changed.write_text(changed.read_text("utf-8").replace("It is {", "That makes {"))
+    await dev.says("the graphs are loaded again")
+    await dev.says("runtime is back")
+    file.write_text(given(page, "calculator"))
+    assert "That makes 42." in (await dev.run("run", "calculator", "--input", str(file), "--as", "27")).out
