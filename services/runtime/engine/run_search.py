@@ -1,6 +1,6 @@
 """Runs that fit a filter, newest first, page by page.
 
-By labels, runs are found by the entries of one of them, the rarest there, and the rest of the filter is tried on what
+What narrows most decides by which index they are read, of labels the rarest. The rest of the filter is tried on what
 is read: one page looks at so many runs at most, however many there are.
 """
 
@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, LiteralString
 
 import orjson
+from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
@@ -24,6 +25,15 @@ from services.runtime.engine.search import NEWEST, statement
 
 LOOKED_AT = 2_000
 EVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+# By what runs are looked for and in which states, in order of how much that narrows; where none fits, by time.
+_FEW = frozenset({RunState.AWAITING_INPUT, RunState.FAILED, RunState.CANCELLED, RunState.NEEDS_REVIEW})
+_SOURCES: tuple[tuple[LiteralString, set[str], frozenset[RunState]], ...] = (
+    ("runs_of_thread", {"subject", "thread_id"}, frozenset()),
+    ("runs_under_way", {"state"}, frozenset({RunState.PENDING, RunState.RUNNING})),
+    ("runs_of_caller", {"subject"}, frozenset()),
+    ("runs_of_state", {"state"}, _FEW),
+    ("runs_of_agent", {"agent"}, frozenset()),
+)
 # Where a page ends: its last run's time of creation and id.
 Place = tuple[datetime, str]
 
@@ -60,46 +70,31 @@ class RunSearch:
     async def page(self, caller: Caller, wanted: RunFilter, *, limit: int, after: Place | None = None) -> FoundRuns:
         """Returns up to `limit` runs that the caller may see behind a place.
 
-        By labels fewer, where what one page looks at has no more.
+        Fewer, where what one page looks at has no more.
         """
         is_operator = ROLE_OPERATOR in caller.roles
         if wanted.subject is not None and not is_operator and wanted.subject != caller.subject:
             return FoundRuns([], None)
         subject = wanted.subject if wanted.subject is not None or is_operator else caller.subject
-        parameters = {
-            "any_subject": subject is None,
-            "subject": subject,
-            "agent": wanted.agent,
-            "state": wanted.state,
-            "outcome": wanted.outcome,
-            "thread_id": wanted.thread_id,
-            "limit": limit + 1,
-        }
-        if wanted.labels:
-            return await self._labelled(wanted, parameters, after)
-        before_created, before_run_id = after or (None, None)
-        place = {"before_created": before_created, "before_run_id": before_run_id}
-        rows = await self._rows(
-            query("list_runs"), {**parameters, **place, "since": wanted.since, "until": wanted.until}
-        )
-        runs = list(map(RunRecord.of, rows))
-        return _page(runs, limit, None)
-
-    async def _labelled(self, wanted: RunFilter, parameters: Mapping[str, Any], after: Place | None) -> FoundRuns:
-        limit = parameters["limit"] - 1
-        most = max(self._looked_at, limit + 1)
+        source, by = _source_of(wanted, subject)
+        # Where the source is all of the filter, what it reads is the page.
+        most = limit + 1 if by else max(self._looked_at, limit + 1)
         before_created, before_run_id = after or (EVER[1], NEWEST)
-        source = "entries_of_label" if parameters["any_subject"] else "entries_of_label_and_caller"
         rows = await self._rows(
-            statement("labelled_runs", source),
+            source,
             {
-                **parameters,
+                "subject": subject,
+                "agent": wanted.agent,
+                "state": wanted.state,
+                "outcome": wanted.outcome,
+                "thread_id": wanted.thread_id,
                 "labels": orjson.dumps(dict(wanted.labels)).decode(),
                 "since": wanted.since or EVER[0],
                 "until": wanted.until or EVER[1],
                 "before_created": before_created,
                 "before_run_id": before_run_id,
                 "most": most,
+                "limit": limit + 1,
             },
         )
         looked = rows[0]
@@ -112,6 +107,22 @@ class RunSearch:
             await cursor.execute(text, parameters)
             rows: list[dict[str, Any]] = await cursor.fetchall()
         return rows
+
+
+def _source_of(wanted: RunFilter, subject: str | None) -> tuple[sql.Composed, bool]:
+    """Returns the statement by what narrows most and has an index, and whether that is all of the filter."""
+    given = {
+        "subject": subject, "agent": wanted.agent, "state": wanted.state, "outcome": wanted.outcome,
+        "thread_id": wanted.thread_id, "labels": wanted.labels,
+    }  # fmt: skip
+    names = {name for name, value in given.items() if value}
+    if wanted.labels:
+        entries = "entries_of_label" if subject is None else "entries_of_label_and_caller"
+        return sql.SQL(query("matching_runs")).format(source=statement("entries_of_rarest_label", entries)), False
+    for source, by, states in _SOURCES:
+        if by <= names and (not states or wanted.state in states):
+            return statement("matching_runs", source), by == names
+    return statement("matching_runs", "runs_by_time"), not names
 
 
 def _page(runs: list[RunRecord], limit: int, after: Place | None) -> FoundRuns:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
@@ -20,7 +18,6 @@ from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.retention import Pruner
 from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.run_search import Place, RunFilter, RunSearch
-from services.runtime.engine.search import statement
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.threads import Fork, ThreadStore
 from tests.fixtures.replica import Counting, gateway_word, serving
@@ -99,42 +96,6 @@ async def test_all_labels_must_be_there(platform_pool: PlatformPool) -> None:
     for caller, wanted, expected in cases:
         for limit in (7, 90):
             assert await found(search, caller, wanted, limit) == expected, wanted
-
-
-def scans(plan: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Every scan of a plan, and how many rows it read."""
-    if "Scan" in plan["Node Type"] and "Relation Name" in plan:
-        thrown = sum(plan.get(f"Rows Removed by {how}", 0) for how in ("Filter", "Index Recheck"))
-        yield f"{plan['Node Type']} {plan['Relation Name']}", (plan["Actual Rows"] + thrown) * plan["Actual Loops"]
-    for below in plan.get("Plans", ()):
-        yield from scans(below)
-
-
-async def test_a_page_reads_no_more_than_it_looks_at(platform_pool: PlatformPool) -> None:
-    await fill(platform_pool, 30_000)
-    most = 2000
-    for source in ("entries_of_label", "entries_of_label_and_caller"):
-        for labels in (
-            {"team": "payments"},
-            {"half": "0", "team": "payments", "ticket": "T-1"},
-            {"half": "1", "old": ""},
-        ):
-            parameters = {
-                "labels": json.dumps(labels), "subject": "caller 3", "agent": None, "state": "FAILED",
-                "outcome": None, "thread_id": None,
-                "since": datetime.min.replace(tzinfo=UTC), "until": datetime.max.replace(tzinfo=UTC), "most": most,
-                "before_created": NOW, "before_run_id": "ffffffff-ffff-ffff-ffff-ffffffffffff", "limit": 51,
-            }  # fmt: skip
-            async with platform_pool.connection() as connection, connection.transaction():
-                # So few runs are read whole; where that is forbidden, it is done only where there is no other way.
-                await connection.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
-                query = statement("labelled_runs", source).as_string(connection)
-                cursor = await connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}".encode(), parameters)
-                [(plan,)] = await cursor.fetchall()
-            read = list(scans(plan[0]["Plan"]))
-            assert not [name for name, _ in read if "Seq Scan" in name], read
-            # To choose the label, so many entries of each; then those of one, and their runs. Plans round up.
-            assert sum(rows for _, rows in read) <= (len(labels) + 3) * most, read
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 -- Of the decisions that are looked at, those that fit, by rule; and whether older ones may fit, too. One more is read than is
 -- looked at: the edge, behind which nothing was. Nothing counted is one row, which says the rest.
-WITH read AS MATERIALIZED ({source}), edge AS MATERIALIZED (
+WITH read AS MATERIALIZED (
+    SELECT run_id, sequence, decision_id, agent, router, rule, destination, node, decided_at FROM ({source}) AS source
+), edge AS MATERIALIZED (
     SELECT run_id, sequence FROM read ORDER BY run_id DESC, sequence DESC OFFSET %(counted)s LIMIT 1
 ), counted AS (
     SELECT router, rule, destination, min(node) AS node, count(*), max(decided_at) AS last_time,

@@ -1,7 +1,6 @@
 -- A decision of a caller's runs at or behind the edge that is of the time asked for. Of the week before the edge the runs are
--- looked at: the last decision of one is of that time, where any is. Of runs before that the decisions of that time are, which
--- are few: those runs took long, and lie in partitions that have none of a later week. As many of either are looked at as
--- decisions were; where there are more, one may be the caller's.
+-- looked at: the last decision of one is of that time, where any is. Of runs before that the decisions of that time are. As
+-- many of either are looked at as decisions were; where there are more, one may be the caller's.
 SELECT FROM (
     SELECT platform.first_run_id(to_timestamp(
         ('x' || left(replace(edge.run_id::text, '-', ''), 12))::bit(48)::bigint / 1000.0
@@ -25,17 +24,17 @@ WHERE EXISTS (
     WHERE older.number = %(most)s OR d.decided_at >= %(since)s::timestamptz
 ) OR EXISTS (
     SELECT FROM (
-        SELECT d.run_id, row_number() OVER () AS number FROM ({rules_of_agent.sql}) AS chosen
+        -- Numbered before anything of them is asked: past what fits none of this, all of that time would be read.
+        SELECT d.run_id, d.agent, row_number() OVER () AS number FROM ({rules_of_agent.sql}) AS chosen
         CROSS JOIN LATERAL (
-            SELECT d.run_id FROM platform.decisions AS d
+            SELECT d.run_id, d.agent FROM platform.decisions AS d
             WHERE d.router = chosen.router AND d.rule = chosen.rule AND d.decided_at >= %(since)s::timestamptz
-                AND d.run_id < week.run_id AND d.agent = %(agent)s
             ORDER BY d.decided_at
             LIMIT %(most)s
         ) AS d
-        WHERE d.run_id >= %(oldest_run_id)s::uuid
         LIMIT %(most)s
     ) AS late
     WHERE late.number = %(most)s
-        OR EXISTS (SELECT FROM platform.runs AS r WHERE r.run_id = late.run_id AND r.subject = %(subject)s)
+        OR (late.run_id < week.run_id AND late.run_id >= %(oldest_run_id)s::uuid AND late.agent = %(agent)s
+            AND EXISTS (SELECT FROM platform.runs AS r WHERE r.run_id = late.run_id AND r.subject = %(subject)s))
 )

@@ -1,20 +1,13 @@
--- Runs with all of some labels, and the place and number of those that were looked at: the newest of the label that has
--- the fewest there, which is the one whose entry so far down is the oldest, or is none.
-WITH given AS (
-    SELECT key || '=' || value AS label FROM jsonb_each_text(%(labels)s::jsonb)
-), rarest AS MATERIALIZED (
-    SELECT wanted.label FROM given AS wanted
-    ORDER BY (SELECT created_at FROM ({source}) AS entries OFFSET %(most)s - 1 LIMIT 1) NULLS FIRST
-    LIMIT 1
-), looked_at AS MATERIALIZED (
-    SELECT entries.created_at, entries.run_id
-    FROM rarest AS wanted CROSS JOIN LATERAL ({source} LIMIT %(most)s) AS entries
+-- Of the runs that are looked at, those that fit, and the place and number of all of them.
+WITH looked_at AS MATERIALIZED (
+    SELECT entries.created_at, entries.run_id FROM ({source}) AS entries LIMIT %(most)s
 ), fitting AS (
     SELECT {r.*} FROM looked_at CROSS JOIN LATERAL (
         SELECT {listed_run.sql}
         FROM platform.runs AS r
         WHERE r.run_id = looked_at.run_id
             AND r.labels @> %(labels)s::jsonb
+            AND (%(subject)s::text IS NULL OR subject = %(subject)s)
             AND (%(agent)s::text IS NULL OR agent = %(agent)s)
             AND (%(state)s::text IS NULL OR state = %(state)s)
             AND (%(outcome)s::text IS NULL OR outcome = %(outcome)s)
