@@ -167,7 +167,7 @@ class _Steps:
         self._forks = forks
 
     async def migrate(self, dsn: str) -> None:
-        await self._run("migrate", [MIGRATION], {"SIGNALBOX_DATABASE_DSN": dsn})
+        await self._run("migrate", [MIGRATION], self._topology.migration_env(dsn))
 
     async def prepare_world(self, dsn: str) -> UserDatabase:
         """Loads the demo world and its examples, and opens it to the reader by the policy."""

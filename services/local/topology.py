@@ -190,6 +190,11 @@ class Topology:
         }
         return self._service(RUNTIME, env, name=replica_name(number))
 
+    def migration_env(self, dsn: str) -> dict[str, str]:
+        """How the migration gets to the platform's database: as the runtime does, past any pooler."""
+        direct = self._options.service_env.get(RUNTIME, {}).get("SIGNALBOX_DIRECT_DSN", "")
+        return {"SIGNALBOX_DATABASE_DSN": dsn, **_set_only({"SIGNALBOX_DIRECT_DSN": direct})}
+
     def gateway(self, runtimes: Sequence[str]) -> Program:
         """The gateway, in front of every replica of the runtime."""
         env = {

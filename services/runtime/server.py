@@ -18,6 +18,7 @@ from signalbox.v1.threads_pb2_grpc import add_ThreadServiceServicer_to_server
 
 from services.kit.identity.caller_tokens import CallerTokenVerifier
 from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.postgres import leads_through_pooler
 from services.kit.settings import refuse
 from services.kit.wire.needs import needed, needed_text
 from services.kit.wire.server import Registration, Service
@@ -56,7 +57,7 @@ from services.runtime.hosted.langgraph_json import InvalidAgentsError
 from services.runtime.metrics import count_from_zero
 from services.runtime.routing.shadow import Shadow
 from services.runtime.routing.table import Record
-from services.runtime.settings import RuntimeSettings
+from services.runtime.settings import POOLER_IN_THE_WAY, RuntimeSettings
 
 DATABASE = "the platform database"
 
@@ -95,16 +96,18 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     limits, shadow = checked_limits(settings, hosted)
     dsn = settings.database_dsn.get_secret_value()
     owner = f"{socket.gethostname()}-{uuid4().hex[:12]}"
-    liveness_dsn = settings.liveness_dsn.get_secret_value() if settings.liveness_dsn else dsn
     clock = ClockWatch(settings.clock_tolerance_s)
-    liveness = LivenessLock(liveness_dsn, owner, clock)
+    liveness = LivenessLock(settings.session_dsn, owner, clock)
     away = (psycopg.OperationalError,)
     # First the one connection, which says at once what is wrong: a pool would try by itself, for long.
+    pooled = await needed(DATABASE, lambda: leads_through_pooler(dsn), absent=away)
+    if pooled and settings.direct_dsn is None:
+        refuse([POOLER_IN_THE_WAY])
     await needed(DATABASE, lambda: stack.enter_async_context(liveness.held()), absent=away)
     pools = await needed(
         DATABASE,
         lambda: stack.enter_async_context(
-            open_pools(dsn, size=settings.database_pool_size, prepare=settings.database_prepare)
+            open_pools(dsn, size=settings.database_pool_size, prepare=settings.database_prepare and not pooled)
         ),
         absent=away,
     )

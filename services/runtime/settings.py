@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
 
 from services.kit.dsn import Dsn
@@ -13,6 +13,11 @@ from services.kit.settings import OptionalFile, ServiceSettings
 from services.runtime.calls.model_price import ModelPrice
 from services.runtime.calls.peers import Peer
 from services.runtime.engine.retention_policy import RetentionPolicy
+
+POOLER_IN_THE_WAY = (
+    "SIGNALBOX_DATABASE_DSN leads through a pooler, whose sessions are shared: set SIGNALBOX_DIRECT_DSN to a DSN of "
+    "the same database past it, or to one whose sessions last as long as connections, as in session mode"
+)
 
 
 def _split(value: Any) -> Any:
@@ -23,6 +28,17 @@ class MigrationSettings(ServiceSettings):
     """What a migration needs."""
 
     database_dsn: Dsn = Field(description="Platform database, postgresql://user:password@host:port/database.")
+    direct_dsn: Dsn | None = Field(
+        None,
+        validation_alias=AliasChoices("SIGNALBOX_DIRECT_DSN", "SIGNALBOX_LIVENESS_DSN"),
+        description="The same database past any pooler, for what needs a session of its own: the migration's lock, and "
+        "each replica's. SIGNALBOX_LIVENESS_DSN is its former name. Default: database_dsn.",
+    )
+
+    @property
+    def session_dsn(self) -> str:
+        """Where a session is one's own."""
+        return (self.direct_dsn or self.database_dsn).get_secret_value()
 
 
 class PolicySettings(MigrationSettings):
@@ -117,11 +133,9 @@ class RuntimeSettings(CallSettings, PolicySettings):
         "for the steps of runs; one more is the liveness lock's.",
     )
     database_prepare: bool = Field(
-        True, description="Prepare statements; turn off behind a pooler in transaction mode such as pgbouncer."
-    )
-    liveness_dsn: Dsn | None = Field(
-        None,
-        description="Connection for the liveness lock, past any pooler; default: database_dsn.",
+        True,
+        description="Prepare statements, and set limits on sessions. Where database_dsn is seen to lead through a "
+        "pooler, neither is done; turn it off where that can't be seen.",
     )
     max_concurrent_runs: int = Field(
         256,

@@ -97,7 +97,7 @@ class ExampleStore:
         For a migration step: the pool's role must be allowed to create schemas and the extensions pg_trgm and, with an
         embedder, vector. A role that only looks examples up, if another, is named by `readable_by`.
         """
-        async with self._pool.connection() as connection:
+        async with self._pool.connection() as connection, connection.transaction():
             await connection.execute(_QUERIES["lock"], {"schema": self._schema})
             for name in ("create_schema", "close_schema"):
                 await connection.execute(self._statement(name))
@@ -117,7 +117,7 @@ class ExampleStore:
         rows = [_row("example", each.question, each.sql) for each in examples] + [_row("note", each) for each in notes]
         columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
         values = dict(zip(("hashes", "kinds", "texts", "sqls"), map(list, columns), strict=True))
-        async with self._pool.connection() as connection:
+        async with self._pool.connection() as connection, connection.transaction():
             await self._find_extensions(connection)
             await connection.execute(_QUERIES["lock"], {"schema": self._schema})
             removed = await connection.execute(self._statement("remove"), {"hashes": values["hashes"]})

@@ -135,7 +135,7 @@ class QueryRunner:
     async def _in_transaction(self, connection: Connection, query: _Query, begun: Begun) -> ResultTable:
         signed = self._signer.sign(
             query.caller,
-            database=connection.info.dbname,
+            database=begun.database,
             backend_pid=begun.backend_pid,
             started_us=begun.started_us,
         )

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import AsyncConnection, sql
-from psycopg_pool import AsyncConnectionPool
 
 from services.kit.dsn import require_database
-from services.kit.wire.silence import NOTICE_LOSS
+from services.kit.postgres import make_pool
 from services.sql_executor.errors import EmbeddingsUnavailable
 from services.sql_executor.example_file import ExampleFileError, read_example_file
 from services.sql_executor.examples import ExampleStore, ExampleStoreError
+from services.sql_executor.pool import APPLICATION_NAME
 from services.sql_executor.settings import ExampleLoadingSettings, environment_dsn
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ async def _load(file: Path, dsn: str, reader: str | None) -> None:
     wanted = read_example_file(file)
     embedder = _embedder(settings)
     try:
-        async with AsyncConnectionPool(dsn, kwargs=NOTICE_LOSS, min_size=1, max_size=2, open=False) as pool:
+        async with make_pool(dsn, APPLICATION_NAME, prepare=False, min_size=1, max_size=2) as pool:
             if reader:
                 async with pool.connection() as connection:
                     await _ensure_role(connection, reader, settings.password())
@@ -89,9 +89,10 @@ async def _ensure_role(connection: AsyncConnection[Any], role: str, password: st
         await connection.execute(sql.SQL("CREATE ROLE {} LOGIN NOINHERIT CONNECTION LIMIT 50").format(name))
     if password:
         await connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(name, sql.Literal(password)))
-    await connection.execute(
-        sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(sql.Identifier(connection.info.dbname), name)
-    )
+    # As the server calls it: a pooler may have another name for it.
+    cursor = await connection.execute("SELECT current_database()")
+    [[database]] = await cursor.fetchall()
+    await connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(sql.Identifier(database), name))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from services.kit.dsn import connection_parameters
+from services.kit.postgres import make_pool
 from services.kit.telemetry.pool_metrics import shown
 from services.sql_executor.callers import SqlCaller
 from services.sql_executor.errors import DatabaseBusy, DatabaseDown
@@ -30,8 +30,11 @@ from services.sql_executor.rows import text_results
 Connection = AsyncConnection[Any]
 APPLICATION_NAME = "signalbox sql_executor"
 _T = TypeVar("_T")
-# The process is asked for, too: behind a pooler the one that a connection began with is the pooler's own.
-_BEGIN = "BEGIN READ ONLY; SELECT pg_backend_pid(), (extract(epoch FROM transaction_timestamp()) * 1000000)::bigint"
+# Asked of the server itself: the process and the database that a connection began with are a pooler's own, behind one.
+_BEGIN = (
+    "BEGIN READ ONLY; "
+    "SELECT current_database(), pg_backend_pid(), (extract(epoch FROM transaction_timestamp()) * 1000000)::bigint"
+)
 # What takes no time and has no answer by then will have none: the connection went silent.
 _ANSWER_S = 2.0
 # One try more after half a second, for a server that is being replaced; then those who wait are told.
@@ -40,8 +43,9 @@ _CONNECT_TIMEOUT_S = 2  # the least that libpq knows
 
 
 class Begun(NamedTuple):
-    """A transaction: the process on the server that it is in, and when it began there, in microseconds since 1970."""
+    """A transaction: its database and process on the server, and when it began there, in microseconds since 1970."""
 
+    database: str
     backend_pid: int
     started_us: int
 
@@ -50,12 +54,12 @@ class ReaderPool:
     """Connections of the reader role, of which no caller has more than a few at once."""
 
     def __init__(self, dsn: str, *, min_size: int, max_size: int, wait_s: float = 5.0, per_caller: int = 2) -> None:
-        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+        self._pool: AsyncConnectionPool[Connection] = make_pool(
             dsn,
-            connection_class=cast(type[Connection], AsyncConnection),
+            APPLICATION_NAME,
             # Transactions are begun and ended by hand, to know their every statement, and nothing outlives one.
-            kwargs={
-                **connection_parameters(APPLICATION_NAME, prepare=False),
+            prepare=False,
+            parameters={
                 "context": text_results(),
                 "client_encoding": "UTF8",
                 "connect_timeout": _CONNECT_TIMEOUT_S,
@@ -65,7 +69,6 @@ class ReaderPool:
             reset=_forget,
             reconnect_timeout=RECONNECT_S,
             reconnect_failed=self._notice_failure,
-            open=False,
             name="reader",
         )
         self._wait_s = wait_s
@@ -229,7 +232,8 @@ async def _begin(connection: Connection) -> Begun:
     row = await cursor.fetchone()
     if row is None:
         raise psycopg.InternalError("the transaction has no start")
-    return Begun(*map(int, row))
+    database, backend_pid, started_us = row
+    return Begun(database, int(backend_pid), int(started_us))
 
 
 def cut_off(connection: Connection) -> None:

@@ -10,8 +10,8 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import tools_pb2_grpc
 
-from services.kit.dsn import connection_parameters
 from services.kit.identity.run_tokens import RunTokenVerifier
+from services.kit.postgres import connect, make_pool
 from services.kit.telemetry.names import AUDIENCE_SQL_EXECUTOR
 from services.kit.telemetry.pool_metrics import shown
 from services.kit.text.policy_file import PolicyFileError
@@ -70,9 +70,7 @@ async def _tools(settings: SqlExecutorSettings, stack: AsyncExitStack) -> list[S
 
 
 async def _checked_catalog(dsn: str, policy: SqlPolicy) -> Catalog:
-    async with await AsyncConnection.connect(
-        dsn, **connection_parameters(APPLICATION_NAME, prepare=False)
-    ) as connection:
+    async with await connect(dsn, APPLICATION_NAME) as connection:
         await check_database(connection, policy)
         return await read_catalog(connection, policy)
 
@@ -103,14 +101,14 @@ async def check_secret(runner: QueryRunner) -> None:
 
 async def example_store(settings: SqlExecutorSettings, stack: AsyncExitStack) -> ExampleStore:
     """Opens the few-shot store, whose database may be away."""
-    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+    pool: AsyncConnectionPool[Any] = make_pool(
         settings.examples_dsn.get_secret_value(),
-        kwargs=connection_parameters(APPLICATION_NAME, prepare=False),  # it is only read, a statement at a time
+        APPLICATION_NAME,
+        prepare=False,  # it is only read, a statement at a time
         min_size=0,
         max_size=settings.pool_max_size,
         timeout=settings.pool_wait_s,
         reconnect_timeout=RECONNECT_S,
-        open=False,
         name="examples",
     )
     await stack.enter_async_context(pool)

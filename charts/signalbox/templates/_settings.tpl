@@ -85,6 +85,11 @@ or left empty, stops the rendering with a message that names it.
 {{- $context := first . -}}
 {{- $settings := include "signalbox.settings" $context | fromYaml -}}
 {{- $given := dict -}}
+{{- range $setting := (get $context.service (last .)).optionalSettings -}}
+{{- if hasKey $settings $setting -}}
+{{- $_ := set $given $setting (get $settings $setting) -}}
+{{- end -}}
+{{- end -}}
 {{- range $setting := (get $context.service (last .)).settings -}}
 {{- if not (hasKey $settings $setting) -}}
 {{- fail (printf "services.%s.%s.settings names %s, which the service does not set" $context.name (last $) $setting) -}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from importlib.resources import as_file, files
 from urllib.parse import urlencode
 
@@ -22,14 +24,15 @@ from yoyo.backends import DatabaseBackend
 from yoyo.migrations import Migration, MigrationList
 
 from services.kit.dsn import require_database
+from services.kit.postgres import leads_through_pooler
 from services.kit.settings import load_settings, refuse
 from services.kit.telemetry.logs import configure_logs, get_logger
 from services.kit.text.printing import printable
 from services.runtime.engine.queries import query
-from services.runtime.settings import MigrationSettings
+from services.runtime.settings import POOLER_IN_THE_WAY, MigrationSettings
 
 log = get_logger()
-DSN_VARIABLE = "SIGNALBOX_DATABASE_DSN"
+DSN_VARIABLE, DIRECT_VARIABLE = "SIGNALBOX_DATABASE_DSN", "SIGNALBOX_DIRECT_DSN"
 # A change that waits for a lock holds up everybody behind it: it gives way after less than Postgres's deadlock_timeout,
 # and comes back. This is for each lock: a migration that takes several in one statement bounds that statement.
 _GIVE_WAY = "SET LOCAL lock_timeout = '500ms'"
@@ -41,6 +44,7 @@ GIVE_UP_AFTER_S = 240
 # Of the session, since an index built beside writers takes no transaction around it; and tried again and again, since
 # such a build waits for every transaction that is under way, also for one that waits for this lock.
 _LOCK = "SELECT pg_try_advisory_lock(hashtextextended('signalbox migration', 3))"
+_UNLOCK = "SELECT pg_advisory_unlock(hashtextextended('signalbox migration', 3))"
 # As often as somebody who reads along would ask.
 TELL_EVERY_S = 30.0
 
@@ -67,6 +71,8 @@ def migrate(dsn: str) -> list[str]:
             except psycopg.Error as error:
                 raise MigrationFailed(f"the migration {migration.id} can't be applied: {_first(error)}") from error
             applied.append(str(migration.id))
+        # A pooler's session outlives this connection, and would keep the lock.
+        backend.execute(_UNLOCK)
     return applied
 
 
@@ -78,8 +84,11 @@ def _first(error: BaseException) -> BaseException:
 
 
 def _take_lock(backend: DatabaseBackend) -> None:
+    until = time.monotonic() + GIVE_UP_AFTER_S
     locked = _try_lock(backend)
     while not locked:
+        if time.monotonic() > until:
+            raise MigrationFailed(f"another migration has been under way for {GIVE_UP_AFTER_S} s")
         _tell_who_is_at_it(backend)
         locked = _try_lock_for_a_while(backend)
 
@@ -137,6 +146,9 @@ def _apply(backend: DatabaseBackend, migration: Migration) -> None:
     if not migration.use_transactions:
         migration.process_steps(backend, "apply")
     with backend.transaction():
+        # In the session that holds the lock, or not at all: a pooler may have given this transaction another.
+        if not backend.execute(query("migration_lock_is_held")).fetchone()[0]:
+            raise MigrationFailed("the session with the migration's lock is gone: " + POOLER_IN_THE_WAY)
         if migration.use_transactions:
             backend.execute(_WAIT)
             backend.execute(query("send_autovacuum_away"))
@@ -149,9 +161,11 @@ def main() -> None:
     """Migrates the database that the settings name."""
     settings = load_settings(MigrationSettings)
     configure_logs("runtime-migrate", settings.log_level)
-    dsn = settings.database_dsn.get_secret_value()
-    require_database(dsn, DSN_VARIABLE)
+    dsn, variable = settings.session_dsn, DIRECT_VARIABLE if settings.direct_dsn else DSN_VARIABLE
+    require_database(dsn, variable)
     try:
+        if settings.direct_dsn is None and asyncio.run(leads_through_pooler(dsn)):
+            refuse([POOLER_IN_THE_WAY])
         applied = migrate(dsn)
     except (MigrationFailed, psycopg.Error) as error:
         told = printable(" ".join(str(error).split()))

@@ -18,7 +18,7 @@ from psycopg.errors import DiskFull, FeatureNotSupported, ReadOnlySqlTransaction
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from services.kit.dsn import connection_parameters
+from services.kit.postgres import make_pool
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.pool_metrics import shown
 from services.runtime.errors import DatabaseAway
@@ -206,18 +206,17 @@ async def open_pool(
 
     Without `prepare` its sessions are a pooler's, which are shared, so that nothing is set on them.
     """
-    pool = PlatformPool(
+    pool = make_pool(
         dsn,
+        APPLICATION_NAME,
+        prepare=prepare,
+        pool_class=PlatformPool,
+        parameters={"options": _options(dsn, {**SESSION_LIMITS, **settings})} if prepare else {},
         connection_class=PlatformConnection,
         min_size=min(2, size),
         max_size=size,
         name=name,
         reconnect_timeout=RECONNECT_S,
-        kwargs={
-            **connection_parameters(APPLICATION_NAME, prepare=prepare),
-            **({"options": _options(dsn, {**SESSION_LIMITS, **settings})} if prepare else {}),
-        },
-        open=False,
     )
     async with pool:
         await pool.wait(OPEN_TIMEOUT_S)

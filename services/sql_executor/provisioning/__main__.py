@@ -20,11 +20,12 @@ from psycopg import AsyncConnection
 
 from services.kit.errors import SignalboxError
 from services.kit.identity.caller import Caller
+from services.kit.postgres import connect
 from services.kit.text.policy_file import PolicyFileError
-from services.kit.wire.silence import NOTICE_LOSS
 from services.sql_executor.callers import MIN_SECRET_LENGTH
 from services.sql_executor.errors import UnsafeDatabase
 from services.sql_executor.policy import SqlPolicy, TableName, load_policy
+from services.sql_executor.pool import APPLICATION_NAME
 from services.sql_executor.provisioning import Difference, NotApplied, apply, beyond_reach, compare, search_path
 from services.sql_executor.provisioning.draft import drafted, read_schema
 from services.sql_executor.provisioning.trial import tried
@@ -78,7 +79,7 @@ async def _run(options: argparse.Namespace) -> int:
     dsn = _dsn(options)
     if options.action == "try":
         return await _try(options, policy, dsn)
-    async with await AsyncConnection.connect(dsn, autocommit=True, **NOTICE_LOSS) as connection:
+    async with await connect(dsn, APPLICATION_NAME) as connection:
         if options.action == "apply":
             return await _apply(connection, policy)
         found = await compare(connection, policy, ProvisioningSettings().secret())
@@ -99,9 +100,11 @@ async def _init(options: argparse.Namespace, dsn: str) -> int:
         raise _WrongInput("init needs --users TABLE: the table whose rows are the callers")
     schemas = options.schema or ["public"]
     schema, _, name = options.users.rpartition(".")
-    async with await AsyncConnection.connect(dsn, autocommit=True, **NOTICE_LOSS) as connection:
+    async with await connect(dsn, APPLICATION_NAME) as connection:
         found = await read_schema(connection, schemas)
-        _say(drafted(connection.info.dbname, schemas, found, TableName(schema or schemas[0], name)).rstrip())
+        cursor = await connection.execute("SELECT current_database()")
+        [[database]] = await cursor.fetchall()
+        _say(drafted(database, schemas, found, TableName(schema or schemas[0], name)).rstrip())
     return OK
 
 

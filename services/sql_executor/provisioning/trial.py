@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from psycopg import AsyncConnection
-
 from services.kit.identity.caller import Caller
+from services.kit.postgres import connect
 from services.kit.tools.executor import ToolRefused
-from services.kit.wire.silence import NOTICE_LOSS
 from services.sql_executor.callers import CallerSigner, sql_caller
 from services.sql_executor.catalog import read_catalog
 from services.sql_executor.execution import QueryRunner
 from services.sql_executor.policy import SqlPolicy
-from services.sql_executor.pool import reader_pool
+from services.sql_executor.pool import APPLICATION_NAME, reader_pool
 from services.sql_executor.statement import Statements
 
 _SHOWN_ROWS = 50
@@ -23,7 +21,7 @@ async def tried(policy: SqlPolicy, dsn: str, secret: str, caller: Caller, query:
     Raises CallerUnfit, DatabaseDown, UnsafeDatabase and psycopg.Error.
     """
     owner = sql_caller(caller, policy)
-    async with await AsyncConnection.connect(dsn, autocommit=True, **NOTICE_LOSS) as connection:
+    async with await connect(dsn, APPLICATION_NAME) as connection:
         catalog = await read_catalog(connection, policy)
     statements = Statements(catalog)
     statement = ""

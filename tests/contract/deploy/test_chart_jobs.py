@@ -90,6 +90,16 @@ def test_jobs_get_only_the_settings_they_ask_for(manifests: list[Manifest]) -> N
         assert sorted(settings_of(named(manifests, "Job", name))) == sorted(runtime[value]["settings"])
 
 
+def test_the_migration_goes_past_a_pooler_where_the_runtime_does(helm: Helm) -> None:
+    secret = "services.runtime.secretEnv.SIGNALBOX_DIRECT_DSN"
+    settings = [f"{secret}.secret=database", f"{secret}.key=direct-dsn"]
+    manifests = helm.manifests([EXAMPLES / "minimal" / "values.yaml"], settings=settings)
+    runtime = settings_of(named(manifests, "Deployment", "signalbox-runtime"))["SIGNALBOX_DIRECT_DSN"]
+    assert runtime["valueFrom"]["secretKeyRef"]["key"] == "direct-dsn"
+    assert settings_of(named(manifests, "Job", MIGRATION))["SIGNALBOX_DIRECT_DSN"] == runtime
+    assert "SIGNALBOX_DIRECT_DSN" not in settings_of(named(manifests, "Job", COMPAT_CHECK))
+
+
 def test_a_job_that_asks_for_no_setting_gets_none(helm: Helm) -> None:
     settings = ["services.runtime.migration.settings=null"]
     manifests = helm.manifests([EXAMPLES / "minimal" / "values.yaml"], settings=settings)

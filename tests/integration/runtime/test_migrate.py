@@ -113,7 +113,7 @@ def test_one_that_waits_for_another_says_for_whom(database: str, observer: psyco
                 assert told["event"] == "another migration is under way; this one waits for its end"
                 # Nobody, where Postgres looked between two tries of the one that waits for the lock.
                 assert told["blocked_by"] in ([blocker.info.backend_pid], [])
-                assert "CREATE TABLE threads" in told["statement"]
+                assert "CREATE TABLE threads" in told["statement"] or not told["blocked_by"]
                 blocker.rollback()
                 assert (other.wait(DEADLINE_S), waiting.wait(DEADLINE_S)) == (0, 0)
 
