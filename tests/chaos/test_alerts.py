@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import grpc
@@ -16,24 +19,49 @@ import pytest_asyncio
 from psycopg.conninfo import conninfo_to_dict
 from signalbox.v1 import threads_pb2, threads_pb2_grpc, tools_pb2, tools_pb2_grpc
 
+from services.graph_executor.falkor import Falkor
 from services.kit.identity.bearer import bearer_metadata
 from services.kit.identity.caller import Caller, RunClaims
 from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.telemetry.metrics_port import MetricsPort
 from services.kit.telemetry.names import AUDIENCE_SQL_EXECUTOR
-from tests.chaos.deployment import Deployment, deployment, until
+from services.kit.tools.executor import ToolRefused
+from services.kit.wire.certificates import Certificates
+from services.local.falkordb import FalkorServer, missing_for_falkordb
+from tests.chaos.deployment import Deployment, deployment, kill_and_start, until
 from tests.chaos.script import script
 from tests.chaos.test_clock_off import shifted
 from tests.fixtures.alert_rules import rendered_rules
+from tests.fixtures.certificates import Authority
 from tests.fixtures.client import RunClient, question
 from tests.fixtures.ports import place_kept
 from tests.fixtures.prometheus import Prometheus, needs_prometheus, prometheus
 from tests.fixtures.scripted_model import Reply
-from tests.fixtures.stack import AGENT_MODEL, GUARD_MODEL
+from tests.fixtures.stack import AGENT_MODEL, FORMAT_MODEL, GUARD_MODEL
+from tests.integration.graph_executor.test_overdue import RUNAWAY
 
 pytestmark = needs_prometheus
 WINDOWS = {"moment": "1s", "short": "8s", "medium": "10s", "long": "12s", "day": "14s"}
-GOALS = {"latencyS": "1.0", "pendingAgeS": 2, "questionAgeS": 2, "retentionLagS": 3600}
+# What these windows are too short for.
+PATIENT = ("SignalboxReplicaRestarts",)
+GOALS = {
+    "latencyS": "1.0", "pendingAgeS": 2, "questionAgeS": 2, "retentionLagS": 3600,
+    "leastEvents": 2, "costPerHour": 0.001,
+}  # fmt: skip
+# What is deployed here.
+DEPLOYED = {
+    "serviceDefaults": {"replicas": 1},
+    "services": {
+        "runtime": {
+            "replicas": 2,
+            "targets": {"SIGNALBOX_CODE_EXECUTOR_TARGET": None, "SIGNALBOX_EVALUATOR_TARGET": None},
+        },
+        "code_executor": {"enabled": False},
+        "evaluator": {"enabled": False},
+    },
+}
 CAPACITY = 3
+PRICE = {"input": 1000.0, "output": 1000.0}
 RUNTIME = {
     "SIGNALBOX_MAX_CONCURRENT_RUNS": str(CAPACITY),
     "SIGNALBOX_MAX_PENDING_RUNS": "6",
@@ -43,6 +71,7 @@ RUNTIME = {
     "SIGNALBOX_RETENTION_INTERVAL_S": "1",
     "SIGNALBOX_RETENTION_BATCH": "1",
     "SIGNALBOX_DATABASE_POOL_SIZE": "4",
+    "SIGNALBOX_MODEL_PRICES": json.dumps(dict.fromkeys((AGENT_MODEL, FORMAT_MODEL, GUARD_MODEL), PRICE)),
 }
 # Longer than the latency goal, and shorter than anybody's patience.
 SLOW_S = 2.5
@@ -59,7 +88,10 @@ async def deployed() -> AsyncIterator[Deployment]:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def monitor(deployed: Deployment, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Prometheus]:
     """Prometheus with the chart's alerts, in a hurry."""
-    rules = rendered_rules(windows=WINDOWS, goals=GOALS)
+    hurried = rendered_rules(DEPLOYED, windows=WINDOWS, goals=GOALS)
+    patient = rendered_rules(DEPLOYED, windows={**WINDOWS, "medium": "10m"}, goals=GOALS)
+    rules = [rule for rule in hurried if rule["alert"] not in PATIENT]
+    rules += [rule for rule in patient if rule["alert"] in PATIENT]
     targets = {service.name: service.ready.metrics for service in deployed.stack.services}
     async with prometheus(targets, tmp_path_factory.mktemp("prometheus"), rules) as running:
         yield running
@@ -143,6 +175,25 @@ async def test_a_service_is_gone(deployed: Deployment, monitor: Prometheus) -> N
     await monitor.quiet("SignalboxServiceGone")
 
 
+async def test_a_service_was_never_seen(deployed: Deployment, tmp_path: Path) -> None:
+    seen = {service.name: service.ready.metrics for service in deployed.stack.services if service.name != "guard"}
+    rules = rendered_rules(DEPLOYED, windows=WINDOWS, goals=GOALS)
+    async with prometheus(seen, tmp_path, rules) as running:
+        # Before the first look at them, nobody has seen the others either.
+        assert await running.until('count(ALERTS{alertname="SignalboxServiceGone",alertstate="firing"}) == 1')
+        await running.fires("SignalboxServiceGone", service="guard")
+
+
+async def test_a_replica_ends_and_starts_again_and_again(deployed: Deployment, monitor: Prometheus) -> None:
+    guard = deployed.stack.service("guard")
+    started = f'process_start_time_seconds{{instance="{guard.ready.metrics}"}}'
+    for _ in range(3):
+        [before] = await monitor.until(started)
+        await kill_and_start(guard)
+        assert await monitor.until(f"{started} > {before.value}")
+    await monitor.fires("SignalboxReplicaRestarts", service="guard", instance=guard.ready.metrics)
+
+
 async def test_runs_fail(deployed: Deployment, monitor: Prometheus) -> None:
     deployed.model.respond(AGENT_MODEL, lambda _: Reply.http_error(400))
     try:
@@ -165,6 +216,7 @@ async def test_more_is_asked_than_replicas_can_do(deployed: Deployment, monitor:
                 "SignalboxWorkRefused",
                 "SignalboxLatencyBurnsFast",
                 "SignalboxLatencyBurnsSlow",
+                "SignalboxCostHigh",
             ):
                 await monitor.fires(name)
             script(deployed.model)
@@ -190,9 +242,10 @@ async def test_a_replica_dies_and_its_runs_are_held_fast(deployed: Deployment, m
                     await stuck.execute(_HELD_FAST)
                     await monitor.fires("SignalboxRunsOrphaned")
                 await monitor.fires("SignalboxRunsTakenOver")
+                await monitor.fires("SignalboxReplicasMissing", service="runtime")
                 await replica.start()
             script(deployed.model)
-        await monitor.quiet("SignalboxRunsOrphaned")
+        await monitor.quiet("SignalboxRunsOrphaned", "SignalboxReplicasMissing")
     finally:
         script(deployed.model)
 
@@ -309,6 +362,39 @@ async def test_a_clock_is_off_and_a_replica_stalls(deployed: Deployment, monitor
     await monitor.quiet("SignalboxClockOff", "SignalboxEventLoopLags")
 
 
+@asynccontextmanager
+async def a_graph() -> AsyncIterator[Falkor]:
+    """A server that the executor does not end when it is overdue: nobody would start it again."""
+    with TemporaryDirectory(prefix="graph-") as directory:
+        server = FalkorServer(Path(directory))
+        await server.start()
+        falkor = Falkor(server.url, ca=None, connections=2, wait_s=5, timeout_ms=300)
+        try:
+            yield falkor
+        finally:
+            await falkor.aclose()
+            await server.kill()
+
+
+@pytest.mark.skipif(bool(missing_for_falkordb()), reason=missing_for_falkordb())
+async def test_a_query_in_the_graph_runs_on_and_a_certificate_runs_out(tmp_path: Path) -> None:
+    """Both in this process, whose metrics Prometheus finds as it finds a service's."""
+    port = MetricsPort("127.0.0.1:0")
+    rules = rendered_rules(windows=WINDOWS)
+    try:
+        certificate = Authority(tmp_path).issue("graph_executor")  # good for an hour
+        Certificates(certificate.cert, certificate.key, certificate.ca).current()
+        async with prometheus({"graph-executor": port.address}, tmp_path, rules) as running, a_graph() as falkor:
+            await running.fires("SignalboxCertificateExpires", instance=port.address)
+            await falkor.query("g", "CREATE (:Ticket)", {})
+            with pytest.raises(ToolRefused, match="could not be stopped"):
+                await falkor.read_for_caller("g", RUNAWAY, {})
+            await running.fires("SignalboxGraphQueriesOverdue")
+            await running.quiet("SignalboxGraphQueriesOverdue")
+    finally:
+        await port.begin_close()
+
+
 async def fired(monitor: Prometheus, name: str, instance: str) -> bool:
     """Whether an alert fires for a replica now."""
     return any(
@@ -319,10 +405,11 @@ async def fired(monitor: Prometheus, name: str, instance: str) -> bool:
 async def stall(pid: int, long_enough: Callable[[], Awaitable[bool]]) -> None:
     """Gives a process too little CPU until a condition holds.
 
-    An idle replica's timer comes a second after the last: always in the pause that follows, 0.4 s before its end.
+    An idle replica's timer comes a second after the last: every other one in a pause, 0.4 s before its end. Between
+    pauses is time enough for Prometheus to be answered, which gives up after a second.
     """
     async with asyncio.timeout(120):
         while not await long_enough():
             with frozen(pid):
                 await asyncio.sleep(0.8)
-            await asyncio.sleep(0.6)
+            await asyncio.sleep(1.6)

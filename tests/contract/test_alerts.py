@@ -27,8 +27,8 @@ alerts = pytest.mark.parametrize("name", ALERT_NAMES)
 
 @cache
 def rules() -> dict[str, dict[str, Any]]:
-    """Every alert as the chart renders it by default."""
-    return {rule["alert"]: rule for rule in rendered_rules()}
+    """Every alert as the chart renders it by default, with a bound of what an hour may cost."""
+    return {rule["alert"]: rule for rule in rendered_rules(goals={"costPerHour": 10})}
 
 
 def names_in(folder: Path, suffix: str) -> list[str]:
@@ -70,13 +70,56 @@ def test_an_alert_fires_when_it_should_and_not_otherwise(name: str, tmp_path: Pa
     (tmp_path / "rules.json").write_text(json.dumps({"groups": [{"name": "signalbox", "rules": [rules()[name]]}]}))
     unit = yaml.safe_load((UNIT_TESTS / f"{name}.yaml").read_text())
     expectations = [bool(each["promql_expr_test"][0]["exp_samples"]) for each in unit["tests"]]
-    assert expectations == [True, False], "one case in which it fires, and one in which it nearly does"
+    assert expectations[:2] == [True, False], "one case in which it fires, and one in which it nearly does"
+    assert not any(expectations[1:])
     shutil.copy(UNIT_TESTS / f"{name}.yaml", tmp_path)
     done = subprocess.run(
         ["promtool", "test", "rules", f"{name}.yaml"],
         cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_promtool
+def test_cost_is_no_alert_where_nobody_says_how_much_is_too_much(tmp_path: Path) -> None:
+    [rule] = [each for each in rendered_rules() if each["alert"] == "SignalboxCostHigh"]
+    (tmp_path / "rules.json").write_text(json.dumps({"groups": [{"name": "signalbox", "rules": [rule]}]}))
+    unit = yaml.safe_load((UNIT_TESTS / "SignalboxCostHigh.yaml").read_text())
+    for each in unit["tests"]:
+        each["promql_expr_test"][0]["exp_samples"] = []
+    (tmp_path / "unit.json").write_text(json.dumps(unit))
+    done = subprocess.run(
+        ["promtool", "test", "rules", "unit.json"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_service_that_is_installed_is_missed_when_nobody_sees_it() -> None:
+    def watched(**values: Any) -> set[str]:
+        [rule] = [each for each in rendered_rules(values) if each["alert"] == "SignalboxServiceGone"]
+        return set(re.findall(r'absent\(signalbox_build_info{namespace="signalbox",service="(\w+)"}\)', rule["expr"]))
+
+    ours = {"gateway", "runtime", "guard", "sql_executor", "code_executor", "evaluator"}
+    assert watched() == ours
+    assert watched(services={"graph_executor": {"enabled": True}}) == {*ours, "graph_executor"}
+    assert watched(services={"runtime": {"replicas": 0}}) == ours - {"runtime"}
+    from_outside = {"image": "registry.example.com/tide:2"}
+    assert watched(services={"tide_table": from_outside}) == ours
+
+
+def test_replicas_are_missed_where_there_are_to_be_several() -> None:
+    scaled = {"by": "cpu", "minReplicas": 4}
+    values = {"services": {"guard": {"replicas": 1}, "gateway": {"autoscaling": scaled}}}
+    [rule] = [each for each in rendered_rules(values) if each["alert"] == "SignalboxReplicasMissing"]
+    bounds = dict(re.findall(r'service="(\w+)"}\)\)\[30m:\]\) <= ([0-9.]+)', rule["expr"]))
+    assert bounds == {
+        "gateway": "3.5",
+        "runtime": "2.5",
+        "sql_executor": "1.5",
+        "code_executor": "1.5",
+        "evaluator": "1.5",
+    }
 
 
 def test_an_alert_can_be_left_out_and_an_unknown_one_not() -> None:
