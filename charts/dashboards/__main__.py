@@ -8,10 +8,10 @@ from pathlib import Path
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-from charts.dashboards import durability, executors, overview, routing
+from charts.dashboards import durability, executors, on_call, overview, routing
 from charts.dashboards.panels import build
 
-BOARDS = (overview.BOARD, routing.BOARD, executors.BOARD, durability.BOARD)
+BOARDS = (on_call.BOARD, overview.BOARD, routing.BOARD, executors.BOARD, durability.BOARD)
 FOLDER = Path(__file__).parents[1] / "signalbox" / "dashboards"
 
 

@@ -100,6 +100,47 @@ CODE = Row(
     ],
 )
 
+GRAPH = Row(
+    "Graph executor",
+    [
+        Panel(
+            "Graph queries by outcome",
+            "What is asked of the graph database a second. `away`: it did not answer; `overtaken`: another call was "
+            "faster, and this one begins again.",
+            "`away`, `full` or `timeout` are above 0 for more than a moment.",
+            [Query(total("outcome", rate("graph_queries_total")), "{{outcome}}")],
+            "reqps",
+        ),
+        Panel(
+            "Duration of graph queries",
+            "The 95th percentile by kind, the wait for a connection included.",
+            "`element` or `record`, which look at a node, take longer than a tenth of a second.",
+            [Query(quantile(0.95, "kind", "graph_query_duration_seconds"), "{{kind}}")],
+            "s",
+        ),
+        Panel(
+            "Graph connections",
+            "What is asked now by each replica, and how many connections it opens at the most: what is more, waits.",
+            "the first is at the second: SIGNALBOX_GRAPH_CONNECTIONS is too small, or the database too slow.",
+            [
+                Query(f"max by (instance) ({series('graph_queries_active')})", "{{instance}}"),
+                Query(f"max({series('graph_connections_max')})", "most"),
+            ],
+        ),
+        Panel(
+            "Changes of graphs",
+            "Changes a second: by tools, by taking one back, and by callers' Cypher; and queries that were not stopped "
+            "in time.",
+            "undo nears what is changed: agents do what people do not want. One overdue query stops others.",
+            [
+                Query(total("by", rate("graph_changes_total")), "{{by}}"),
+                Query(f"sum({rate('graph_queries_overdue_total')})", "overdue"),
+            ],
+            "ops",
+        ),
+    ],
+)
+
 GUARD = Row(
     "Guard",
     [
@@ -170,5 +211,5 @@ BOARD = Board(
     "signalbox-executors",
     "Signalbox / Executors and guard",
     "What runs call, and how that answers.",
-    [TOOLS, SQL, CODE, GUARD, EVALUATOR],
+    [TOOLS, SQL, GRAPH, CODE, GUARD, EVALUATOR],
 )

@@ -80,6 +80,8 @@ class Panel:
     width: Width = Width.HALF
     kind: Kind = Kind.GRAPH
     link: Link | None = None
+    # From where on an alert or somebody's patience begins: a line.
+    threshold: float | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,8 @@ class Board:
     title: str
     about: str
     rows: Sequence[Row] = field(default_factory=tuple)
+    # Fields in which whoever looks writes numbers that queries are held against: title and number, by name.
+    numbers: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def panels(self) -> list[Panel]:
@@ -139,6 +143,8 @@ def build(board: Board) -> dashboard.Dashboard:
             .include_vars(True)
         )
     )
+    for name, (title, number) in board.numbers.items():
+        made = made.with_variable(dashboards.TextBoxVariable(name).label(title).default_value(number))
     for row in board.rows:
         made = made.with_row(dashboards.Row(row.title))
         for panel in row.panels:
@@ -157,6 +163,12 @@ def _panel(panel: Panel) -> TimeSeriesPanel | StatPanel | BarGaugePanel:
         .height(HEIGHT)
         .span(int(panel.width))
     )
+    if panel.threshold is not None:
+        steps = [dashboard.Threshold(color="green"), dashboard.Threshold(value=panel.threshold, color="red")]
+        made = made.thresholds(dashboards.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(steps))
+        if isinstance(made, TimeSeriesPanel):
+            line = common_builders.GraphThresholdsStyleConfig().mode(common.GraphThresholdsStyleMode.DASHED)
+            made = made.thresholds_style(line)
     if panel.link:
         made = made.data_links([dashboards.DashboardLink(panel.link.title).url(panel.link.url).target_blank(True)])
     for number, query in enumerate(panel.queries):

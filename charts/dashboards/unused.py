@@ -1,8 +1,6 @@
 """Metrics that no panel and no alert shows, each with the reason."""
 
 UNUSED = {
-    "signalbox_certificate_expires_timestamp_seconds": "for alerts by whoever renews certificates",
-    "signalbox_graph_queries_overdue": "such a query makes its own runs wait; the log names it",
     "signalbox_offline_model_completions": "the offline model is for development and tests",
     "signalbox_offline_model_errors": "the offline model is for development and tests",
     "signalbox_questions_closed": "for those who ask how people answer; the oldest open question is on the overview",

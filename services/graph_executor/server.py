@@ -15,6 +15,8 @@ from services.graph_executor.errors import GraphAway, GraphForbidden, GraphFull
 from services.graph_executor.falkor import Falkor
 from services.graph_executor.falkor_store import FalkorStore, server_bounds
 from services.graph_executor.graphs import GraphJournal, Graphs
+from services.graph_executor.measured_store import MeasuredStore
+from services.graph_executor.metrics import CONNECTIONS_MAX
 from services.graph_executor.policy import GraphPolicy
 from services.graph_executor.reading_tools import ChangesTool, PreviewTool, SearchTool
 from services.graph_executor.settings import GraphExecutorSettings
@@ -81,7 +83,8 @@ def make_servicer(
 async def _store(settings: GraphExecutorSettings, policy: GraphPolicy, stack: AsyncExitStack) -> GraphStore:
     store = (_bolt_store if settings.speaks_bolt else _falkor_store)(settings, policy, stack)
     await needed("the graph database", store.reach, absent=(GraphAway, GraphFull))
-    return store
+    CONNECTIONS_MAX.set(settings.graph_connections)
+    return MeasuredStore(store)
 
 
 def _bolt_store(settings: GraphExecutorSettings, policy: GraphPolicy, stack: AsyncExitStack) -> BoltStore:

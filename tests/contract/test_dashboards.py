@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
 from charts.dashboards.__main__ import BOARDS
-from charts.dashboards.panels import CONSOLE
+from charts.dashboards.panels import CONSOLE, build
 from tests.contract.deploy import services
 from tests.contract.deploy.helm import CHART, ROOT
 
@@ -55,6 +57,26 @@ def test_every_panel_says_what_it_shows_and_when_to_worry() -> None:
             assert panel.shows.endswith("."), panel.title
             assert panel.worry.endswith("."), panel.title
             assert len(panel.worry.split()) > 3, panel.title
+
+
+def test_the_goals_of_the_dashboard_on_call_are_those_of_the_chart() -> None:
+    goals = VALUES["metrics"]["rules"]["goals"]
+    [board] = [board for board in BOARDS if board.numbers]
+    assert {name: float(number) for name, (_, number) in board.numbers.items()} == {
+        name: goals[name] for name in board.numbers
+    }
+    assert all(f'le="{goals["latencyS"]}"' in query.expr for query in board.panels[2].queries)
+
+
+def test_a_threshold_is_a_line_in_grafana() -> None:
+    for board in BOARDS:
+        drawn = json.loads(JSONEncoder().encode(build(board)))["panels"]
+        thresholds = {panel.title: panel.threshold for panel in board.panels if panel.threshold is not None}
+        for panel in drawn:
+            if panel.get("title") in thresholds:
+                config = panel["fieldConfig"]["defaults"]
+                assert config["thresholds"]["steps"][-1]["value"] == thresholds[panel["title"]]
+                assert panel["type"] != "timeseries" or config["custom"]["thresholdsStyle"]["mode"] == "dashed"
 
 
 def test_the_operations_page_says_at_which_port_the_links_lead_to_a_console() -> None:

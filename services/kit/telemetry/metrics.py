@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.metadata import version
 from itertools import product
+from pathlib import Path
 from typing import TypeVar
 
 from opentelemetry import trace
@@ -84,9 +85,15 @@ BUILD_INFO = Gauge(
 )
 
 
-def tell_build(service: str, revision: str) -> None:
-    """Says what is running; `revision` is the commit that it was built from, or empty."""
+MEMORY_LIMIT = Gauge(METRIC_PREFIX + "memory_limit_bytes", "Memory beyond which the service is ended; 0: no limit.")
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+def tell_build(service: str, revision: str, *, cgroup_limit: Path = _CGROUP_LIMIT) -> None:
+    """Says what is running, and within how much memory; `revision` is the commit that it was built from, or empty."""
     BUILD_INFO.labels(service, version("signalbox"), revision or "unknown").set(1)
+    limit = cgroup_limit.read_text().strip() if cgroup_limit.is_file() else ""
+    MEMORY_LIMIT.set(int(limit) if limit.isdecimal() else 0)
 
 
 def exemplar(of: trace.Span | None = None) -> dict[str, str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -20,8 +21,10 @@ from opentelemetry.trace import (
     get_current_span,
     set_span_in_context,
 )
+from prometheus_client import REGISTRY
 
 from services.kit.telemetry import tracing
+from services.kit.telemetry.metrics import tell_build
 from services.kit.telemetry.tracing import carried, carrying, start_telemetry, trace_ids
 
 NOBODY_LISTENS = "http://127.0.0.1:1"
@@ -142,3 +145,12 @@ def test_a_share_of_the_traces_that_begin_here_is_recorded(start: Start, ratio: 
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
 def test_a_trace_that_began_elsewhere_is_recorded_if_it_is_there(start: Start, ratio: float, sampled: bool) -> None:
     assert span(start(NOBODY_LISTENS, ratio), begun_elsewhere(sampled=sampled)).is_recording() is sampled
+
+
+@pytest.mark.parametrize(("written", "limit"), [("1073741824\n", 1 << 30), ("max\n", 0), (None, 0)])
+def test_a_service_tells_beyond_how_much_memory_it_is_ended(tmp_path: Path, written: str | None, limit: int) -> None:
+    cgroup = tmp_path / "memory.max"
+    if written is not None:
+        cgroup.write_text(written)
+    tell_build("told", "", cgroup_limit=cgroup)
+    assert REGISTRY.get_sample_value("signalbox_memory_limit_bytes") == limit
