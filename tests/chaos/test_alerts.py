@@ -200,6 +200,7 @@ async def test_runs_fail(deployed: Deployment, monitor: Prometheus) -> None:
         async with asking(deployed):
             await monitor.fires("SignalboxSuccessBurnsFast")
             await monitor.fires("SignalboxSuccessBurnsSlow")
+            await monitor.fires("SignalboxRunsBringLittle", agent="data_chat")
             script(deployed.model)
             await monitor.quiet("SignalboxSuccessBurnsFast", "SignalboxSuccessBurnsSlow")
     finally:
