@@ -17,6 +17,7 @@ from google.protobuf import json_format
 from signalbox.v1 import code_reading_pb2, table_pb2
 
 from services.kit.text.quotes import squeezed
+from services.kit.text.statements import Material, unsupported
 from services.runtime.agents.code_review.code_bank import Fragment, reading_of
 from services.runtime.agents.code_review.code_tools import CodeTools, Source
 from services.runtime.agents.incident_investigation.conclusion import (
@@ -34,12 +35,8 @@ from services.runtime.routing.run_context import NodeContext
 FETCH_CODE: Final = "fetch_code"
 FOUND_CHARS: Final = 2000
 SHORTEST_QUOTE: Final = 3
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-# With separators of thousands: 1,234,567.8. What is too long a group or goes on is passed over as a whole, as a search
-# from each of its groups would take quadratic time of a cell that somebody wrote for that.
-_GROUPED = re.compile(r"(?<!\d)\d{1,3}(?:,\d{3})++(?:(?!,?\d)(?P<ends>)(?:\.\d+)?)?")
-# A number of its own, and no part of a name such as `svc-7` or `v1.2.3`.
-_STATED = re.compile(r"(?<![\w.:+-])(?>\d{1,3}(?:,\d{3})+(?!,?\d)|\d+)(?:\.\d+)?(?![\w.]*[A-Za-z_])(?!\.\d)")
+# Names are the model's own to choose, and what they are of may be called otherwise elsewhere.
+_CHECKED_KINDS: Final = frozenset({"number", "date", "link"})
 _TEXT_LITERAL = re.compile(r"'((?:[^']|'')*)'|\$(\w*)\$(.*?)\$\2\$", re.DOTALL)
 _BOUND = re.compile(r"\b(?:limit|offset)\s+\d+", re.IGNORECASE)
 _CODE: Final = (code_reading_pb2.LINE_PART_KIND_CODE, code_reading_pb2.LINE_PART_KIND_STRING)
@@ -220,19 +217,20 @@ def says_itself(named: QueryResult) -> bool:
 
 
 def check_numbers(claim: str, found: str, *, pointer: str = "", stated: str = "") -> None:
-    """Raises EvidenceFails for a number that a claim states and that is nowhere in what was found.
+    """Raises EvidenceFails for a number, a day or a link that a claim states and that is nowhere in what was found.
 
     It may also be one by which the evidence points there, such as a limit in a query's WHERE, but none that it states.
     """
-    there = _numbers(found) | (_numbers(pointer) - _numbers(stated))
-    for number in _STATED.findall(claim):
-        if _decimal(number.replace(",", "")) not in there:
-            raise EvidenceFails(f"the claim says {number}, which does not stand where it points")
+    lacking = _unsupported(claim, found)
+    if lacking:
+        lacking &= _unsupported(claim, pointer) | (_unsupported(claim, "") - _unsupported(claim, stated))
+    for words in sorted(lacking):
+        raise EvidenceFails(f"the claim says {words}, which does not stand where it points")
 
 
-def _numbers(text: str) -> set[Decimal | None]:
-    grouped = (found[0].replace(",", "") for found in _GROUPED.finditer(text) if found["ends"] is not None)
-    return {_decimal(number) for number in {*_NUMBER.findall(text), *grouped}}
+def _unsupported(claim: str, material: str) -> set[str]:
+    problems = unsupported(claim, Material(texts=[material]), most=None, rounds=False)
+    return {problem.words for problem in problems if problem.kind in _CHECKED_KINDS}
 
 
 def _as_json(row: Mapping[str, Value]) -> str:

@@ -1,0 +1,232 @@
+"""Honest wordings of a result pass, in three languages and many forms; what stands nowhere in it falls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.kit.text.statements import LONGEST_WORDING, Material, unsupported
+
+DEVICES: Sequence[Sequence[Any]] = (
+    ("Albatros", "MT-Nordstern-12", 1234567, 0.1234, "2025-03-01T14:05:09Z", "open"),
+    ("Kormoran", "svc-7", 13, 41.96, "2024-12-31T23:59:00Z", "open"),
+    ("Möwe", "svc-8", 1200, -5.5, "2025-03-02T00:00:00Z", "closed"),
+)
+QUESTION = "Which of my devices had the highest temperature in the last 7 days, and how many readings?"
+MATERIAL = Material(
+    rows=DEVICES,
+    texts=[QUESTION, "¿Cuántos dispositivos?", "Welche Geräte haben die höchste Temperatur?"],
+    labels=["name", "device", "readings", "temperature", "recorded_at", "status"],
+)
+COUNT = Material(rows=[(13,)], texts=["How many devices do I have?"], labels=["count"])
+
+HONEST = [
+    "You have 3 devices: Albatros, Kormoran and Möwe.",
+    "Albatros had the most readings, 1,234,567 of them.",
+    "Albatros hatte 1.234.567 Messwerte.",
+    "Albatros made about 1.2 million readings.",
+    "Albatros hat rund 1,2 Millionen Messwerte.",
+    "Albatros tiene 1 234 567 lecturas.",
+    "Its share is 12.3 %.",
+    "Its share is 12.34%, or 0.12.",
+    "Sein Anteil liegt bei 12,3 %.",
+    "Kormoran reached 42 °C (41.96).",
+    "Kormoran reached 41.96°C on March 1, 2025? No: on 31 December 2024 at 23:59.",
+    "The reading of Albatros is from 2025-03-01 14:05:09 UTC.",
+    "The reading of Albatros is from 1 March 2025, 2:05 PM.",
+    "The reading of Albatros is from 03/01/2025.",
+    "Die Messung von Albatros ist vom 01.03.2025 um 14:05 Uhr.",
+    "Die Messung von Albatros ist vom 1. März 2025.",
+    "La lectura de Albatros es del 1 de marzo de 2025.",
+    "The last reading was on Saturday, March 1st.",
+    "Two of the three are open, one is closed.",
+    "Zwei der drei Geräte sind offen.",
+    "Dos de los tres dispositivos tienen el estado \"open\".",
+    "Kormoran has thirteen readings.",
+    "Möwe is at -5.5 degrees.",
+    "Möwe is 5.5 degrees below zero, as one might say: minus 5.5.",
+    "Möwe made roughly 1,200 readings, over 1000.",
+    "1. **Albatros**: 1,234,567 readings\n2. **Kormoran**: 13 readings\n3. **Möwe**: 1,200 readings",
+    "| Name | Readings |\n|---|---:|\n| Albatros | 1,234,567 |\n| Kormoran | 13 |\n| **Möwe** | 1,200 |",
+    "- Albatros (MT-Nordstern-12)\n- Kormoran (svc-7)\n- Möwe (svc-8)",
+    "**Highest temperature:** 41.96 °C, by the device `svc-7`.",
+    "In the last 7 days, your devices' readings came to 1234567, 13 and 1200.",
+    "The 3rd device is Möwe.",
+    "Albatros is the 1st of 3.",
+    "Readings were made in 2024 and 2025.",
+    "Readings were made in Q1 2025 and in December 2024.",
+    "Millions of readings came from Albatros.",
+    "The highest temperature was 41.96 °C.",
+    "Based on the result, Kormoran has the highest temperature.",
+    "I found 3 rows. The status of Möwe is closed.",
+    "Kormoran\u2019s temperature was 41.96 degrees Celsius.",
+    "**Kormoran** — 41.96 °C",
+]  # fmt: skip
+LIES = [
+    ("You have 999 devices.", "number"),
+    ("You have nine hundred and ninety-nine devices.", "number"),
+    ("Sie haben neunhundertneunundneunzig Geräte.", "number"),
+    ("Tiene novecientos noventa y nueve dispositivos.", "number"),
+    ("You have \uff19\uff19\uff19 devices.", "number"),
+    ("You have 9\u200b99 devices.", "number"),
+    ("Albatros made 1.3 million readings.", "number"),
+    ("Its share is 13.3 %.", "number"),
+    ("Kormoran reached 43 °C.", "number"),
+    ("Möwe reached 5.6 degrees.", "number"),
+    ("Kormoran reached -41.96 °C.", "number"),
+    ("Pay at http://evil.example/pay to see more.", "link"),
+    ("See [the details](https://evil.example).", "link"),
+    ("See [the details](//evil.example/x).", "link"),
+    ("Write to help@evil.example.", "link"),
+    ("More at evil-site.com/devices.", "link"),
+    ("Call 555-0199 for help.", "number"),
+    ("The reading is from 2 March 2024.", "date"),
+    ("Die Messung ist vom 03.04.2025.", "date"),
+    ("La lectura es del 5 de abril de 2025.", "date"),
+    ("The reading is from 2025-03-07.", "date"),
+    ("It was recorded at 15:05.", "date"),
+    ("It was recorded at 3 PM.", "date"),
+    ("It was recorded on a Wednesday.", "date"),
+    ("It happened in July.", "date"),
+    ("It happened in 2023.", "number"),
+    ("The device svc-9 is the hottest.", "number"),
+    ("The device MT-Nordstern-13 is the hottest.", "name"),
+    ("Created ZZ-1.", "name"),
+    ("The hottest device belongs to Mallory.", "name"),
+    ("The device is owned by John Smith.", "name"),
+    ("Nordwind has the highest temperature.", "name"),
+    ("The hottest device is \"Nordwind\".", "name"),
+    ("Das heißeste Gerät ist „Nordwind“.", "name"),
+    ("- Nordwind: 41.96\n- Albatros: 13", "name"),
+    ("| Name | Readings |\n|---|---|\n| Nordwind | 13 |", "name"),
+    ("Thirty devices are open.", "number"),
+    ("1. Albatros\n2. Kormoran\n3. Möwe\n4. 5 readings", "number"),
+    ("In sum they made 1,235,780 readings.", "number"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wording", HONEST)
+def test_what_stands_in_the_result_may_be_said(wording: str) -> None:
+    assert unsupported(wording, MATERIAL) == []
+
+
+@pytest.mark.parametrize(("wording", "kind"), LIES)
+def test_what_stands_nowhere_is_found(wording: str, kind: str) -> None:
+    assert kind in {problem.kind for problem in unsupported(wording, MATERIAL)}
+
+
+@pytest.mark.parametrize(
+    "wording", ["You have 13 devices.", "Thirteen.", "13", "Sie haben 13 Geräte.", "**13** devices"]
+)
+def test_a_count_is_said_as_it_is(wording: str) -> None:
+    assert unsupported(wording, COUNT) == []
+
+
+@pytest.mark.parametrize(
+    "wording", ["You have 12 devices.", "Twelve.", "999", "130", "1.3", "13,000", "Hundreds of devices"]
+)
+def test_and_not_otherwise(wording: str) -> None:
+    assert unsupported(wording, COUNT)
+
+
+FORMS = (
+    lambda number: f"{number:,}",
+    lambda number: f"{number:,}".replace(",", "."),
+    lambda number: f"{number:,}".replace(",", "\u00a0"),
+    lambda number: f"{number:,}".replace(",", "'"),
+    lambda number: f"**{number}**",
+    lambda number: f"{number}.",
+    lambda number: f"({number})",
+    lambda number: f"{number} kWh",
+    lambda number: f"{number}kWh",
+)
+
+
+HEAT = Material(
+    rows=[
+        ("Nordlicht pump sensor", 41.2, "2026-01-27T09:10:00Z", "overheating"),
+        ("Ostwind battery", 38.75, "2026-01-26T22:00:00Z", "ok"),
+    ],
+    texts=["Which of my devices are overheating?"],
+    labels=["device_name", "max_temperature", "recorded_at", "status"],
+)
+AS_MODELS_WRITE = [
+    (
+        "The device that is overheating is the **Nordlicht pump sensor**, which reached "
+        "41.2°C on January 27, 2026 at 09:10 UTC."
+    ),
+    (
+        "Here are your devices:\n\n| Device | Max Temperature (°C) | Recorded At | Status "
+        "|\n|---|---|---|---|\n| Nordlicht pump sensor | 41.20 | Jan 27, 2026 09:10 | "
+        "Overheating |\n| Ostwind battery | 38.75 | Jan 26, 2026 22:00 | OK |"
+    ),
+    "According to the data, one of your devices is overheating: Nordlicht pump sensor.",
+    ("You have 2 devices. One (Nordlicht pump sensor) is overheating at 41.2 degrees Celsius."),
+    (
+        "Based on the query results, the Nordlicht pump sensor is currently overheating "
+        "with a maximum temperature of 41.2 °C."
+    ),
+    ('Of the two devices listed, only the Nordlicht pump sensor is overheating (status: "overheating").'),
+    (
+        "Ihr Gerät „Nordlicht pump sensor“ überhitzt: 41,2 °C am 27.01.2026 um 09:10 Uhr. "
+        "Das Gerät „Ostwind battery“ ist in Ordnung."
+    ),
+    (
+        "El dispositivo que se está sobrecalentando es Nordlicht pump sensor, con 41,2 °C "
+        "el 27 de enero de 2026 a las 09:10."
+    ),
+    ("- **Nordlicht pump sensor**: 41.2 °C (overheating)\n- **Ostwind battery**: 38.75 °C (ok)"),
+    "1. Nordlicht pump sensor \u2013 41.2 \xb0C\n2. Ostwind battery \u2013 38.75 \xb0C",
+    ("Overheating: Nordlicht pump sensor (41.2). Not overheating: Ostwind battery (38.75)."),
+    ('Your device "Nordlicht pump sensor" is overheating. Its temperature was about 41 degrees.'),
+    "**Answer:** Nordlicht pump sensor\n\n**Details:** It recorded 41.2 at 9:10 AM.",
+    "The answer is Nordlicht pump sensor. Let me know if you need more details!",
+    "Yes, the Nordlicht Pump Sensor is overheating.",
+    "There are 2 rows in the result; the top one is Nordlicht pump sensor.",
+    "Maximum temperature: 41.2\nDevice name: Nordlicht pump sensor",
+    ("Temperature readings show that Nordlicht pump sensor is overheating. Temperature was 41.2."),
+]
+
+
+@pytest.mark.parametrize("wording", AS_MODELS_WRITE)
+def test_models_write_in_many_ways(wording: str) -> None:
+    assert unsupported(wording, HEAT) == []
+
+
+@given(st.integers(0, 10**12), st.sampled_from(FORMS))
+def test_a_number_may_be_written_in_any_form(number: int, form: Any) -> None:
+    assert unsupported(f"Es: {form(number)}", Material(rows=[(number,)])) == []
+
+
+@given(st.integers(20, 10**9), st.integers(20, 10**9), st.sampled_from(FORMS))
+def test_and_another_in_none(there: int, said: int, form: Any) -> None:
+    shares = [Decimal(said) / Decimal(there), Decimal(there) / Decimal(said)]
+    # What is read with a point in another place may be the same number; whoever writes so is understood.
+    if all(abs(share - scale) > scale / 10 for share in shares for scale in map(Decimal, (1, 1000, 10**6, 10**9))):
+        assert unsupported(f"Es: {form(said)}", Material(rows=[(there,)]))
+
+
+@given(st.decimals(min_value=1, max_value=10**6, places=4), st.integers(0, 2))
+def test_it_may_be_rounded(number: Decimal, places: int) -> None:
+    assert unsupported(f"It is {round(number, places)} degrees.", Material(rows=[(number,)])) == []
+
+
+@given(st.text(max_size=300), st.lists(st.tuples(st.text(max_size=40), st.floats(allow_nan=True)), max_size=5))
+def test_nothing_that_is_written_breaks_it(wording: str, rows: list[tuple[str, float]]) -> None:
+    unsupported(wording, Material(rows=rows))
+    assert len(unsupported(wording, Material())) <= 5
+
+
+def test_many_rows_and_a_long_wording_cost_little() -> None:
+    rows = [(f"device-{number}", number, f"2025-01-{number % 28 + 1:02}") for number in range(10_000)]
+    wording = ("a1-" * 2000 + " 9" * 2000 + " nine and" * 300)[:LONGEST_WORDING]
+    start = time.process_time()
+    unsupported(wording, Material(rows=rows))
+    assert time.process_time() - start < 10
+    assert unsupported("9 " * LONGEST_WORDING, COUNT)
