@@ -27,7 +27,7 @@ from signalbox.v1 import caller_pb2 as signalbox_dot_v1_dot_caller__pb2
 from signalbox.v1 import table_pb2 as signalbox_dot_v1_dot_table__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csignalbox/v1/data_chat.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x19signalbox/v1/caller.proto\x1a\x18signalbox/v1/table.proto\"p\n\rDataChatInput\x12\x39\n\x08question\x18\x01 \x01(\tB\'\xbaH$r\"\x10\x01\x18\xa0\x1f\x32\x1b^[^\\x00]*[^\\s\\x00][^\\x00]*$\x12\x10\n\x08want_csv\x18\x02 \x01(\x08\x12\x12\n\nwant_debug\x18\x03 \x01(\x08\"\xea\x01\n\x0e\x44\x61taChatOutput\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\t\x12\x11\n\tsql_query\x18\x02 \x01(\t\x12!\n\x04rows\x18\x03 \x01(\x0b\x32\x13.signalbox.v1.Table\x12\x0b\n\x03\x63sv\x18\x04 \x01(\t\x12-\n\x0btoken_usage\x18\x05 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12*\n\x05\x64\x65\x62ug\x18\x06 \x01(\x0b\x32\x1b.signalbox.v1.DataChatDebug\x12*\n\tgrounding\x18\x07 \x01(\x0e\x32\x17.signalbox.v1.Grounding\"\x85\x01\n\rDataChatDebug\x12,\n\x08messages\x18\x01 \x03(\x0b\x32\x1a.signalbox.v1.DebugMessage\x12\x32\n\x0bmodel_calls\x18\x02 \x03(\x0b\x32\x1d.signalbox.v1.ModelCallRecord\x12\x12\n\niterations\x18\x03 \x01(\x05\"A\n\x0c\x44\x65\x62ugMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x12\n\ntool_calls\x18\x03 \x03(\t\"\x9b\x01\n\x0fModelCallRecord\x12\x0f\n\x07purpose\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x15\n\rinput_summary\x18\x03 \x01(\t\x12\x0e\n\x06output\x18\x04 \x01(\t\x12-\n\x0btoken_usage\x18\x05 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12\x12\n\nelapsed_ms\x18\x06 \x01(\x01*\x96\x01\n\tGrounding\x12\x19\n\x15GROUNDING_UNSPECIFIED\x10\x00\x12 \n\x1cGROUNDING_ANSWERED_FROM_DATA\x10\x01\x12\x15\n\x11GROUNDING_REFUSED\x10\x02\x12\x1a\n\x16GROUNDING_UNANSWERABLE\x10\x03\x12\x19\n\x15GROUNDING_NOT_CHECKED\x10\x04\x42*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csignalbox/v1/data_chat.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x19signalbox/v1/caller.proto\x1a\x18signalbox/v1/table.proto\"p\n\rDataChatInput\x12\x39\n\x08question\x18\x01 \x01(\tB\'\xbaH$r\"\x10\x01\x18\xa0\x1f\x32\x1b^[^\\x00]*[^\\s\\x00][^\\x00]*$\x12\x10\n\x08want_csv\x18\x02 \x01(\x08\x12\x12\n\nwant_debug\x18\x03 \x01(\x08\"C\n\x0bQueryResult\x12\x11\n\tsql_query\x18\x01 \x01(\t\x12!\n\x04rows\x18\x02 \x01(\x0b\x32\x13.signalbox.v1.Table\"\xcc\x02\n\x0e\x44\x61taChatOutput\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\t\x12\x11\n\tsql_query\x18\x02 \x01(\t\x12!\n\x04rows\x18\x03 \x01(\x0b\x32\x13.signalbox.v1.Table\x12\x0b\n\x03\x63sv\x18\x04 \x01(\t\x12-\n\x0btoken_usage\x18\x05 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12*\n\x05\x64\x65\x62ug\x18\x06 \x01(\x0b\x32\x1b.signalbox.v1.DataChatDebug\x12*\n\tgrounding\x18\x07 \x01(\x0e\x32\x17.signalbox.v1.Grounding\x12,\n\x07wording\x18\x08 \x01(\x0e\x32\x1b.signalbox.v1.AnswerWording\x12\x32\n\x0f\x65\x61rlier_results\x18\t \x03(\x0b\x32\x19.signalbox.v1.QueryResult\"\x85\x01\n\rDataChatDebug\x12,\n\x08messages\x18\x01 \x03(\x0b\x32\x1a.signalbox.v1.DebugMessage\x12\x32\n\x0bmodel_calls\x18\x02 \x03(\x0b\x32\x1d.signalbox.v1.ModelCallRecord\x12\x12\n\niterations\x18\x03 \x01(\x05\"A\n\x0c\x44\x65\x62ugMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x12\n\ntool_calls\x18\x03 \x03(\t\"\x9b\x01\n\x0fModelCallRecord\x12\x0f\n\x07purpose\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x15\n\rinput_summary\x18\x03 \x01(\t\x12\x0e\n\x06output\x18\x04 \x01(\t\x12-\n\x0btoken_usage\x18\x05 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12\x12\n\nelapsed_ms\x18\x06 \x01(\x01*\x96\x01\n\tGrounding\x12\x19\n\x15GROUNDING_UNSPECIFIED\x10\x00\x12 \n\x1cGROUNDING_ANSWERED_FROM_DATA\x10\x01\x12\x15\n\x11GROUNDING_REFUSED\x10\x02\x12\x1a\n\x16GROUNDING_UNANSWERABLE\x10\x03\x12\x19\n\x15GROUNDING_NOT_CHECKED\x10\x04*\x8c\x01\n\rAnswerWording\x12\x1e\n\x1a\x41NSWER_WORDING_UNSPECIFIED\x10\x00\x12\x18\n\x14\x41NSWER_WORDING_MODEL\x10\x01\x12\x18\n\x14\x41NSWER_WORDING_PLAIN\x10\x02\x12\'\n#ANSWER_WORDING_PLAIN_AS_UNSUPPORTED\x10\x03\x42*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,16 +37,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\014signalbox.v1P\001Z\030signalbox/v1;signalboxv1'
   _globals['_DATACHATINPUT'].fields_by_name['question']._loaded_options = None
   _globals['_DATACHATINPUT'].fields_by_name['question']._serialized_options = b'\272H$r\"\020\001\030\240\0372\033^[^\\x00]*[^\\s\\x00][^\\x00]*$'
-  _globals['_GROUNDING']._serialized_start=841
-  _globals['_GROUNDING']._serialized_end=991
+  _globals['_GROUNDING']._serialized_start=1008
+  _globals['_GROUNDING']._serialized_end=1158
+  _globals['_ANSWERWORDING']._serialized_start=1161
+  _globals['_ANSWERWORDING']._serialized_end=1301
   _globals['_DATACHATINPUT']._serialized_start=128
   _globals['_DATACHATINPUT']._serialized_end=240
-  _globals['_DATACHATOUTPUT']._serialized_start=243
-  _globals['_DATACHATOUTPUT']._serialized_end=477
-  _globals['_DATACHATDEBUG']._serialized_start=480
-  _globals['_DATACHATDEBUG']._serialized_end=613
-  _globals['_DEBUGMESSAGE']._serialized_start=615
-  _globals['_DEBUGMESSAGE']._serialized_end=680
-  _globals['_MODELCALLRECORD']._serialized_start=683
-  _globals['_MODELCALLRECORD']._serialized_end=838
+  _globals['_QUERYRESULT']._serialized_start=242
+  _globals['_QUERYRESULT']._serialized_end=309
+  _globals['_DATACHATOUTPUT']._serialized_start=312
+  _globals['_DATACHATOUTPUT']._serialized_end=644
+  _globals['_DATACHATDEBUG']._serialized_start=647
+  _globals['_DATACHATDEBUG']._serialized_end=780
+  _globals['_DEBUGMESSAGE']._serialized_start=782
+  _globals['_DEBUGMESSAGE']._serialized_end=847
+  _globals['_MODELCALLRECORD']._serialized_start=850
+  _globals['_MODELCALLRECORD']._serialized_end=1005
 # @@protoc_insertion_point(module_scope)

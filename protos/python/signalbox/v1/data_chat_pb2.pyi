@@ -17,11 +17,22 @@ class Grounding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     GROUNDING_REFUSED: _ClassVar[Grounding]
     GROUNDING_UNANSWERABLE: _ClassVar[Grounding]
     GROUNDING_NOT_CHECKED: _ClassVar[Grounding]
+
+class AnswerWording(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ANSWER_WORDING_UNSPECIFIED: _ClassVar[AnswerWording]
+    ANSWER_WORDING_MODEL: _ClassVar[AnswerWording]
+    ANSWER_WORDING_PLAIN: _ClassVar[AnswerWording]
+    ANSWER_WORDING_PLAIN_AS_UNSUPPORTED: _ClassVar[AnswerWording]
 GROUNDING_UNSPECIFIED: Grounding
 GROUNDING_ANSWERED_FROM_DATA: Grounding
 GROUNDING_REFUSED: Grounding
 GROUNDING_UNANSWERABLE: Grounding
 GROUNDING_NOT_CHECKED: Grounding
+ANSWER_WORDING_UNSPECIFIED: AnswerWording
+ANSWER_WORDING_MODEL: AnswerWording
+ANSWER_WORDING_PLAIN: AnswerWording
+ANSWER_WORDING_PLAIN_AS_UNSUPPORTED: AnswerWording
 
 class DataChatInput(_message.Message):
     __slots__ = ("question", "want_csv", "want_debug")
@@ -33,8 +44,16 @@ class DataChatInput(_message.Message):
     want_debug: bool
     def __init__(self, question: _Optional[str] = ..., want_csv: _Optional[bool] = ..., want_debug: _Optional[bool] = ...) -> None: ...
 
+class QueryResult(_message.Message):
+    __slots__ = ("sql_query", "rows")
+    SQL_QUERY_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    sql_query: str
+    rows: _table_pb2.Table
+    def __init__(self, sql_query: _Optional[str] = ..., rows: _Optional[_Union[_table_pb2.Table, _Mapping]] = ...) -> None: ...
+
 class DataChatOutput(_message.Message):
-    __slots__ = ("answer", "sql_query", "rows", "csv", "token_usage", "debug", "grounding")
+    __slots__ = ("answer", "sql_query", "rows", "csv", "token_usage", "debug", "grounding", "wording", "earlier_results")
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     SQL_QUERY_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
@@ -42,6 +61,8 @@ class DataChatOutput(_message.Message):
     TOKEN_USAGE_FIELD_NUMBER: _ClassVar[int]
     DEBUG_FIELD_NUMBER: _ClassVar[int]
     GROUNDING_FIELD_NUMBER: _ClassVar[int]
+    WORDING_FIELD_NUMBER: _ClassVar[int]
+    EARLIER_RESULTS_FIELD_NUMBER: _ClassVar[int]
     answer: str
     sql_query: str
     rows: _table_pb2.Table
@@ -49,7 +70,9 @@ class DataChatOutput(_message.Message):
     token_usage: _caller_pb2.TokenUsage
     debug: DataChatDebug
     grounding: Grounding
-    def __init__(self, answer: _Optional[str] = ..., sql_query: _Optional[str] = ..., rows: _Optional[_Union[_table_pb2.Table, _Mapping]] = ..., csv: _Optional[str] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., debug: _Optional[_Union[DataChatDebug, _Mapping]] = ..., grounding: _Optional[_Union[Grounding, str]] = ...) -> None: ...
+    wording: AnswerWording
+    earlier_results: _containers.RepeatedCompositeFieldContainer[QueryResult]
+    def __init__(self, answer: _Optional[str] = ..., sql_query: _Optional[str] = ..., rows: _Optional[_Union[_table_pb2.Table, _Mapping]] = ..., csv: _Optional[str] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., debug: _Optional[_Union[DataChatDebug, _Mapping]] = ..., grounding: _Optional[_Union[Grounding, str]] = ..., wording: _Optional[_Union[AnswerWording, str]] = ..., earlier_results: _Optional[_Iterable[_Union[QueryResult, _Mapping]]] = ...) -> None: ...
 
 class DataChatDebug(_message.Message):
     __slots__ = ("messages", "model_calls", "iterations")
