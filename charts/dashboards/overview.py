@@ -200,6 +200,18 @@ SPEND = Row(
             link=Link("Runs of this agent", "/runs", by={"agent": "agent"}),
         ),
         Panel(
+            "Wordings that were not kept",
+            "The share of models' wordings of results that stated what stands in none, and were not shown.",
+            "it rises: a model makes numbers up, or writes them in a form that is not known.",
+            [
+                Query(
+                    share(rate("wordings_total", 'outcome="unsupported"'), rate("wordings_total")),
+                    "not kept",
+                )
+            ],
+            "percentunit",
+        ),
+        Panel(
             "Calls beyond a budget",
             "Calls a second that were asked for and not made, since their run's budget was spent.",
             "it stays above 0: a model asks for more at once than a run may do.",

@@ -148,6 +148,11 @@ TOOL_DURATION = Histogram(
     ["tool", "outcome"],
     buckets=DURATION_BUCKETS,
 )
+WORDINGS = Counter(
+    METRIC_PREFIX + "wordings_total",
+    "Wordings of results by models, by outcome: ok, or unsupported by what they word, and not shown.",
+    ["outcome"],
+)
 ROWS_REMOVED = Counter(
     METRIC_PREFIX + "retention_rows_removed_total", "Rows that retention removed, by kind and agent.", ["kind", "agent"]
 )
@@ -186,6 +191,7 @@ _WORKS = ("claim", "sweep", "count", "renew_leases", "liveness", "prune")
 model_calls_from_zero("agent", "format_answer", "triage", "research", "analysis", "parse_goal", "plan_step", "answer")
 from_zero(RUNS_REFUSED, ["at_once", "per_minute", "tokens_per_day", "waiting"])
 from_zero(CALLS_SHED, ["calls", "runs"])
+from_zero(WORDINGS, [OK, "unsupported"])
 from_zero(CALLS_BEYOND_BUDGET, [TOOL], ["tool_calls", "wall_time_s"])
 from_zero(CALLS_BEYOND_BUDGET, [MODEL], ["model_calls", "tokens", "wall_time_s"])
 from_zero(RUNS_GIVEN_BACK, ["handed_over", "interrupted", "database_away"])

@@ -9,7 +9,8 @@ import pytest
 from signalbox.v1 import caller_pb2, data_chat_pb2
 
 from services.cli.exit_codes import ExitCode, exit_code_of
-from services.runtime.agents.data_chat.wording import NO_QUERY, NO_RESULT, NO_TABLE
+from services.runtime.agents.data_chat.query_results import NO_TABLE
+from services.runtime.agents.data_chat.wording import NO_QUERY, NO_RESULT
 from tests.fixtures.client import nodes_of
 from tests.fixtures.ledger import check_ledger, plain
 from tests.fixtures.script import ANSWER, Script, examples, query

@@ -6,18 +6,24 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from signalbox.v1 import data_chat_pb2, runs_pb2, tools_pb2
+from signalbox.v1 import data_chat_pb2, runs_pb2, table_pb2, tools_pb2
 
 from services.kit.identity.caller import Caller
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.data_chat.definition import AGENT, begin, result
 from services.runtime.agents.data_chat.policy import DataChatPolicy
+from services.runtime.agents.data_chat.query_results import (
+    NAMES_NOTHING,
+    NO_TABLE,
+    STATED,
+    names_nothing,
+    problems_of,
+    run_of,
+)
 from services.runtime.agents.data_chat.routing import make_routers
 from services.runtime.agents.data_chat.wording import (
     NO_QUERY,
     NO_RESULT,
-    NO_TABLE,
-    grounding_by,
     grounding_of,
     with_result,
     without_result,
@@ -74,30 +80,99 @@ def output(ended: dict[str, Any]) -> data_chat_pb2.DataChatOutput:
 
 
 def test_rows_are_what_an_answer_rests_on_and_are_shown_without_a_wording() -> None:
-    brought = state(rows=b"", result_text="devices\n13\n(1 row)", sql_query="SELECT 13")
-    assert grounding_of(brought) == DATA
-    assert "devices\n13" in output(brought).answer
-    assert output({**brought, "answer": "Thirteen."}).answer == "Thirteen."
+    ended = state(rows=b"", result_text="devices\n13\n(1 row)", sql_query="SELECT 13")
+    assert grounding_of(ended) == DATA
+    assert "devices\n13" in output(ended).answer
+    assert output({**ended, "answer": "Thirteen."}).answer == "Thirteen."
+
+
+def table(**columns: list[Any]) -> table_pb2.Table:
+    """A table of columns, each with its values."""
+    kinds = {int: ("COLUMN_TYPE_INT", "int_value"), float: ("COLUMN_TYPE_DOUBLE", "double_value")}
+    of = {name: kinds.get(type(values[0]), ("COLUMN_TYPE_TEXT", "text_value")) for name, values in columns.items()}
+    rows = zip(*columns.values(), strict=True)
+    cells = [[table_pb2.Cell(**{of[name][1]: v}) for name, v in zip(columns, row, strict=True)] for row in rows]
+    return table_pb2.Table(
+        columns=[table_pb2.Column(name=name, type=of[name][0]) for name in columns],
+        rows=[table_pb2.Row(values=row) for row in cells],
+    )
+
+
+def brought(question: str = "How many?", **output: Any) -> dict[str, Any]:
+    """The state after a query."""
+    return state(**run_of(tools_pb2.ToolOutput(**output), question))
 
 
 @pytest.mark.parametrize("wording", ["The number of readings is 10.", ""])
-def test_a_result_that_was_read_from_no_table_is_no_answer_from_data(wording: str) -> None:
-    grounding = grounding_by(tools_pb2.ToolOutput(reads_tables=False))
-    brought = state(rows=b"", result_text="readings\n10", sql_query="SELECT 10 AS readings", grounding=int(grounding))
-    update = with_result(brought, wording)
-    assert update["answer"].startswith(f"{NO_TABLE} ")
-    assert "10" in update["answer"].removeprefix(NO_TABLE)
-    assert update["status"] == NEEDS_REVIEW
-    assert output(brought).answer.startswith(NO_TABLE)  # also of a run that ended before it was worded
-    assert output(brought).grounding == NOT_CHECKED
+@pytest.mark.parametrize(
+    ("output_", "question", "doubt"),
+    [
+        ({"reads_tables": False}, "How many?", NO_TABLE),
+        ({"reads_tables": True, "stated_columns": ["n"], "table": table(n=[4711])}, "How many?", f"{STATED} (n)."),
+        ({"reads_tables": True, "table": table(temperature=[41.9])}, "Which device is the hottest?", NAMES_NOTHING),
+    ],
+)
+def test_what_nothing_vouches_for_is_no_answer_from_data(
+    wording: str, output_: dict[str, Any], question: str, doubt: str
+) -> None:
+    ended = brought(question, text="readings\n10", sql_query="SELECT", **output_)
+    update = with_result(ended, wording)
+    assert update["answer"].startswith(f"{doubt} ")
+    assert "10" in update["answer"].removeprefix(doubt)
+    assert (update["status"], update["grounding"]) == (NEEDS_REVIEW, NOT_CHECKED)
+    assert output(ended).answer.startswith(doubt)  # also of a run that ended before it was worded
 
 
 @pytest.mark.parametrize("result", [tools_pb2.ToolOutput(reads_tables=True), tools_pb2.ToolOutput()])
 def test_an_executor_that_does_not_say_counts_as_before(result: tools_pb2.ToolOutput) -> None:
     """Of the last release: while it serves beside this one, its answers are not all left to a person."""
-    brought = state(rows=b"", result_text="devices\n13", sql_query="SELECT", grounding=int(grounding_by(result)))
-    assert with_result(brought, "Thirteen.") == {"answer": "Thirteen.", "status": COMPLETED}
-    assert output(brought).grounding == DATA
+    ended = state(**run_of(result, "How many?"))
+    update = with_result(ended, "Thirteen.")
+    assert (update["answer"], update["status"]) == ("Thirteen.", COMPLETED)
+    assert output(ended).grounding == DATA
+
+
+@pytest.mark.parametrize(
+    ("question", "found", "sql", "nothing"),
+    [
+        ("Which device has the highest temperature?", table(max=[41.9]), "SELECT max(t) FROM device_x", True),
+        ("Welches Gerät ist am heißesten?", table(max=[41.9]), "SELECT max(temperature) FROM r", True),
+        ("¿Cuál es el dispositivo más caliente?", table(max=[41.9]), "SELECT max(temperature) FROM r", True),
+        ("Who used the most?", table(sum=[41.9]), "SELECT sum(x) FROM r", True),
+        ("Which device is the hottest?", table(name=["Albatros"], max=[41.9]), "SELECT name, max(t) FROM r", False),
+        ("Which device is the hottest?", table(device_id=[7], max=[41.9]), "SELECT device_id, max(t) FROM r", False),
+        ("Welche Temperatur hat Albatros?", table(max=[41.9]), "SELECT max(temperature) FROM r", False),
+        ("Which temperature is the highest?", table(temperature=[41.9]), "SELECT temperature FROM r", False),
+        ("Which year had most?", table(year=[2025]), "SELECT extract(year FROM t) AS year FROM r", False),
+        ("How many devices are there?", table(count=[13]), "SELECT count(*) FROM r", False),
+        ("What is the highest temperature?", table(max=[41.9]), "SELECT max(temperature) FROM r", False),
+    ],
+)  # fmt: skip
+def test_a_question_which_is_not_answered_by_how_much(
+    question: str, found: table_pb2.Table, sql: str, nothing: bool
+) -> None:
+    assert names_nothing(question, found, sql) is nothing
+
+
+def test_an_answer_to_which_names_one_that_was_found() -> None:
+    run = run_of(tools_pb2.ToolOutput(table=table(name=["Albatros"], max=[41.9])), "Which is the hottest?")
+    assert not problems_of("Albatros, at 41.9.", "Which is the hottest?", [run])
+    assert problems_of("Die heißeste ist Nordwind mit 41,9.", "Which is the hottest?", [run])
+    assert problems_of("It is at 41.9 degrees.", "Which is the hottest?", [run])
+
+
+def test_what_a_query_states_vouches_for_no_words() -> None:
+    run = run_of(
+        tools_pb2.ToolOutput(
+            reads_tables=True, stated_columns=["n"], table=table(name=["Albatros"], n=[4711]), text="Albatros | 4711"
+        ),
+        "How many?",
+    )
+    assert not problems_of("Albatros.", "How many?", [run])
+    assert problems_of("Albatros has 4711.", "How many?", [run])
+    update = with_result(state(**run), unsupported=True)
+    assert update["answer"].startswith(f"{STATED} (n).")
+    assert (update["status"], update["grounding"]) == (NEEDS_REVIEW, NOT_CHECKED)
 
 
 @pytest.mark.parametrize(("screening", "grounding"), [("blocked", REFUSED), ("unscreened", NOT_CHECKED)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import starmap
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from signalbox.v1 import caller_pb2, data_chat_pb2, runs_pb2, table_pb2
@@ -17,10 +17,11 @@ from services.runtime.agents.data_chat.nodes import DataChatNodes
 from services.runtime.agents.data_chat.policy import DataChatPolicy
 from services.runtime.agents.data_chat.state import Turn
 from services.runtime.agents.data_chat.table_csv import as_csv
-from services.runtime.agents.data_chat.wording import grounding_of, with_result
+from services.runtime.agents.data_chat.wording import grounding_of, with_result, without_result
 from services.runtime.agents.definition import AgentDefinition
 from services.runtime.calls.connections import Connections
 from services.runtime.calls.peers import GUARD, SQL_EXECUTOR
+from services.runtime.routing.graph import BUDGET_EXHAUSTED
 from services.runtime.routing.state import COMPLETED, Budget
 
 TURN_ANSWER_LENGTH = 1000
@@ -54,14 +55,26 @@ def result(state: Mapping[str, Any], agent_input: data_chat_pb2.DataChatInput) -
     """Returns the answer with the SQL and rows behind it."""
     rows = table_pb2.Table.FromString(state["rows"]) if "rows" in state else None
     return data_chat_pb2.DataChatOutput(
-        answer=state.get("answer") or (with_result(state)["answer"] if rows is not None else ""),
+        answer=state.get("answer") or _unfinished(state),
         sql_query=state.get("sql_query", ""),
         rows=rows,
         csv=as_csv(rows) if rows is not None and agent_input.want_csv else "",
         token_usage=token_usage(state["spend"]),
         debug=_debug(state) if agent_input.want_debug else None,
         grounding=grounding_of(state),
+        wording=cast(Any, state.get("wording", data_chat_pb2.ANSWER_WORDING_UNSPECIFIED)),
+        earlier_results=[
+            data_chat_pb2.QueryResult(sql_query=run["sql_query"], rows=table_pb2.Table.FromString(run["rows"]))
+            for run in state.get("earlier_results") or ()
+        ],
     )
+
+
+def _unfinished(state: Mapping[str, Any]) -> str:
+    """Returns the answer of a run that broke off before it was worded: what there is by then."""
+    if "rows" in state:
+        return str(with_result(state)["answer"])
+    return str(without_result(state)["answer"]) if state.get("stop_reason") == BUDGET_EXHAUSTED else ""
 
 
 def outcome(state: Mapping[str, Any]) -> Outcome:

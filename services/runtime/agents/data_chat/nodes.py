@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,14 +19,16 @@ from services.kit.tools.names import (
     GET_FEW_SHOT_EXAMPLES,
 )
 from services.runtime.agents.data_chat.policy import DataChatPolicy
-from services.runtime.agents.data_chat.state import ADMIN_BYPASS, DataChatState, Turn
-from services.runtime.agents.data_chat.wording import REFUSAL, grounding_by, with_result, without_result
+from services.runtime.agents.data_chat.query_results import grounding_by, problems_of, run_of, runs_of
+from services.runtime.agents.data_chat.state import ADMIN_BYPASS, DataChatState, QueryRun, Turn
+from services.runtime.agents.data_chat.wording import REFUSAL, with_result, without_result
 from services.runtime.agents.prompt_messages import INTERNAL, prompt_messages
 from services.runtime.agents.refusals import INVALID_ARGUMENTS, refusal, unknown_tool
 from services.runtime.agents.screening import ALLOWED, BLOCKED
 from services.runtime.calls.chat_model import ChatModel, ModelCall, whole_text
 from services.runtime.calls.guard_client import GuardClient, Screening
 from services.runtime.calls.tool_client import ToolClient
+from services.runtime.calls.wordings import note_wording
 from services.runtime.errors import BudgetSpent, DependencyAway, ModelFailed, ModelRefused
 from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import COMPLETED
@@ -98,6 +101,7 @@ class DataChatNodes:
     async def tools(self, state: DataChatState, context: NodeContext) -> StateUpdate:
         """Runs the tool calls that the model asked for, one after another."""
         update: StateUpdate = {"messages": [], "error_attempts": 0, "last_error": "", "last_tool": ""}
+        runs = runs_of(state)
         for call in requested_calls(state["messages"]):
             text, result = await self._run_tool(call, context)
             failed = result is None
@@ -105,12 +109,14 @@ class DataChatNodes:
             update["last_tool"], update["last_error"] = call.tool, text if failed else ""
             update["error_attempts"] += int(failed)
             if result is not None and call.tool == EXECUTE_DB_QUERY:
-                rows = result.table.SerializeToString()
-                update |= {"sql_query": result.sql_query, "rows": rows, "result_text": result.text}
-                update["grounding"] = int(grounding_by(result))
+                runs.append(run_of(result, state["question"]))
                 # The answer is worded from the result itself; the agent never needs to read it.
                 message.additional_kwargs[INTERNAL] = True
             update["messages"].append(message)
+        # One that nothing vouches for is made up for by any other.
+        runs = [run for run in runs if not run["doubt"]] or runs[-1:]
+        if runs:
+            update |= {**runs[-1], "earlier_results": runs[:-1], "grounding": int(grounding_by(runs))}
         return update
 
     async def format_answer(self, state: DataChatState, _context: NodeContext) -> StateUpdate:
@@ -119,11 +125,10 @@ class DataChatNodes:
             return {"status": COMPLETED}
         if "rows" not in state:
             return without_result(state)
-        given = {
-            "question": state["question"],
-            "sql_query": state["sql_query"],
-            "result": state["result_text"].splitlines(),
-        }
+        *earlier, last = runs_of(state)
+        given = {"question": state["question"], **_shown(last)}
+        if earlier:
+            given["earlier_results"] = [_shown(run) for run in earlier]
         text = prompt(__package__, "format_answer", given)
         try:
             answer, call = await self._format_model.ask("format_answer", [HumanMessage(text)])
@@ -131,7 +136,13 @@ class DataChatNodes:
             # The answer is there; only its wording is not, and that is no reason to keep it back.
             log.warning("the result could not be put into words", error=error.message)
             return with_result(state)
-        return {**with_result(state, whole_text(answer)), "model_calls": [call]}
+        worded = whole_text(answer)
+        # Of many rows it takes a while, and others are served meanwhile.
+        found = await asyncio.to_thread(problems_of, worded, state["question"], [*earlier, last])
+        if worded:
+            note_wording(self._format_model.name, [problem.kind for problem in found])
+        kept = "" if found else worded
+        return {**with_result(state, kept, unsupported=bool(found)), "model_calls": [call]}
 
     async def _run_tool(self, call: AskedCall, context: NodeContext) -> tuple[str, tools_pb2.ToolOutput | None]:
         if call.tool not in TOOLS:
@@ -185,6 +196,10 @@ def _check_result(output: tools_pb2.ToolOutput) -> None:
     """Raises ValueError for what is no result of a query: an answer would claim that it is from the data."""
     if not output.HasField("table"):
         raise ValueError("no table")
+
+
+def _shown(run: QueryRun) -> dict[str, Any]:
+    return {"sql_query": run["sql_query"], "result": run["result_text"].splitlines()}
 
 
 def _screened(turns: Sequence[Turn]) -> list[guard_pb2.ScreenedTurn]:

@@ -19,8 +19,25 @@ class Turn(TypedDict):
     answer: str
 
 
+class QueryRun(TypedDict):
+    """A query that brought a result; `rows` is a serialized `signalbox.v1.Table`.
+
+    What stands in the columns of `stated` may be from the query itself; `doubt` says why the result is no answer from
+    data, where it is none.
+    """
+
+    sql_query: str
+    rows: bytes
+    result_text: str
+    stated: list[str]
+    doubt: str
+
+
 class DataChatState(AgentState, total=False):
-    """What a question has come to so far; `rows` is a serialized `signalbox.v1.Table`, `grounding` an enum's number."""
+    """What a question has come to so far; the fields of `QueryRun` are of the last one.
+
+    `grounding` and `wording` are numbers of enums.
+    """
 
     question: str
     turns: Annotated[list[Turn], REPLACED]
@@ -34,4 +51,8 @@ class DataChatState(AgentState, total=False):
     error_attempts: Annotated[int, operator.add]
     answer: str
     grounding: int
+    stated: Annotated[list[str], REPLACED]
+    doubt: str
+    earlier_results: Annotated[list[QueryRun], REPLACED]
+    wording: int
     model_calls: Annotated[list[ModelCall], append]

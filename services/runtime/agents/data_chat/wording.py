@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
-from signalbox.v1 import data_chat_pb2, tools_pb2
+from signalbox.v1 import data_chat_pb2
 
 from services.kit.tools.names import EXECUTE_DB_QUERY
+from services.runtime.agents.data_chat.query_results import STATED, runs_of
 from services.runtime.agents.screening import BLOCKED, UNSCREENED
 from services.runtime.calls.chat_model import whole_text
 from services.runtime.routing.state import COMPLETED, NEEDS_REVIEW
@@ -19,8 +20,8 @@ REFUSAL = "I can't help with that question: it asks for something outside your o
 NO_ANSWER = "I could not find an answer to that question."
 NO_QUERY = "No query was run, so nothing here comes from your data."
 NO_RESULT = "No query brought a result, so nothing here comes from your data."
-NO_TABLE = "The query read no table, so nothing here comes from your data."
 UNWORDED = "This could not be put into words; here is the result as it came:"
+UNSUPPORTED = "What was said of it does not stand in the result; here it is as it came:"
 STOPPED = {
     "iteration_limit": "It took more rounds than one question gets.",
     "error_limit": "Too many attempts went wrong.",
@@ -47,26 +48,25 @@ def grounding_of(state: Mapping[str, Any]) -> data_chat_pb2.Grounding:
     return known
 
 
-def grounding_by(result: tools_pb2.ToolOutput) -> data_chat_pb2.Grounding:
-    """Returns what an answer rests on that words a result.
+def with_result(state: Mapping[str, Any], worded: str = "", *, unsupported: bool = False) -> StateUpdate:
+    """Returns the answer of a run that has a result: its wording, or the results themselves when no model words them.
 
-    An executor of an earlier release does not say whether a table was read: its results count as they did then. To
-    doubt them would leave every question of a rolling upgrade to a person.
+    What nothing vouches for is not an answer from data, and says so; nor are columns that the query may have made up
+    itself, where a model's words rested on them, or on nothing.
     """
-    if result.HasField("reads_tables") and not result.reads_tables:
-        return data_chat_pb2.GROUNDING_NOT_CHECKED
-    return data_chat_pb2.GROUNDING_ANSWERED_FROM_DATA
-
-
-def with_result(state: Mapping[str, Any], worded: str = "") -> StateUpdate:
-    """Returns the answer of a run that has a result: its wording, or the result itself when no model words it.
-
-    What was read from no table is not an answer from data, and says so.
-    """
-    text = worded or f"{UNWORDED}\n\n{state['result_text']}"
-    if grounding_of(state) == data_chat_pb2.GROUNDING_ANSWERED_FROM_DATA:
-        return {"answer": text, "status": COMPLETED}
-    return {"answer": f"{NO_TABLE} {text}", "status": NEEDS_REVIEW}
+    runs = runs_of(state)
+    shown = "\n\n".join(run["result_text"] for run in runs)
+    doubts = list(dict.fromkeys(filter(None, (run["doubt"] for run in runs))))
+    if unsupported and not doubts and (stated := [name for run in runs for name in run["stated"]]):
+        doubts = [f"{STATED} ({', '.join(dict.fromkeys(stated))})."]
+    wording = data_chat_pb2.ANSWER_WORDING_MODEL if worded else data_chat_pb2.ANSWER_WORDING_PLAIN
+    if unsupported:
+        wording = data_chat_pb2.ANSWER_WORDING_PLAIN_AS_UNSUPPORTED
+    text = worded or f"{UNSUPPORTED if unsupported else UNWORDED}\n\n{shown}"
+    update: StateUpdate = {"answer": " ".join([*doubts, text]), "wording": int(wording), "status": COMPLETED}
+    if not doubts:
+        return update
+    return {**update, "status": NEEDS_REVIEW, "grounding": int(data_chat_pb2.GROUNDING_NOT_CHECKED)}
 
 
 def without_result(state: Mapping[str, Any]) -> StateUpdate:

@@ -1,0 +1,149 @@
+"""The results of a question's queries: what may be said of them, and whether they answer it at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from signalbox.v1 import data_chat_pb2, table_pb2, tools_pb2
+
+from services.kit.text.statements import Material, Problem, Value, unsupported
+from services.runtime.agents.data_chat.state import QueryRun
+
+NO_TABLE: Final = "The query read no table, so nothing here comes from your data."
+STATED: Final = "The query itself may have made up what it shows"
+NAMES_NOTHING: Final = "The result holds numbers alone, and does not say which one is asked for."
+_MEASURES: Final = frozenset(
+    {
+        table_pb2.COLUMN_TYPE_INT,
+        table_pb2.COLUMN_TYPE_DOUBLE,
+        table_pb2.COLUMN_TYPE_NUMERIC,
+        table_pb2.COLUMN_TYPE_BOOL,
+    }
+)
+# A number of that name says which one, and not how much of it.
+_KEY: Final = re.compile(
+    r"(?:^|_)(?:id|key|no|nr|num|code|name|number|year|month|week|day|hour|rank)s?$", re.IGNORECASE
+)
+_ASKS_WHICH: Final = re.compile(
+    r"\b(?:which|who|whom|whose|welche[rsmn]?|wer|wen|wem|wessen|cu\u00e1l(?:es)?|qui\u00e9n(?:es)?)\b"
+    r"(?:\s+(?:(?:one\s+)?of\s+)?(?:(?:my|the|our|these|those|meine[rnms]?|der|mis|los|las|de)\s+)*(?P<thing>[^\W\d_]+))?",
+    re.IGNORECASE,
+)
+_SELECTED: Final = re.compile(r"\bselect\b(.*?)\bfrom\b", re.IGNORECASE | re.DOTALL)
+# So many letters at the beginning make two words the same, in two languages too: temperature, Temperatur.
+_ALIKE: Final = 5
+_MOST_NAMES: Final = 2000
+
+
+def run_of(result: tools_pb2.ToolOutput, question: str) -> QueryRun:
+    """Returns what a query brought, with what speaks against taking it for an answer."""
+    return QueryRun(
+        sql_query=result.sql_query,
+        rows=result.table.SerializeToString(),
+        result_text=result.text,
+        stated=list(result.stated_columns),
+        doubt=_doubt(result, question),
+    )
+
+
+def runs_of(state: Mapping[str, Any]) -> list[QueryRun]:
+    """Returns the queries that brought a result, in order."""
+    if "rows" not in state:
+        return []
+    # The last release noted the number alone.
+    unread = state.get("grounding") == data_chat_pb2.GROUNDING_NOT_CHECKED
+    last = QueryRun(
+        sql_query=state.get("sql_query", ""),
+        rows=state["rows"],
+        result_text=state.get("result_text", ""),
+        stated=list(state.get("stated") or ()),
+        doubt=state.get("doubt", NO_TABLE if unread else ""),
+    )
+    return [*(state.get("earlier_results") or ()), last]
+
+
+def grounding_by(runs: Iterable[QueryRun]) -> data_chat_pb2.Grounding:
+    """Returns what an answer rests on that words these results."""
+    if any(run["doubt"] for run in runs):
+        return data_chat_pb2.GROUNDING_NOT_CHECKED
+    return data_chat_pb2.GROUNDING_ANSWERED_FROM_DATA
+
+
+def names_nothing(question: str, table: table_pb2.Table, sql_query: str) -> bool:
+    """Tells whether a question asks which one, and the result says only how much: numbers, and no name, key or day.
+
+    One that asks which temperature is answered by a temperature.
+    """
+    if not table.rows or any(column.type not in _MEASURES or _KEY.search(column.name) for column in table.columns):
+        return False
+    selected = _SELECTED.search(sql_query)
+    shown = [*(column.name for column in table.columns), selected[1] if selected else ""]
+    return any(not asked["thing"] or not _speaks_of(shown, asked["thing"]) for asked in _ASKS_WHICH.finditer(question))
+
+
+def problems_of(wording: str, question: str, runs: Sequence[QueryRun]) -> list[Problem]:
+    """Returns what a wording states that stands neither in what was read nor in the question.
+
+    Where a question asks which, the wording has to name one that was found.
+    """
+    # Of what is doubted the answer says so itself; its words must still be what it shows.
+    tables = [
+        (table_pb2.Table.FromString(run["rows"]), frozenset(() if run["doubt"] else run["stated"])) for run in runs
+    ]
+    rows = [row for table, stated in tables for row in _read_rows(table, stated)]
+    width = max(map(len, rows), default=0)
+    material = Material(
+        rows=[[*row, *[None] * (width - len(row))] for row in rows],
+        texts=[question],
+        counts=[len(table.rows) for table, _ in tables],
+        labels=[column.name for table, _ in tables for column in table.columns],
+    )
+    found = unsupported(wording, material)
+    names = list(_names(tables)) if _ASKS_WHICH.search(question) else []
+    if not found and names and not any(_is_named(name, wording.casefold()) for name in names[:_MOST_NAMES]):
+        found = [Problem("name", "(none of what was found)")]
+    return found
+
+
+def _read_rows(table: table_pb2.Table, stated: frozenset[str]) -> Iterator[list[Value]]:
+    for row in table.rows:
+        yield [_cell(cell) for column, cell in zip(table.columns, row.values, strict=True) if column.name not in stated]
+
+
+def _names(tables: Iterable[tuple[table_pb2.Table, frozenset[str]]]) -> Iterator[str]:
+    for table, _ in tables:
+        for row in table.rows:
+            for column, cell in zip(table.columns, row.values, strict=True):
+                is_name = column.type == table_pb2.COLUMN_TYPE_TEXT or _KEY.search(column.name)
+                if is_name and cell.WhichOneof("value"):
+                    yield str(_cell(cell)).casefold().strip()
+
+
+def _is_named(name: str, wording: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name[:80])}", wording) is not None
+
+
+def _speaks_of(shown: Iterable[str], thing: str) -> bool:
+    head = thing.casefold()[:_ALIKE]
+    return any(word.startswith(head) for text in shown for word in re.findall(r"[^\W\d_]+", text.casefold()))
+
+
+def _doubt(result: tools_pb2.ToolOutput, question: str) -> str:
+    """Returns why a result is no answer from data; an empty string for one that is.
+
+    An executor of an earlier release does not say what was read: its results count as they did then. To doubt them
+    would leave every question of a rolling upgrade to a person.
+    """
+    if result.HasField("reads_tables") and not result.reads_tables:
+        return NO_TABLE
+    stated = set(result.stated_columns)
+    if stated and all(column.name in stated for column in result.table.columns):
+        return f"{STATED} ({', '.join(result.stated_columns)})."
+    return NAMES_NOTHING if names_nothing(question, result.table, result.sql_query) else ""
+
+
+def _cell(cell: table_pb2.Cell) -> Value:
+    kind = cell.WhichOneof("value")
+    return None if kind is None else getattr(cell, kind)
