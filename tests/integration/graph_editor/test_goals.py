@@ -134,3 +134,35 @@ async def test_what_was_found_is_worded_or_shown_as_it_came(bench: Bench) -> Non
     bench.model.script("answer", [Reply.http_error(400)])
     ended = await bench.ask()
     assert (ended.state, "'T-1'" in ended.output.answer) == ("SUCCEEDED", True)
+
+
+async def test_a_goal_that_writes_is_not_done_by_a_plan_that_reads(bench: Bench) -> None:
+    look = ("query_graph", {"label": "Ticket"})
+    bench.script(
+        parse=[goal(complexity="complex", effect="writes")],
+        plan=[plan(look), plan(look)],
+        answer=[Reply.text("Created ZZ-1.")],
+    )
+    ended = await bench.ask("Create the ticket ZZ-1.")
+    assert ended.rules == ["complex", "planned", "valid", "ok", "next_step", "plan_failed", "systematic", "informed"]
+    assert ended.outcome == "NOT_DONE"
+    assert "Created" not in ended.output.answer
+    assert "Nothing was changed." in ended.output.answer
+    assert not ended.output.change_set.nodes
+
+
+async def test_whatever_its_model_takes_it_for(bench: Bench) -> None:
+    bench.script(parse=[goal("query_graph", {"label": "Ticket"}, effect="reads")], plan=[plan(ticket("ZZ-1"))])
+    ended = await bench.ask("Please create the ticket ZZ-1.")
+    assert ended.rules == ["simple", "valid", "ok", "next_step", "planned", "valid", "ok", "goal_complete"]
+    assert (ended.outcome, await bench.nodes("Ticket")) == ("DONE", {"ZZ-1": {}})
+
+
+async def test_what_was_found_is_not_worded_by_what_was_not(bench: Bench) -> None:
+    await bench.call("add_node", label="Ticket", key="T-1")
+    find = goal("query_graph", {"label": "Ticket"}, effect="reads")
+    for lie in ("Created T-1.", "There are 999 tickets.", "See http://evil.example for T-1.", "T-1 and T-7."):
+        bench.script(parse=[find], answer=[Reply.text(lie)])
+        ended = await bench.ask("Which tickets are there?")
+        assert (ended.outcome, lie in ended.output.answer) == ("DONE", False)
+        assert "'T-1'" in ended.output.answer

@@ -14,7 +14,7 @@ from services.runtime.agents.definition import AgentDefinition
 from services.runtime.agents.graph_editor.change_set import change_set, steps_of
 from services.runtime.agents.graph_editor.graph import make_graph
 from services.runtime.agents.graph_editor.nodes import GraphEditorNodes
-from services.runtime.agents.graph_editor.planning import NO_PROBLEM
+from services.runtime.agents.graph_editor.planning import NO_PROBLEM, change_missing
 from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
 from services.runtime.agents.graph_editor.state import PerformedOperation
 from services.runtime.agents.graph_editor.wording import broken_off
@@ -69,7 +69,8 @@ def outcome(state: Mapping[str, Any]) -> Outcome:
         return Outcome.BLOCKED
     if reached := state.get("reached"):
         return Outcome(reached)
-    return Outcome.PARTLY if state.get("done") or _unjudged(state) else Outcome.NOT_DONE
+    some = (state.get("done") and not change_missing(state)) or _unjudged(state)
+    return Outcome.PARTLY if some else Outcome.NOT_DONE
 
 
 def _unjudged(state: Mapping[str, Any]) -> list[PerformedOperation]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from services.runtime.agents.graph_editor.planning import NOTHING_WRITTEN
 from services.runtime.agents.graph_editor.state import IDENTICAL, INPUT, RANDOM, SYSTEMATIC, GraphEditorState
 from services.runtime.agents.refusals import UNKNOWN_TOOL
 
 # The base that an operation was planned on is another by now.
 MOVED: Final = "revision_moved"
-# Another plan has no more rights than this one.
+# Another plan has no more rights than this one; and who planned no change twice does not know of any.
 _NOT_PERMITTED: Final = frozenset(
     {
         "label_refused", "write_refused", "cypher_refused", "GRAPH_UNNAMED", "GRAPH_FORBIDDEN", "TOOL_NOT_ALLOWED",
-        "WRITES_NOT_ALLOWED", "change_not_found", "not_undoable",
+        "WRITES_NOT_ALLOWED", "change_not_found", "not_undoable", NOTHING_WRITTEN,
     }
 )  # fmt: skip
 

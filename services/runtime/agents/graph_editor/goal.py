@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from pydantic import Field
@@ -32,6 +34,9 @@ class GoalSpec(Submitted):
     """What a goal asks for."""
 
     intent: str = Field(min_length=1, max_length=500, description="What is wanted, in a few words.")
+    effect: Literal["reads", "writes"] | None = Field(
+        default=None, description="writes where anything is to be created, changed or deleted; else reads."
+    )
     entities: list[str] = Field(default=[], max_length=100, description="Nodes and edges that are named.")
     constraints: list[str] = Field(default=[], max_length=_MOST_TEXTS, description="What must hold besides.")
     complexity: Literal["simple", "complex"] = Field(description="simple: one call of one tool reaches it.")
@@ -42,6 +47,21 @@ class GoalSpec(Submitted):
         default=[], max_length=_MOST_TEXTS, description="What to ask a person where it is not clear what is wanted."
     )
     operation: ToolSignature | None = Field(default=None, description="The one call, where the goal is simple.")
+
+
+# How people ask for a change, whatever a model takes it for: at the beginning of a sentence or a part of one.
+_ASKS_FOR_A_CHANGE: Final = re.compile(
+    r"(?:^|[.;,:!?\n]\s*|\b(?:and|then|please|to|you|und|dann|bitte|y|luego|favor)\s+)"
+    r"(?:create|add|insert|make|delete|remove|drop|set|unset|update|change|rename|connect|link|unlink|assign|mark|close|"
+    r"reopen|move|merge|erstell\w*|leg\w*|f\u00fcg\w*|l\u00f6sch\w*|entfern\w*|setz\w*|\u00e4nder\w*|verbind\w*|markier\w*|"
+    r"schlie\u00df\w*|crea|cree|a\u00f1ade|agrega|elimina|borra|cambia|actualiza|pon|conecta|marca|cierra)\b",
+    re.IGNORECASE,
+)
+
+
+def asks_for_a_change(goal_spec: Mapping[str, Any], words: str) -> bool:
+    """Tells whether a goal writes: the model that read it says so, or its words do."""
+    return goal_spec.get("effect") == "writes" or _ASKS_FOR_A_CHANGE.search(words) is not None
 
 
 class StepPlan(Submitted):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from jsonschema import Draft202012Validator
@@ -14,6 +16,7 @@ from services.kit.models.prompts import data_block, words
 from services.kit.models.records import UnreadableAnswer
 from services.kit.outcome import Outcome
 from services.kit.telemetry.logs import get_logger
+from services.kit.text.statements import Material, unsupported
 from services.kit.tools.effects import plain
 from services.kit.tools.names import (
     ADD_EDGE,
@@ -34,9 +37,12 @@ from services.runtime.agents.graph_editor.goal import GOAL, PLAN, GoalSpec
 from services.runtime.agents.graph_editor.planning import (
     FORETOLD,
     NO_PROBLEM,
+    NOTHING_WRITTEN,
     NothingToUndo,
     carried_out_last,
+    change_missing,
     find_graph_again,
+    is_write,
     make_plan,
     plan_undo,
     preview,
@@ -66,6 +72,7 @@ from services.runtime.agents.screening import ALLOWED, BLOCKED, screened
 from services.runtime.calls.chat_model import ChatModel, whole_text
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.calls.tool_client import ToolClient, ToolDescription
+from services.runtime.calls.wordings import note_wording
 from services.runtime.errors import (
     BudgetSpent,
     DependencyAway,
@@ -86,6 +93,14 @@ WRITING_TOOLS: Final = (ADD_NODE, ADD_EDGE, UPDATE_PROPS, DELETE_NODE, DELETE_ED
 READING_TOOLS: Final = (QUERY_GRAPH, CYPHER_QUERY, READ_CHANGES, PREVIEW_CHANGES)
 TOOLS: Final = (*WRITING_TOOLS, *READING_TOOLS, UNDO_CHANGE)
 LONGEST_TEXT: Final = 20_000
+_NO_CHANGE: Final = "The goal asks for a change of the graph, and the plan for it changed nothing."
+# What was changed is told from the recorded steps, and never in a model's words.
+_TELLS_OF_A_CHANGE: Final = re.compile(
+    r"\b(?:created|added|deleted|removed|updated|changed|renamed|erstellt|angelegt|"
+    r"hinzugef\u00fcgt|gel\u00f6scht|entfernt|ge\u00e4ndert|aktualisiert|cread[oa]s?|a\u00f1adid[oa]s?|eliminad[oa]s?|"
+    r"borrad[oa]s?|cambiad[oa]s?|actualizad[oa]s?)\b",
+    re.IGNORECASE,
+)
 # How a call ends of which it is not known what came of it.
 UNANSWERED: Final = (BudgetSpent, DependencyAway, NodeTimedOut, ServiceFailed)
 # From which attempt on a reading of the goal is shown these.
@@ -169,6 +184,8 @@ class GraphEditorNodes:
         if not asked.operations and not (asked.goal_reached and state.get("done")):
             wrong = "The plan has no operation, and nothing was done before it."
             return _failed(state, problem("empty_plan", wrong, "plan"))
+        if _planned_no_change(state) and not any(is_write(each.tool, each.arguments) for each in asked.operations):
+            return _failed(state, problem(NOTHING_WRITTEN, _NO_CHANGE, "plan"))
         plan = await make_plan(
             self._graph, context, asked.operations, goal_reached=asked.goal_reached, after=carried_out_last(state)
         )
@@ -295,7 +312,7 @@ class GraphEditorNodes:
         found = [step["text"] for step in done if step["result"] == FOUND]
         if found and rule == "goal_complete":
             text = f"{text}\n{await self._worded(state, found)}".strip()
-        reached = _reached(rule, done)
+        reached = _reached(rule, state)
         # A refusal is an answer, as it is to a question.
         status = NEEDS_REVIEW if state.get("stop_reason") and rule != BLOCKED else COMPLETED
         return {"answer": text, "reached": reached.value, "status": status}
@@ -320,10 +337,20 @@ class GraphEditorNodes:
         except (ModelFailed, ModelRefused, DependencyAway, BudgetSpent) as error:
             log.warning("what was found could not be put into words", error=error.message)
             return results
-        return whole_text(answer) or results
+        worded = whole_text(answer)
+        said = [state["goal"], *(each["answer"] for each in state.get("clarifications") or ())]
+        # A line is a result.
+        lines = [len(text.splitlines()) for text in found]
+        material = Material(texts=[*said, *found], counts=[*lines, sum(lines)])
+        kinds = [problem.kind for problem in await asyncio.to_thread(unsupported, worded, material)]
+        if _TELLS_OF_A_CHANGE.search(worded) and not _TELLS_OF_A_CHANGE.search(results):
+            kinds.append("change")
+        if worded:
+            note_wording(self._answer_model.name, kinds)
+        return worded if worded and not kinds else results
 
     async def _read_undo(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:
-        spec = GoalSpec(intent="undo", complexity="simple", confidence=1.0, in_scope=True)
+        spec = GoalSpec(intent="undo", effect="writes", complexity="simple", confidence=1.0, in_scope=True)
         update: StateUpdate = {"goal_spec": spec.model_dump(exclude={"operation"}), "problem": NO_PROBLEM}
         try:
             plan = await plan_undo(self._graph, context, state["undo_run_id"])
@@ -406,11 +433,11 @@ def _step(operation: Operation, output: tools_pb2.ToolOutput) -> PerformedOperat
     )
 
 
-def _reached(rule: str, done: Sequence[PerformedOperation]) -> Outcome:
+def _reached(rule: str, state: GraphEditorState) -> Outcome:
     """Returns how far the goal was reached by a run that ended its work by this rule."""
     if rule == "goal_complete":
         return Outcome.DONE
-    if done:
+    if state.get("done") and not change_missing(state):
         return Outcome.PARTLY
     return _UNDONE.get(rule, Outcome.NOT_DONE)
 
@@ -437,7 +464,16 @@ def _schema(catalog: Mapping[str, ToolDescription]) -> list[str]:
     return next((tool.notes.splitlines() for tool in catalog.values() if tool.notes), [])
 
 
+def _planned_no_change(state: GraphEditorState) -> bool:
+    """Tells whether a plan was to reach a goal that writes, and did not change anything."""
+    plan = state.get("plan")
+    ended = plan is not None and plan["goal_reached"] and state.get("position", 0) >= len(plan["operations"])
+    return ended and change_missing(state)
+
+
 def _went_wrong(state: GraphEditorState) -> dict[str, str]:
+    if _planned_no_change(state):
+        return {"reason": NOTHING_WRITTEN, "message": _NO_CHANGE}
     found = state.get("problem") or NO_PROBLEM
     return {name: found[name] for name in ("reason", "message") if found[name]}
 

@@ -37,9 +37,11 @@ _READ = (changes(_g.in_scope), changes(_g.contradictions), changes(_g.confidence
 _PLANNED = (changes(_e.operations_left), changes(_e.goal_reached), changes(_c.approval_missing))
 _NO_GOAL = (
     sets(_d.goal_known, False), sets(_g.in_scope, False), sets(_g.contradictions, 0), sets(_g.confidence, 0.0),
-    sets(_g.complexity, ""),
+    sets(_g.complexity, ""), may_set(_e.goal_reached, False),
 )  # fmt: skip
 _PASSED = sets(_g.screening, ALLOWED, NO_WORDS)
+# An answer may ask for a change, where the goal did not.
+_APPROVED = (may_set(_c.approval_missing, False), may_set(_e.goal_reached, False))
 _INFORMS = (sets(_q.about, ""),)
 
 # Whether only a preview is wanted comes with the input.
@@ -70,7 +72,16 @@ CALL_TOOL = (
     Outcome("unknown", (sets(_t.outcome, UNKNOWN),)),
 )  # fmt: skip
 EVALUATE = (
-    Outcome("as meant", (*_WELL, sets(_e.met, True), sets(_e.failures, 0), changes(_e.operations_left))),
+    Outcome(
+        "as meant",
+        (
+            *_WELL,
+            sets(_e.met, True),
+            sets(_e.failures, 0),
+            changes(_e.operations_left),
+            may_set(_e.goal_reached, True),
+        ),
+    ),
     Outcome("nothing was left", (*_WELL, sets(_e.met, True))),
     Outcome("not as meant", (*_BADLY, sets(_e.met, False))),
 )
@@ -94,6 +105,6 @@ ASK_PERSON = (
         when=_r.expired,
     ),
     Outcome("declined", (*_NOT_EXPIRED, sets(_r.declined, True))),
-    Outcome("answered", (*_NOT_EXPIRED, sets(_r.declined, False), may_set(_c.approval_missing, False))),
+    Outcome("answered", (*_NOT_EXPIRED, sets(_r.declined, False), *_APPROVED)),
 )  # fmt: skip
 ANSWER = (Outcome("answered"),)

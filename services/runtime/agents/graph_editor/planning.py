@@ -10,12 +10,18 @@ from typing import Any, Final
 
 from services.kit.tools.effects import plain
 from services.kit.tools.names import (
+    ADD_EDGE,
+    ADD_NODE,
+    CYPHER_QUERY,
+    DELETE_EDGE,
+    DELETE_NODE,
     PREVIEW_CHANGES,
     READ_CHANGES,
     UNDO_CHANGE,
+    UPDATE_PROPS,
 )
 from services.runtime.agents.graph_editor.change_set import checked, count_changed
-from services.runtime.agents.graph_editor.goal import ToolSignature
+from services.runtime.agents.graph_editor.goal import ToolSignature, asks_for_a_change
 from services.runtime.agents.graph_editor.state import Operation, PerformedOperation, Plan, Problem
 from services.runtime.calls.tool_client import ToolClient
 from services.runtime.routing.run_context import NodeContext
@@ -24,6 +30,8 @@ from services.runtime.routing.waiting import WAIT
 
 # What the executor says of an operation that it would carry out; anything else is why it would not.
 FORETOLD: Final = frozenset({"created", "matched", "updated", "unchanged", "deleted", "undone", "no_preview"})
+WRITING_TOOLS: Final = (ADD_NODE, ADD_EDGE, UPDATE_PROPS, DELETE_NODE, DELETE_EDGE, UNDO_CHANGE)
+NOTHING_WRITTEN: Final = "nothing_written"
 NO_PROBLEM: Final = Problem(reason="", message="", tool="", call="", retryable=False)
 # The last release's digests have 32 digits, and tell nothing of what went before a plan.
 _PLAN_HASH_DIGITS: Final = 40
@@ -111,6 +119,21 @@ def carried_out_last(state: State) -> str:
     """Returns the id of the operation that came back last with a result, whether or not it was as meant; or nothing."""
     step = state.get("last_step")
     return str(step["operation_id"]) if step else ""
+
+
+def is_write(tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Tells whether a call changes the graph, or finds it as it was to be."""
+    return tool in WRITING_TOOLS or (tool == CYPHER_QUERY and arguments.get("write") is True)
+
+
+def change_missing(state: State) -> bool:
+    """Tells whether a goal asks for a change, and none was carried out for it; an undo is planned by no model."""
+    if state.get("undo_run_id"):
+        return False
+    answers = [each["answer"] for each in state.get("clarifications") or ()]
+    words = "\n".join([state.get("goal", ""), *answers])
+    wanted = asks_for_a_change(state.get("goal_spec") or {}, words)
+    return wanted and not any(is_write(step["tool"], step["arguments"]) for step in state.get("done") or ())
 
 
 def approval_holds(state: State, plan: Plan) -> bool:

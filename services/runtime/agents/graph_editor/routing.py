@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from services.kit.tools.names import CYPHER_QUERY, UPDATE_PROPS
-from services.runtime.agents.graph_editor.planning import approval_holds
+from services.runtime.agents.graph_editor.planning import approval_holds, change_missing
 from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
 from services.runtime.agents.graph_editor.state import (
     AMBIGUITY,
@@ -165,7 +165,8 @@ def evaluation_facts(state: State) -> EditOutcomeFacts:
     return EditOutcomeFacts(
         failures=state.get("failures", 0),
         met=bool(state.get("met")),
-        goal_reached=plan["goal_reached"],
+        # A goal that writes is reached by no plan that only reads, whatever its model says.
+        goal_reached=plan["goal_reached"] and not change_missing(state),
         operations_left=len(plan["operations"]) - state.get("position", 0),
         operation_count=state.get("iteration_count", 0),
         budget_spent=budget_spent(state.get("spend"), state.get("budget")),
