@@ -108,6 +108,14 @@ async def test_rounds_without_new_code_are_stopped(bench: Bench) -> None:
     assert (ended.state, ended.run.stop_reason) == ("NEEDS_REVIEW", "no_progress")
 
 
+async def test_rounds_in_vain_after_one_that_was_not_are_stopped_as_such(bench: Bench) -> None:
+    bench.model.script("research", [READ, ENOUGH], repeat="last")
+    bench.model.script("analysis", [DRAFTED], repeat="last")
+    bench.model.script("judge", [critique("needs_research", "who calls it")], repeat="last")
+    ended = await bench.investigate()
+    assert ended.rules == [*["needs_research", "research_more"] * 2, "no_progress"]
+
+
 async def test_rejections_of_either_kind_make_one_streak(bench: Bench) -> None:
     bench.model.script("research", [READ, ENOUGH, READ, ENOUGH])
     bench.model.script("analysis", [DRAFTED], repeat="last")

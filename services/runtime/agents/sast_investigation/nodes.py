@@ -113,11 +113,14 @@ class SastInvestigationNodes:
         progressed = fragments > state.get("code_seen", 0)
         rejections = 0 if progressed else state.get("rejection_streak", 0)
         fruitless = 0 if progressed else state.get("no_progress_streak", 0) + researched
+        # That nothing more is found says why the run ends; that it was rejected once more would hide it.
+        in_vain = fruitless >= self._policy.max_no_progress_streak
+        rejected = critique["outcome"] != APPROVED and not in_vain
         verdict = draft["verdict"] if draft and critique["outcome"] == APPROVED else UNSETTLED
         return {
             "critique": critique,
             "confidence_calibrated": calibrated,
-            "rejection_streak": rejections + (critique["outcome"] != APPROVED),
+            "rejection_streak": rejections + rejected,
             "no_progress_streak": fruitless,
             "code_seen": fragments,
             "verdict": verdict,

@@ -18,7 +18,7 @@ _FRUITLESS = raises(_f.no_progress_streak, least=0)
 NOTHING = (Outcome("done"),)
 EVALUATION = (
     Outcome("approved", (_APPROVED, _FRUITLESS)),
-    Outcome("rejected", (_REJECTED, raises(_f.rejection_streak), _FRUITLESS)),
+    Outcome("rejected", (_REJECTED, raises(_f.rejection_streak, least=0), _FRUITLESS)),
     Outcome("approved, with new code", (_APPROVED, sets(_f.rejection_streak, 0), sets(_f.no_progress_streak, 0))),
     Outcome("rejected, with new code", (_REJECTED, sets(_f.rejection_streak, 1), sets(_f.no_progress_streak, 0))),
 )
