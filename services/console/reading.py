@@ -80,5 +80,6 @@ def traffic_of(counted: runs_pb2.CountDecisionsResponse) -> Mapping[tuple[str, s
     """Returns the decisions that were counted by the edge that they led along; edges that none took are there too."""
     traffic = Counter[tuple[str, str]]()
     for each in counted.counts:
-        traffic[each.node, each.destination] += each.count
+        for destination in each.destination.split(", "):  # of a hosted graph, a decision may lead to several
+            traffic[each.node, destination] += each.count
     return traffic

@@ -52,6 +52,11 @@ class PolicySettings(MigrationSettings):
     policies: dict[str, Any] = Field(
         {}, description="JSON: the same, where a file can't be mounted; not together with one."
     )
+    agent_folders: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        description="Folders with a `langgraph.json`, separated by commas, whose graphs are offered as agents; beside "
+        "them those of installed packages' entry points `signalbox.agents`. Their code runs in this process.",
+    )
 
 
 class CallSettings(ServiceSettings):
@@ -112,11 +117,6 @@ class CallSettings(ServiceSettings):
 class RuntimeSettings(CallSettings, PolicySettings):
     """What the runtime needs."""
 
-    agent_folders: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_split)] = Field(
-        (),
-        description="Folders with a `langgraph.json`, separated by commas, whose graphs are offered as agents; beside "
-        "them those of installed packages' entry points `signalbox.agents`. Their code runs in this process.",
-    )
     sync_node_threads: int = Field(
         64, ge=1, le=1000, description="Threads for nodes of hosted graphs that are no coroutines."
     )

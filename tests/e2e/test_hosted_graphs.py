@@ -16,6 +16,7 @@ import pytest_asyncio
 from google.protobuf.json_format import MessageToDict
 from signalbox.v1 import agents_pb2, agents_pb2_grpc, hosted_pb2, runs_pb2
 
+from tests.e2e.test_console import inside
 from tests.fixtures.client import CALL_TIMEOUT_S, RunClient
 from tests.fixtures.stack import Platform, World, platform
 
@@ -134,5 +135,12 @@ async def test_why_code_decided_is_explained(hosting: Platform) -> None:
         runs_pb2.ExplainRunRequest(run_id=run.run_id), metadata=client.metadata, timeout=CALL_TIMEOUT_S
     )
     assert [step.node for step in explained.run.route] == ["model", "tools", "model", "tools", "model"]
+    async with inside(hosting, lambda: hosting.token("27")) as console:
+        for path in (f"/runs/{run.run_id}", "/routes?agent=calculator"):
+            page = await console.get(path, follow_redirects=True)
+            assert page.status_code == 200, (path, page.text[:2000])
+        shown = await console.get(f"/runs/{run.run_id}", follow_redirects=True)
+        assert "not last.tool_calls" in shown.text
+        assert "the model asked for no tool" in shown.text
     nodes = {node.node: list(node.destinations) for node in explained.run.agent.nodes}
     assert nodes["model"] == ["tools", "give_up", "__end__"]

@@ -177,6 +177,11 @@ def _decision(
 
 def _rules(decision: runs_pb2.Decision, told: runs_pb2.DecisionExplanation) -> list[RuleRow]:
     """Returns the rules of a decision's table; of one that is not told, what was tried and what it read."""
+    if decision.HasField("code"):
+        code = decision.code
+        tests = [RuleRow("held" if each.held else "missed", f"line {each.line}", each.test, "") for each in code.tests]
+        why = "; ".join(filter(None, (_read(decision.facts), code.remark, code.source)))
+        return [*tests, RuleRow("held", decision.rule, code.returned, why)]
     if not told.rules:
         tried = [RuleRow("missed", each.rule, "", _read(each.grounds)) for each in decision.rejected_rules]
         return [*tried, RuleRow("held", decision.rule, "", _read(decision.grounds))]

@@ -154,7 +154,9 @@ def edges_of(outline: agent_outline_pb2.AgentOutline) -> dict[Link, list[str]]:
     """Returns the edges of a graph with the rules that lead along each; of a node that no router follows, none."""
     edges: dict[Link, list[str]] = {}
     for node in outline.nodes:
-        if not node.router:
+        for destination in node.destinations:
+            edges.setdefault((node.node, destination), [])
+        if not node.router and not node.destinations:
             edges.setdefault((node.node, node.then), [])
         for rule in node.rules:
             for way in rule.ways:
@@ -162,9 +164,21 @@ def edges_of(outline: agent_outline_pb2.AgentOutline) -> dict[Link, list[str]]:
     return edges
 
 
+def _passages_of_graph(story: runs_pb2.RunExplanation) -> dict[Link, list[int]]:
+    """Returns the edges that a run of a hosted graph took: its nodes may run side by side."""
+    known, passages = edges_of(story.agent), defaultdict[Link, list[int]](list)
+    for number, step in enumerate(story.route):
+        before = (each for each in reversed(story.route[:number]) if (each.node, step.node) in known)
+        if led := next(before, None):
+            passages[led.node, step.node].append(led.sequence)
+    return passages
+
+
 def _passages(run: runs_pb2.Run, story: runs_pb2.RunExplanation) -> dict[Link, list[int]]:
     """Returns the edges that a run took, with the decision that led along each; 0 where no router stands."""
     passages: dict[Link, list[int]] = defaultdict(list)
+    if any(node.destinations for node in story.agent.nodes):
+        return _passages_of_graph(story)
     for step, following in pairwise(story.route):
         passages[step.node, following.node].append(step.sequence)
     # A run that somebody cancelled ended without a step to the end.

@@ -106,7 +106,7 @@ def unknown_roles(settings: RuntimeSettings) -> list[str]:
     ]
 
 
-async def open_hosted(settings: RuntimeSettings, stack: AsyncExitStack) -> list[HostedDefinition]:
+async def open_hosted(settings: PolicySettings, stack: AsyncExitStack) -> list[HostedDefinition]:
     """Returns the graphs that teams have brought, open for as long as the stack is. Raises InvalidAgentsError."""
     loaded = await load_graphs(settings.agent_folders, stack)
     if taken := sorted({each.name for each in loaded} & {*definitions(), FIELD}):

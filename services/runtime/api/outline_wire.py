@@ -40,7 +40,8 @@ def outline_proto(graph: AgentGraph, policy: Record) -> outline_pb2.AgentOutline
 
 def _node(node: RoutedNode) -> outline_pb2.NodeOutline:
     if isinstance(node, HostedNode):
-        return outline_pb2.NodeOutline(node=node.name, then=node.then, destinations=node.ways)
+        then = node.then if len(node.ways) == 1 else ""
+        return outline_pb2.NodeOutline(node=node.name, then=then, destinations=node.ways)
     if node.router is None:
         return outline_pb2.NodeOutline(node=node.name, then=node.then)
     return outline_pb2.NodeOutline(node=node.name, router=node.router.name, rules=rules_proto(node.router))

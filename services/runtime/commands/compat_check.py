@@ -9,29 +9,36 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 
 import psycopg
 
 from services.kit.dsn import refuse_database, require_database
 from services.kit.settings import load_settings, refuse
 from services.runtime.agents.policies import InvalidPoliciesError
-from services.runtime.agents.registry import agent_graphs, definitions, limits_in_force
+from services.runtime.agents.registry import agent_graphs, definitions, limits_in_force, open_hosted
 from services.runtime.commands.prove import problems_under
 from services.runtime.engine.compatibility import IncompatibleRun, incompatible_runs
 from services.runtime.engine.database import open_pool
 from services.runtime.engine.serde import make_serde
 from services.runtime.errors import DatabaseAway
+from services.runtime.hosted.definition import HostedDefinition
+from services.runtime.hosted.langgraph_json import InvalidAgentsError
+from services.runtime.routing.table import Record
 from services.runtime.settings import PolicySettings
 
 DSN_VARIABLE = "SIGNALBOX_DATABASE_DSN"
 
 
-async def check(dsn: str) -> tuple[int, list[IncompatibleRun]]:
+async def check(dsn: str, hosted: Sequence[HostedDefinition] = ()) -> tuple[int, list[IncompatibleRun]]:
     """Returns how many runs are unfinished, and which of them could not go on."""
-    graphs = {graph.name: graph for graph in agent_graphs()}
-    policies = {name: definition.policy for name, definition in definitions().items()}
+    graphs = {graph.name: graph for graph in agent_graphs()} | {each.name: each.outline for each in hosted}
+    policies: dict[str, type[Record]] = {name: definition.policy for name, definition in definitions().items()}
+    policies |= {each.name: each.policy for each in hosted}
+    serde = make_serde(set().union(*(each.types for each in hosted)))
     async with open_pool(dsn, size=2, prepare=False) as pool:
-        looked_at = [incompatible async for incompatible in incompatible_runs(pool, make_serde(), graphs, policies)]
+        looked_at = [incompatible async for incompatible in incompatible_runs(pool, serde, graphs, policies)]
     return len(looked_at), [incompatible for incompatible in looked_at if incompatible]
 
 
@@ -48,16 +55,22 @@ def report(run_count: int, found: list[IncompatibleRun]) -> str:
 def main() -> int:
     """Checks the database that the settings name; returns the exit status."""
     settings = load_settings(PolicySettings)
-    try:
-        limits = limits_in_force(settings)
-    except InvalidPoliciesError as error:
-        refuse(error.problems)
-    dsn = settings.database_dsn.get_secret_value()
-    require_database(dsn, DSN_VARIABLE)
-    try:
-        run_count, found = asyncio.run(check(dsn))
-    except (DatabaseAway, psycopg.Error) as error:
-        refuse_database(error, DSN_VARIABLE)
+    return asyncio.run(_checked(settings))
+
+
+async def _checked(settings: PolicySettings) -> int:
+    async with AsyncExitStack() as stack:
+        try:
+            hosted = await open_hosted(settings, stack)
+            limits = limits_in_force(settings, hosted)
+        except (InvalidPoliciesError, InvalidAgentsError) as error:
+            refuse(error.problems)
+        dsn = settings.database_dsn.get_secret_value()
+        require_database(dsn, DSN_VARIABLE)
+        try:
+            run_count, found = await check(dsn, hosted)
+        except (DatabaseAway, psycopg.Error) as error:
+            refuse_database(error, DSN_VARIABLE)
     problems = list(problems_under(limits))
     sys.stdout.write("".join(f"{problem}\n" for problem in problems) + report(run_count, found))
     return 1 if found or problems else 0

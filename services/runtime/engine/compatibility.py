@@ -14,7 +14,15 @@ from psycopg_pool import AsyncConnectionPool
 from services.runtime.agents.policies import UnknownLimitTypeError, restored
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.queries import query
-from services.runtime.engine.snapshot import START, pending_nodes, state_values, written_nodes
+from services.runtime.engine.snapshot import (
+    JOIN,
+    START,
+    awaited_joins,
+    pending_nodes,
+    state_values,
+    written_nodes,
+)
+from services.runtime.hosted.graph import HostedGraph
 from services.runtime.routing.graph import AgentGraph
 from services.runtime.routing.state import IN_PROGRESS
 from services.runtime.routing.table import Record
@@ -81,7 +89,10 @@ async def problems_of_run(
         if found is None:
             return []
         problems = problems_of({node.name for node in graph.nodes}, graph.state, found)
-        if not pending_nodes(found) | written_nodes(found) and state_values(found).get("status") == IN_PROGRESS:
+        if isinstance(graph, HostedGraph):
+            gone = sorted(awaited_joins(found) - graph.channels)
+            problems += [f"{channel.removeprefix(JOIN)!r} is a join of it that is gone" for channel in gone]
+        elif not pending_nodes(found) | written_nodes(found) and state_values(found).get("status") == IN_PROGRESS:
             problems.append("nothing goes on from its checkpoint, although it is in progress")
         for namespace in await history.namespaces_below(run_id, found.checkpoint["id"]):
             node = namespace.partition(NAMESPACE_END)[0]

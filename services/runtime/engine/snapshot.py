@@ -17,6 +17,8 @@ START = "__start__"
 TASKS = "__pregel_tasks"
 # LangGraph's channel that a node waits on; writing to it makes the node run next.
 BRANCH = "branch:to:"
+# LangGraph's channel that a node waits on until some others have all ended: their names with `+`, then `:` and its own.
+JOIN = "join:"
 DEEPEST = 20
 
 
@@ -54,7 +56,7 @@ def state_values(found: CheckpointTuple) -> Mapping[str, Any]:
     """Returns the state fields of a checkpoint; before the first step, those of the input."""
     values = found.checkpoint["channel_values"]
     given = values.get(START)
-    fields = {name: value for name, value in values.items() if not name.startswith((BRANCH, "__"))}
+    fields = {name: value for name, value in values.items() if not name.startswith((BRANCH, JOIN, "__"))}
     return {**fields, **given} if isinstance(given, Mapping) else fields
 
 
@@ -69,7 +71,21 @@ def pending_nodes(found: CheckpointTuple) -> set[str]:
             seen = checkpoint["versions_seen"].get(node, {}).get(channel)
             if seen is None or versions[channel] > seen:  # type: ignore[operator]
                 nodes.add(node)
+        elif channel.startswith(JOIN) and values[channel] == _joined(channel)[0]:
+            nodes.add(_joined(channel)[1])
     return nodes | {sent.node for sent in values.get(TASKS) or () if isinstance(sent, Send)}
+
+
+def awaited_joins(found: CheckpointTuple) -> set[str]:
+    """Returns the channels of nodes that wait for others, some of which have ended."""
+    values = found.checkpoint["channel_values"]
+    return {channel for channel, ended in values.items() if channel.startswith(JOIN) and ended}
+
+
+def _joined(channel: str) -> tuple[set[str], str]:
+    """Returns the nodes that a join waits for, and the one that waits."""
+    starts, _, node = channel.removeprefix(JOIN).rpartition(":")
+    return set(starts.split("+")), node
 
 
 def written_nodes(found: CheckpointTuple) -> set[str]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import pytest
+from langgraph.graph import START, StateGraph
+from langgraph.types import interrupt
 
 from services.kit.errors import InvalidRequest
+from services.runtime.engine.compatibility import problems_of_run
+from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.records import RunState
-from services.runtime.hosted.definition import HostedPolicy
-from tests.fixtures.hosted import HostedReplica, hosted_replica, output_of
+from services.runtime.engine.serde import make_serde
+from services.runtime.hosted.definition import HostedDefinition, HostedPolicy
+from tests.fixtures.hosted import HostedReplica, hosted_replica, loaded, output_of
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "hosted_graphs"
 
@@ -230,6 +236,39 @@ async def test_a_run_that_takes_too_many_steps_ends(platform_dsn: str) -> None:
     async with hosted_replica(platform_dsn, folder=FOLDER, policy=HostedPolicy(max_steps=3)) as replica:
         run = await replica.run("calculator", {"messages": ["Add up."]})
         assert (run.state, run.stop_reason) == (RunState.FAILED, "recursion_limit")
+
+
+class Joined(TypedDict):
+    log: Annotated[list[str], operator.add]
+
+
+def joining(*, join: bool) -> StateGraph[Joined, None, Joined, Joined]:
+    """A graph in which `end` waits for one node that has ended, and for one that asks."""
+    graph = StateGraph(Joined)
+    graph.add_node("quick", lambda _: {"log": ["quick"]})
+    graph.add_node("slow", lambda _: {"log": ["slow"]})
+    graph.add_node("ask", lambda _: {"log": [interrupt("Go on?")]})
+    graph.add_node("end", lambda _: {"log": ["end"]})
+    for start, to in ((START, "quick"), (START, "slow"), ("slow", "ask")):
+        graph.add_edge(start, to)
+    if join:
+        graph.add_edge(["quick", "ask"], "end")
+    else:
+        graph.add_edge("ask", "end")
+    return graph
+
+
+async def test_a_run_that_waits_to_join_goes_on_with_a_graph_that_has_the_join(platform_dsn: str) -> None:
+    async with hosted_replica(platform_dsn, loaded("joining", joining(join=True))) as replica:
+        run = await replica.run("joining", {"log": []})
+        history = CheckpointHistory(replica.pools.steps, make_serde())
+        problems = {
+            join: await problems_of_run(history, run.run_id, "joining", {"joining": outline})
+            for join in (True, False)
+            for outline in [HostedDefinition(loaded("joining", joining(join=join))).outline]
+        }
+        assert problems == {True: [], False: ["'quick+ask:end' is a join of it that is gone"]}
+        assert output_of(await replica.answer(run, "asked"))["log"] == ["quick", "slow", "asked", "end"]
 
 
 async def test_what_its_steps_cost_adds_up_to_what_the_run_has_spent(replica: HostedReplica) -> None:
