@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import jwt
 
 from services.kit.identity.caller import Caller, ClocksApart, KeyUnknown, TokenExpired, TokenInvalid
-from services.kit.identity.claims import caller_of
+from services.kit.identity.claims import caller_of, has_claim
 from services.kit.identity.jwks import Jwks, UnknownKeyId
 from services.kit.identity.keys import public_keys
 from services.kit.identity.signed_tokens import (
@@ -21,13 +21,18 @@ from services.kit.identity.signed_tokens import (
     claims_of_platform,
     signed_claims,
 )
+from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.names import AUDIENCE_RUNTIME, ISSUER_GATEWAY
+
+log = get_logger()
 
 # Only asymmetric algorithms: with a shared-secret one, a public key could pass for the secret.
 CALLER_ALGORITHMS: Final = ("EdDSA", "ES256", "RS256")
 MINTED_MOST: Final = 2048
 # What services pass on beside it has to fit into the 8 KiB of metadata that gRPC takes, too.
 LONGEST_WORD: Final = 5_500
+# Names of claims that a line of the log lists.
+MOST_TOLD: Final = 50
 
 
 class IssuerTokenVerifier:
@@ -50,6 +55,8 @@ class IssuerTokenVerifier:
         self._roles_claim = roles_claim
         self._passed_claims = passed_claims
         self._verified = VerifiedTokens()
+        self._told_of: set[str] = set()
+        log.info("claims that are read of callers' tokens", roles=roles_claim, passed=sorted(passed_claims))
 
     def verify(self, token: str) -> Caller:
         """Returns the caller a token names, with the claims that are passed on.
@@ -58,7 +65,15 @@ class IssuerTokenVerifier:
         """
         claims = self._verified.claims(token, lambda: self._verify(token))
         passed = {name: claims[name] for name in self._passed_claims if name in claims}
+        self._tell_of_missing(claims)
         return caller_of(claims, self._roles_claim, passed)
+
+    def _tell_of_missing(self, claims: Mapping[str, Any]) -> None:
+        """Says once of each claim that a token lacks it: a misspelt one would else be missed in silence, by all."""
+        for name in {self._roles_claim, *self._passed_claims} - self._told_of:
+            if not has_claim(claims, name):
+                self._told_of.add(name)
+                log.warning("a caller's token lacks a claim that is read", claim=name, there=sorted(claims)[:MOST_TOLD])
 
     def _verify(self, token: str) -> dict[str, Any]:
         try:

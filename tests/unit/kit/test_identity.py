@@ -15,6 +15,7 @@ import grpc
 import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
+from structlog.testing import capture_logs
 
 from services.kit.identity import run_tokens, signed_tokens
 from services.kit.identity.bearer import bearer_metadata, bearer_token
@@ -463,3 +464,16 @@ def test_a_caller_of_whom_more_is_to_be_said_than_calls_can_carry_is_refused_at_
     assert minter.mint(Caller("27", few))
     with pytest.raises(TokenInvalid, match="more roles and claims than can be passed on"):
         minter.mint(Caller("27", many))
+
+
+def test_a_claim_that_is_read_and_not_there_is_told_of_once() -> None:
+    with capture_logs() as told:
+        issuers = IssuerTokenVerifier(
+            jwks(), issuer=ISSUER, audience=AUDIENCE, roles_claim="realm_access.rolls", passed_claims=("tenant",)
+        )
+        for subject in ("27", "31"):
+            issuers.verify(token(sub=subject, realm_access={"roles": ["operator"]}, tenant="north"))
+    [start, missing] = told
+    assert (start["roles"], start["passed"]) == ("realm_access.rolls", ["tenant"])
+    assert (missing["claim"], missing["log_level"]) == ("realm_access.rolls", "warning")
+    assert {"realm_access", "sub"} <= set(missing["there"])
