@@ -17,10 +17,26 @@ from tests.contract.deploy.manifests import containers, named, of_kind, pod_spec
 # From the oldest version that Chart.yaml admits to the newest that the validator knows.
 KUBERNETES_VERSIONS = ["1.29", kubernetes_validate.latest_version()]
 # Not Kubernetes' own: the operator that reads it checks it.
-CUSTOM_RESOURCES = {"Certificate", "GRPCRoute", "PodMonitor", "PrometheusRule", "ScaledObject", "ServiceMonitor"}
+CUSTOM_RESOURCES = {
+    "BackendTLSPolicy",
+    "Certificate",
+    "GRPCRoute",
+    "PodMonitor",
+    "PrometheusRule",
+    "ScaledObject",
+    "ServiceMonitor",
+}
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 LONGEST_NAME = 63
-OPTIONAL_KINDS = {"ConfigMap", "NetworkPolicy", "HorizontalPodAutoscaler", "ScaledObject", "Ingress", "GRPCRoute"}
+OPTIONAL_KINDS = {
+    "ConfigMap",
+    "NetworkPolicy",
+    "HorizontalPodAutoscaler",
+    "ScaledObject",
+    "Ingress",
+    "GRPCRoute",
+    "BackendTLSPolicy",
+}
 SERVICE_KINDS = {"Deployment", "Service", "ServiceAccount", "PodDisruptionBudget"}
 
 

@@ -82,6 +82,52 @@ def test_routes_lead_to_the_public_service(helm: Helm, tmp_path: Path) -> None:
     assert route["backendRefs"] == [{"name": public["metadata"]["name"], "port": port["port"]}]
 
 
+ROUTED: dict[str, Any] = {
+    "publicService": {"enabled": True},
+    "ingress": {"enabled": True, "host": "box.example.com"},
+    "grpcRoute": {"enabled": True, "gateways": [{"name": "internal"}], "backendTls": {"caConfigMap": "yard-ca"}},
+}
+NGINX = "nginx.ingress.kubernetes.io"
+
+
+@pytest.mark.parametrize(("secret", "spoken"), [("", "GRPC"), ("box-tls", "GRPCS")])
+def test_whoever_leads_to_the_service_is_told_what_it_speaks(
+    helm: Helm, tmp_path: Path, secret: str, spoken: str
+) -> None:
+    manifests = rendered_with(helm, tmp_path, {"tls": {"secret": secret}, "services": {"gateway": ROUTED}})
+    annotations = named(manifests, "Ingress", "signalbox-gateway")["metadata"]["annotations"]
+    assert annotations[f"{NGINX}/backend-protocol"] == spoken
+    # Longer than a stream is quiet while a run thinks.
+    assert int(annotations[f"{NGINX}/proxy-read-timeout"]) >= 3600
+    [port] = named(manifests, "Service", "signalbox-gateway-public")["spec"]["ports"]
+    assert port.get("appProtocol") == (None if secret else "kubernetes.io/h2c")
+    policies = of_kind(manifests, "BackendTLSPolicy")
+    assert bool(policies) is bool(secret)
+    for policy in policies:
+        assert policy["spec"]["targetRefs"] == [{"group": "", "kind": "Service", "name": "signalbox-gateway-public"}]
+        assert policy["spec"]["validation"] == {
+            "hostname": "signalbox-gateway.signalbox.svc",
+            "caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "yard-ca"}],
+        }
+
+
+def test_what_the_operator_says_of_it_goes_before(helm: Helm, tmp_path: Path) -> None:
+    gateway = {
+        **ROUTED,
+        "publicService": {"enabled": True, "appProtocol": "https"},
+        "ingress": {**ROUTED["ingress"], "annotations": {f"{NGINX}/proxy-read-timeout": "86400"}},
+        "grpcRoute": {**ROUTED["grpcRoute"], "backendTls": {"enabled": False}},
+    }
+    manifests = rendered_with(helm, tmp_path, {"tls": {"secret": "box-tls"}, "services": {"gateway": gateway}})
+    annotations = named(manifests, "Ingress", "signalbox-gateway")["metadata"]["annotations"]
+    assert (annotations[f"{NGINX}/proxy-read-timeout"], annotations[f"{NGINX}/backend-protocol"]) == ("86400", "GRPCS")
+    assert named(manifests, "Service", "signalbox-gateway-public")["spec"]["ports"][0]["appProtocol"] == "https"
+    assert of_kind(manifests, "BackendTLSPolicy") == []
+    without = {**ROUTED, "grpcRoute": {"enabled": True, "gateways": [{"name": "internal"}]}}
+    with pytest.raises(HelmError, match=r"backendTls\.caConfigMap is empty"):
+        rendered_with(helm, tmp_path, {"tls": {"secret": "box-tls"}, "services": {"gateway": without}})
+
+
 def test_a_certificate_is_for_every_service_that_speaks_grpc(rendered: dict[str, list[Manifest]]) -> None:
     certificate = named(rendered["production"], "Certificate", "signalbox")["spec"]
     assert certificate["secretName"] == "signalbox-tls"

@@ -39,12 +39,14 @@ EVERYTHING: dict[str, Any] = {
                 "enabled": True,
                 "gateways": [{"name": "internal"}, {"name": "public.edge", "namespace": "edge", "sectionName": "grpc"}],
                 "hostnames": ["box.example.com", LONGEST_HOST],
+                "backendTls": {"caConfigMap": "yard-ca", "hostname": "box.yard.svc"},
             },
         },
     },
 }  # fmt: skip
 POD_MONITOR = {"podMonitor": {"enabled": True, "interval": "2m", "labels": {"release": "prometheus"}}}
 MISSPELT = {
+    "BackendTLSPolicy": ("validation", "hostnames"),
     "Certificate": ("issuerRef", "sort"),
     "GRPCRoute": ("rules", 0, "backendRefs", 0, "portName"),
     "PodMonitor": ("podMetricsEndpoints", 0, "intervall"),
