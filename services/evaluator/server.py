@@ -12,6 +12,7 @@ from services.evaluator.results import export_results
 from services.evaluator.servicer import EvaluatorServicer
 from services.evaluator.settings import EvaluatorSettings
 from services.kit.identity.run_tokens import RunTokenVerifier
+from services.kit.models.chain import ModelChain
 from services.kit.models.verdict_model import ModelClient
 from services.kit.telemetry.names import AUDIENCE_EVALUATOR
 from services.kit.wire.needs import needed_text
@@ -23,13 +24,9 @@ SERVICE = evaluator_pb2.DESCRIPTOR.services_by_name["EvaluatorService"].full_nam
 async def build(settings: EvaluatorSettings, stack: AsyncExitStack) -> Service:
     """Puts the evaluator together; what it holds closes with the stack."""
     export_results(settings.otlp_endpoint, stack)
-    model = ModelClient(
-        base_url=settings.model_base_url,
-        api_key=settings.model_api_key.get_secret_value(),
-        model=settings.evaluator_model,
-        timeout_s=settings.model_timeout_s,
-        retries=settings.model_retries,
-    )
+    parameters = settings.model
+    chain = ModelChain("evaluator", parameters, timeout_s=settings.model_timeout_s, retries=settings.model_retries)
+    model = ModelClient(chain, parameters.model)
     stack.push_async_callback(model.close)
     judge = Judge(model, max_tokens=settings.model_max_tokens)
     evaluator = Evaluator(judge, prompt_code_characters=settings.prompt_code_characters)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 
+from services.kit.models.parameters import TOLD, ModelParameters, parameters_of, problems_of_models
 from services.kit.settings import ServiceSettings
 
 
@@ -18,6 +20,7 @@ class EvaluatorSettings(ServiceSettings):
         "https://api.openai.com/v1", pattern="^https?://", description="OpenAI-compatible endpoint of the model."
     )
     model_api_key: SecretStr = Field(SecretStr(""), description="Key of that endpoint.")
+    models: dict[str, str | ModelParameters] = Field({}, description=TOLD)
     model_timeout_s: float = Field(60.0, gt=0, le=600, description="Seconds that one model call may take.")
     model_retries: int = Field(1, ge=0, le=5, description="Repeats of a call after a transient failure.")
     model_max_tokens: int = Field(1024, ge=64, le=16384, description="Most tokens of the model's answer.")
@@ -30,3 +33,18 @@ class EvaluatorSettings(ServiceSettings):
         le=256 * 1024 * 1024,
         description="Largest gRPC message accepted, in bytes; a request carries everything a run has read.",
     )
+
+    @property
+    def model(self) -> ModelParameters:
+        """The model that is asked, and with what."""
+        otherwise = ModelParameters(
+            model=self.evaluator_model, base_url=self.model_base_url, api_key=self.model_api_key
+        )
+        return parameters_of("evaluator", self.models, otherwise)
+
+    @model_validator(mode="after")
+    def _model_is_usable(self) -> Self:
+        otherwise = ModelParameters(model=self.evaluator_model, base_url=self.model_base_url)
+        if problems := problems_of_models(["evaluator"], self.models, otherwise):
+            raise ValueError("; ".join(problems))
+        return self

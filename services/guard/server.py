@@ -11,6 +11,7 @@ from services.guard.screener import ModelPolicy, Screener
 from services.guard.servicer import GuardServicer
 from services.guard.settings import GuardSettings
 from services.kit.identity.run_tokens import RunTokenVerifier
+from services.kit.models.chain import ModelChain
 from services.kit.models.verdict_model import ModelClient
 from services.kit.telemetry.names import AUDIENCE_GUARD
 from services.kit.wire.needs import needed_text
@@ -21,18 +22,12 @@ SERVICE = guard_pb2.DESCRIPTOR.services_by_name["GuardService"].full_name
 
 async def build(settings: GuardSettings, stack: AsyncExitStack) -> Service:
     """Puts the guard together; the model's connections close with the stack."""
-    model = ModelClient(
-        base_url=settings.model_base_url,
-        api_key=settings.model_api_key.get_secret_value(),
-        model=settings.guard_model,
-        timeout_s=settings.model_timeout_s,
-        # Each call of the model is counted where a verdict is asked for, and repeated there.
-        retries=0,
-    )
+    parameters = settings.model
+    # Each call of the model is counted where a verdict is asked for, and repeated there.
+    chain = ModelChain("guard", parameters, timeout_s=settings.model_timeout_s, retries=0)
+    model = ModelClient(chain, parameters.model)
     stack.push_async_callback(model.close)
-    policy = ModelPolicy(
-        settings.guard_model, settings.model_timeout_s, settings.model_max_tokens, settings.model_retries
-    )
+    policy = ModelPolicy(parameters.model, settings.model_timeout_s, settings.model_max_tokens, settings.model_retries)
     screener = Screener(DeterministicScreen(settings.restricted_tables, settings.owner_columns), model, policy)
     verifier = RunTokenVerifier(await needed_text(settings.run_token_public_key_file), AUDIENCE_GUARD)
     servicer = GuardServicer(verifier, screener)

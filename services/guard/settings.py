@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import NoDecode
 
+from services.kit.models.parameters import TOLD, ModelParameters, parameters_of, problems_of_models
 from services.kit.settings import ServiceSettings
 
 
@@ -44,6 +45,7 @@ class GuardSettings(ServiceSettings):
         "https://api.openai.com/v1", pattern="^https?://", description="OpenAI-compatible endpoint of the model."
     )
     model_api_key: SecretStr = Field(SecretStr(""), description="Key of that endpoint.")
+    models: dict[str, str | ModelParameters] = Field({}, description=TOLD)
     model_timeout_s: float = Field(
         10.0,
         gt=0,
@@ -63,3 +65,16 @@ class GuardSettings(ServiceSettings):
         le=65_536,
         description="Most tokens of the model's answer. One word is wanted; a model that reasons first needs more.",
     )
+
+    @property
+    def model(self) -> ModelParameters:
+        """The model that is asked, and with what."""
+        otherwise = ModelParameters(model=self.guard_model, base_url=self.model_base_url, api_key=self.model_api_key)
+        return parameters_of("guard", self.models, otherwise)
+
+    @model_validator(mode="after")
+    def _model_is_usable(self) -> Self:
+        otherwise = ModelParameters(model=self.guard_model, base_url=self.model_base_url)
+        if problems := problems_of_models(["guard"], self.models, otherwise):
+            raise ValueError("; ".join(problems))
+        return self

@@ -9,6 +9,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
 
 from services.kit.dsn import Dsn
+from services.kit.models.parameters import TOLD, ModelParameters, parameters_of, problems_of_models
 from services.kit.settings import OptionalFile, ServiceSettings
 from services.runtime.calls.model_price import ModelPrice
 from services.runtime.calls.peers import Peer
@@ -99,19 +100,23 @@ class CallSettings(ServiceSettings):
         "they are right. The confidence of a verdict is given only when the model that drafted it and the one that "
         "judged it, as its endpoint names it, are both among them.",
     )
-    models: dict[str, str] = Field(
-        {},
-        description='JSON: models by the role that an agent has them in, such as {"triage": "large"}; for roles '
-        "without a setting of their own, and before it.",
-    )
+    models: dict[str, str | ModelParameters] = Field({}, description=TOLD)
 
     def target_of(self, peer: Peer) -> str:
         """Returns the gRPC target of a service; empty when it is not there."""
         return str(getattr(self, f"{peer.name}_target", ""))
 
-    def model_of(self, role: str) -> str:
-        """Returns the model that agents have in a role; default: agent_model."""
-        return self.models.get(role) or getattr(self, f"{role}_model", "") or self.agent_model
+    def model_of(self, role: str) -> ModelParameters:
+        """Returns the model that agents have in a role, and what it is asked with. Raises ValidationError."""
+        return parameters_of(role, self.models, self._otherwise(role))
+
+    def problems_of_model(self, role: str) -> list[str]:
+        """Returns what is wrong with the model of a role."""
+        return problems_of_models([role], self.models, self._otherwise(role))
+
+    def _otherwise(self, role: str) -> ModelParameters:
+        model = getattr(self, f"{role}_model", "") or self.agent_model
+        return ModelParameters(model=model, base_url=self.model_base_url, api_key=self.model_api_key)
 
 
 class RuntimeSettings(CallSettings, PolicySettings):

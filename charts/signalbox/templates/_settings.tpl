@@ -29,6 +29,9 @@ or left empty, stops the rendering with a message that names it.
 {{- if and $root.Values.model.baseUrl $root.Values.model.apiKey.secret -}}
 {{- $entries = append $entries (list "SIGNALBOX_MODEL_API_KEY" (include "signalbox.secretRef" (list $root $root.Values.model.apiKey "model.apiKey") | fromYaml)) -}}
 {{- end -}}
+{{- if $root.Values.models -}}
+{{- $entries = append $entries (list "SIGNALBOX_MODELS" (dict "value" (toJson $root.Values.models))) -}}
+{{- end -}}
 {{- end -}}
 {{- if $service.usesPolicies -}}
 {{- $entries = append $entries (list "SIGNALBOX_POLICIES" (dict "value" (toJson $root.Values.policies))) -}}

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 import aiohttp
 import orjson
@@ -77,12 +78,17 @@ class EmptyAnswer(CompletionError):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An OpenAI-compatible endpoint, and how patient to be with it; the timeout is for all attempts together."""
+    """An OpenAI-compatible endpoint, and how patient to be with it; the timeout is for all attempts together.
+
+    query: added to the URL. The key goes as a bearer's, or as it is in a header of another name.
+    """
 
     base_url: str
     api_key: str
     timeout_s: float
     retries: int
+    key_header: str = "Authorization"
+    query: tuple[tuple[str, str], ...] = ()
 
 
 class Completions:
@@ -90,7 +96,8 @@ class Completions:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._url = endpoint.base_url.rstrip("/") + "/chat/completions"
+        asked_with = f"?{urlencode(endpoint.query)}" if endpoint.query else ""
+        self._url = f"{endpoint.base_url.rstrip('/')}/chat/completions{asked_with}"
         self._session: aiohttp.ClientSession | None = None
 
     async def create(self, payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,10 +165,9 @@ class Completions:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            headers = {
-                "Content-Type": "application/json",
-                "Authorization": f"Bearer {self._endpoint.api_key or 'none'}",
-            }
+            key, header = self._endpoint.api_key or "none", self._endpoint.key_header
+            bearer = header.lower() == "authorization"
+            headers = {"Content-Type": "application/json", header: f"Bearer {key}" if bearer else key}
             self._session = aiohttp.ClientSession(
                 headers=headers,
                 connector=aiohttp.TCPConnector(limit=0, socket_factory=_open_socket),

@@ -12,5 +12,7 @@ DEFAULT_ROLE: Final = "agent"
 ROLES: Final = (
     DEFAULT_ROLE, "format", "triage", "research", "analysis", "parse", "plan", "answer", "incident",
 )  # fmt: skip
+# The roles of services of their own, which may be set beside those of agents.
+OF_SERVICES: Final = ("guard", "evaluator")
 CALL_TOOLS: Final = frozenset({DEFAULT_ROLE, "triage", "research", "incident"})
 RETURN_STRUCTURED: Final = frozenset({"triage", "analysis", "parse", "plan", "incident"})

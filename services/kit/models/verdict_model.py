@@ -11,7 +11,8 @@ import grpc
 from services.kit.errors import SignalboxError
 from services.kit.models.answers import mend
 from services.kit.models.call import model_call
-from services.kit.models.completions import CUT_SHORT, NOT_THE_APIS_FORM, CompletionError, Completions, Endpoint
+from services.kit.models.chain import Completes
+from services.kit.models.completions import CUT_SHORT, NOT_THE_APIS_FORM, CompletionError
 from services.kit.models.offline_rules import is_by_offline_rules
 from services.kit.telemetry.names import GEN_AI_CHAT
 
@@ -43,6 +44,7 @@ class Completion:
     input_tokens: int
     output_tokens: int
     elapsed_ms: float
+    cached_tokens: int = 0
     whole: bool = True
     offline_rules: bool = False
 
@@ -50,16 +52,16 @@ class Completion:
 class ModelClient:
     """Asks one model. Whoever makes it closes it."""
 
-    def __init__(self, *, base_url: str, api_key: str, model: str, timeout_s: float, retries: int = 1) -> None:
+    def __init__(self, source: Completes, model: str) -> None:
         self._model = model
-        self._completions = Completions(Endpoint(base_url, api_key, timeout_s, retries))
+        self._source = source
 
     async def complete(self, purpose: str, *, system: str, user: str, max_tokens: int = 256) -> Completion:
         """Sends a system and a user message and returns the answer. Raises ModelUnavailable, ModelUnusable."""
         try:
             with model_call(GEN_AI_CHAT, purpose, self._model) as call:
                 completion = await self._ask(system, user, max_tokens)
-                call.took(completion.input_tokens, completion.output_tokens)
+                call.took(completion.input_tokens, completion.output_tokens, completion.cached_tokens)
                 return completion
         except CompletionError as error:
             failed = ModelUnavailable if error.retryable else ModelUnusable
@@ -70,7 +72,7 @@ class ModelClient:
 
     async def _ask(self, system: str, user: str, max_tokens: int) -> Completion:
         start = time.perf_counter()
-        answer = await self._completions.create(
+        answer = await self._source.create(
             {
                 "model": self._model,
                 "messages": [{"role": "system", "content": system}, {"role": "user", "content": user}],
@@ -94,10 +96,11 @@ class ModelClient:
             input_tokens=int(usage.get("prompt_tokens") or 0),
             output_tokens=int(usage.get("completion_tokens") or 0),
             elapsed_ms=elapsed_ms,
+            cached_tokens=int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0),
             whole=choice.get("finish_reason") not in CUT_SHORT,
             offline_rules=is_by_offline_rules(answer),
         )
 
     async def close(self) -> None:
         """Closes the connections."""
-        await self._completions.close()
+        await self._source.close()

@@ -8,6 +8,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from services.kit.models.parameters import DEFAULT
+from services.kit.models.roles import OF_SERVICES
 from services.runtime.agents.agent import Agent
 from services.runtime.agents.definition import DEFAULT_MODEL, AgentDefinition, AnyDefinition, InvalidDefinitionError
 from services.runtime.agents.offered import Offered
@@ -97,13 +99,14 @@ def limits_in_shadow(given: Mapping[str, Any], in_force: Mapping[str, Limits]) -
 
 
 def unknown_roles(settings: RuntimeSettings) -> list[str]:
-    """Returns what is wrong with the setting `models`: the roles in it that no agent has."""
+    """Returns what is wrong with the setting `models`: roles in it that nobody has, and parameters of the others."""
     roles = {DEFAULT_MODEL, *(role for definition in definitions().values() for role in definition.models)}
-    return [
+    unknown = [
         f"SIGNALBOX_MODELS [{role}]: no agent has such a role; there are {', '.join(sorted(roles))}"
         for role in settings.models
-        if role not in roles
+        if role not in {*roles, DEFAULT, *OF_SERVICES}
     ]
+    return unknown + [problem for role in sorted(roles) for problem in settings.problems_of_model(role)]
 
 
 async def open_hosted(settings: PolicySettings, stack: AsyncExitStack) -> list[HostedDefinition]:

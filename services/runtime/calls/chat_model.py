@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, TypedDict
 
 from langchain_core.messages import AIMessage, BaseMessage
 
 from services.kit.errors import SignalboxError
 from services.kit.models.call import StartedCall, model_call
-from services.kit.models.completions import CUT_SHORT, TOOL_USE_FAILED, CompletionError, Completions
+from services.kit.models.chain import ASKED, Completes
+from services.kit.models.completions import CUT_SHORT, TOOL_USE_FAILED, CompletionError
 from services.kit.models.offline_rules import is_by_offline_rules
 from services.kit.telemetry.names import GEN_AI_CHAT
 from services.runtime.calls.breaker import Breaker
@@ -53,7 +54,10 @@ class RecordedCall:
         self._record["input_tokens"] = usage["input_tokens"] if usage else 0
         self._record["output_tokens"] = usage["output_tokens"] if usage else 0
         self._record["offline_rules"] = is_by_offline_rules(answer.response_metadata)
-        self._call.took(self._record["input_tokens"], self._record["output_tokens"])
+        # Another model than the first may have answered.
+        self._record["name"] = answer.response_metadata.get(ASKED) or self._record["name"]
+        cached = usage.get("input_token_details", {}).get("cache_read", 0) if usage else 0
+        self._call.took(self._record["input_tokens"], self._record["output_tokens"], cached)
 
 
 @contextmanager
@@ -82,17 +86,13 @@ def failure_of(error: CompletionError, model: str) -> SignalboxError:
 class ChatModel:
     """One model in one role."""
 
-    def __init__(self, completions: Completions, model: str) -> None:
+    def __init__(self, source: Completes, model: str) -> None:
         # OpenAI's types take half a second to import, and who looks at an agent, or tests its rules, asks no model.
         from services.runtime.calls.lenient_client import make_client
 
         self.name = model
-        self.client = make_client(completions, model)
+        self.client = make_client(source, model)
         self._breaker = Breaker(f"model {model}")
-
-    def recorded(self, purpose: str) -> AbstractContextManager[RecordedCall]:
-        """Records a call of this model that is made inside the context, also by others. Raises what `ask` does."""
-        return _recorded(purpose, self.name, self._breaker)
 
     async def ask(
         self,
@@ -107,7 +107,7 @@ class ChatModel:
         Raises DependencyAway, ModelRefused, ModelFailed.
         """
         start = time.perf_counter()
-        with self.recorded(purpose) as call:
+        with _recorded(purpose, self.name, self._breaker) as call:
             answer = await self.client.answer(messages, tools, tool_choice)
             call.answered(answer)
         usage = answer.usage_metadata

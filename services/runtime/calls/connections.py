@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from functools import cache, cached_property
@@ -9,15 +10,18 @@ from typing import Self
 
 import grpc
 
-from services.kit.models.completions import Completions, Endpoint
+from services.kit.models.chain import Completes, ModelChain
+from services.kit.models.completions import CompletionError
 from services.kit.wire.client import connect
 from services.kit.wire.needs import looked_for
 from services.runtime.calls.chat_model import ChatModel
 from services.runtime.calls.evaluator_client import EvaluatorClient
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.calls.peers import EVALUATOR, GUARD, Executor, Peer
-from services.runtime.calls.recording import RecordedCompletions, RecordingCalls
+from services.runtime.calls.recording import RecordedModel, RecordingCalls
 from services.runtime.calls.tool_client import ToolClient
+from services.runtime.routing.calls import MODEL, note
+from services.runtime.routing.recorder import CallRecord
 from services.runtime.settings import CallSettings
 
 
@@ -33,7 +37,7 @@ class Connections:
         self._stack = stack
         self.tools = cache(self._tools)
         self.model = cache(self._model)
-        self._completions = cache(self._open_completions)
+        self._source = cache(self._open_source)
 
     @classmethod
     async def open(cls, settings: CallSettings, peers: Iterable[Peer], stack: AsyncExitStack) -> Self:
@@ -64,11 +68,27 @@ class Connections:
     def _model(self, role: str, retries: int | None = None) -> ChatModel:
         """Returns the model of a role; `retries` only where they are not the setting's."""
         given = self.settings.model_retries if retries is None else retries
-        return ChatModel(self._completions(given), self.settings.model_of(role))
+        return ChatModel(self._source(role, given), self.settings.model_of(role).model)
 
-    def _open_completions(self, retries: int) -> Completions:
+    def _open_source(self, role: str, retries: int) -> Completes:
         settings = self.settings
-        key = settings.model_api_key.get_secret_value()
-        completions = RecordedCompletions(Endpoint(settings.model_base_url, key, settings.model_timeout_s, retries))
-        self._stack.push_async_callback(completions.close)
-        return completions
+        parameters = settings.model_of(role)
+        chain = ModelChain(role, parameters, timeout_s=settings.model_timeout_s, retries=retries, noted=_note_failed)
+        self._stack.push_async_callback(chain.close)
+        return RecordedModel(chain)
+
+
+def _note_failed(model: str, error: CompletionError, elapsed_s: float) -> None:
+    """Notes the call of a model in whose place another is asked."""
+    note(
+        CallRecord(
+            kind=MODEL,
+            name=model,
+            outcome=error.kind,
+            elapsed_ms=round(elapsed_s * 1000, 3),
+            input_tokens=0,
+            output_tokens=0,
+            service=MODEL,
+            ended_at=round(time.time(), 6),
+        )
+    )

@@ -16,7 +16,8 @@ from langchain_openai import ChatOpenAI
 from pydantic import ConfigDict, SecretStr
 
 from services.kit.models.answers import mend, schemas_of
-from services.kit.models.completions import NOT_THE_APIS_FORM, CompletionError, Completions
+from services.kit.models.chain import ASKED, Completes
+from services.kit.models.completions import NOT_THE_APIS_FORM, CompletionError
 
 
 class LenientChatOpenAI(ChatOpenAI):
@@ -24,7 +25,7 @@ class LenientChatOpenAI(ChatOpenAI):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    completions: Completions
+    completions: Completes
 
     async def answer(
         self, messages: Sequence[BaseMessage], tools: Sequence[dict[str, Any]] = (), tool_choice: str | None = None
@@ -59,14 +60,16 @@ class LenientChatOpenAI(ChatOpenAI):
         answer = await self.completions.create(request)
         try:
             mend(answer, schemas_of(request.get("tools") or ()))
-            return self._create_chat_result(answer)
+            result = self._create_chat_result(answer)
         except (AttributeError, TypeError, KeyError, ValueError) as error:
             raise CompletionError(
                 NOT_THE_APIS_FORM, f"the model's answer is not of the API's form: {error}", retryable=False
             ) from error
+        result.generations[0].message.response_metadata[ASKED] = answer.get(ASKED) or self.model_name
+        return result
 
 
-def make_client(completions: Completions, model: str) -> LenientChatOpenAI:
+def make_client(completions: Completes, model: str) -> LenientChatOpenAI:
     """Returns a client of one model; a self-hosted endpoint has no Responses API, so that is never used."""
     return LenientChatOpenAI(
         model=model,

@@ -21,7 +21,8 @@ from google.protobuf.message import Message
 from signalbox.v1 import recorded_answers_pb2, tools_pb2
 
 from services.kit.errors import status_of
-from services.kit.models.completions import CompletionError, Completions
+from services.kit.models.chain import Completes
+from services.kit.models.completions import CompletionError
 
 MODEL, PERSON, THREAD = "model", "person", "thread"
 CHAT, ANSWER, TURNS, LIST_TOOLS = "chat", "answer", "turns", "ListTools"
@@ -89,17 +90,20 @@ def turns_of(answer: Answer) -> list[tuple[bytes, bytes]]:
     return [(base64.b64decode(asked), base64.b64decode(answered)) for asked, answered in json.loads(answer.answer)]
 
 
-class RecordedCompletions(Completions):
-    """Completions whose answers are taken down, for executions that record."""
+class RecordedModel:
+    """A model whose answers are taken down, for executions that record."""
+
+    def __init__(self, source: Completes) -> None:
+        self._source = source
 
     async def create(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Asks for a completion. Raises CompletionError."""
         recording = _recording.get()
         if recording is None:
-            return await super().create(payload)
+            return await self._source.create(payload)
         taken = Answer(source=MODEL, method=CHAT, asked=asked_of_model(payload))
         try:
-            answer = await super().create(payload)
+            answer = await self._source.create(payload)
         except CompletionError as error:
             failure = Failure(kind=error.kind, message=str(error), retryable=error.retryable, said=error.said)
             taken.failure.CopyFrom(failure)
@@ -110,6 +114,10 @@ class RecordedCompletions(Completions):
         finally:
             if taken.answer or taken.HasField("failure"):
                 recording.add(taken)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._source.close()
 
 
 class RecordingCalls(grpc.aio.UnaryUnaryClientInterceptor):

@@ -10,12 +10,12 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 from google.rpc import status_pb2
 
-from services.kit.models.completions import CompletionError, Completions, Endpoint
+from services.kit.models.chain import Completes
+from services.kit.models.completions import CompletionError
 from services.runtime.calls.recording import CHAT, MODEL, Answer, asked_of, asked_of_model, method_of
 from services.runtime.cases.errors import AnswerMissing
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
-_NOWHERE = Endpoint("", "", 1.0, 0)
 
 
 class Answers:
@@ -56,11 +56,10 @@ class Answers:
         return error
 
 
-class AnsweringCompletions(Completions):
+class AnsweringModel:
     """Gives back what models answered; once the way was left, asks `model` where there is one."""
 
-    def __init__(self, answers: Answers, model: Completions | None) -> None:
-        super().__init__(_NOWHERE)
+    def __init__(self, answers: Answers, model: Completes | None) -> None:
         self._answers = answers
         self._model = model
 
@@ -76,6 +75,9 @@ class AnsweringCompletions(Completions):
         if not isinstance(answer, dict):
             raise self._answers.lack("an answer of the model is damaged")
         return answer
+
+    async def close(self) -> None:
+        """Leaves the model that was given to whoever made it."""
 
 
 class AnsweringChannel:

@@ -18,7 +18,7 @@ from signalbox.v1 import cases_pb2, runs_pb2
 
 from services.kit.errors import InvalidRequest
 from services.kit.identity.caller import Caller
-from services.kit.models.completions import Completions
+from services.kit.models.chain import Completes
 from services.runtime.agents.agent import PinnedAgent
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.definition import AnyDefinition
@@ -26,7 +26,7 @@ from services.runtime.agents.policies import UnknownLimitTypeError, restored
 from services.runtime.agents.registry import definitions
 from services.runtime.calls.connections import Connections
 from services.runtime.calls.recording import ANSWER, PERSON, THREAD, TURNS, turns_of
-from services.runtime.cases.answers import AnsweringChannel, AnsweringCompletions, Answers
+from services.runtime.cases.answers import AnsweringChannel, AnsweringModel, Answers
 from services.runtime.cases.errors import AnswerMissing, CaseUnfit
 from services.runtime.engine.serde import make_serde
 from services.runtime.routing.recorder import DecisionRecord, StepRecord
@@ -83,7 +83,7 @@ class CaseReplay:
         limits: Mapping[str, str],
         *,
         settings: CallSettings,
-        model: Completions | None = None,
+        model: Completes | None = None,
     ) -> None:
         self._case = case
         self._answers = Answers(case.answers)
@@ -189,11 +189,11 @@ class _AnsweredConnections(Connections):
     """What nodes call, where everything has been said already."""
 
     def __init__(
-        self, definition: AnyDefinition, answers: Answers, settings: CallSettings, model: Completions | None
+        self, definition: AnyDefinition, answers: Answers, settings: CallSettings, model: Completes | None
     ) -> None:
         channels = {peer.name: cast(Any, AnsweringChannel(peer.name, answers)) for peer in definition.peers}
         super().__init__(settings, channels, AsyncExitStack())
-        self._completions = cache(lambda _retries: AnsweringCompletions(answers, model))
+        self._source = cache(lambda _role, _retries: AnsweringModel(answers, model))
 
 
 def way_of(decision: runs_pb2.Decision) -> tuple[str, str, str]:

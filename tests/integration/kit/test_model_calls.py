@@ -26,7 +26,7 @@ Ask = Callable[[str], Awaitable[object]]
 
 async def by_a_service(base_url: str) -> object:
     """Asks as guard and evaluator do."""
-    client = ModelClient(base_url=base_url, api_key="", model=MODEL, timeout_s=30, retries=0)
+    client = ModelClient(Completions(Endpoint(base_url, "", 30, 0)), MODEL)
     try:
         return await client.complete(PURPOSE, system="s", user="u")
     finally:

@@ -11,11 +11,11 @@ import grpc
 import pytest
 from signalbox.v1 import recorded_answers_pb2, runs_pb2, runs_pb2_grpc
 
-from services.kit.models.completions import Endpoint
+from services.kit.models.completions import Completions, Endpoint
 from services.kit.wire.server import Registration
 from services.runtime.api.callers import Callers
 from services.runtime.api.run_servicer import RunServicer
-from services.runtime.calls.recording import RecordedCompletions
+from services.runtime.calls.recording import RecordedModel
 from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.queries import query
 from services.runtime.engine.questions import Answer
@@ -43,13 +43,13 @@ async def model() -> AsyncIterator[ScriptedModel]:
 
 
 @pytest.fixture
-async def completions(model: ScriptedModel) -> AsyncIterator[RecordedCompletions]:
-    made = RecordedCompletions(Endpoint(model.base_url, "the-key", 10.0, 0))
+async def completions(model: ScriptedModel) -> AsyncIterator[RecordedModel]:
+    made = RecordedModel(Completions(Endpoint(model.base_url, "the-key", 10.0, 0)))
     yield made
     await made.close()
 
 
-def asking(completions: RecordedCompletions, then: Hook | None = None) -> Hook:
+def asking(completions: RecordedModel, then: Hook | None = None) -> Hook:
     """A count that asks the model first."""
 
     async def ask() -> None:
@@ -81,7 +81,7 @@ async def until_asked(replica: Replica, run: RunRecord) -> RunRecord:
 
 
 async def test_a_step_takes_along_what_it_heard_and_nothing_in_vain(
-    start_replica: StartReplica, completions: RecordedCompletions, platform_pool: PlatformPool
+    start_replica: StartReplica, completions: RecordedModel, platform_pool: PlatformPool
 ) -> None:
     first, second = Counting(), Counting()
     asked, lost = asyncio.Event(), asyncio.Event()
@@ -124,7 +124,7 @@ async def test_a_step_takes_along_what_it_heard_and_nothing_in_vain(
 
 
 async def test_a_run_that_is_not_to_be_recorded_leaves_nothing(
-    start_replica: StartReplica, completions: RecordedCompletions, platform_pool: PlatformPool
+    start_replica: StartReplica, completions: RecordedModel, platform_pool: PlatformPool
 ) -> None:
     counting = Counting()
     counting.failures = {1: asking(completions)}
@@ -137,7 +137,7 @@ async def test_a_run_that_is_not_to_be_recorded_leaves_nothing(
 
 
 async def test_a_recording_goes_with_its_thread_and_is_read_by_who_may_see_it(
-    start_replica: StartReplica, completions: RecordedCompletions, platform_pool: PlatformPool
+    start_replica: StartReplica, completions: RecordedModel, platform_pool: PlatformPool
 ) -> None:
     counting = Counting()
     counting.failures = {1: asking(completions), 2: asking(completions)}

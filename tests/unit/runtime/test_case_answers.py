@@ -12,7 +12,7 @@ from signalbox.v1 import guard_pb2, guard_pb2_grpc, tools_pb2
 from services.kit.errors import error_detail, to_status
 from services.kit.models.completions import CompletionError, Completions, Endpoint
 from services.runtime.calls.recording import CHAT, MODEL, Answer, Failure, asked_of, asked_of_model, method_of
-from services.runtime.cases.answers import AnsweringChannel, AnsweringCompletions, Answers
+from services.runtime.cases.answers import AnsweringChannel, AnsweringModel, Answers
 from services.runtime.cases.errors import AnswerMissing
 from services.runtime.errors import RunNotFound
 
@@ -62,7 +62,7 @@ async def test_a_model_is_asked_only_off_the_recorded_way() -> None:
     payload = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
     failed = Answer(source=MODEL, method=CHAT, failure=Failure(kind="http_401", message="no", said="No such key."))
     answers = Answers([failed, said(asked_of_model(payload), json.dumps({"choices": []})), said("", "not JSON")])
-    completions = AnsweringCompletions(answers, Model())
+    completions = AnsweringModel(answers, Model())
     assert await completions.create({**payload, "model": "another name"}) == {"choices": []}
     with pytest.raises(CompletionError) as refused:
         await completions.create(payload)

@@ -73,17 +73,10 @@ class StatelessPrompt(AgentMiddleware[ResearchState, ResearchTask]):
     async def awrap_model_call(self, request: Request, handler: Handler) -> ExtendedModelResponse[Any]:
         """Makes the call with the prompt of this moment, and records it."""
         task, made = request.runtime.context, _calls_made(request)
-        prepared = request.override(
-            system_message=None,
-            messages=self._messages(request, task, made),
-            tools=[*await self._code.functions(task.node, TOOLS)],
-        )
-        with _kept_for_state() as calls, self._model.recorded("research") as call:
-            response = await handler(prepared)
-            answer = response.result[-1]
-            if not isinstance(answer, AIMessage):
-                raise TypeError(f"a model answers with an assistant message, not {type(answer).__name__}")
-            call.answered(answer)
+        del handler
+        tools = await self._code.functions(task.node, TOOLS)
+        with _kept_for_state() as calls:
+            answer, _ = await self._model.ask("research", self._messages(request, task, made), tools)
         kept = with_own_ids(answer, f"research-{task.iteration}-{made}")
         tool_calls = task.tool_calls_left(request.state, self._policy.research_calls_per_turn)
         result = ModelResponse(result=[_trimmed(kept, tool_calls)])

@@ -1,0 +1,149 @@
+"""Models of providers with an API of their own, over LangChain's class for them, in the form of chat completions.
+
+The class comes with the provider's extra (`pip install signalbox[anthropic]`); without one nothing here is imported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from collections.abc import Mapping
+from typing import Any, Final
+
+from services.kit.models.completions import CompletionError
+from services.kit.models.parameters import OneModel
+from services.kit.models.provider_words import provider_words
+from services.kit.wire import deadline
+
+# LangChain's package for a provider, as `init_chat_model` has it, for those that there are extras for.
+_PACKAGES: Final = {
+    "anthropic": ("langchain_anthropic", "anthropic"),
+    "bedrock_converse": ("langchain_aws", "bedrock"),
+    # Wants an older tenacity than the lock file has, so that there is no extra for it.
+    "google_genai": ("langchain_google_genai", ""),
+    "azure_openai": ("langchain_openai", "azure"),
+}
+_PASSING: Final = frozenset({408, 409, 429, *range(500, 600)})
+# By the names of exceptions, for providers whose errors have no status.
+_PASSING_NAMES: Final = (
+    "Timeout",
+    "Connection",
+    "Throttl",
+    "ServiceUnavailable",
+    "ResourceExhausted",
+    "InternalServer",
+)
+_FINISHED: Final = {
+    "max_tokens": "length",
+    "MAX_TOKENS": "length",
+    "SAFETY": "content_filter",
+    "refusal": "content_filter",
+}
+
+
+class ProviderModel:
+    """Asks one model of a provider."""
+
+    def __init__(self, parameters: OneModel, timeout_s: float) -> None:
+        self._parameters = parameters
+        self._timeout_s = timeout_s
+        self._model: Any = None
+
+    async def create(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the answer in the form of chat completions. Raises CompletionError."""
+        from langchain_core.messages import convert_to_messages
+
+        if self._model is None:
+            self._model = await asyncio.to_thread(self._made)
+        model = self._model
+        if tools := payload.get("tools"):
+            choice = payload.get("tool_choice")
+            named = choice["function"]["name"] if isinstance(choice, Mapping) else choice
+            model = model.bind_tools(list(tools), **({"tool_choice": named} if named else {}))
+        messages = list(payload["messages"])
+        try:
+            async with asyncio.timeout(deadline.remaining(self._timeout_s)):
+                answer = await model.ainvoke(convert_to_messages(messages if tools else without_calls(messages)))
+        except TimeoutError as error:
+            raise CompletionError("timeout", "the model took too long", retryable=True) from error
+        except Exception as error:
+            raise _failure(error) from error
+        return _in_form(answer, self._parameters.model)
+
+    def _made(self) -> Any:
+        from langchain.chat_models import init_chat_model
+
+        own = self._parameters
+        options = dict(own.options)
+        if own.temperature is not None:
+            options["temperature"] = own.temperature
+        if own.max_tokens is not None:
+            options["max_tokens"] = own.max_tokens
+        if own.base_url:
+            options["base_url"] = own.base_url
+        if own.key:
+            options["api_key"] = own.key
+        return init_chat_model(own.model, model_provider=own.provider, **options)
+
+    async def close(self) -> None:
+        """Lets go of the class, which closes what it opened."""
+        self._model = None
+
+
+def missing_for(provider: str) -> str:
+    """Returns what is not installed that models of a provider need, and the extra that brings it; else nothing."""
+    package, extra = _PACKAGES.get(provider, ("langchain", ""))
+    if importlib.util.find_spec("langchain") is None or importlib.util.find_spec(package) is None:
+        wanted = f"'signalbox[{extra}]'" if extra else package.replace("_", "-")
+        return f"models of {provider} need {package}: pip install {wanted}"
+    return ""
+
+
+def without_calls(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns messages whose calls of tools and results are told in words, for requests that offer no tools.
+
+    Anthropic and Bedrock refuse a history with calls where no tools are offered.
+    """
+    told: list[dict[str, Any]] = []
+    for message in messages:
+        if message.get("tool_calls"):
+            calls = [f"{call['function']['name']}({call['function']['arguments']})" for call in message["tool_calls"]]
+            told.append({"role": "assistant", "content": "\n".join(filter(None, [message.get("content"), *calls]))})
+        elif message["role"] == "tool":
+            told.append({"role": "user", "content": f"Result: {message['content']}"})
+        else:
+            told.append(message)
+    return told
+
+
+def _failure(error: Exception) -> CompletionError:
+    response: Any = getattr(error, "response", None)
+    status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
+    if isinstance(response, Mapping):  # botocore
+        status = (response.get("ResponseMetadata") or {}).get("HTTPStatusCode")
+    said = provider_words(str(error).encode())
+    name = type(error).__name__
+    if isinstance(status, int):
+        told = f"the provider answered {status}: {said}"
+        return CompletionError(f"http_{status}", told, retryable=status in _PASSING, said=said)
+    passing = any(part in name for part in _PASSING_NAMES)
+    return CompletionError(name, f"the provider failed: {said}", retryable=passing, said=said)
+
+
+def _in_form(answer: Any, model: str) -> dict[str, Any]:
+    from langchain_core.messages import convert_to_openai_messages
+
+    message = convert_to_openai_messages(answer)
+    about, usage = answer.response_metadata, answer.usage_metadata or {}
+    reason = about.get("finish_reason") or about.get("stop_reason") or about.get("stopReason") or "stop"
+    cached = (usage.get("input_token_details") or {}).get("cache_read") or 0
+    return {
+        "model": about.get("model_name") or about.get("model") or model,
+        "choices": [{"message": dict(message), "finish_reason": _FINISHED.get(reason, reason)}],
+        "usage": {
+            "prompt_tokens": usage.get("input_tokens", 0),
+            "completion_tokens": usage.get("output_tokens", 0),
+            "total_tokens": usage.get("total_tokens", 0),
+            "prompt_tokens_details": {"cached_tokens": cached},
+        },
+    }
