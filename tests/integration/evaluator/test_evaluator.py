@@ -132,7 +132,7 @@ async def test_a_second_attempt_is_told_what_was_wrong(bench: Bench) -> None:
         (Reply.http_error(500), (grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE", True)),
         (Reply.drop(), (grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE", True)),
         (Reply.http_error(401), (grpc.StatusCode.FAILED_PRECONDITION, "MODEL_UNUSABLE", False)),
-        (Reply.raw("no JSON"), (grpc.StatusCode.FAILED_PRECONDITION, "MODEL_UNUSABLE", False)),
+        (Reply.raw("no JSON"), (grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE", True)),
     ],
 )
 async def test_model_down(bench: Bench, reply: Reply, error: tuple[grpc.StatusCode, str, bool]) -> None:
