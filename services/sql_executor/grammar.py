@@ -25,6 +25,7 @@ FIELDS: Final[dict[str, frozenset[str]]] = {
         "RangeVar": "schemaname relname inh relpersistence alias",
         "RangeSubselect": "lateral subquery alias",
         "RangeFunction": "lateral ordinality functions alias",
+        "RangeTableSample": "relation method args repeatable",
         "JoinExpr": "jointype is_natural larg rarg using_clause quals alias",
         "Alias": "aliasname colnames",
         "WithClause": "ctes recursive",

@@ -15,6 +15,7 @@ from services.sql_executor.callers import SqlCaller
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.naming import POLICY_SCHEMA, assignment_view
 from services.sql_executor.policy import OwnedByColumn, SqlPolicy, TableName, TableRule
+from services.sql_executor.samples import sampled, table_in
 from services.sql_executor.table_uses import TableUse
 
 
@@ -26,14 +27,14 @@ def add_owner_filter(uses: Sequence[TableUse], caller: SqlCaller, catalog: Catal
     in a condition was found after the tables that it is about.
     """
     for use in reversed(uses):
-        named = use.node.range_var
+        named = table_in(use.node)
         condition = owner_condition(use.table, named.alias.aliasname, caller, catalog)
         conditions = use.place.conditions(named) if use.table not in catalog.partial else None
         if condition is not None and conditions is not None:
             _add(conditions, condition)
         elif (limited := limited_table(use.table, named, caller, catalog)) is not None:
             alias = pb.Alias(aliasname=named.alias.aliasname or use.table.name, colnames=named.alias.colnames)
-            subquery = pb.Node(select_stmt=limited)
+            subquery = pb.Node(select_stmt=sampled(limited, use.node))
             use.node.CopyFrom(pb.Node(range_subselect=pb.RangeSubselect(subquery=subquery, alias=alias)))
 
 

@@ -17,6 +17,7 @@ from services.sql_executor.fences import fence_cte, fence_derived_table
 from services.sql_executor.origins import Origin, any_of
 from services.sql_executor.output_names import output_name
 from services.sql_executor.plans import Plan, grouping_sets
+from services.sql_executor.samples import check_sample, is_sample, table_in
 from services.sql_executor.scopes import (
     Column,
     Columns,
@@ -319,6 +320,13 @@ class Selects:
         kind = node.WhichOneof("node")
         if kind == "range_var":
             return Source.of(self._table(node, frame, place))
+        if is_sample(node):
+            sample = node.range_table_sample
+            self._expressions.fields(sample)
+            check_sample(node)
+            for constant in (*sample.args, sample.repeatable):
+                self._expressions.node(constant, Scope((), None, None))
+            return Source.of(self._table(node, frame, place))
         if kind == "join_expr":
             return self._join(node.join_expr, before, outer, frame, place)
         lateral = Scope(before.relations, outer, frame, rows=before.rows)
@@ -340,13 +348,15 @@ class Selects:
         return alias
 
     def _table(self, node: pb.Node, frame: Frame | None, place: Place) -> Relation:
-        named = node.range_var
+        named = table_in(node)
         if named.catalogname:
             raise ToolRefused("unknown_table", f"Name the table {named.relname!r} without a database.")
         self._expressions.fields(named)
         if not named.inh:
             raise ToolRefused("unsupported_syntax", "ONLY is not supported here; write the query without it.")
         cte = frame.find(named.relname) if frame is not None and not named.schemaname else None
+        if cte is not None and is_sample(node):
+            raise ToolRefused("unsupported_syntax", f"TABLESAMPLE is for tables, and {named.relname!r} is a query.")
         if cte is not None:
             found = self._cte(cte)
             self.reads_tables |= cte.reads_tables

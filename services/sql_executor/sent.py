@@ -17,6 +17,7 @@ from services.sql_executor.callers import SqlCaller
 from services.sql_executor.catalog import Catalog
 from services.sql_executor.fences import is_fenced
 from services.sql_executor.owner_filter import limited_table, owner_condition
+from services.sql_executor.samples import check_sample, sampled, table_in
 from services.sql_executor.table_uses import Place, places
 from services.sql_executor.tables import visible_table
 
@@ -57,7 +58,10 @@ class _Sent:
     def _source(self, node: pb.Node, place: Place, ctes: _Names) -> None:
         kind = node.WhichOneof("node")
         if kind == "range_var":
-            self._table(node.range_var, place, ctes)
+            self._table(node, place, ctes)
+        elif kind == "range_table_sample":
+            check_sample(node)
+            self._table(node, place, ctes)
         elif kind == "join_expr":
             left, right = places(node.join_expr, place)
             self._source(node.join_expr.larg, left, ctes)
@@ -66,7 +70,8 @@ class _Sent:
         else:
             self._walk(node, ctes)
 
-    def _table(self, named: pb.RangeVar, place: Place, ctes: _Names) -> None:
+    def _table(self, node: pb.Node, place: Place, ctes: _Names) -> None:
+        named = table_in(node)
         if not named.schemaname and named.relname in ctes and named.relname not in self._catalog.names:
             return
         table = visible_table(named.schemaname, named.relname, self._catalog)
@@ -74,7 +79,7 @@ class _Sent:
         if limited is None:
             return
         condition = owner_condition(table, named.alias.aliasname, self._caller, self._catalog)
-        if place.select == limited:
+        if place.select == sampled(limited, node):
             self._found.append(place.select.where_clause)
         elif table not in self._catalog.partial and condition in _all_of(place.conditions(named)):
             self._found.append(condition)

@@ -116,4 +116,7 @@ ANALYST_QUERIES = [
     """SELECT jsonb_path_query_first(jsonb_build_object('a', jsonb_agg(name ORDER BY name)), '$.a[1]') FROM devices""",
     "SELECT count(DISTINCT gen_random_uuid()) FROM devices",
     "SELECT jsonb_build_object('name', name, 'kind', kind) - ARRAY['kind'] AS short FROM devices ORDER BY device_id",
+    "SELECT count(*) FROM devices TABLESAMPLE bernoulli (100)",
+    "SELECT u.name, count(d.name) FROM users u LEFT JOIN devices d TABLESAMPLE system (100) REPEATABLE (7) ON TRUE "
+    "GROUP BY u.name ORDER BY u.name",
 ]

@@ -442,3 +442,44 @@ def test_the_pads_make_the_hmac(secret: str, message: bytes) -> None:
     inner, outer = hmac_pads(secret)
     nested = hashlib.sha256(outer + hashlib.sha256(inner + message).digest()).digest()
     assert nested == hmac.digest(secret.encode(), message, "sha256")
+
+
+@pytest.mark.parametrize(
+    ("sql", "shown"),
+    [
+        (
+            "SELECT name FROM devices d TABLESAMPLE bernoulli (12.5) REPEATABLE (3)",
+            f"SELECT name FROM devices d TABLESAMPLE bernoulli (12.5) REPEATABLE (3) WHERE d.device_id IN {MINE}",
+        ),
+        ("SELECT count(*) FROM ships TABLESAMPLE system (1)", "SELECT count(*) FROM ships TABLESAMPLE system (1)"),
+        (
+            "SELECT 1 FROM ships LEFT JOIN users u TABLESAMPLE system (10) ON TRUE",
+            "SELECT 1 FROM ships LEFT JOIN "
+            "(SELECT * FROM users TABLESAMPLE system (10) WHERE users.user_id = 27) u ON TRUE",
+        ),
+    ],
+)
+def test_a_sample_is_of_a_table_and_its_rows_are_the_caller_s(sql: str, shown: str) -> None:
+    assert _tree(_shown(sql)) == _tree(shown)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1 FROM devices TABLESAMPLE system ((SELECT 10))",
+        "SELECT 1 FROM devices TABLESAMPLE system (random() * 10)",
+        "SELECT 1 FROM devices TABLESAMPLE system (-1)",
+        "SELECT 1 FROM devices TABLESAMPLE system ('10')",
+        "SELECT 1 FROM devices TABLESAMPLE system (NULL)",
+        "SELECT 1 FROM devices TABLESAMPLE system (101)",
+        "SELECT 1 FROM devices TABLESAMPLE system (10, 10)",
+        "SELECT 1 FROM devices TABLESAMPLE system (10) REPEATABLE (random())",
+        "SELECT 1 FROM devices TABLESAMPLE system_rows (10)",
+        "SELECT 1 FROM devices TABLESAMPLE public.system (10)",
+        "WITH c AS (SELECT name FROM devices) SELECT 1 FROM c TABLESAMPLE system (10)",
+    ],
+)
+def test_a_sample_that_is_not_bounded_by_a_constant_is_refused(sql: str) -> None:
+    with pytest.raises(ToolRefused) as refused:
+        _shown(sql)
+    assert refused.value.reason == "unsupported_syntax"
