@@ -66,6 +66,8 @@ async def test_an_answer_cut_short_is_an_error_attempt(caller: RunClient, script
     asked = await caller.ask(QUESTION)
 
     assert asked.route == [ALLOWED, "agent: no_action -> agent", ASKED_TOOLS, QUERIED]
+    # It is told so: servers refuse a talk that ends with the model's own words.
+    assert [message["role"] for message in script.agent_requests[-1].messages][-2:] == ["assistant", "user"]
     check_answered(asked)
 
 

@@ -36,6 +36,7 @@ from services.runtime.routing.table import StateUpdate
 
 log = get_logger()
 TOOLS = (EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES)
+NO_WHOLE_ANSWER = "That was no whole answer: it was cut, or empty. Call a tool, or answer in a few sentences."
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,9 @@ class DataChatNodes:
                 await self._system_message(state, context),
                 HumanMessage(data_block({"question": state["question"]})),
             ]
+        elif isinstance(history[-1], AIMessage):
+            # Servers refuse a talk that ends with the model's own words, or have it go on with them.
+            added = [HumanMessage(NO_WHOLE_ANSWER)]
         catalog = await self._sql.catalog(context)
         tools = [catalog[name].as_function() for name in TOOLS if name in catalog]
         answer, call = await self._agent_model.ask("agent", prompt_messages([*history, *added]), tools)
