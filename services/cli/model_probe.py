@@ -14,12 +14,15 @@ from pydantic import BaseModel
 
 from services.kit.models.answers import mend, schemas_of
 from services.kit.models.completions import CompletionError, Completions
+from services.kit.models.parameters import ModelParameters
 from services.kit.models.records import UnreadableAnswer, read_text
 from services.local.topology import ModelEndpoint
 
 NAMES_TIMEOUT_S = 10.0
 SHOWN_NAMES = 10
 SHOWN_TEXT = 120
+ROOM_TO_REASON = 1024
+MOST_REFUSALS = 4
 
 COUNT_TOOL = {
     "type": "function",
@@ -70,17 +73,37 @@ class ModelProbe:
         self._completions = completions
         self._endpoint = endpoint
         self._model = model
+        self._parameters = ModelParameters(model=model)
 
     async def answers(self) -> str:
-        """Asks for one sentence: says that the key and the name are right, and how fast the model is."""
+        """Asks for one sentence: says that key, name and parameters are right, and how fast the model is."""
+        settings = await self._find_parameters()
         start = time.perf_counter()
         answer, usage = await self._ask([_user("Write one sentence about the sea.")])
         if not (answer.get("content") or "").strip():
             raise Failed("its answer was empty: a reasoning model may need a higher token limit")
         tokens = usage.get("completion_tokens")
         if not isinstance(tokens, int):
-            return "it answers, but does not say how many tokens it used: budgets count none"
-        return f"it answers, {tokens / (time.perf_counter() - start):.0f} tokens/s"
+            return f"it answers, but does not say how many tokens it used: budgets count none{settings}"
+        return f"it answers, {tokens / (time.perf_counter() - start):.0f} tokens/s{settings}"
+
+    async def _find_parameters(self) -> str:
+        """Leaves out what the endpoint refuses, as it says; returns the settings that do so, to copy."""
+        request = {"messages": [_user("Say yes.")], "max_tokens": ROOM_TO_REASON}
+        for _ in range(MOST_REFUSALS):
+            try:
+                await self._completions.create(self._parameters.request(request))
+                break
+            except CompletionError as error:
+                changed = without_refused(self._parameters, error)
+                if changed is None:
+                    raise Failed(await self._explained(error)) from error
+                self._parameters = changed
+        own = self._parameters.model_dump(exclude_defaults=True, exclude={"model"})
+        if not own:
+            return ""
+        wanted = json.dumps({"default": own})
+        return f"; with these settings of runtime, guard and evaluator: SIGNALBOX_MODELS='{wanted}'"
 
     async def uses_tools(self) -> str:
         """Offers a tool that the question needs, gives it the result, and looks for that in the answer."""
@@ -118,7 +141,7 @@ class ModelProbe:
         return "it answers in JSON"
 
     async def _ask(self, messages: list[dict[str, Any]], **options: Any) -> tuple[dict[str, Any], Mapping[str, Any]]:
-        payload = {"model": self._model, "messages": messages, "temperature": 0, **options}
+        payload = self._parameters.request({"messages": messages, **options})
         try:
             answer = await self._completions.create(payload)
             mend(answer, schemas_of(options.get("tools", ())))
@@ -142,6 +165,21 @@ class ModelProbe:
         if error.kind == "connection":
             return f"nothing answers at {self._endpoint.base_url}: check OPENAI_BASE_URL ({error})"
         return str(error)
+
+
+def without_refused(parameters: ModelParameters, error: CompletionError) -> ModelParameters | None:
+    """Returns parameters without the one that an endpoint says it does not take; None where it speaks of none."""
+    if error.kind not in ("http_400", "http_422"):
+        return None
+    words = error.said.lower()
+    if "temperature" in words and parameters.temperature is not None:
+        return parameters.model_copy(update={"temperature": None})
+    if "max_tokens" in words or "max_completion_tokens" in words:
+        others = {"max_tokens": "max_completion_tokens", "max_completion_tokens": ""}
+        if other := others.get(parameters.max_tokens_as):
+            return parameters.model_copy(update={"max_tokens_as": other})
+        return parameters.model_copy(update={"max_tokens_as": ""}) if parameters.max_tokens_as else None
+    return None
 
 
 async def _model_names(endpoint: ModelEndpoint) -> list[str]:

@@ -100,7 +100,7 @@ def instead(when: Callable[[ModelRequest], bool], reply: Reply, otherwise: Respo
         ),
         (
             AGENT, instead(lambda r: "JSON object" in str(r.messages[0]), Reply.text("Yes, it is."), able),
-            "JSON", "should be JSON",
+            "JSON", "there is no JSON object in it",
         ),
         (GUARD, lambda _: Reply.text("ALLOW"), "guard verdict", "let a question through"),
         (GUARD, lambda _: Reply.text("BLOCK"), "guard verdict", "blocked a harmless question"),
@@ -140,3 +140,20 @@ async def test_without_an_endpoint_there_is_nothing_to_check(endpoint: ScriptedM
     status, _, err = await check(endpoint, OPENAI_BASE_URL="")
     assert status == 2
     assert "OPENAI_BASE_URL" in err
+
+
+async def test_what_an_endpoint_refuses_is_left_out_and_the_settings_for_that_are_said(endpoint: ScriptedModel) -> None:
+    """As OpenAI's reasoning models do."""
+
+    def reasons(request: ModelRequest) -> Reply:
+        refused = next((name for name in ("temperature", "max_tokens") if name in request.body), None)
+        return Reply.http_error(400, f"Unsupported parameter: '{refused}'.") if refused else able(request)
+
+    endpoint.respond(AGENT, reasons)
+    _, checks, _ = await check(endpoint)
+    assert {name: each["ok"] for (model, name), each in checks.items() if model == AGENT} == {
+        "answers": True, "tools": True, "structured output": True, "JSON": True,
+    }  # fmt: skip
+    said = str(checks[AGENT, "answers"]["said"])
+    settings = json.loads(said.partition("SIGNALBOX_MODELS='")[2].removesuffix("'"))
+    assert settings == {"default": {"temperature": None, "max_tokens_as": "max_completion_tokens"}}
