@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from services.kit.models.prompts import read_data
 from tests.fixtures.scripted_model import Reply
 from tests.integration.graph_editor.conftest import DONE, Bench
 from tests.integration.graph_editor.scripted_goals import COMPLEX, UPDATE, goal, plan, ticket
@@ -97,17 +98,18 @@ async def test_what_is_there_already_with_other_values_was_not_what_was_meant(be
     assert ended.output.answer == "Changed the node Ticket 'T-1': status: closed."
 
 
-async def test_each_reading_of_a_goal_is_shown_more(bench: Bench) -> None:
+async def test_a_goal_is_read_with_schemas_and_labels_and_again_with_what_went_wrong(bench: Bench) -> None:
     bench.script(parse=[Reply.text("What?")] * 3)
     ended = await bench.ask()
     assert ended.rules == ["parse_failed", "reparse", "parse_failed", "reparse", "parse_failed", "retries_exhausted",
                            "informed"]  # fmt: skip
     assert (ended.state, ended.run.stop_reason) == ("NEEDS_REVIEW", "retries_exhausted")
     first, second, third = (request.last_text for request in bench.model.requests_of("parse"))
-    assert "REPORTS" not in first
-    assert "REPORTS" in second
-    assert "went_wrong" not in second
-    assert "went_wrong" in third
+    assert all("REPORTS" in each for each in (first, second, third))
+    assert "base_revision" not in first
+    assert "went_wrong" not in first
+    for again in (second, third):
+        assert "there is no JSON object in it" in read_data(again)["went_wrong"]["message"]
 
 
 async def test_permission_that_is_missing_is_told_of_at_once(bench: Bench) -> None:

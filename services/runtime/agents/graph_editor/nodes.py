@@ -35,6 +35,7 @@ from services.runtime.agents.graph_editor.diagnosis import diagnose
 from services.runtime.agents.graph_editor.escalation import composed
 from services.runtime.agents.graph_editor.goal import GOAL, PLAN, GoalSpec
 from services.runtime.agents.graph_editor.planning import (
+    BASES,
     FORETOLD,
     NO_PROBLEM,
     NOTHING_WRITTEN,
@@ -104,8 +105,7 @@ _TELLS_OF_A_CHANGE: Final = re.compile(
 # How a call ends of which it is not known what came of it.
 UNANSWERED: Final = (BudgetSpent, DependencyAway, NodeTimedOut, ServiceFailed)
 # From which attempt on a reading of the goal is shown these.
-SCHEMA_FROM: Final = 2
-HISTORY_FROM: Final = 3
+HISTORY_FROM: Final = 2
 
 
 class GraphEditorNodes:
@@ -363,14 +363,12 @@ class GraphEditorNodes:
         given: dict[str, Any] = {
             "goal": state["goal"],
             "clarifications": state.get("clarifications") or [],
-            "tools": [_named(tool) for tool in catalog.values()],
+            "tools": [_described(tool) for tool in catalog.values()],
+            "graph": _schema(catalog),
         }
-        if attempt >= SCHEMA_FROM:
-            given |= {"tools": [_described(tool) for tool in catalog.values()], "graph": _schema(catalog)}
         if attempt >= HISTORY_FROM:
-            given["done"] = [_shown(step) for step in state.get("done") or ()]
-        if attempt > 1:
             given["went_wrong"] = _went_wrong(state)
+            given["done"] = [_shown(step) for step in state.get("done") or ()]
         return _messages("parse", given)
 
     async def _catalog(self, context: NodeContext, *, undoing: bool = False) -> dict[str, ToolDescription]:
@@ -447,16 +445,12 @@ def _messages(name: str, given: Mapping[str, Any]) -> list[BaseMessage]:
     return [SystemMessage(words(__package__, name)), HumanMessage(data_block(given))]
 
 
-def _named(tool: ToolDescription) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "arguments": sorted(tool.input_schema.get("properties", {})),
-    }
-
-
 def _described(tool: ToolDescription) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+    """Returns a tool with the schema of its arguments, but for what a change is based on, which the platform fills."""
+    properties = {name: each for name, each in tool.input_schema.get("properties", {}).items() if name not in BASES}
+    required = [name for name in tool.input_schema.get("required", ()) if name not in BASES]
+    schema = {**tool.input_schema, "properties": properties, "required": required}
+    return {"name": tool.name, "description": tool.description, "input_schema": schema}
 
 
 def _schema(catalog: Mapping[str, ToolDescription]) -> list[str]:

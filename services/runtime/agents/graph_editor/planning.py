@@ -36,7 +36,7 @@ NO_PROBLEM: Final = Problem(reason="", message="", tool="", call="", retryable=F
 # The last release's digests have 32 digits, and tell nothing of what went before a plan.
 _PLAN_HASH_DIGITS: Final = 40
 # What a change is based on was read by nobody but us: the executor says so with its preview, and refuses another.
-_BASES: Final = frozenset({"base_revision", "base_edges"})
+BASES: Final = frozenset({"base_revision", "base_edges"})
 
 
 class NothingToUndo(Exception):
@@ -165,7 +165,7 @@ def _operations(context: NodeContext, signatures: Sequence[ToolSignature]) -> li
         Operation(
             operation_id=operation_id(context.run.run_id, context.checkpoint_id, index),
             tool=each.tool,
-            arguments={name: value for name, value in each.arguments.items() if name not in _BASES},
+            arguments={name: value for name, value in each.arguments.items() if name not in BASES},
         )
         for index, each in enumerate(signatures)
     ]
@@ -190,7 +190,7 @@ async def _foresee(
 
 def _base(told: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what an operation is based on: the executor says that, and nothing else of what is to be done."""
-    return {name: value for name, value in told.get("base", {}).items() if name in _BASES}
+    return {name: value for name, value in told.get("base", {}).items() if name in BASES}
 
 
 def _step(operation: Operation, told: Mapping[str, Any]) -> PerformedOperation:
