@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from services.kit.outcome import Outcome
 from services.runtime.agents.run_key import RunKey
 from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.quota import CallerQuota
@@ -21,11 +22,15 @@ def named(name: str = "INC-1", digest: str = "d", *, again: bool = False, **chan
     return new_run(key=RunKey(name, digest, again), **changes)
 
 
-async def failed(store: RunStore, new: NewRun) -> str:
+FAILED = Ending(RunState.FAILED, None, "node_failed", "it did not work")
+BLOCKED = Ending(RunState.SUCCEEDED, outcome=Outcome.BLOCKED)
+
+
+async def failed(store: RunStore, new: NewRun, ending: Ending = FAILED) -> str:
     """Creates a run and has it fail."""
     run, is_new = await store.create(new, claim=True)
     assert is_new
-    await store.end(run, Ending(RunState.FAILED, None, "node_failed", "it did not work"))
+    await store.end(run, ending)
     return run.run_id
 
 
@@ -54,10 +59,13 @@ async def test_another_input_under_the_name_is_refused(first: RunStore, second: 
         await second.create(named(digest="other", again=True), claim=True)
 
 
-async def test_what_failed_may_be_asked_again_and_is_then_one_run(first: RunStore, second: RunStore) -> None:
-    before = await failed(first, named())
+@pytest.mark.parametrize("ending", [FAILED, BLOCKED], ids=["failed", "blocked"])
+async def test_what_came_to_nothing_may_be_asked_again_and_is_then_one_run(
+    first: RunStore, second: RunStore, ending: Ending
+) -> None:
+    before = await failed(first, named(), ending)
     found, is_new = await second.create(named(), claim=True)
-    assert (found.run_id, found.state, is_new) == (before, RunState.FAILED, False)
+    assert (found.run_id, found.state, is_new) == (before, ending.state, False)
 
     again = named(digest="told in more words", again=True)
     made = await asyncio.gather(*(store.create(again, claim=True) for store in [first, second] * 4))
