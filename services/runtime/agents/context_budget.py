@@ -63,14 +63,15 @@ async def ask_within(
 
 
 def lines_within(lines: Iterable[str], characters: int) -> list[str]:
-    """Returns the first lines that have so many characters at most, and how many more there are."""
+    """Returns lines of so many characters at most; that of them is left out, the last says."""
     given = list(lines)
     kept: list[str] = []
     for number, line in enumerate(given):
-        characters -= len(line)
-        if characters < 0:
-            return [*kept, f"[cut: {len(given) - number} more lines]"]
+        if len(line) > characters:
+            left_out = f"[cut: {len(line) - characters} more characters, and {len(given) - number - 1} more lines]"
+            return [*kept, line[:characters], left_out]
         kept.append(line)
+        characters -= len(line)
     return kept
 
 

@@ -46,4 +46,4 @@ def test_what_was_gathered_leaves_out_refusals_and_the_answer() -> None:
 
 def test_lines_say_how_many_are_left_out() -> None:
     assert lines_within(["aaa", "bbb"], 6) == ["aaa", "bbb"]
-    assert lines_within(["aaa", "bbb", "c"], 5) == ["aaa", "[cut: 2 more lines]"]
+    assert lines_within(["aaa", "bbb", "c"], 5) == ["aaa", "bb", "[cut: 1 more characters, and 1 more lines]"]

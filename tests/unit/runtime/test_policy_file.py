@@ -60,7 +60,7 @@ data_chat:
         "weather: there is no such agent; there are data_chat, graph_editor, incident_investigation,",
         "sast_triage: limits are given by name",
         "sast_investigation.budget: what a run may spend is given by name",
-        "data_chat.max_iteration: there is no such limit; there are max_error_attempts, max_iterations,",
+        "data_chat.max_iteration: there is no such limit; there are context_characters,",
         "data_chat.max_iterations is 0: input should be greater than or equal to 1",
         "data_chat.top_k is '20': input should be a valid integer",
         "data_chat.max_error_attempts is True: input should be a valid integer",

@@ -18,11 +18,12 @@ from services.kit.tools.names import (
     EXECUTE_DB_QUERY,
     GET_FEW_SHOT_EXAMPLES,
 )
+from services.runtime.agents.context_budget import ask_within, lines_within
 from services.runtime.agents.data_chat.policy import DataChatPolicy
 from services.runtime.agents.data_chat.query_results import grounding_by, problems_of, run_of, runs_of
 from services.runtime.agents.data_chat.state import ADMIN_BYPASS, DataChatState, QueryRun, Turn
 from services.runtime.agents.data_chat.wording import REFUSAL, with_result, without_result
-from services.runtime.agents.prompt_messages import INTERNAL, prompt_messages
+from services.runtime.agents.prompt_messages import INTERNAL
 from services.runtime.agents.refusals import INVALID_ARGUMENTS, refusal, unknown_tool
 from services.runtime.agents.screening import ALLOWED, BLOCKED
 from services.runtime.calls.chat_model import ChatModel, ModelCall, whole_text
@@ -99,7 +100,9 @@ class DataChatNodes:
             added = [HumanMessage(NO_WHOLE_ANSWER)]
         catalog = await self._sql.catalog(context)
         tools = [catalog[name].as_function() for name in TOOLS if name in catalog]
-        answer, call = await self._agent_model.ask("agent", prompt_messages([*history, *added]), tools)
+        answer, call = await ask_within(
+            self._agent_model, "agent", [*history, *added], tools, self._policy.context_characters
+        )
         return {"messages": [*added, answer], "iteration_count": 1, "model_calls": [call]}
 
     async def tools(self, state: DataChatState, context: NodeContext) -> StateUpdate:
@@ -130,9 +133,10 @@ class DataChatNodes:
         if "rows" not in state:
             return without_result(state)
         *earlier, last = runs_of(state)
-        given = {"question": state["question"], **_shown(last)}
+        most = self._policy.context_characters // (len(earlier) + 1)
+        given = {"question": state["question"], **_shown(last, most)}
         if earlier:
-            given["earlier_results"] = [_shown(run) for run in earlier]
+            given["earlier_results"] = [_shown(run, most) for run in earlier]
         text = prompt(__package__, "format_answer", given)
         try:
             answer, call = await self._format_model.ask("format_answer", [HumanMessage(text)])
@@ -202,8 +206,8 @@ def _check_result(output: tools_pb2.ToolOutput) -> None:
         raise ValueError("no table")
 
 
-def _shown(run: QueryRun) -> dict[str, Any]:
-    return {"sql_query": run["sql_query"], "result": run["result_text"].splitlines()}
+def _shown(run: QueryRun, characters: int) -> dict[str, Any]:
+    return {"sql_query": run["sql_query"], "result": lines_within(run["result_text"].splitlines(), characters)}
 
 
 def _screened(turns: Sequence[Turn]) -> list[guard_pb2.ScreenedTurn]:

@@ -20,7 +20,7 @@ from services.runtime.agents.code_review.draft import NEEDS_REVIEW as UNSETTLED
 from services.runtime.agents.code_review.draft import verdict_word
 from services.runtime.agents.code_review.finding import described
 from services.runtime.agents.code_review.snippets import checked_finding
-from services.runtime.agents.prompt_messages import prompt_messages
+from services.runtime.agents.context_budget import ask_within
 from services.runtime.agents.quoting import cut
 from services.runtime.agents.refusals import NOT_RUN, TOOL_NAME_LENGTH, refusal, unknown_tool
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
@@ -74,9 +74,15 @@ class SastTriageNodes:
             finding = await checked_finding(self._code, context, state["source"], finding)
         instructions = prompt(__package__, "decide", {"finding": described(finding)})
         summary = HumanMessage(prompt(__package__, "state", self._summary(state)))
-        window = prompt_messages(history[-self._policy.history_messages :])
+        window = history[-self._policy.history_messages :]
         tools = [*await self._code.functions(context, [FETCH_CODE]), ANALYZE_FUNCTION]
-        answer, _ = await self._model.ask("triage", [SystemMessage(instructions), *window, summary], tools)
+        answer, _ = await ask_within(
+            self._model,
+            "triage",
+            [SystemMessage(instructions), *window, summary],
+            tools,
+            self._policy.context_characters,
+        )
         answer = with_own_ids(answer, f"call-{len(history)}")
         requested = _requested(answer)
         return {

@@ -19,4 +19,5 @@ class SastTriagePolicy:
     bank_fragments: Annotated[int, Field(ge=1, le=10_000)] = 200
     bank_chars: Annotated[int, Field(ge=1000, le=10_000_000)] = 1_000_000
     prompt_code_chars: Annotated[int, Field(ge=1000, le=10_000_000)] = 120_000
+    context_characters: Annotated[int, Field(ge=1000, le=10_000_000)] = 60_000
     node_timeout_s: Annotated[float, Field(ge=1, le=86_400)] = 600.0
