@@ -21,6 +21,8 @@ END = "__end__"
 ALTERNATIVES = 3
 # Rules by which a hosted graph's run ends that are none of its code's.
 _STOPPED = frozenset(("node_failed", "budget_exhausted"))
+# Where a hosted graph's own tools run: a replica that dies in one has another run it again.
+IN_PROCESS = "in_process"
 _NOTHING: Mapping[int, runs_pb2.DecisionExplanation] = {}
 # Of a call, and of a screening by the guard.
 GOOD_OUTCOMES = frozenset(("ok", "allowed"))
@@ -160,6 +162,8 @@ def _call(call: runs_pb2.NodeCall) -> Text:
     text.append(f"  {duration(call.elapsed_ms)}", style="dim")
     if call.token_usage.total_tokens:
         text.append(f", {tokens(call.token_usage)}", style="dim")
+    if call.service == IN_PROCESS:
+        text.append(", at least once", style="dim")
     if call.offline_rules:
         text.append(f", {OFFLINE_RULES}", style="yellow")
     return text

@@ -51,6 +51,7 @@ async def test_it_does_what_the_page_says(dev: Up, folder: Path, tmp_path: Path)
     explained = await dev.run("explain", run_id, "--as", "27")
     assert "✓ not last.tool_calls" in explained.out
     assert "the model asked for no tool" in explained.out
+    assert "at least once" in explained.out
     file.write_text(given(page, "refund"))
     asked = await dev.run("run", "refund", "--input", str(file), "--as", "27", "--json")
     waiting = json.loads(asked.out)

@@ -7,9 +7,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
+import httpx
 import pytest
+from langchain_core.language_models import FakeListChatModel
+from langgraph.errors import NodeError
 from langgraph.graph import START, StateGraph
-from langgraph.types import interrupt
+from langgraph.types import Command, interrupt
+from pydantic import Field
 
 from services.kit.errors import InvalidRequest
 from services.runtime.engine.compatibility import problems_of_run
@@ -269,6 +273,51 @@ async def test_a_run_that_waits_to_join_goes_on_with_a_graph_that_has_the_join(p
         }
         assert problems == {True: [], False: ["'quick+ask:end' is a join of it that is gone"]}
         assert output_of(await replica.answer(run, "asked"))["log"] == ["quick", "slow", "asked", "end"]
+
+
+class Away(FakeListChatModel):
+    """A model whose endpoint is away at first."""
+
+    asked: list[int] = Field(default_factory=list)
+
+    def _call(self, *arguments: Any, **named: Any) -> str:
+        self.asked.append(1)
+        if len(self.asked) < 3:
+            raise httpx.ConnectError("refused")
+        return super()._call(*arguments, **named)
+
+
+async def test_a_model_whose_endpoint_is_away_is_waited_for(platform_dsn: str) -> None:
+    model = Away(responses=["back"])
+
+    def ask(state: Joined) -> dict[str, Any]:
+        del state
+        return {"log": [model.invoke("Are you there?").text]}
+
+    graph = StateGraph(Joined).add_node("ask", ask).add_edge(START, "ask")
+    async with hosted_replica(platform_dsn, loaded("away", graph)) as replica:
+        run = await replica.run("away", {"log": []})
+        assert (run.state, output_of(run)["log"]) == (RunState.SUCCEEDED, ["back"])
+        assert (run.epoch, await replica.steps(run)) == (3, ["ask"])
+
+
+async def test_a_node_that_handles_the_failure_of_another_has_its_step_before_its_own(platform_dsn: str) -> None:
+    def fail(state: Joined) -> dict[str, Any]:
+        raise ValueError(state)
+
+    def handle(state: Joined, error: NodeError) -> Command[str]:
+        del state
+        return Command(update={"log": [type(error.error).__name__]}, goto="end")
+
+    graph = StateGraph(Joined)
+    graph.add_node("fail", fail, error_handler=handle)
+    graph.add_node("end", lambda _: {"log": ["end"]})
+    graph.add_edge(START, "fail")
+    async with hosted_replica(platform_dsn, loaded("handled", graph)) as replica:
+        run = await replica.run("handled", {"log": []})
+        assert (run.state, output_of(run)["log"]) == (RunState.SUCCEEDED, ["ValueError", "end"]), run.error
+        steps = await replica.steps(run)
+        assert (steps[0], steps[-1], len(steps)) == ("fail", "end", 3)
 
 
 async def test_what_its_steps_cost_adds_up_to_what_the_run_has_spent(replica: HostedReplica) -> None:

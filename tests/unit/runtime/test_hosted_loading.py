@@ -1,0 +1,122 @@
+"""Folders with a `langgraph.json` and entry points: what is honoured of them, and what is refused in words."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from services.runtime.hosted.langgraph_json import InvalidAgentsError, read_langgraph_file
+from services.runtime.hosted.loading import load_graphs
+from services.runtime.hosted.source import CodeSource
+
+GRAPH = """
+from typing import TypedDict
+from langgraph.graph import START, StateGraph
+
+class State(TypedDict):
+    text: str
+
+builder = StateGraph(State).add_node("only", lambda state: {"text": "x"}).add_edge(START, "only")
+compiled = builder.compile()
+number = 3
+
+def fail():
+    raise ValueError("no model")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder with a module of graphs, which is forgotten afterwards."""
+    (tmp_path / "brought_graphs.py").write_text(GRAPH)
+    before = list(sys.path)
+    yield tmp_path
+    sys.modules.pop("brought_graphs", None)
+    sys.path[:] = before
+
+
+def write(folder: Path, **document: Any) -> Path:
+    given = {"dependencies": ["."], "graphs": {"only": "./brought_graphs.py:compiled"}, **document}
+    (folder / "langgraph.json").write_text(json.dumps(given))
+    return folder
+
+
+async def refused(folder: Path) -> str:
+    async with AsyncExitStack() as stack:
+        with pytest.raises(InvalidAgentsError) as error:
+            await load_graphs([folder], stack, packages=False)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("key", ["auth", "http", "ui", "node_version", "dockerfile_lines"])
+async def test_what_can_not_be_honoured_is_refused_in_a_sentence(folder: Path, key: str) -> None:
+    said = await refused(write(folder, **{key: {"path": "x"}}))
+    assert f"`{key}` can't be honoured" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"graphs": {}}, "`graphs` names none"),
+        ({"graphs": {"9": "./brought_graphs.py:compiled"}}, "a letter first"),
+        ({"graphs": {"only": "./absent.py:graph"}}, "there is no Python file ./absent.py"),
+        ({"graphs": {"only": "../brought_graphs.py:graph"}}, "there is no Python file"),
+        ({"graphs": {"only": "./brought_graphs.py:absent"}}, "AttributeError"),
+        ({"graphs": {"only": "./brought_graphs.py:number"}}, "is int; it has to be a StateGraph"),
+        ({"graphs": {"only": "./brought_graphs.py:fail"}}, "ValueError: no model"),
+        ({"dependencies": ["no-such-distribution>=2"]}, "is not installed beside the runtime"),
+        ({"env": {"SIGNALBOX_DATABASE_DSN": "x"}}, "is a setting of the platform's"),
+        ({"env": ".absent"}, "there is no file .absent"),
+    ],
+)
+async def test_what_is_wrong_is_said(folder: Path, given: dict[str, Any], said: str) -> None:
+    assert said in await refused(write(folder, **given))
+
+
+async def test_all_that_is_wrong_is_said_at_once(folder: Path) -> None:
+    said = await refused(write(folder, auth={"path": "x"}, graphs={"only": "./absent.py:graph"}))
+    assert len(said.splitlines()) == 2
+
+
+async def test_a_graph_is_the_same_whether_compiled_or_not(folder: Path) -> None:
+    graphs = {"compiled": "./brought_graphs.py:compiled", "builder": "./brought_graphs.py:builder"}
+    async with AsyncExitStack() as stack:
+        loaded = await load_graphs([write(folder, graphs=graphs)], stack, packages=False)
+    assert [(each.name, sorted(each.graph.builder.nodes)) for each in loaded] == [
+        ("compiled", ["only"]),
+        ("builder", ["only"]),
+    ]
+
+
+def test_a_store_has_no_effect_yet_and_that_is_said(folder: Path) -> None:
+    assert read_langgraph_file(write(folder, store={"index": {}})).notes == (
+        "`store` has no effect yet: graphs get no store",
+    )
+
+
+def test_other_code_is_another_version(folder: Path) -> None:
+    before = CodeSource.of_folder(write(folder)).version
+    (folder / "notes.txt").write_text("no code")
+    assert CodeSource.of_folder(folder).version == before
+    (folder / "brought_graphs.py").write_text(GRAPH + "\n")
+    assert CodeSource.of_folder(folder).version != before
+
+
+async def test_an_installed_package_offers_graphs_by_its_entry_points(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(folder))
+    point = metadata.EntryPoint("support", "brought_graphs:builder", "signalbox.agents")
+    vars(point)["dist"] = SimpleNamespace(name="support-graphs", version="2.1")
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [point] if group == "signalbox.agents" else [])
+    async with AsyncExitStack() as stack:
+        [loaded] = await load_graphs([], stack)
+    assert (loaded.name, loaded.source.version) == ("support", "support-graphs@2.1")
