@@ -206,7 +206,7 @@ class _Mender:
             if isinstance(read, list):
                 return _counted(Mend.WRAPPING, read)
             lines = [line for line in value.splitlines() if line.strip()]
-            if len(lines) > 1 and all(_BULLET.match(line) for line in lines):
+            if lines and all(_BULLET.match(line) for line in lines):
                 return _counted(Mend.WRAPPING, [_BULLET.sub("", line, count=1).strip() for line in lines])
             return value if items.get("type") == "object" and read is None else _counted(Mend.WRAPPING, [value])
         return _counted(Mend.WRAPPING, [value])

@@ -42,7 +42,8 @@ EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
     },
     GoalSpec: {
         "intent": "create a ticket", "entities": ["Ticket T-1", "User u"], "constraints": ["it is open"],
-        "complexity": "simple", "confidence": 0.85, "in_scope": True, "questions": ["which ticket?"],
+        "complexity": "simple", "effect": "writes", "confidence": 0.85, "in_scope": True,
+        "questions": ["which ticket?"],
         "contradictions": [{"about": "open and closed", "choices": ["open it", "close it"]}], "operation": OPERATION,
     },
     StepPlan: {"operations": [OPERATION, OPERATION], "goal_reached": True},
@@ -127,7 +128,7 @@ def said_otherwise(value: Any, name: str | int) -> list[Any]:
         return forms + ([value[0]] if len(value) == 1 else [])
     if isinstance(value, dict):
         return [json.dumps(value), [value], *([] if name in FREE else [{"value": value}, {**value, "comment": "so"}])]
-    if name in ("verdict", "outcome", "complexity"):
+    if name in ("verdict", "outcome", "complexity", "effect"):
         return [value.lower(), value.upper(), value.replace("_", " ").title(), f"{value}.", [value], {"value": value}]
     if name == "time":
         return ["2026-01-01T10:00:00", "2026-01-01 10:00:00", "2026-01-01T10:00:00 UTC", "2026-01-01 10:00"]
