@@ -71,9 +71,7 @@ async def _load_folder(file: LanggraphFile, stack: AsyncExitStack) -> list[Loade
     for note in file.notes:
         log.warning("langgraph.json", folder=str(file.folder), note=note)
     for path in file.import_paths:
-        if str(path) not in sys.path:
-            # Behind all else: a folder of a team's never takes the place of what is installed.
-            sys.path.append(str(path))
+        _import_from(path)
     for name, value in file.environment.items():
         os.environ.setdefault(name, value)
     source = CodeSource.of_folder(file.folder)
@@ -125,8 +123,12 @@ def _module(reference: GraphReference, file: LanggraphFile) -> ModuleType:
     root = max(roots, key=lambda path: len(path.parts), default=file.folder)
     name = ".".join(reference.file.relative_to(root).with_suffix("").parts)
     known = sys.modules.get(name)
+    if known is None and "." in name:
+        # Its package first, which often imports it: as Python does.
+        _import_from(root)
+        known = importlib.import_module(name)
     if known is not None:
-        if getattr(known, "__file__", None) == str(reference.file):
+        if Path(getattr(known, "__file__", None) or "").resolve() == reference.file:
             return known
         said = f"there is another module {name!r}; rename {reference.file.name}"
         raise InvalidAgentsError([f"graph {reference.agent!r}: {said}"])
@@ -141,6 +143,12 @@ def _module(reference: GraphReference, file: LanggraphFile) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def _import_from(path: Path) -> None:
+    if str(path) not in sys.path:
+        # Behind all else: a folder of a team's never takes the place of what is installed.
+        sys.path.append(str(path))
 
 
 async def _made(given: Any, name: str, stack: AsyncExitStack) -> Graph:

@@ -96,6 +96,22 @@ async def test_a_graph_is_the_same_whether_compiled_or_not(folder: Path) -> None
     ]
 
 
+async def test_a_package_that_imports_its_graph_itself(folder: Path) -> None:
+    package = folder / "src" / "brought_package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("from brought_package.graph import graph\n__all__ = ['graph']\n")
+    (package / "state.py").write_text("from typing import TypedDict\nclass State(TypedDict):\n    text: str\n")
+    (package / "graph.py").write_text(
+        "from langgraph.graph import START, StateGraph\nfrom brought_package.state import State\n"
+        "graph = StateGraph(State).add_node('only', lambda state: state).add_edge(START, 'only').compile()\n"
+    )
+    async with AsyncExitStack() as stack:
+        graphs = {"packaged": "./src/brought_package/graph.py:graph"}
+        [loaded] = await load_graphs([write(folder, graphs=graphs)], stack, packages=False)
+    assert loaded.graph.builder.state_schema.__module__ == "brought_package.state"
+    assert loaded.graph is sys.modules["brought_package"].graph
+
+
 def test_a_store_has_no_effect_yet_and_that_is_said(folder: Path) -> None:
     assert read_langgraph_file(write(folder, store={"index": {}})).notes == (
         "`store` has no effect yet: graphs get no store",
