@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
+from services.kit.models.provider_packages import missing_for
 from services.kit.text.problems import problems_of
 
 DEFAULT: Final = "default"
@@ -110,8 +111,6 @@ def parameters_of(role: str, given: Mapping[str, Any], otherwise: ModelParameter
 
 def problems_of_models(roles: Iterable[str], given: Mapping[str, Any], otherwise: ModelParameters) -> list[str]:
     """Returns what is wrong with the models of some roles: how they are described, their key files, what they need."""
-    from services.kit.models.provider_model import missing_for
-
     problems = list[str]()
     for role in roles:
         where = f"SIGNALBOX_MODELS [{role}]"

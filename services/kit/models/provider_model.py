@@ -6,7 +6,6 @@ The class comes with the provider's extra (`pip install signalbox[anthropic]`); 
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,14 +14,6 @@ from services.kit.models.parameters import OneModel
 from services.kit.models.provider_words import provider_words
 from services.kit.wire import deadline
 
-# LangChain's package for a provider, as `init_chat_model` has it, for those that there are extras for.
-_PACKAGES: Final = {
-    "anthropic": ("langchain_anthropic", "anthropic"),
-    "bedrock_converse": ("langchain_aws", "bedrock"),
-    # Wants an older tenacity than the lock file has, so that there is no extra for it.
-    "google_genai": ("langchain_google_genai", ""),
-    "azure_openai": ("langchain_openai", "azure"),
-}
 _PASSING: Final = frozenset({408, 409, 429, *range(500, 600)})
 # By the names of exceptions, for providers whose errors have no status.
 _PASSING_NAMES: Final = (
@@ -88,15 +79,6 @@ class ProviderModel:
     async def close(self) -> None:
         """Lets go of the class, which closes what it opened."""
         self._model = None
-
-
-def missing_for(provider: str) -> str:
-    """Returns what is not installed that models of a provider need, and the extra that brings it; else nothing."""
-    package, extra = _PACKAGES.get(provider, ("langchain", ""))
-    if importlib.util.find_spec("langchain") is None or importlib.util.find_spec(package) is None:
-        wanted = f"'signalbox[{extra}]'" if extra else package.replace("_", "-")
-        return f"models of {provider} need {package}: pip install {wanted}"
-    return ""
 
 
 def without_calls(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

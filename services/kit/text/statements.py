@@ -94,7 +94,7 @@ _NO_NAMES: Final = frozenset(_NO_NAMES_TEXT.split())
 _STOP: Final = "\0"
 
 
-class Problem(NamedTuple):
+class UnsupportedStatement(NamedTuple):
     """What of a wording does not stand in the material: its kind (number, date, name, link) and the words."""
 
     kind: str
@@ -220,13 +220,13 @@ class Material:
 
 def unsupported(
     wording: str, material: Material, *, most: int | None = MOST_TOLD, rounds: bool = True
-) -> list[Problem]:
+) -> list[UnsupportedStatement]:
     """Returns what a wording states that does not stand in the material, at most `most`; empty when all does.
 
     Where nothing `rounds`, a number has to stand there as it is.
     """
     if len(wording) > LONGEST_WORDING:
-        return [Problem("number", f"({len(wording)} characters, which are too many to be checked)")]
+        return [UnsupportedStatement("number", f"({len(wording)} characters, which are too many to be checked)")]
     text = _shown(wording)
     return list(dict.fromkeys(_Check(text, material, rounds=rounds).problems()))[:most]
 
@@ -241,7 +241,7 @@ class _Check:
         self._material = material
         self._language = _language(self._rest)
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self) -> Iterator[UnsupportedStatement]:
         yield from self._links()
         yield from self._moments()
         yield from self._tokens()
@@ -251,33 +251,33 @@ class _Check:
     def _blank(self, start: int, end: int, by: str = " ") -> None:
         self._rest = self._rest[:start] + by * (end - start) + self._rest[end:]
 
-    def _links(self) -> Iterator[Problem]:
+    def _links(self) -> Iterator[UnsupportedStatement]:
         for match in [*_LINK_TARGET.finditer(self._rest)]:
             if not self._material.holds_token(_bare(match[1])):
-                yield Problem("link", match[1])
+                yield UnsupportedStatement("link", match[1])
             self._blank(*match.span(1))
         for match in [*_LINK.finditer(self._rest)]:
             link = _bare(match[0])
             if _ends_a_sentence(self._shown[match.start() : match.end()]):
                 continue
             if not self._material.holds_token(link):
-                yield Problem("link", link)
+                yield UnsupportedStatement("link", link)
             self._blank(*match.span())
 
-    def _moments(self) -> Iterator[Problem]:
+    def _moments(self) -> Iterator[UnsupportedStatement]:
         for found in [*moments_in(self._rest)]:
             said = self._shown[found.start : found.end]
             if found.doubtful and not any(map(self._material.holds_day, found.days)):
                 continue  # and read as a number
             if found.days and not any(map(self._material.holds_day, found.days)):
-                yield Problem("date", said)
+                yield UnsupportedStatement("date", said)
             if found.clock and not self._material.holds_clock(found.clock):
-                yield Problem("date", said)
+                yield UnsupportedStatement("date", said)
             if found.weekday is not None and not self._material.holds_weekday(found.weekday):
-                yield Problem("date", said)
+                yield UnsupportedStatement("date", said)
             self._blank(found.start, found.end)
 
-    def _tokens(self) -> Iterator[Problem]:
+    def _tokens(self) -> Iterator[UnsupportedStatement]:
         for match in [*_DIGITS_AND_LETTERS.finditer(self._rest)]:
             token = match[0]
             if token.isdecimal() or not any(map(str.isdigit, token)):
@@ -291,7 +291,7 @@ class _Check:
                 quarter = _QUARTER.fullmatch(token)
                 held = self._material.holds_quarter(int(quarter[1])) if quarter else token in _UNITS
                 if not held:
-                    yield Problem("name", self._shown[match.start() : match.end()])
+                    yield UnsupportedStatement("name", self._shown[match.start() : match.end()])
             self._blank(*match.span())
 
     def _is_counted(self, match: re.Match[str]) -> bool:
@@ -300,21 +300,21 @@ class _Check:
         shown = self._shown[match.start() : match.end()]
         return number.isdecimal() and shown[: len(thing)].islower() and self._material.holds_word(thing)
 
-    def _numbers(self) -> Iterator[Problem]:
+    def _numbers(self) -> Iterator[UnsupportedStatement]:
         for start, end in _list_numbers(self._rest, self._material.longest_list):
             self._blank(start, end)
         below = _BELOW.search(self._rest) is not None
         for match in [*_NUMBER.finditer(self._rest)]:
             if not self._holds(match, below=below):
-                yield Problem("number", self._shown[match.start() : match.end()])
+                yield UnsupportedStatement("number", self._shown[match.start() : match.end()])
         words = _SCALED.sub(_STOP, self._rest)
         for number in numbers_in_words(words):
             if not self._material.holds_number(Decimal(number), Decimal(int(self._rounds))):
-                yield Problem("number", str(number))
+                yield UnsupportedStatement("number", str(number))
         for plural, least in (("hundreds", 100), ("thousands", 1000), ("millions", 10**6), ("hunderte", 100),
                               ("tausende", 1000), ("cientos", 100), ("miles", 1000)):  # fmt: skip
             if re.search(rf"\b{plural} (?:of|von|de)\b", words) and not self._material.holds_above(least):
-                yield Problem("number", plural)
+                yield UnsupportedStatement("number", plural)
 
     def _holds(self, match: re.Match[str], *, below: bool) -> bool:
         before, after = self._rest[: match.start()], self._rest[match.end() :]
@@ -340,11 +340,11 @@ class _Check:
             number is not None and self._material.holds_number(number, Decimal(0)) for number in map(_decimal, parts)
         )
 
-    def _names(self) -> Iterator[Problem]:
+    def _names(self) -> Iterator[UnsupportedStatement]:
         for match in _QUOTED.finditer(self._shown):
             words = (match[1] or match[2]).strip(" .,;:!?*_")
             if not self._holds_words(words):
-                yield Problem("name", words)
+                yield UnsupportedStatement("name", words)
         yield from self._cells()
         if not self._language.has_names_in_capitals:
             return
@@ -356,9 +356,9 @@ class _Check:
             if any(start <= match.start() < end for start, end in labels):
                 continue
             if not self._begins(match.start()) or _SAYS.match(self._shown[match.end() :]):
-                yield Problem("name", word)
+                yield UnsupportedStatement("name", word)
 
-    def _cells(self) -> Iterator[Problem]:
+    def _cells(self) -> Iterator[UnsupportedStatement]:
         """Yields what stands in a table, or before a colon in a list, and is no word of the material."""
         is_table = False
         for line in self._rest.splitlines():
@@ -370,7 +370,7 @@ class _Check:
             said = line.strip(" |").split("|") if is_table else [item[1]] if item else []
             for words in (each.strip(" *_`") for each in said):
                 if words and not self._holds_words(words):
-                    yield Problem("name", words)
+                    yield UnsupportedStatement("name", words)
 
     def _holds_words(self, words: str) -> bool:
         """Tells whether words stand in the material; numbers among them are looked at elsewhere."""

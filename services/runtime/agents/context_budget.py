@@ -21,7 +21,7 @@ _TOO_LONG = re.compile(
 )
 
 
-class Gathered(NamedTuple):
+class GatheredResult(NamedTuple):
     """What a tool gave."""
 
     tool: str
@@ -75,18 +75,18 @@ def lines_within(lines: Iterable[str], characters: int) -> list[str]:
     return kept
 
 
-def gathered(messages: Sequence[BaseMessage], characters: int, *, without: str = "") -> list[Gathered]:
+def gathered(messages: Sequence[BaseMessage], characters: int, *, without: str = "") -> list[GatheredResult]:
     """Returns what tools gave, oldest first, within a budget; refusals, and the tool `without`, are left out."""
     return list(_gathered(within(messages, characters), without))
 
 
-def _gathered(messages: Iterable[BaseMessage], without: str) -> Iterator[Gathered]:
+def _gathered(messages: Iterable[BaseMessage], without: str) -> Iterator[GatheredResult]:
     asked: dict[str, dict[str, Any]] = {}
     for message in messages:
         if isinstance(message, AIMessage):
             asked |= {call["id"] or "": call["args"] for call in message.tool_calls}
         elif isinstance(message, ToolMessage) and message.name != without and not message.text.startswith("error: "):
-            yield Gathered(message.name or "", asked.get(message.tool_call_id, {}), message.text)
+            yield GatheredResult(message.name or "", asked.get(message.tool_call_id, {}), message.text)
 
 
 def _cut(text: str, left: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from services.runtime.agents.context_budget import Gathered, gathered, lines_within, within
+from services.runtime.agents.context_budget import GatheredResult, gathered, lines_within, within
 
 
 def exchange(number: int, text: str) -> list[BaseMessage]:
@@ -41,7 +41,7 @@ def test_prompts_are_bounded_however_much_was_read(count: int) -> None:
 def test_what_was_gathered_leaves_out_refusals_and_the_answer() -> None:
     answer = ToolMessage("taken", tool_call_id="c", name="conclude")
     messages = [*exchange(1, "error: not_found: no such file"), *exchange(2, "b"), answer]
-    assert gathered(messages, 100, without="conclude") == [Gathered("read_file", {"path": "f2"}, "b")]
+    assert gathered(messages, 100, without="conclude") == [GatheredResult("read_file", {"path": "f2"}, "b")]
 
 
 def test_lines_say_how_many_are_left_out() -> None:

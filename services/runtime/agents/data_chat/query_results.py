@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from signalbox.v1 import data_chat_pb2, table_pb2, tools_pb2
 
-from services.kit.text.statements import Material, Problem, Value, unsupported
+from services.kit.text.statements import Material, UnsupportedStatement, Value, unsupported
 from services.runtime.agents.data_chat.state import QueryRun
 
 NO_TABLE: Final = "The query read no table, so nothing here comes from your data."
@@ -83,7 +83,7 @@ def names_nothing(question: str, table: table_pb2.Table, sql_query: str) -> bool
     return any(not asked["thing"] or not _speaks_of(shown, asked["thing"]) for asked in _ASKS_WHICH.finditer(question))
 
 
-def problems_of(wording: str, question: str, runs: Sequence[QueryRun]) -> list[Problem]:
+def problems_of(wording: str, question: str, runs: Sequence[QueryRun]) -> list[UnsupportedStatement]:
     """Returns what a wording states that stands neither in what was read nor in the question.
 
     Where a question asks which, the wording has to name one that was found.
@@ -103,7 +103,7 @@ def problems_of(wording: str, question: str, runs: Sequence[QueryRun]) -> list[P
     found = unsupported(wording, material)
     names = list(_names(tables)) if _ASKS_WHICH.search(question) else []
     if not found and names and not any(_is_named(name, wording.casefold()) for name in names[:_MOST_NAMES]):
-        found = [Problem("name", "(none of what was found)")]
+        found = [UnsupportedStatement("name", "(none of what was found)")]
     return found
 
 
