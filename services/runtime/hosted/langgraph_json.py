@@ -82,7 +82,7 @@ def read_langgraph_file(folder: Path) -> LanggraphFile:
         notes.append("`store` has no effect yet: graphs get no store")
     graphs = _graphs(folder, document.get("graphs"), problems)
     import_paths = _import_paths(folder, document.get("dependencies", []), problems)
-    environment = _environment(folder, document.get("env"), problems)
+    environment = _environment(folder, document.get("env"), problems, notes)
     if problems:
         raise InvalidAgentsError([f"{path}: {problem}" for problem in problems])
     return LanggraphFile(folder, tuple(graphs), tuple(import_paths), environment, tuple(notes))
@@ -135,13 +135,14 @@ def _import_paths(folder: Path, given: Any, problems: list[str]) -> list[Path]:
     return paths
 
 
-def _environment(folder: Path, given: Any, problems: list[str]) -> Mapping[str, str]:
+def _environment(folder: Path, given: Any, problems: list[str], notes: list[str]) -> Mapping[str, str]:
     if given is None:
         return {}
     if isinstance(given, str):
         path = folder / given
         if not path.is_file():
-            problems.append(f"`env`: there is no file {given}")
+            # Templates name one that each who takes them makes; without, variables come from elsewhere.
+            notes.append(f"`env`: there is no file {given}")
             return {}
         found = {name: value or "" for name, value in dotenv_values(path).items()}
     elif isinstance(given, dict):

@@ -74,7 +74,6 @@ async def test_what_can_not_be_honoured_is_refused_in_a_sentence(folder: Path, k
         ({"graphs": {"only": "./brought_graphs.py:fail"}}, "ValueError: no model"),
         ({"dependencies": ["no-such-distribution>=2"]}, "is not installed beside the runtime"),
         ({"env": {"SIGNALBOX_DATABASE_DSN": "x"}}, "is a setting of the platform's"),
-        ({"env": ".absent"}, "there is no file .absent"),
     ],
 )
 async def test_what_is_wrong_is_said(folder: Path, given: dict[str, Any], said: str) -> None:
@@ -110,6 +109,12 @@ async def test_a_package_that_imports_its_graph_itself(folder: Path) -> None:
         [loaded] = await load_graphs([write(folder, graphs=graphs)], stack, packages=False)
     assert loaded.graph.builder.state_schema.__module__ == "brought_package.state"
     assert loaded.graph is sys.modules["brought_package"].graph
+
+
+def test_a_file_of_variables_may_be_missing(folder: Path) -> None:
+    assert read_langgraph_file(write(folder, env=".env")).notes == ("`env`: there is no file .env",)
+    (folder / ".env").write_text("MODEL='x'\n")
+    assert read_langgraph_file(write(folder, env=".env")).environment == {"MODEL": "x"}
 
 
 def test_a_store_has_no_effect_yet_and_that_is_said(folder: Path) -> None:
