@@ -59,7 +59,7 @@ TESTS = $(if $(SERVICE),--service $(SERVICE) $(OF_SERVICE) tests/contract) $(PYT
 WORKERS ?= $(if $(SERVICE),2,5)
 test: .venv/.dev ## Run the tests, or those of one service (SERVICE=guard; PYTEST_ARGS="-k …" to choose)
 	$(if $(and $(SERVICE),$(if $(OF_SERVICE),,no)),$(error there are no tests of the service $(SERVICE)))
-	@$(BIN)/pytest --times .test-times.json -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
+	@$(BIN)/pytest --times=.test-times.json -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 test-times: .venv/.dev ## Print what of the last `make test` was dearest: tests, files and fixtures, by wall and CPU
 	@$(BIN)/python -m tests.fixtures.times .test-times.json
