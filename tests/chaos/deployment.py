@@ -70,8 +70,12 @@ class Deployment:
 
     async def metric(self, name: str, services: Iterable[ServiceProcess] | None = None) -> float:
         """The sum of a metric over services, the runtime's replicas by default."""
-        chosen = self.stack.runtimes if services is None else services
-        return sum([await asyncio.to_thread(_metric, service.ready.metrics, name) for service in chosen])
+        return await metric_of(self.stack.runtimes if services is None else services, name)
+
+
+async def metric_of(services: Iterable[ServiceProcess], name: str) -> float:
+    """The sum of a metric over services."""
+    return sum([await asyncio.to_thread(_metric, service.ready.metrics, name) for service in services])
 
 
 def _metric(address: str, name: str) -> float:

@@ -21,7 +21,7 @@ PAUSE_S = 0.02  # between looks for a session at work
 _OF_HERE = "FROM pg_stat_activity WHERE datname = current_database() AND application_name ="
 _SESSIONS = f"SELECT pid {_OF_HERE} 'signalbox-runtime'"
 _LIVENESS = f"SELECT pid {_OF_HERE} 'signalbox-runtime-liveness'"
-_CUT_BUSY = f"SELECT count(pg_terminate_backend(pid)) {_OF_HERE} 'signalbox-runtime' AND state <> 'idle'"
+CUT_BUSY = f"SELECT count(pg_terminate_backend(pid)) {_OF_HERE} 'signalbox-runtime' AND state <> 'idle'"
 
 
 async def test_crashed(deployed: Deployment, extent: Extent) -> None:
@@ -41,7 +41,7 @@ async def test_sessions_cut_in_mid_statement(deployed: Deployment) -> None:
         cut = 0
         async with asyncio.timeout(480), deployed.database() as connection:
             while cut < CUTS:
-                cursor = await connection.execute(_CUT_BUSY)
+                cursor = await connection.execute(CUT_BUSY)
                 cut += (await cursor.fetchone() or (0,))[0]
                 await asyncio.sleep(PAUSE_S)
         await load.more(10)

@@ -12,6 +12,7 @@ import pytest
 from tests.chaos.book import check
 from tests.chaos.conftest import Extent
 from tests.chaos.deployment import Deployment, until
+from tests.chaos.full_disk import tables_full
 from tests.chaos.load import Load
 from tests.chaos.script import script
 from tests.fixtures.ports import place_kept, reserved
@@ -31,21 +32,6 @@ _WAITING = """
     ) AS waits
     WHERE state IN ('PENDING', 'RUNNING') AND waited_s >= %s
 """
-# What Postgres says to whoever writes when its disk is full, and only then; what is there can be read.
-_FILL = """
-    CREATE FUNCTION platform.has_no_room() RETURNS trigger LANGUAGE plpgsql AS
-    $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$;
-    DO $$ DECLARE place regclass; BEGIN
-        FOR place IN
-            SELECT oid FROM pg_class
-            WHERE relnamespace = 'platform'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
-        LOOP
-            EXECUTE 'CREATE TRIGGER has_no_room BEFORE INSERT OR UPDATE ON ' || place
-                || ' EXECUTE FUNCTION platform.has_no_room()';
-        END LOOP;
-    END $$
-"""
-_FREE = "DROP FUNCTION platform.has_no_room() CASCADE"
 Away = Callable[[Deployment], AbstractAsyncContextManager[None]]
 
 
@@ -110,10 +96,8 @@ async def database_away(deployed: Deployment) -> AsyncIterator[None]:
 @asynccontextmanager
 async def disk_full(deployed: Deployment) -> AsyncIterator[None]:
     """The platform's database has no room for more."""
-    async with deployed.database() as connection:
-        await connection.execute(_FILL)
+    async with tables_full(deployed.dsn):
         yield
-        await connection.execute(_FREE)
 
 
 @pytest.mark.parametrize("away", [database_away, disk_full])

@@ -8,7 +8,7 @@ import pytest
 
 from services.local.processes import ServiceProcess
 from tests.chaos.book import check
-from tests.chaos.deployment import Deployment, until
+from tests.chaos.deployment import Deployment, metric_of, until
 from tests.chaos.load import Load
 
 pytestmark = pytest.mark.faults
@@ -23,7 +23,7 @@ async def test_late_writes_are_refused(deployed: Deployment) -> None:
     load = Load(deployed, concurrency=12)
     async with load.running():
         await load.more(12)
-        await freeze_at_work(deployed, frozen, others)
+        await freeze_at_work(frozen, others)
         frozen.signal(signal.SIGCONT)
 
         async def refused() -> bool:
@@ -34,15 +34,15 @@ async def test_late_writes_are_refused(deployed: Deployment) -> None:
     await check(deployed, load.told)
 
 
-async def freeze_at_work(deployed: Deployment, frozen: ServiceProcess, others: list[ServiceProcess]) -> None:
+async def freeze_at_work(frozen: ServiceProcess, others: list[ServiceProcess]) -> None:
     """Freezes a replica that executes runs, until others have taken them over."""
-    taken_before = await deployed.metric(TAKEN_OVER, others)
+    taken_before = await metric_of(others, TAKEN_OVER)
 
     async def at_work() -> bool:
-        return await deployed.metric("signalbox_runs_active", [frozen]) >= 2
+        return await metric_of([frozen], "signalbox_runs_active") >= 2
 
     async def taken_over() -> bool:
-        return await deployed.metric(TAKEN_OVER, others) > taken_before
+        return await metric_of(others, TAKEN_OVER) > taken_before
 
     await until(at_work, "the replica to have runs")
     frozen.signal(signal.SIGSTOP)
