@@ -70,6 +70,8 @@ async def list_policies(connection: Connection, terminal: Terminal, *, agent: st
     for each in wanted:
         for name, value, origin in limits_of(each.policy):
             table.add(each.name, name, value, origin)
+        if each.policy.prompts:
+            table.add(each.name, "prompts", each.policy.prompts, "")
     terminal.out.print(table)
     return ExitCode.OK
 

@@ -44,7 +44,7 @@ def explanation(
     if question:
         tree.add(Text(f"“{printable(question)}” asked by {printable(run.caller.subject)}", style="italic"))
     for number, step in enumerate(steps, start=1):
-        _add_step(tree, number, step, told)
+        _add_step(tree, number, step, told, run.policy.prompts)
     if run.labels:
         tree.add(Text.assemble(("labels ", "dim"), printable(shown_labels(run.labels))))
     if run.waiting_for:
@@ -59,8 +59,9 @@ def explanation(
 
 def _add_limits(tree: Tree, policy: policy_pb2.Policy) -> None:
     """The limits that the run is decided by; those that are nobody's choice on one line."""
+    prompts = f", prompts {printable(policy.prompts)}" if policy.prompts else ""
     branch = tree.add(
-        Text.assemble("limits", (f"  policy {printable(policy.version)}, from its first claim on", "dim"))
+        Text.assemble("limits", (f"  policy {printable(policy.version)}{prompts}, from its first claim on", "dim"))
     )
     chosen = [(name, value, origin) for name, value, origin in limits_of(policy) if origin.plain != DEFAULT]
     for name, value, origin in chosen:
@@ -74,7 +75,9 @@ def policy_versions(decisions: Sequence[runs_pb2.Decision]) -> str:
     return ", ".join(dict.fromkeys(printable(decision.policy_version) for decision in decisions)) or "none"
 
 
-def _add_step(tree: Tree, number: int, step: Step, told: Mapping[int, runs_pb2.DecisionExplanation]) -> None:
+def _add_step(
+    tree: Tree, number: int, step: Step, told: Mapping[int, runs_pb2.DecisionExplanation], prompts: str
+) -> None:
     elapsed_ms = step.node_elapsed_ms if isinstance(step, runs_pb2.Decision) else step.elapsed_ms
     usage = _sum(call.token_usage for call in step.calls)
     head = Text.assemble(f"{number}. ", (printable(step.node), "bold cyan"))
@@ -83,7 +86,7 @@ def _add_step(tree: Tree, number: int, step: Step, told: Mapping[int, runs_pb2.D
         head.append(f", {tokens(usage)}", style="dim")
     branch = tree.add(head)
     for call in step.calls:
-        branch.add(_call(call))
+        branch.add(_call(call, prompts))
     if isinstance(step, runs_pb2.Decision):
         _add_rules(branch, step, told.get(step.sequence, runs_pb2.DecisionExplanation()))
 
@@ -155,7 +158,7 @@ def _place(destination: str) -> str:
     return "the end" if destination == END else printable(destination)
 
 
-def _call(call: runs_pb2.NodeCall) -> Text:
+def _call(call: runs_pb2.NodeCall, prompts: str) -> Text:
     good = call.outcome in GOOD_OUTCOMES
     text = Text.assemble((f"{printable(call.kind)} ", "dim"), printable(call.name), " ")
     text.append(printable(call.outcome), style="green" if good else "red")
@@ -166,6 +169,8 @@ def _call(call: runs_pb2.NodeCall) -> Text:
         text.append(", at least once", style="dim")
     if call.offline_rules:
         text.append(f", {OFFLINE_RULES}", style="yellow")
+    if call.prompts and call.prompts != prompts:
+        text.append(f", with prompts {printable(call.prompts)}", style="yellow")
     return text
 
 

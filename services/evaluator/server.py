@@ -13,7 +13,9 @@ from services.evaluator.servicer import EvaluatorServicer
 from services.evaluator.settings import EvaluatorSettings
 from services.kit.identity.run_tokens import RunTokenVerifier
 from services.kit.models.chain import ModelChain
+from services.kit.models.prompt_files import InvalidPromptsError, use_prompts
 from services.kit.models.verdict_model import ModelClient
+from services.kit.settings import refuse
 from services.kit.telemetry.names import AUDIENCE_EVALUATOR
 from services.kit.wire.needs import needed_text
 from services.kit.wire.server import Registration, Service
@@ -24,6 +26,10 @@ SERVICE = evaluator_pb2.DESCRIPTOR.services_by_name["EvaluatorService"].full_nam
 async def build(settings: EvaluatorSettings, stack: AsyncExitStack) -> Service:
     """Puts the evaluator together; what it holds closes with the stack."""
     export_results(settings.otlp_endpoint, stack)
+    try:
+        use_prompts(settings.prompts_dir, [__package__])
+    except InvalidPromptsError as error:
+        refuse(error.problems)
     parameters = settings.model
     chain = ModelChain("evaluator", parameters, timeout_s=settings.model_timeout_s, retries=settings.model_retries)
     model = ModelClient(chain, parameters.model)

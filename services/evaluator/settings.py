@@ -8,7 +8,8 @@ from typing import Self
 from pydantic import Field, SecretStr, model_validator
 
 from services.kit.models.parameters import TOLD, ModelParameters, parameters_of, problems_of_models
-from services.kit.settings import ServiceSettings
+from services.kit.models.prompt_files import TOLD as PROMPTS_TOLD
+from services.kit.settings import OptionalFile, ServiceSettings
 
 
 class EvaluatorSettings(ServiceSettings):
@@ -21,6 +22,7 @@ class EvaluatorSettings(ServiceSettings):
     )
     model_api_key: SecretStr = Field(SecretStr(""), description="Key of that endpoint.")
     models: dict[str, str | ModelParameters] = Field({}, description=TOLD)
+    prompts_dir: OptionalFile = Field(None, description=PROMPTS_TOLD)
     model_timeout_s: float = Field(60.0, gt=0, le=600, description="Seconds that one model call may take.")
     model_retries: int = Field(1, ge=0, le=5, description="Repeats of a call after a transient failure.")
     model_max_tokens: int = Field(1024, ge=64, le=16384, description="Most tokens of the model's answer.")

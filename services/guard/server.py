@@ -12,7 +12,9 @@ from services.guard.servicer import GuardServicer
 from services.guard.settings import GuardSettings
 from services.kit.identity.run_tokens import RunTokenVerifier
 from services.kit.models.chain import ModelChain
+from services.kit.models.prompt_files import InvalidPromptsError, use_prompts
 from services.kit.models.verdict_model import ModelClient
+from services.kit.settings import refuse
 from services.kit.telemetry.names import AUDIENCE_GUARD
 from services.kit.wire.needs import needed_text
 from services.kit.wire.server import Registration, Service
@@ -22,6 +24,10 @@ SERVICE = guard_pb2.DESCRIPTOR.services_by_name["GuardService"].full_name
 
 async def build(settings: GuardSettings, stack: AsyncExitStack) -> Service:
     """Puts the guard together; the model's connections close with the stack."""
+    try:
+        use_prompts(settings.prompts_dir, [__package__])
+    except InvalidPromptsError as error:
+        refuse(error.problems)
     parameters = settings.model
     # Each call of the model is counted where a verdict is asked for, and repeated there.
     chain = ModelChain("guard", parameters, timeout_s=settings.model_timeout_s, retries=0)

@@ -10,7 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_va
 from pydantic_settings import NoDecode
 
 from services.kit.models.parameters import TOLD, ModelParameters, parameters_of, problems_of_models
-from services.kit.settings import ServiceSettings
+from services.kit.models.prompt_files import TOLD as PROMPTS_TOLD
+from services.kit.settings import OptionalFile, ServiceSettings
 
 
 def _split(value: Any) -> Any:
@@ -46,6 +47,7 @@ class GuardSettings(ServiceSettings):
     )
     model_api_key: SecretStr = Field(SecretStr(""), description="Key of that endpoint.")
     models: dict[str, str | ModelParameters] = Field({}, description=TOLD)
+    prompts_dir: OptionalFile = Field(None, description=PROMPTS_TOLD)
     model_timeout_s: float = Field(
         10.0,
         gt=0,

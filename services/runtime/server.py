@@ -23,7 +23,14 @@ from services.kit.settings import refuse
 from services.kit.wire.needs import needed, needed_text
 from services.kit.wire.server import Registration, Service
 from services.runtime.agents.policies import InvalidPoliciesError, Limits
-from services.runtime.agents.registry import limits_in_force, limits_in_shadow, open_agents, open_hosted, unknown_roles
+from services.runtime.agents.registry import (
+    limits_in_force,
+    limits_in_shadow,
+    open_agents,
+    open_hosted,
+    prompt_problems,
+    unknown_roles,
+)
 from services.runtime.api.agent_servicer import AgentServicer
 from services.runtime.api.answer_screening import GuardedAnswers
 from services.runtime.api.callers import Callers
@@ -79,7 +86,7 @@ def checked_limits(
     settings: RuntimeSettings, hosted: Sequence[HostedDefinition] = ()
 ) -> tuple[dict[str, Limits], dict[str, Record]]:
     """Returns the limits of every agent, and those in shadow; ends the program when settings are wrong about them."""
-    problems = unknown_roles(settings)
+    problems = prompt_problems(settings) + unknown_roles(settings)
     try:
         limits = limits_in_force(settings, hosted)
         shadow = limits_in_shadow(settings.shadow_policies, limits)

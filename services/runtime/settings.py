@@ -10,6 +10,7 @@ from pydantic_settings import NoDecode
 
 from services.kit.dsn import Dsn
 from services.kit.models.parameters import TOLD, ModelParameters, parameters_of, problems_of_models
+from services.kit.models.prompt_files import TOLD as PROMPTS_TOLD
 from services.kit.settings import OptionalFile, ServiceSettings
 from services.runtime.calls.model_price import ModelPrice
 from services.runtime.calls.peers import Peer
@@ -101,6 +102,7 @@ class CallSettings(ServiceSettings):
         "judged it, as its endpoint names it, are both among them.",
     )
     models: dict[str, str | ModelParameters] = Field({}, description=TOLD)
+    prompts_dir: OptionalFile = Field(None, description=PROMPTS_TOLD)
 
     def target_of(self, peer: Peer) -> str:
         """Returns the gRPC target of a service; empty when it is not there."""

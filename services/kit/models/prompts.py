@@ -10,9 +10,9 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
-from importlib.resources import files
 from typing import Any, Final
+
+from services.kit.models.prompt_files import text_of
 
 BEGIN: Final = "<data>"
 END: Final = "</data>"
@@ -23,10 +23,9 @@ _ESCAPED = re.compile(
 )
 
 
-@cache
 def words(package: str, name: str) -> str:
-    """Returns the words of a prompt: the file `prompts/<name>.txt` of a package."""
-    return files(package).joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8").strip()
+    """Returns the words of a prompt: the file `prompts/<name>.txt` of a package, or the operator's in its place."""
+    return text_of(package, f"{name}.txt").strip()
 
 
 def prompt(package: str, name: str, data: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from signalbox.v1 import caller_pb2, runs_pb2
 
+from services.kit.models.prompt_files import prompts_digest
 from services.kit.outcome import Outcome
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.definition import AnyDefinition
@@ -37,7 +38,9 @@ class PinnedAgent:
         self._definition = definition
         self._policy = policy
         self.graph: AgentGraph = definition.graph(definition.wire(connections, policy), policy)
-        self.compiled: CompiledStateGraph[Any, RunContext, Any, Any] = self.graph.compile(definition.ids)
+        self.compiled: CompiledStateGraph[Any, RunContext, Any, Any] = self.graph.compile(
+            definition.ids, prompts_digest(definition.prompt_packages)
+        )
         self.turns_remembered = definition.turns_remembered(policy)
 
     def initial_state(self, assignment: Assignment) -> dict[str, Any]:

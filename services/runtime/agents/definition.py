@@ -47,7 +47,8 @@ class AgentDefinition(Generic[NodesT, PolicyT, InputT, OutputT]):
     words that its log lines and spans carry with every decision, taken from state; `turns_remembered` says how many
     earlier runs of its thread a run is told of. `words` takes what the caller said from the input; in its
     light the guard screens what people answer in words of their own. `tells_broken_off` says that `result` makes
-    sense of any state that a run was in, so that a run that was cancelled has an output, too.
+    sense of any state that a run was in, so that a run that was cancelled has an output, too. `prompts` are
+    folders with prompts that it uses beside its own.
     """
 
     name: str
@@ -70,11 +71,18 @@ class AgentDefinition(Generic[NodesT, PolicyT, InputT, OutputT]):
     run_key: Callable[[InputT], RunKey] | None = None
     words: Callable[[InputT], str] | None = None
     tells_broken_off: bool = False
+    prompts: tuple[str, ...] = ()
 
     @cached_property
     def outline(self) -> AgentGraph:
         """The graph under the policy that is built in, without services: to draw, to compare, to decide again."""
         return self.graph(self.nodes, self.policy())
+
+    @property
+    def prompt_packages(self) -> list[str]:
+        """The packages whose prompts it uses."""
+        own, _, _ = self.nodes.__module__.rpartition(".")
+        return [own, *(f"{__package__}.{name}" for name in self.prompts)]
 
     def check_input(self, given: runs_pb2.RunInput) -> None:
         """Finds nothing wrong: the protos say all that there is to say of an input."""

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 from services.kit.models.parameters import DEFAULT
+from services.kit.models.prompt_files import SETTING, InvalidPromptsError, prompts_digest, use_prompts
 from services.kit.models.roles import OF_SERVICES
 from services.runtime.agents.agent import Agent
 from services.runtime.agents.definition import DEFAULT_MODEL, AgentDefinition, AnyDefinition, InvalidDefinitionError
 from services.runtime.agents.offered import Offered
 from services.runtime.agents.policies import BUDGET, InvalidPoliciesError, Limits, built_in, load_policies, set_limits
+from services.runtime.agents.sast_investigation.checklist import InvalidChecklistError, load_checklists
 from services.runtime.calls.connections import Connections
 from services.runtime.hosted.definition import FIELD, HostedAgent, HostedDefinition
 from services.runtime.hosted.langgraph_json import InvalidAgentsError
 from services.runtime.hosted.loading import load_graphs
 from services.runtime.routing.graph import AgentGraph
 from services.runtime.routing.table import Record
-from services.runtime.settings import PolicySettings, RuntimeSettings
+from services.runtime.settings import CallSettings, PolicySettings, RuntimeSettings
 
 # Folders beside this file; the order is that of the documents.
 AGENTS = (
@@ -70,8 +73,10 @@ def offered(settings: RuntimeSettings) -> dict[str, AnyDefinition]:
 
 
 def limits_in_force(settings: PolicySettings, hosted: Iterable[HostedDefinition] = ()) -> dict[str, Limits]:
-    """Returns the limits that new runs of every agent get, hosted graphs included. Raises InvalidPoliciesError."""
+    """Returns limits and prompts of new runs of every agent, hosted graphs included. Raises InvalidPoliciesError."""
     limits = {**built_in_limits(), **{each.name: built_in(each.policy, each.budget) for each in hosted}}
+    prompts = {name: prompts_digest(definition.prompt_packages) for name, definition in definitions().items()}
+    limits = {name: replace(each, prompts=prompts.get(name, "")) for name, each in limits.items()}
     file, given = settings.policy_file, settings.policies
     if file and given:
         raise InvalidPoliciesError(["SIGNALBOX_POLICY_FILE and SIGNALBOX_POLICIES are both set; unset one of them"])
@@ -96,6 +101,19 @@ def limits_in_shadow(given: Mapping[str, Any], in_force: Mapping[str, Limits]) -
             [f"SIGNALBOX_SHADOW_POLICIES: {agent}.{BUDGET}: budgets can't be tried" for agent in spending]
         )
     return {agent: limits[agent].policy for agent in given}
+
+
+def prompt_problems(settings: CallSettings) -> list[str]:
+    """Puts an operator's prompts and checklists in force for this process; returns what is wrong with them."""
+    packages = {package for definition in definitions().values() for package in definition.prompt_packages}
+    try:
+        use_prompts(settings.prompts_dir, packages)
+        load_checklists()
+    except InvalidPromptsError as error:
+        return error.problems
+    except InvalidChecklistError as error:
+        return [f"{SETTING}: sast_investigation.{error}"]
+    return []
 
 
 def unknown_roles(settings: RuntimeSettings) -> list[str]:

@@ -23,6 +23,7 @@ def policy_proto(limits: Limits) -> policy_pb2.Policy:
         version=limits.pin.policy_version,
         limits=_limits(limits.pin.limits, limits.pin.origins),
         budget=_limits(limits.budget, budget),
+        prompts=limits.prompts,
     )
 
 
@@ -37,7 +38,12 @@ def run_policy_proto(run: RunRecord, pin: Pin, known: type[Record] | None) -> po
             limit.origin = policy_pb2.LIMIT_ORIGIN_ADDED
         elif known and limit.name not in names:
             limit.origin = policy_pb2.LIMIT_ORIGIN_UNKNOWN
-    return policy_pb2.Policy(version=pin.policy_version, limits=limits, budget=_limits(run.budget, run.budget_origins))
+    return policy_pb2.Policy(
+        version=pin.policy_version,
+        limits=limits,
+        budget=_limits(run.budget, run.budget_origins),
+        prompts=pin.prompts,
+    )
 
 
 def _limits(values: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator[policy_pb2.Limit]:

@@ -198,6 +198,7 @@ def calls_proto(calls: Iterable[Mapping[str, Any]]) -> list[runs_pb2.NodeCall]:
             service=call.get("service", ""),
             end_time=timestamp_proto(datetime.fromtimestamp(call["ended_at"], UTC)) if "ended_at" in call else None,
             offline_rules=call.get("offline_rules", False),
+            prompts=call.get("prompts", ""),
         )
         for call in calls
     ]

@@ -18,6 +18,7 @@ from services.kit.models.completions import Completions, Endpoint
 from services.kit.settings import load_settings
 from services.kit.telemetry.logs import configure_logs
 from services.kit.text.printing import printable
+from services.runtime.agents.registry import prompt_problems
 from services.runtime.cases.case_replay import CaseReplay, ChangedDecision, Replayed
 from services.runtime.cases.errors import CaseError, CaseUnfit
 from services.runtime.cases.file import read_case
@@ -40,13 +41,13 @@ def main(arguments: Sequence[str]) -> int:
         if given.goes_on and not settings.model_base_url:
             raise CaseUnfit("--continue asks a model: set SIGNALBOX_MODEL_BASE_URL, SIGNALBOX_AGENT_MODEL and so on")
         case = read_case(given.file)
-        replayed, is_another = asyncio.run(replay(case, limits, settings, goes_on=given.goes_on))
+        if problems := prompt_problems(settings):
+            raise CaseUnfit("\n".join(problems))
+        replayed, notes = asyncio.run(replay(case, limits, settings, goes_on=given.goes_on))
     except CaseError as error:
         sys.stderr.write(f"{printable(str(error))}\n")
         return 2
-    if is_another:
-        sys.stdout.write(f"the graph is another than the run's, {printable(case.run.graph_version)}\n")
-    sys.stdout.writelines(f"{line}\n" for line in in_words(case, replayed))
+    sys.stdout.writelines(f"{line}\n" for line in [*notes, *in_words(case, replayed)])
     return 0 if replayed.is_same else 1
 
 
@@ -59,17 +60,24 @@ def _limit(text: str) -> tuple[str, str]:
 
 async def replay(
     case: cases_pb2.Case, limits: Mapping[str, str], settings: CaseSettings, *, goes_on: bool
-) -> tuple[Replayed, bool]:
-    """Replays a case; returns what came of it, and whether the graph is another than the run's. Raises CaseUnfit."""
+) -> tuple[Replayed, list[str]]:
+    """Replays a case; returns what came of it, and what is another than the run's was. Raises CaseUnfit."""
     key = settings.model_api_key.get_secret_value()
     endpoint = Endpoint(settings.model_base_url, key, settings.model_timeout_s, settings.model_retries)
     model = Completions(endpoint) if goes_on else None
     try:
         replaying = CaseReplay(case, limits, settings=settings, model=model)
-        return await replaying.run(), replaying.graph_is_another
+        return await replaying.run(), list(_others(case.run, replaying))
     finally:
         if model:
             await model.close()
+
+
+def _others(run: runs_pb2.Run, replaying: CaseReplay) -> Iterator[str]:
+    if replaying.graph_is_another:
+        yield f"the graph is another than the run's, {printable(run.graph_version)}"
+    if replaying.prompts_are_others:
+        yield f"the prompts are others than the run's, {printable(run.policy.prompts)}: models hear other words"
 
 
 def in_words(case: cases_pb2.Case, replayed: Replayed) -> Iterator[str]:

@@ -19,6 +19,7 @@ from signalbox.v1 import cases_pb2, runs_pb2
 from services.kit.errors import InvalidRequest
 from services.kit.identity.caller import Caller
 from services.kit.models.chain import Completes
+from services.kit.models.prompt_files import prompts_digest
 from services.runtime.agents.agent import PinnedAgent
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.definition import AnyDefinition
@@ -94,6 +95,7 @@ class CaseReplay:
         connections = _AnsweredConnections(definition, self._answers, settings, model)
         self._agent = PinnedAgent(definition, _policy_of(case, definition, limits), cast(Connections, connections))
         self.graph_is_another = case.run.graph_version not in ("", definition.outline.version)
+        self.prompts_are_others = case.run.policy.prompts not in ("", prompts_digest(definition.prompt_packages))
         self._replayed = Replayed()
 
     async def run(self) -> Replayed:

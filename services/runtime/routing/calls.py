@@ -78,6 +78,7 @@ def _left(limit: float, spent: float) -> float:
 
 
 _calls: ContextVar[list[CallRecord] | None] = ContextVar("calls", default=None)
+_prompts: ContextVar[str] = ContextVar("prompts", default="")
 _allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 
@@ -121,19 +122,25 @@ def refused_by_budget(kind: str, name: str) -> str:
 
 
 @contextmanager
-def collecting(*, acts: bool = False) -> Iterator[list[CallRecord]]:
-    """Collects the calls made inside the context, also those of tasks started in it.
+def collecting(*, acts: bool = False, prompts: str | None = None) -> Iterator[list[CallRecord]]:
+    """Collects the calls made inside the context, also those of tasks started in it; of models with these prompts,
+    or those of the context around it.
 
     In a node that acts, a call of a model raises ModelNotAllowed: repeated after a crash, the model might say something
     else, and both effects would happen.
     """
     calls: list[CallRecord] = []
-    token, acting = _calls.set(calls), _acts.set(acts)
+    token, acting, worded = (
+        _calls.set(calls),
+        _acts.set(acts),
+        _prompts.set(_prompts.get() if prompts is None else prompts),
+    )
     try:
         yield calls
     finally:
         _calls.reset(token)
         _acts.reset(acting)
+        _prompts.reset(worded)
 
 
 def cleaned(call: CallRecord) -> CallRecord:
@@ -150,6 +157,9 @@ def cleaned(call: CallRecord) -> CallRecord:
 def note(call: CallRecord) -> None:
     """Adds a call to those of the node that runs."""
     call = cleaned(call)
+    # A model that a service asked was asked with that service's prompts.
+    if call["kind"] == call.get("service") == MODEL and (prompts := _prompts.get()):
+        call["prompts"] = prompts
     calls = _calls.get()
     if calls is not None:
         calls.append(call)

@@ -149,14 +149,17 @@ class AgentGraph:
             if not node.concludes:
                 check_status(self.name, node.name, node.router, node.then)
 
-    def compile(self, ids: Ids | None = None) -> CompiledStateGraph[Any, RunContext, Any, Any]:
-        """Builds the LangGraph graph, without a checkpointer; its decisions carry the ids. Raises InvalidGraphError."""
+    def compile(self, ids: Ids | None = None, prompts: str = "") -> CompiledStateGraph[Any, RunContext, Any, Any]:
+        """Builds the LangGraph graph, without a checkpointer; its decisions carry the ids, its models' calls `prompts`.
+
+        Raises InvalidGraphError.
+        """
         self.check()
         builder: StateGraph[Any, RunContext, Any, Any] = StateGraph(self.state, context_schema=RunContext)
         recorder = DecisionRecorder(self.name, ids or {})
         reducers = reducers_of(self.state)
         for node in self.nodes:
-            step = _Step(node, recorder, reducers, self)
+            step = _Step(node, recorder, reducers, self, prompts)
             builder.add_node(node.name, cast(Any, step.__call__), destinations=node.destinations)
         builder.add_edge(START, self.entry)
         return builder.compile(name=self.name)
@@ -177,8 +180,10 @@ class _Step:
         recorder: DecisionRecorder,
         reducers: Mapping[str, Callable[[Any, Any], Any]],
         graph: AgentGraph,
+        prompts: str,
     ) -> None:
         self._node = node
+        self._prompts = prompts
         self._recorder = recorder
         self._reducers = reducers
         self._router_name = router_after(graph.name, node)
@@ -201,7 +206,7 @@ class _Step:
         token = context.attach(_caused_by(led_by))
         try:
             with (
-                collecting(acts=self._node.acts) as calls,
+                collecting(acts=self._node.acts, prompts=self._prompts) as calls,
                 remembering_away(before),
                 tracer().start_as_current_span(
                     f"node {self._node.name}", attributes={ATTRIBUTE_PREFIX + NODE: self._node.name}

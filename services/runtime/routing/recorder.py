@@ -42,6 +42,7 @@ class CallRecord(TypedDict):
 
     What a call that `holds` was told need not be asked again by a later attempt at the node. `offline_rules`: of a
     model, that rules answered and no language model. `held_back`: of a wait, that the run made no call in vain itself.
+    `prompts`: of a model, the digest of the prompts that the replica had.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class CallRecord(TypedDict):
     holds: NotRequired[bool]
     offline_rules: NotRequired[bool]
     held_back: NotRequired[bool]
+    prompts: NotRequired[str]
 
 
 class TriedRecord(TypedDict):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -78,6 +78,16 @@ async def test_it_goes_on_under_its_own_limits(start_replica: StartReplica, plat
     assert found.versions == {found.pinned} == {policy_version(CountingPolicy(5))}
     own, _ = await second.engine.create(new_run(until=10))
     assert answer_of((await finished(second, own)).output) == "1 2"
+
+
+async def test_its_prompts_are_pinned_with_its_limits(start_replica: StartReplica) -> None:
+    first = replace(set_to(5), prompts="first")
+    run = await left_behind(await start_replica(limits=first))
+    second = await start_replica(limits=replace(first, prompts="second"))
+    pin = await second.pins.pin_of(await finished(second, run))
+    assert pin
+    assert pin.prompts == "first"
+    assert pin.limits == first.pin.limits
 
 
 async def test_it_is_pinned_by_who_claims_it_first(

@@ -21,3 +21,12 @@ def test_other_nodes_may_ask_one() -> None:
     with collecting() as calls, noting("model", "any"):
         pass
     assert [call["kind"] for call in calls] == ["model"]
+
+
+def test_calls_of_models_carry_the_prompts_that_they_were_made_with() -> None:
+    with collecting(prompts="abc") as calls:
+        with collecting() as inner, noting("model", "any"):
+            pass
+        with noting("model", "asked by a service", service="guard"), noting("tool", "any"):
+            pass
+    assert [call.get("prompts") for call in [*inner, *calls]] == ["abc", None, None]

@@ -1,7 +1,5 @@
 """Checklists: one for each kind of weakness, checked when loaded, chosen by CWE and language."""
 
-from pathlib import Path
-
 import pytest
 from signalbox.v1 import sast_pb2
 
@@ -80,24 +78,22 @@ def test_a_prompt_holds_what_is_safe_in_this_language_only() -> None:
         ),
     ],
 )
-def test_a_broken_file_is_named(tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / "general.yaml").write_text(GOOD.format(name="general", cwe=""))
-    (tmp_path / "broken.yaml").write_text(text)
+def test_a_broken_file_is_named(text: str, said: str) -> None:
+    texts = {"general.yaml": GOOD.format(name="general", cwe=""), "broken.yaml": text}
     if not said:
-        assert {one.name for one in load_checklists(tmp_path)} == {"general", "broken"}
+        assert {one.name for one in load_checklists(texts)} == {"general", "broken"}
         return
     with pytest.raises(InvalidChecklistError, match=rf"broken\.yaml: .*{said}"):
-        load_checklists(tmp_path)
+        load_checklists(texts)
 
 
-def test_two_that_claim_the_same_weakness_are_refused(tmp_path: Path) -> None:
-    for name, cwe in (("general", ""), ("one", "CWE-1"), ("two", "CWE-1")):
-        (tmp_path / f"{name}.yaml").write_text(GOOD.format(name=name, cwe=cwe))
+def test_two_that_claim_the_same_weakness_are_refused() -> None:
+    given = (("general", ""), ("one", "CWE-1"), ("two", "CWE-1"))
+    texts = {f"{name}.yaml": GOOD.format(name=name, cwe=cwe) for name, cwe in given}
     with pytest.raises(InvalidChecklistError, match=r"one\.yaml and two\.yaml both claim CWE-1"):
-        load_checklists(tmp_path)
+        load_checklists(texts)
 
 
-def test_there_is_always_one_to_fall_back_to(tmp_path: Path) -> None:
-    (tmp_path / "one.yaml").write_text(GOOD.format(name="one", cwe="CWE-1"))
+def test_there_is_always_one_to_fall_back_to() -> None:
     with pytest.raises(InvalidChecklistError, match="general"):
-        load_checklists(tmp_path)
+        load_checklists({"one.yaml": GOOD.format(name="one", cwe="CWE-1")})

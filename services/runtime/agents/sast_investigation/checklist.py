@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 from signalbox.v1 import sast_pb2
 
+from services.kit.models.prompt_files import texts_of
 from services.kit.text.problems import problems_of
 from services.kit.text.yaml_text import parse_yaml
 from services.runtime.agents.code_review.finding import language_of
@@ -91,23 +90,22 @@ class Checklists:
         return next(by_cwe, None) or next(by_rule, None) or self._general
 
 
-def load_checklists(folder: Traversable | None = None) -> Checklists:
-    """Reads every YAML file of a folder, by default the ones that come with the agent. Raises InvalidChecklistError."""
-    where = folder if folder is not None else files(__package__).joinpath("checklists")
-    found = sorted((entry for entry in where.iterdir() if entry.name.endswith(".yaml")), key=lambda entry: entry.name)
-    return Checklists(_read(entry) for entry in found)
+def load_checklists(texts: Mapping[str, str] | None = None) -> Checklists:
+    """Reads checklists by the names of their files, by default the ones in force. Raises InvalidChecklistError."""
+    given = texts_of(__package__, ".yaml") if texts is None else texts
+    return Checklists(_read(name, text) for name, text in sorted(given.items()))
 
 
-def _read(file: Traversable) -> Checklist:
+def _read(file: str, text: str) -> Checklist:
     try:
-        checklist = Checklist.model_validate(parse_yaml(file.read_text(encoding="utf-8")))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidChecklistError(f"{file.name}: not YAML: {error}") from error
+        checklist = Checklist.model_validate(parse_yaml(text))
+    except yaml.YAMLError as error:
+        raise InvalidChecklistError(f"{file}: not YAML: {error}") from error
     except ValidationError as error:
         problems = "; ".join(f"{problem.place or 'file'}: {problem.what}" for problem in problems_of(error))
-        raise InvalidChecklistError(f"{file.name}: {problems}") from error
-    if file.name != f"{checklist.name}.yaml":
-        raise InvalidChecklistError(f"{file.name}: its name is {checklist.name!r}; the file must be named for it")
+        raise InvalidChecklistError(f"{file}: {problems}") from error
+    if file != f"{checklist.name}.yaml":
+        raise InvalidChecklistError(f"{file}: its name is {checklist.name!r}; the file must be named for it")
     return checklist
 
 

@@ -96,4 +96,5 @@ AGENT = AgentDefinition(
     peers=(CODE_EXECUTOR, EVALUATOR),
     models=("research", "analysis"),
     ids=finding_ids,
+    prompts=("code_review",),
 )

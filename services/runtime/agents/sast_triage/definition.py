@@ -82,4 +82,5 @@ AGENT = AgentDefinition(
     peers=(CODE_EXECUTOR, EVALUATOR),
     models=("triage",),
     ids=finding_ids,
+    prompts=("code_review",),
 )
