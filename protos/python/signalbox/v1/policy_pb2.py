@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19signalbox/v1/policy.proto\x12\x0csignalbox.v1\x1a\x1cgoogle/protobuf/struct.proto\"g\n\x05Limit\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x05value\x18\x02 \x01(\x0b\x32\x16.google.protobuf.Value\x12)\n\x06origin\x18\x03 \x01(\x0e\x32\x19.signalbox.v1.LimitOrigin\"c\n\x06Policy\x12\x0f\n\x07version\x18\x01 \x01(\t\x12#\n\x06limits\x18\x02 \x03(\x0b\x32\x13.signalbox.v1.Limit\x12#\n\x06\x62udget\x18\x03 \x03(\x0b\x32\x13.signalbox.v1.Limit*\xa7\x01\n\x0bLimitOrigin\x12\x1c\n\x18LIMIT_ORIGIN_UNSPECIFIED\x10\x00\x12\x18\n\x14LIMIT_ORIGIN_DEFAULT\x10\x01\x12\x15\n\x11LIMIT_ORIGIN_FILE\x10\x02\x12\x17\n\x13LIMIT_ORIGIN_CALLER\x10\x03\x12\x16\n\x12LIMIT_ORIGIN_ADDED\x10\x04\x12\x18\n\x14LIMIT_ORIGIN_UNKNOWN\x10\x05\x42*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19signalbox/v1/policy.proto\x12\x0csignalbox.v1\x1a\x1cgoogle/protobuf/struct.proto\"g\n\x05Limit\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x05value\x18\x02 \x01(\x0b\x32\x16.google.protobuf.Value\x12)\n\x06origin\x18\x03 \x01(\x0e\x32\x19.signalbox.v1.LimitOrigin\"t\n\x06Policy\x12\x0f\n\x07version\x18\x01 \x01(\t\x12#\n\x06limits\x18\x02 \x03(\x0b\x32\x13.signalbox.v1.Limit\x12#\n\x06\x62udget\x18\x03 \x03(\x0b\x32\x13.signalbox.v1.Limit\x12\x0f\n\x07prompts\x18\x04 \x01(\t*\xa7\x01\n\x0bLimitOrigin\x12\x1c\n\x18LIMIT_ORIGIN_UNSPECIFIED\x10\x00\x12\x18\n\x14LIMIT_ORIGIN_DEFAULT\x10\x01\x12\x15\n\x11LIMIT_ORIGIN_FILE\x10\x02\x12\x17\n\x13LIMIT_ORIGIN_CALLER\x10\x03\x12\x16\n\x12LIMIT_ORIGIN_ADDED\x10\x04\x12\x18\n\x14LIMIT_ORIGIN_UNKNOWN\x10\x05\x42*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,10 +33,10 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'signalbox.v1.policy_pb2', _
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014signalbox.v1P\001Z\030signalbox/v1;signalboxv1'
-  _globals['_LIMITORIGIN']._serialized_start=280
-  _globals['_LIMITORIGIN']._serialized_end=447
+  _globals['_LIMITORIGIN']._serialized_start=297
+  _globals['_LIMITORIGIN']._serialized_end=464
   _globals['_LIMIT']._serialized_start=73
   _globals['_LIMIT']._serialized_end=176
   _globals['_POLICY']._serialized_start=178
-  _globals['_POLICY']._serialized_end=277
+  _globals['_POLICY']._serialized_end=294
 # @@protoc_insertion_point(module_scope)

@@ -34,11 +34,13 @@ class Limit(_message.Message):
     def __init__(self, name: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., origin: _Optional[_Union[LimitOrigin, str]] = ...) -> None: ...
 
 class Policy(_message.Message):
-    __slots__ = ("version", "limits", "budget")
+    __slots__ = ("version", "limits", "budget", "prompts")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     BUDGET_FIELD_NUMBER: _ClassVar[int]
+    PROMPTS_FIELD_NUMBER: _ClassVar[int]
     version: str
     limits: _containers.RepeatedCompositeFieldContainer[Limit]
     budget: _containers.RepeatedCompositeFieldContainer[Limit]
-    def __init__(self, version: _Optional[str] = ..., limits: _Optional[_Iterable[_Union[Limit, _Mapping]]] = ..., budget: _Optional[_Iterable[_Union[Limit, _Mapping]]] = ...) -> None: ...
+    prompts: str
+    def __init__(self, version: _Optional[str] = ..., limits: _Optional[_Iterable[_Union[Limit, _Mapping]]] = ..., budget: _Optional[_Iterable[_Union[Limit, _Mapping]]] = ..., prompts: _Optional[str] = ...) -> None: ...

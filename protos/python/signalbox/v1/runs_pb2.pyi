@@ -264,7 +264,7 @@ class TriedRule(_message.Message):
     def __init__(self, rule: _Optional[str] = ..., grounds: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
 
 class NodeCall(_message.Message):
-    __slots__ = ("kind", "name", "outcome", "elapsed_ms", "token_usage", "service", "end_time", "offline_rules")
+    __slots__ = ("kind", "name", "outcome", "elapsed_ms", "token_usage", "service", "end_time", "offline_rules", "prompts")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
@@ -273,6 +273,7 @@ class NodeCall(_message.Message):
     SERVICE_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_RULES_FIELD_NUMBER: _ClassVar[int]
+    PROMPTS_FIELD_NUMBER: _ClassVar[int]
     kind: str
     name: str
     outcome: str
@@ -281,7 +282,8 @@ class NodeCall(_message.Message):
     service: str
     end_time: _timestamp_pb2.Timestamp
     offline_rules: bool
-    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., outcome: _Optional[str] = ..., elapsed_ms: _Optional[float] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., service: _Optional[str] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., offline_rules: _Optional[bool] = ...) -> None: ...
+    prompts: str
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., outcome: _Optional[str] = ..., elapsed_ms: _Optional[float] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., service: _Optional[str] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., offline_rules: _Optional[bool] = ..., prompts: _Optional[str] = ...) -> None: ...
 
 class RunEvent(_message.Message):
     __slots__ = ("sequence", "run_id", "event_time", "state_changed", "node_completed", "decision", "run_ended")
