@@ -69,6 +69,9 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- if and .service.files (not .service.configMap) -}}
 {{- $_ := set $annotations "checksum/files" (toJson .service.files | sha256sum) -}}
 {{- end -}}
+{{- if and .service.usesModel .root.Values.prompts.files -}}
+{{- $_ := set $annotations "checksum/prompts" (toJson .root.Values.prompts.files | sha256sum) -}}
+{{- end -}}
 {{- mustMergeOverwrite $annotations (default dict .service.podAnnotations) | toYaml -}}
 {{- end -}}
 
@@ -146,6 +149,18 @@ imagePullSecrets:
 {{- define "signalbox.tlsSecret" -}}
 {{- if eq .service.protocol "grpc" -}}
 {{- default .root.Values.tls.secret .service.tlsSecret -}}
+{{- end -}}
+{{- end -}}
+
+{{/* ConfigMap with prompts: an existing one, the chart's own, or nothing. */}}
+{{- define "signalbox.promptsConfigMap" -}}
+{{- if and .Values.prompts.configMap .Values.prompts.files -}}
+{{- fail "prompts.files and prompts.configMap are both set: empty one of them" -}}
+{{- end -}}
+{{- if .Values.prompts.files -}}
+{{- include "signalbox.serviceName" (list . "prompts") -}}
+{{- else -}}
+{{- .Values.prompts.configMap -}}
 {{- end -}}
 {{- end -}}
 

@@ -33,6 +33,9 @@ or left empty, stops the rendering with a message that names it.
 {{- $entries = append $entries (list "SIGNALBOX_MODELS" (dict "value" (toJson $root.Values.models))) -}}
 {{- end -}}
 {{- end -}}
+{{- if and $service.usesModel (include "signalbox.promptsConfigMap" $root) -}}
+{{- $entries = append $entries (list "SIGNALBOX_PROMPTS_DIR" (dict "value" "/etc/signalbox/prompts")) -}}
+{{- end -}}
 {{- if $service.usesPolicies -}}
 {{- $entries = append $entries (list "SIGNALBOX_POLICIES" (dict "value" (toJson $root.Values.policies))) -}}
 {{- end -}}

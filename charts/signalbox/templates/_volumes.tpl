@@ -20,6 +20,11 @@ Secret. /tmp is the only place that can be written to.
   mountPath: /etc/signalbox/files
   readOnly: true
 {{- end }}
+{{- if and .service.usesModel (include "signalbox.promptsConfigMap" .root) }}
+- name: prompts
+  mountPath: /etc/signalbox/prompts
+  readOnly: true
+{{- end }}
 {{- end -}}
 
 {{- define "signalbox.volumes" -}}
@@ -55,5 +60,12 @@ Secret. /tmp is the only place that can be written to.
       - key: {{ .name | quote }}
         path: {{ .name | quote }}
       {{- end }}
+{{- end }}
+{{- if .service.usesModel }}
+{{- with include "signalbox.promptsConfigMap" .root }}
+- name: prompts
+  configMap:
+    name: {{ . | quote }}
+{{- end }}
 {{- end }}
 {{- end -}}

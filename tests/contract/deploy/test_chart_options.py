@@ -250,3 +250,27 @@ def test_jobs_are_scheduled_as_their_service_is(helm: Helm, tmp_path: Path) -> N
         # They are given the DSN, and so what its TLS takes.
         assert runtime["extraVolumes"][0] in pod_spec(job)["volumes"]
         assert runtime["extraVolumeMounts"][0] in containers(job)[0]["volumeMounts"]
+
+
+def test_prompts_are_mounted_where_a_model_is_asked(helm: Helm, tmp_path: Path) -> None:
+    texts = {"data_chat.system.txt": "Other words.", "sast_investigation.xss.yaml": "name: xss"}
+    own = rendered_with(helm, tmp_path, {"prompts": {"files": texts}})
+    assert named(own, "ConfigMap", "signalbox-prompts")["data"] == texts
+    for values, name in (({"files": texts}, "signalbox-prompts"), ({"configMap": "words"}, "words")):
+        told = rendered_with(helm, tmp_path, {"prompts": values})
+        mounted = {
+            each["metadata"]["name"]: volume["configMap"]["name"]
+            for each in of_kind(told, "Deployment")
+            for volume in pod_spec(each)["volumes"]
+            if volume["name"] == "prompts"
+        }
+        assert mounted == {f"signalbox-{service}": name for service in ("runtime", "guard", "evaluator")}
+        [container] = containers(named(told, "Deployment", "signalbox-guard"))
+        [mount] = [each for each in container["volumeMounts"] if each["name"] == "prompts"]
+        assert {"name": "SIGNALBOX_PROMPTS_DIR", "value": mount["mountPath"]} in container["env"]
+
+
+def test_prompts_come_from_one_place(helm: Helm, tmp_path: Path) -> None:
+    values = {"prompts": {"files": {"guard.goal.txt": "ALLOW or BLOCK"}, "configMap": "words"}}
+    with pytest.raises(HelmError, match=r"prompts\.files and prompts\.configMap are both set"):
+        rendered_with(helm, tmp_path, values)
