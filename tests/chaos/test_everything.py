@@ -1,7 +1,4 @@
-"""All agents under one load, and one fault after another: runs come to what they come to undisturbed, only later.
-
-Each caller asks one thing again and again; editors make tickets, close them and take back some of it in one graph.
-"""
+"""All agents under one load, and one fault after another: runs come to what they come to undisturbed, only later."""
 
 from __future__ import annotations
 
@@ -9,57 +6,49 @@ import asyncio
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from random import Random
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
 import pytest_asyncio
-from signalbox.v1 import caller_pb2, outcome_pb2, runs_pb2, sast_pb2
 
-from examples.harbour import repository as portal
-from examples.harbour.incidents import repository as services_repository
-from examples.harbour.incidents.world import CASES
-from services.cli.graph_edits import edit_request
-from services.cli.investigation import investigation_input
-from services.cli.triage import triage_input
-from services.findings.investigation.repository import open_source
-from services.findings.sarif.documents import read_document
-from services.findings.sarif.findings import read_results
-from services.findings.sarif.paths import RepositoryPaths
 from services.graph_executor.falkor import Falkor
 from services.graph_executor.records import RESULT_LABEL
 from services.kit.telemetry.logs import get_logger
 from services.local.database import WORLD_GRAPH_POLICY
+from services.local.stack import LocalStack
 from tests.chaos.conftest import Extent
 from tests.chaos.deployment import LEASE_S, kill_and_start, until
 from tests.chaos.full_disk import filled, make_databases_there, small_disk, tables_full
-from tests.chaos.load import CUT, WatchedRun, hear_out
+from tests.chaos.mixed_load import EDITOR, MixedLoad, ended_as, requests_in
 from tests.chaos.test_database_cut import CUT_BUSY
 from tests.chaos.test_replica_frozen import freeze_at_work
-from tests.e2e.test_graph_editor import THREE_STEPS
-from tests.e2e.test_hosted_graphs import FOLDER, asking
-from tests.e2e.test_incidents import Incidents
-from tests.fixtures.client import RunClient, question
+from tests.e2e.test_hosted_graphs import FOLDER
 from tests.fixtures.ledger import check_order
 from tests.fixtures.ports import place_kept
+from tests.fixtures.script import ALLOW
 from tests.fixtures.scripted_model import ANY_MODEL, Reply, ScriptedModel
-from tests.fixtures.stack import Platform, platform, world
+from tests.fixtures.stack import platform, world
 
 pytestmark = pytest.mark.faults
 
 log = get_logger()
-EDITOR = "chaos"
 EDITORS = 2
 CUTS = 10
-GARBAGE_ANSWERS = 24
+GUARD = "signalbox-offline-guard"
+# What each agent may wait for behind the guard; judges serve several of them.
+AGENTS = (
+    {"agent"},
+    {"triage", "analysis", "evaluator"},
+    {"research", "analysis", "evaluator"},
+    {"incident", "evaluator"},
+    {"parse", "plan"},
+)
 MOST_APART = 10  # runs that end between two faults
-# What is asked for again because somebody died is spent again, and what is away is waited for.
-PATIENT = caller_pb2.Budget(wall_time_s=1200, tool_calls=1000, model_calls=1000)
 GARBAGE = [Reply.raw("<html>Bad gateway</html>"), Reply.raw(""), Reply.raw('{"choices": []}')]
 # Runs whose decisions or events have a gap or a repeat.
 _BROKEN = """
@@ -72,83 +61,23 @@ _BROKEN = """
 _UNFINISHED = "SELECT run_id::text FROM platform.runs WHERE ended_at IS NULL"
 
 
-@dataclass
-class Load:
-    """Callers of every agent, what they were told, and the tickets that there must be."""
-
-    running: Platform
-    requests: dict[str, runs_pb2.CreateRunRequest]
-    random: Random
-    told: list[WatchedRun] = field(default_factory=list)
-    tickets: dict[str, str] = field(default_factory=dict)
-    stopping: bool = False
-
-    async def ask(self, name: str, create: runs_pb2.CreateRunRequest) -> runs_pb2.Run:
-        """Asks, and listens to the end, coming back whenever the connection breaks."""
-        create.request_id = str(uuid4())
-        create.budget.CopyFrom(PATIENT)
-        if create.input.HasField("incident_investigation"):
-            create.input.incident_investigation.incident_id = f"INC-{create.request_id}"
-        watched = WatchedRun(name)
-        await hear_out(self.client(name), create, watched, mending=CUT)
-        self.told.append(watched)
-        return watched.run
-
-    def client(self, name: str) -> RunClient:
-        """Who asks."""
-        return self.running.caller(EDITOR if name == "edit" else "27")
-
-    async def ask_on(self, name: str) -> None:
-        """Asks the same again and again."""
-        while not self.stopping:
-            await self.ask(name, self.requests[name])
-
-    async def edit_on(self) -> None:
-        """Makes a ticket with its user, closes it, and takes back nothing, the last change or both."""
-        while not self.stopping:
-            key = f"T-{uuid4().hex[:8]}"
-            made = await self.ask("edit", edit_request(THREE_STEPS.format(ticket=key, user=f"u.{key}")))
-            self.tickets[key] = "open"
-            closed = await self.ask("edit", edit_request(f"Update the status of ticket {key} to 'closed'."))
-            self.tickets[key] = "closed"
-            for change, left in [(closed, "open"), (made, "")][: self.random.randint(0, 2)]:
-                await self.ask("edit", edit_request(undo_run_id=change.run_id))
-                self.tickets[key] = left
-
-    async def more(self, count: int) -> None:
-        """Waits until so many more runs have ended."""
-        wanted = len(self.told) + count
-
-        async def ended() -> bool:
-            return len(self.told) >= wanted
-
-        await until(ended, f"{count} more runs to end")
-
-
-def ended_as(run: runs_pb2.Run) -> tuple[Any, ...]:
-    """What a run came to: its state and outcome, and what it says of what it was asked."""
-    output = getattr(run.output, run.output.WhichOneof("agent"))
-    names = [name for name in ("answer", "verdict", "root_cause") if name in output.DESCRIPTOR.fields_by_name]
-    said = [getattr(output, name) for name in names if run.agent != "graph_editor"]
-    return runs_pb2.RunState.Name(run.state), outcome_pb2.Outcome.Name(run.outcome), run.stop_reason, run.error, *said
-
-
 @dataclass(frozen=True)
 class Faults:
     """What happens, and is over when the call returns."""
 
-    load: Load
-    disk: Any
+    load: MixedLoad
+    disk: Path | None
     extent: Extent
 
     @property
     def all(self) -> list[Callable[[], Awaitable[None]]]:
         """Each of them."""
         killed = [self._killed(name) for name in ("sql_executor", "graph_executor", "code_executor", "gateway")]
-        return [*killed, self.replica_killed, self.replica_frozen, self.sessions_cut, self.disk_full, self.garbage]
+        replica, garbage = (self.replica_killed, self.replica_frozen), (self.guards_garbage, self.agents_garbage)
+        return [*killed, *replica, self.sessions_cut, self.disk_full, *garbage]
 
     @property
-    def _stack(self) -> Any:
+    def _stack(self) -> LocalStack:
         return self.load.running.stack
 
     def _killed(self, name: str) -> Callable[[], Awaitable[None]]:
@@ -193,14 +122,27 @@ class Faults:
 
             await until(over, "every lease to end")
 
-    async def garbage(self) -> None:
-        """The model's endpoint answers 200, and nothing that is an answer."""
+    async def guards_garbage(self) -> None:
+        """The models' endpoint answers 200, and nothing that is an answer, to the guard first."""
+        await self._garbage([{"guard"}], guard=GARBAGE)
+
+    async def agents_garbage(self) -> None:
+        """It answers so to all but the guard, until each agent has met it."""
+        await self._garbage(AGENTS, guard=[ALLOW])
+
+    async def _garbage(self, met_by: Sequence[set[str]], *, guard: Sequence[Reply]) -> None:
         model = self._stack.service("offline_model")
         await model.kill()
         with place_kept(model):
             async with ScriptedModel(model.ready.listen) as server:
                 server.script(ANY_MODEL, GARBAGE, repeat="cycle")
-                await server.wait_for_requests(GARBAGE_ANSWERS)
+                server.script(GUARD, guard, repeat="cycle")
+
+                async def met() -> bool:
+                    asked = Counter(request.model.rpartition("-")[2] for request in server.requests)
+                    return all(sum(asked[name] for name in names) >= len(GARBAGE) for names in met_by)
+
+                await until(met, "garbage to be met")
                 log.info("garbage", models=Counter(request.model for request in server.requests))
             await model.start()
 
@@ -230,23 +172,8 @@ async def faults(tmp_path_factory: pytest.TempPathFactory, extent: Extent) -> As
                 service_env={"runtime": env},
             )
         )
-        finding, code = await finding_in(portal.create(folder / "portal"))
-        incidents = Incidents(running, services_repository.make(folder / "services"))
-        requests = {
-            "question": question("How many devices do I have?"),
-            "triage": runs_pb2.CreateRunRequest(input=triage_input(finding, code)),
-            "investigation": runs_pb2.CreateRunRequest(input=investigation_input(finding, code)),
-            "incident": incidents.request(CASES[0]),
-            "hosted": asking("slow_chain", until=6),
-        }
-        yield Faults(Load(running, requests, extent.random()), disk, extent)
-
-
-async def finding_in(made: portal.ServiceRepository) -> tuple[sast_pb2.Finding, sast_pb2.CodeSource]:
-    """A finding of the portal, and where its code is."""
-    source = await open_source(made.path, made.commit)
-    [first, *_] = read_results(read_document(portal.FINDINGS), RepositoryPaths(root=made.path, files=source.files))
-    return first.finding, sast_pb2.CodeSource(repository=made.path, commit=made.commit)
+        requests = await requests_in(folder, running)
+        yield Faults(MixedLoad(running, requests, extent.random()), disk, extent)
 
 
 async def test_runs_come_to_what_they_come_to_undisturbed(faults: Faults) -> None:
@@ -275,7 +202,7 @@ async def test_runs_come_to_what_they_come_to_undisturbed(faults: Faults) -> Non
     await check_ledger(load)
 
 
-async def check_told(load: Load, undisturbed: dict[str, tuple[Any, ...]]) -> None:
+async def check_told(load: MixedLoad, undisturbed: dict[str, tuple[Any, ...]]) -> None:
     """Checks that every caller was told everything once, in order, and the end that is right."""
     done = ("RUN_STATE_SUCCEEDED", "OUTCOME_DONE", "", "")
     for watched in load.told:
@@ -290,7 +217,7 @@ async def check_told(load: Load, undisturbed: dict[str, tuple[Any, ...]]) -> Non
     assert any(watched.waited for watched in load.told), "no run ever waited: the faults hit nothing"
 
 
-async def check_graph(load: Load) -> None:
+async def check_graph(load: MixedLoad) -> None:
     """Checks that in the graph is what the runs say, once, and nothing else."""
     falkor = Falkor(load.running.stack.graph_database.url, ca=None, connections=1, wait_s=5, timeout_ms=30_000)
     graph = f"signalbox:{EDITOR}"
@@ -308,7 +235,7 @@ async def check_graph(load: Load) -> None:
     assert len({step.operation_id for step in steps}) == len(steps)
 
 
-async def check_ledger(load: Load) -> None:
+async def check_ledger(load: MixedLoad) -> None:
     """Checks that all runs ended, and that what is recorded has no gap, no repeat and is decided again alike."""
     async with await psycopg.AsyncConnection.connect(load.running.stack.databases.platform_dsn) as connection:
         for statement in (_UNFINISHED, _BROKEN):
