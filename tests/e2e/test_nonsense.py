@@ -9,6 +9,7 @@ from signalbox.v1 import runs_pb2
 
 from tests.fixtures.client import Asked, RunClient
 from tests.fixtures.ledger import check_ledger, plain
+from tests.fixtures.prefixes import check_prefixes
 from tests.fixtures.script import ANSWER, Script, examples, query
 from tests.fixtures.scripted_model import Reply
 from tests.fixtures.stack import Deployed
@@ -68,6 +69,7 @@ async def test_an_answer_cut_short_is_an_error_attempt(caller: RunClient, script
     assert asked.route == [ALLOWED, "agent: no_action -> agent", ASKED_TOOLS, QUERIED]
     # It is told so: servers refuse a talk that ends with the model's own words.
     assert [message["role"] for message in script.agent_requests[-1].messages][-2:] == ["assistant", "user"]
+    check_prefixes(script.agent_requests, goes_on=True)
     check_answered(asked)
 
 

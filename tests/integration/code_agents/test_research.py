@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from services.kit.models.prompts import read_data
+from tests.fixtures.prefixes import check_prefixes
 from tests.fixtures.scripted_model import Reply
 from tests.integration.code_agents.conftest import FLAGGED, Bench, MakeBench, critique
 from tests.integration.code_agents.scripted_investigation import DRAFTED, ENOUGH, READ, numbered
@@ -38,12 +39,13 @@ async def test_research_prompts_are_built_anew_each_time(bench: Bench) -> None:
     bench.model.script("analysis", [DRAFTED, DRAFTED])
     bench.model.script("judge", [critique("needs_research", "read app/web.py"), critique("approved")])
     await bench.investigate()
+    check_prefixes(bench.model.requests_of("research"))
     first, _, third, second_round = bench.model.requests_of("research")
     for request in (first, third, second_round):
         assert {message["role"] for message in request.messages} == {"system", "user"}
         assert request.tools == ["fetch_code", "read_file", "search_codebase", "list_directory", "find_file"]
         assert read_data(request.messages[0]["content"])["checklist"]["title"] == "SQL injection"
-    told, again = (read_data(request.messages[0]["content"]) for request in (third, second_round))
+    told, again = (read_data(request.last_text) for request in (third, second_round))
     read, failed = told["tool_calls"]
     assert read == {"tool": "read_file", "arguments": {"path": "app/db.py"}, "new_lines": 10}
     assert (failed["arguments"], "failed" in failed) == ({"path": "app/nothing.py"}, True)

@@ -9,6 +9,7 @@ import pytest
 from signalbox.v1 import sast_pb2
 
 from services.kit.models.prompts import read_data
+from tests.fixtures.prefixes import check_prefixes
 from tests.fixtures.scripted_model import ModelRequest, Reply
 from tests.integration.code_agents.conftest import FLAGGED, SUPPLIED, TAINTED, Bench, MakeBench, draft, final, not_final
 
@@ -337,6 +338,9 @@ async def test_the_prompt_holds_ten_earlier_messages_at_most(bench: Bench) -> No
         "triage", lambda _: Reply.tool_call("fetch_code", {"path": "app/db.py", "first_line": next(lines) % 10 + 1})
     )
     await bench.triage()
+    deciding = [request for request in bench.model.requests_of("triage") if "fetch_code" in request.tools]
+    check_prefixes(deciding)
+    check_prefixes(deciding[:3], goes_on=True)
     longest = max(bench.model.requests_of("triage"), key=lambda request: len(request.messages))
     assert len(longest.messages) <= 12
     assert longest.messages[0]["role"] == "system"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from services.kit.models.prompts import read_data
+from tests.fixtures.prefixes import check_prefixes
 from tests.fixtures.scripted_model import Reply
 from tests.integration.graph_editor.conftest import DONE, Bench
 from tests.integration.graph_editor.scripted_goals import COMPLEX, UPDATE, goal, plan, ticket
@@ -104,6 +105,7 @@ async def test_a_goal_is_read_with_schemas_and_labels_and_again_with_what_went_w
     assert ended.rules == ["parse_failed", "reparse", "parse_failed", "reparse", "parse_failed", "retries_exhausted",
                            "informed"]  # fmt: skip
     assert (ended.state, ended.run.stop_reason) == ("NEEDS_REVIEW", "retries_exhausted")
+    check_prefixes(bench.model.requests_of("parse"))
     first, second, third = (request.last_text for request in bench.model.requests_of("parse"))
     assert all("REPORTS" in each for each in (first, second, third))
     assert "base_revision" not in first

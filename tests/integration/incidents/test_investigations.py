@@ -13,6 +13,7 @@ from signalbox.v1 import outcome_pb2
 
 from examples.harbour.incidents.world import CASES
 from services.kit.models.prompts import read_data
+from tests.fixtures.prefixes import check_prefixes
 from tests.fixtures.scripted_model import Reply
 from tests.integration.incidents.conftest import CONFIRMED, Bench, calls, told
 
@@ -272,6 +273,8 @@ async def test_the_last_call_has_no_tools_and_must_conclude(bench: Bench) -> Non
     requests = bench.model.requests_of("incident")
     assert [bool(request.tools) for request in requests] == [*[True] * 5, False]
     assert "no further call" in requests[-1].last_text
+    check_prefixes(requests[:-1], goes_on=True)
+    assert requests[-1].messages[:-1][: len(requests[-2].messages)] == requests[-2].messages
     assert (ended.state, ended.output.confidence) == ("SUCCEEDED", 0.9)
 
 

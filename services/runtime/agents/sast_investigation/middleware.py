@@ -88,15 +88,15 @@ class StatelessPrompt(AgentMiddleware[ResearchState, ResearchTask]):
         history = [*task.tool_call_history, *(gathered.get("tool_call_history") or ())]
         # What changes least comes first, so that as much as possible of a prompt is the same as in the call before.
         known = {
-            "checklist": task.checklist,
+            "finding": described(task.finding),
             **({"feedback": task.feedback} if task.feedback else {}),
             "code_bank": shown(bank, task.finding, self._policy.prompt_code_chars),
             "tool_calls": [_use(use) for use in history[-HISTORY_SHOWN:]],
             "model_calls_left": task.model_calls - made,
         }
         return [
-            SystemMessage(prompt(__package__, "research", known)),
-            HumanMessage(prompt(__package__, "ask", {"finding": described(task.finding)})),
+            SystemMessage(prompt(__package__, "research", {"checklist": task.checklist})),
+            HumanMessage(prompt(__package__, "ask", known)),
         ]
 
 
