@@ -170,7 +170,7 @@ def _call(call: runs_pb2.NodeCall, prompts: str) -> Text:
     if call.offline_rules:
         text.append(f", {OFFLINE_RULES}", style="yellow")
     if call.prompts and call.prompts != prompts:
-        text.append(f", with prompts {printable(call.prompts)}", style="yellow")
+        text.append(f", at a replica with prompts {printable(call.prompts)}", style="yellow")
     return text
 
 

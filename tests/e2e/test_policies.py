@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -16,6 +17,7 @@ from services.local.processes import ServiceProcess
 from tests.fixtures.client import question
 from tests.fixtures.otlp import Span, Trace, TraceCollector
 from tests.fixtures.patience import START_TIMEOUT_S
+from tests.fixtures.prompts import write_prompts
 from tests.fixtures.refusals import refusal
 from tests.fixtures.scrape import scrape
 from tests.fixtures.script import Script, examples
@@ -35,12 +37,15 @@ async def collector() -> AsyncIterator[TraceCollector]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def parted(harbour: World, script: Script, collector: TraceCollector, tmp_path: Path) -> AsyncIterator[Platform]:
-    """Two replicas of the runtime that were given different files."""
+    """Two replicas of the runtime that were given different files, and different prompts."""
     env = {}
     for replica, limit in LIMITS.items():
         file = tmp_path / f"{replica}.yaml"
         file.write_text(f"data_chat: {{max_iterations: {limit}}}\n")
-        env[replica] = {"SIGNALBOX_POLICY_FILE": str(file)}
+        prompts = tmp_path / f"prompts of {replica}"
+        prompts.mkdir()
+        write_prompts(prompts, ["services.runtime.agents.data_chat"], partial("{} says:\n{}".format, replica))
+        env[replica] = {"SIGNALBOX_POLICY_FILE": str(file), "SIGNALBOX_PROMPTS_DIR": str(prompts)}
     traced = {"otlp_endpoint": collector.endpoint}
     async with platform(harbour, model=script.model, runtime_replicas=2, service_env=env, **traced) as running:
         yield running
@@ -80,7 +85,17 @@ async def test_a_run_goes_on_under_its_own_limits_and_in_its_own_trace(
     stopped = [decision for decision in ended.decisions if decision.rule == "iteration_limit"]
     assert [decision.grounds["max_iterations"] for decision in stopped] == [limit]
     assert len({decision.policy_version for decision in ended.decisions}) == 1
-    pinned = {each.name: each for each in (await caller.get(run.run_id)).policy.limits}
+    policy = (await caller.get(run.run_id)).policy
+    made_with = [
+        call.prompts for each in ended.decisions for call in each.calls if call.service == call.kind == "model"
+    ]
+    assert policy.prompts == made_with[0]
+    assert len(set(made_with)) == 2, "it went on at a replica with other prompts"
+    # History is sent as it was, its system message included.
+    assert {request.messages[0]["content"].partition(" says:")[0] for request in script.agent_requests} == {
+        replica.name
+    }
+    pinned = {each.name: each for each in policy.limits}
     assert pinned["max_iterations"].value.number_value == limit
     assert pinned["max_iterations"].origin == policy_pb2.LIMIT_ORIGIN_FILE
     assert pinned["top_k"].origin == policy_pb2.LIMIT_ORIGIN_DEFAULT

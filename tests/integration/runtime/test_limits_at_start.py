@@ -64,3 +64,22 @@ async def test_it_says_what_is_wrong(env: dict[str, str], begins: list[str], tmp
     assert len(problems) == len(begins)
     for problem, words in zip(problems, begins, strict=True):
         assert problem.startswith(words)
+
+
+async def test_a_folder_of_prompts_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "graph_editor.plan.txt").write_text("Plan {goal}.")
+    (tmp_path / "guard.goal.txt").write_text("")  # the guard's to say
+    bad = {"SIGNALBOX_PROMPTS_DIR": str(tmp_path)}
+    code, said = await started(bad)
+    assert code == 2
+    assert said == [
+        "SIGNALBOX_PROMPTS_DIR: graph_editor.plan.txt: holds {goal}: nothing is filled in, what a prompt is told "
+        "stands below it",
+        "SIGNALBOX_PROMPTS_DIR: graph_editor.plan.txt: does not name submit_plan, goal_reached, by which the answer is "
+        "read",
+    ]
+    (tmp_path / "graph_editor.plan.txt").unlink()
+    (tmp_path / "sast_investigation.xss.yaml").write_text("name: xss\n")
+    code, [told] = await started(bad)
+    assert code == 2
+    assert told.startswith("SIGNALBOX_PROMPTS_DIR: sast_investigation.xss.yaml: title: ")
