@@ -249,7 +249,6 @@ def count_from_zero(offered: Iterable[tuple[AgentGraph, Sequence[Outcome]]]) -> 
     from_zero(AGENT_TOKENS_UNPRICED, names)
     from_zero(QUESTIONS_WAITING, names)
     from_zero(QUESTIONS_OLDEST, names)
-    from_zero(QUESTIONS_CLOSED, names, ["caller", "role", "assignee", "expired"])
     from_zero(QUESTIONS_ESCALATED, names)
     from_zero(HISTORY_UNREADABLE, names)
     from_zero(ROWS_REMOVED, _KINDS_REMOVED, names)

@@ -146,7 +146,7 @@ async def test_a_recording_holds_no_token_and_no_secret(pinned: Pinned) -> None:
     ("agent", "limit", "recorded", "now"),
     [
         ("data_chat", "max_iterations=1", "`tool_calls` → tools", "`iteration_limit` → format_answer"),
-        ("incident_investigation", "max_iterations=1", "`tool_calls` → tools", "`iteration_limit` → __end__"),
+        ("incident_investigation", "max_iterations=1", "`tool_calls` → tools", "`low_confidence` → validation"),
     ],
 )
 async def test_another_limit_parts_at_the_decision_that_it_changes(

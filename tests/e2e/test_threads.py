@@ -102,16 +102,16 @@ async def test_an_admins_answers_are_not_shown_to_who_is_none_any_more(
     signalbox: Deployed, script: Script, thread_id: str
 ) -> None:
     script.agent_always(query(COUNT))
-    script.format(Reply.text("All in all there are ninety-nine."))
+    script.format(Reply.text("All in all there are 120, says the whole fleet."))
     admin, former = signalbox.caller("27", ["admin"]), signalbox.caller("27")
     begun = await admin.ask("How many devices are there?", thread_id=thread_id)
-    assert "ninety-nine" in (await admin.get(begun.run.run_id)).output.data_chat.answer
+    assert "the whole fleet" in (await admin.get(begun.run.run_id)).output.data_chat.answer
 
     script.model.requests.clear()
     script.format(Reply.text("Thirteen."))
     asked = await former.ask("And of mine?", thread_id=thread_id)
     told = "\n".join(str(message) for request in script.model.requests for message in request.messages)
-    assert "ninety-nine" not in told
+    assert "the whole fleet" not in told
     assert "How many devices are there?" not in told
     seen = await former.get(begun.run.run_id)
     assert seen.state == runs_pb2.RUN_STATE_SUCCEEDED

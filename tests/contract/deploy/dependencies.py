@@ -17,6 +17,9 @@ PROJECT = "signalbox"
 SOURCE_ROOTS = {"services": ROOT, "signalbox": ROOT / "protos/python", "buf": ROOT / "protos/python"}
 MODULE_FILE = re.compile(r"(\.(cpython|abi3)[^/]*)?\.(py|so|pyd)$")
 
+# What it imports comes with an extra of a provider, which it asks for by name.
+FOR_EXTRAS = "services.kit.models.provider_model"
+
 
 def normalised(name: str) -> str:
     """Returns a distribution's name as the lock file spells it."""
@@ -150,5 +153,5 @@ def reached(service: str) -> tuple[set[str], set[str]]:
             foreign.add(name)
         elif module not in own:
             own.add(module)
-            waiting |= imports(path, module)
+            waiting |= imports(path, module) if module != FOR_EXTRAS else set()
     return own, foreign

@@ -20,6 +20,8 @@ README = (CHART / "README.md").read_text()
 OPEN_OBJECTS = {"nodeAffinity", "podAffinity", "podAntiAffinity", "items"}
 # Helm's, for all charts; and limits of agents from outside.
 OPEN_OBJECTS |= {"global", "^[a-z][a-z0-9_]*$"}
+# Models by role, whose parameters the services check.
+OPEN_OBJECTS |= {"models"}
 
 WRONG = [
     ("unknown=1", "additional properties 'unknown'"),

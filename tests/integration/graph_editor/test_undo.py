@@ -68,7 +68,7 @@ class TestLongRuns:
 
     @pytest.fixture
     def policies(self) -> Mapping[str, Any]:
-        return {"max_operations": 100}
+        return {"max_operations": 100, "max_unapproved_changes": 100}
 
     async def test_a_run_of_many_changes_is_undone(self, bench: Bench) -> None:
         def piece(first: int) -> Reply:

@@ -25,7 +25,7 @@ COMMANDS = {
         ["services.sql_executor.load_examples", "--file", str(EXAMPLES), "--dsn-env", "OWNER_DSN"], "OWNER_DSN",
     ),
     "runtime": (["services.runtime"], "SIGNALBOX_DATABASE_DSN"),
-    "liveness": (["services.runtime"], "SIGNALBOX_LIVENESS_DSN"),
+    "direct": (["services.runtime"], "SIGNALBOX_DIRECT_DSN"),
     "migration": (["services.runtime.commands.migrate"], "SIGNALBOX_DATABASE_DSN"),
 }  # fmt: skip
 
