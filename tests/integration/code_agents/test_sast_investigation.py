@@ -223,6 +223,6 @@ async def test_an_invented_file_is_looked_for_and_not_believed(bench: Bench) -> 
     bench.model.script("research", [READ, ENOUGH, ENOUGH, ENOUGH])
     bench.model.script("analysis", [draft("FALSE_POSITIVE", {**TAINTED, "file": "app/invented.py"})], repeat="last")
     ended = await bench.investigate()
-    assert ended.rules == ["needs_research", "research_more"] * 2 + ["rejection_streak"]
-    assert ended.verdict == "NEEDS_REVIEW"
+    assert ended.rules == ["needs_research", "research_more"] * 2 + ["no_progress"]
+    assert (ended.verdict, list(ended.output.evidence)) == ("NEEDS_REVIEW", [])
     assert not bench.model.requests_of("judge")
