@@ -340,7 +340,6 @@ NONSENSE = {
     "a cause without evidence": Reply.tool_call("conclude", {**answer(), "evidence": []}),
     "evidence from nowhere": Reply.tool_call("conclude", {**answer(), "evidence": [{"claim": "trust me"}]}),
     "more sure than sure": Reply.tool_call("conclude", {**answer(), "confidence": 7}),
-    "not of the API": Reply.raw('{"choices": []}'),
 }
 
 
@@ -366,7 +365,15 @@ async def test_a_model_that_comes_to_its_senses(bench: Bench) -> None:
     assert "could not be used" in bench.model.requests_of("incident")[-1].last_text
 
 
-@pytest.mark.parametrize(("reply", "says"), [(Reply.http_error(401), "refused"), (Reply.http_error(503), "away")])
+@pytest.mark.parametrize(
+    ("reply", "says"),
+    [
+        (Reply.http_error(401), "refused"),
+        (Reply.http_error(503), "away (http_503)"),
+        (Reply.raw('{"choices": []}'), "away (no_choice)"),
+    ],
+    ids=["refused", "away", "not of the API"],
+)
 async def test_a_model_that_refuses_or_stays_away_is_a_failed_run(bench: Bench, reply: Reply, says: str) -> None:
     bench.model.script("incident", [reply], repeat="last")
     ended = await bench.investigate(budget={"wall_time_s": 2})
