@@ -20,6 +20,7 @@ from services.runtime.errors import DependencyAway, GuardFailed
 from services.runtime.routing.calls import OK, left_s, noting
 from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.storable import presentable
+from services.runtime.routing.waiting import why_away
 
 GUARD = "guard"
 # What a guard of the last release said with BLOCK when it had no verdict.
@@ -78,11 +79,12 @@ class GuardClient:
             raise away from failed
 
     async def _screen(self, run: RunContext, request: guard_pb2.ScreenRequest) -> Screening:
+        timeout_s = min(self._timeout_s, left_s())
         try:
             with noting(GUARD, "screen") as call:
                 answer = await self._stub.Screen(
                     request,
-                    timeout=min(self._timeout_s, left_s()),
+                    timeout=timeout_s,
                     metadata=[bearer_metadata(run.token(AUDIENCE_GUARD))],
                 )
                 reason = presentable(answer.reason)
@@ -90,6 +92,9 @@ class GuardClient:
         except grpc.aio.AioRpcError as error:
             detail = error_detail(error)
             note_usage_in_vain(GUARD, detail)
+            if detail.code == grpc.StatusCode.DEADLINE_EXCEEDED and timeout_s < self._timeout_s:
+                # The run's own end came first, perhaps soon: what it has waited for tells more of the guard.
+                raise DependencyAway(GUARD, why_away(run.attempts, GUARD) or detail.reason) from error
             raise no_verdict(detail) from error
         screening = Screening(
             answer.verdict == guard_pb2.SCREEN_VERDICT_ALLOW,

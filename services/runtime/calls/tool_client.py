@@ -24,11 +24,12 @@ from services.kit.telemetry.tracing import tracer
 from services.runtime.calls.breaker import Breaker
 from services.runtime.calls.dependency import STALE_EPOCH, failure_of
 from services.runtime.calls.recording import LIST_TOOLS, heard_before
-from services.runtime.errors import ClaimLost, ServiceFailed
+from services.runtime.errors import ClaimLost, DependencyAway, ServiceFailed
 from services.runtime.metrics import TOOL_DURATION
 from services.runtime.routing.calls import BUDGET_SPENT, TOOL, acting, left_s, noting, refused_by_budget
 from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.storable import presentable
+from services.runtime.routing.waiting import why_away
 
 # Tools change with a roll-out of their executor, not with a run.
 CATALOG_LIFETIME_S = 60.0
@@ -127,12 +128,12 @@ class ToolClient:
             noting(TOOL, tool, service=self.service) as call,
             self._breaker.passing(),
         ):
-            start = time.perf_counter()
+            start, timeout_s = time.perf_counter(), min(self._timeout_s, left_s())
             try:
                 # The channel repeats it a few times in a second, which the key makes harmless; then the run waits.
                 answer = await self._stub.CallTool(
                     request,
-                    timeout=min(self._timeout_s, left_s()),
+                    timeout=timeout_s,
                     metadata=[bearer_metadata(run.token(self._audience))],
                 )
                 if not _is_readable(answer):
@@ -144,7 +145,9 @@ class ToolClient:
             except grpc.aio.AioRpcError as error:
                 call["outcome"] = error_detail(error).reason
                 # What only reads was cut by the run's own end; of what writes it is not known what came of it.
-                if not acting() and error.code() == grpc.StatusCode.DEADLINE_EXCEEDED and left_s() == 0:
+                if not acting() and error.code() == grpc.StatusCode.DEADLINE_EXCEEDED and timeout_s < self._timeout_s:
+                    if cause := why_away(run.attempts, self.service):
+                        raise DependencyAway(self.service, cause) from error
                     return _budget_spent("wall_time_s")
                 raise self._failed(error, f"run {tool}") from error
             finally:

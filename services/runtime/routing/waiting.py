@@ -107,6 +107,15 @@ def wait_for(
     return Wait(away.dependency, away.cause, delay_s, _merged([*attempts, *paid, waited]))
 
 
+def why_away(attempts: Sequence[CallRecord], dependency: str) -> str:
+    """Returns the cause of the last wait for a dependency; an empty string where there was none.
+
+    A call that the run's own end cuts short tells less of what is away.
+    """
+    waits = (call["outcome"] for call in reversed(attempts) if (call["kind"], call["name"]) == (WAIT, dependency))
+    return next(waits, "")
+
+
 def left_of(spend: Mapping[str, Any], budget: Mapping[str, Any] | None) -> float:
     """Returns the seconds of wall time that a budget leaves; infinite where it sets no limit."""
     limit: float = budget["wall_time_s"] if budget else 0.0

@@ -16,8 +16,9 @@ from services.kit.errors import SignalboxError, to_status
 from services.kit.identity.caller import Caller, TokenExpired
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.errors import DependencyAway, GuardFailed
-from services.runtime.routing.calls import collecting
+from services.runtime.routing.calls import Allowance, allowing, collecting
 from services.runtime.routing.run_context import RunContext
+from services.runtime.routing.state import NOTHING_SPENT
 from services.runtime.routing.waiting import wait_for
 
 RUN = RunContext("r", "c", Caller("27"), 1, lambda _: "token")
@@ -104,6 +105,21 @@ async def test_what_a_wait_can_mend(
             await client.screen(RUN, "Count devices")
     assert (caught.value.dependency, caught.value.cause, caught.value.retryable) == ("guard", cause, True)
     assert caught.value.code is grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize("waited_for", ["UNAVAILABLE", ""])
+async def test_a_call_that_the_runs_end_cuts_short_does_not_hide_what_was_waited_for(waited_for: str) -> None:
+    run = RunContext("r", "c", Caller("27"), 1, lambda _: "token")
+    if waited_for:
+        wait = wait_for(DependencyAway("guard", waited_for), attempts=(), calls=(), elapsed_s=0, left_s=10)
+        assert wait
+        run.attempts.extend(wait.attempts)
+    little = Allowance(NOTHING_SPENT, {"model_calls": 0, "tool_calls": 0, "tokens": 0, "wall_time_s": 5})
+    with allowing(little):
+        async with guard(grpc.StatusCode.DEADLINE_EXCEEDED) as client:
+            with pytest.raises(DependencyAway) as caught:
+                await client.screen(run, "Count devices")
+    assert caught.value.cause == (waited_for or "DEADLINE_EXCEEDED")
 
 
 @pytest.mark.parametrize(
