@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from signalbox.v1 import runs_pb2
+from signalbox.v1 import caller_pb2, runs_pb2
 
 from tests.fixtures.client import Asked, RunClient
 from tests.fixtures.ledger import check_ledger, plain
@@ -207,26 +207,32 @@ async def test_strange_characters_do_no_harm(caller: RunClient, script: Script, 
     check_ledger(asked)
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        Reply.raw("<html>Bad gateway</html>"),
-        Reply.raw("{}"),
-        Reply.raw('{"choices": []}'),
-        Reply.raw('{"choices": [{"index": 0, "message": null}]}'),
-        Reply.raw("[]"),
-    ],
-    ids=["no JSON", "empty object", "no choice", "no message", "a list"],
-)
-async def test_an_answer_of_no_use_fails_the_run(caller: RunClient, script: Script, reply: Reply) -> None:
-    script.agent_always(reply)
-    asked = await caller.ask(QUESTION)
+NO_ANSWER = {
+    "no JSON": Reply.raw("<html>Bad gateway</html>"),
+    "empty object": Reply.raw("{}"),
+    "no choice": Reply.raw('{"choices": []}'),
+    "no message": Reply.raw('{"choices": [{"index": 0, "message": null}]}'),
+    "a list": Reply.raw("[]"),
+}
+
+
+@pytest.mark.parametrize(("name", "cause"), [("no JSON", "not_json"), ("no message", "not_the_apis_form")])
+async def test_answers_that_are_none_are_waited_out_and_then_fail_the_run(
+    caller: RunClient, script: Script, name: str, cause: str
+) -> None:
+    script.agent_always(NO_ANSWER[name])
+    asked = await caller.ask(QUESTION, budget=caller_pb2.Budget(wall_time_s=2))
 
     assert (asked.state, asked.run.stop_reason) == ("FAILED", "node_failed")
-    assert "the model 'scripted-agent' gave no answer that can be used" in asked.run.error
+    assert asked.run.error == f"the model scripted-agent is away ({cause}); try again later"
     assert asked.route == [ALLOWED, "agent: node_failed -> __end__"]
-    assert plain(asked.decisions[-1].facts) == {"error_reason": "MODEL_FAILED"}
-    assert asked.calls("model")[-1] == ("scripted-agent", "MODEL_FAILED")
+    assert plain(asked.decisions[-1].facts) == {
+        "error_reason": "DEPENDENCY_AWAY",
+        "dependency": "model scripted-agent",
+        "cause": cause,
+    }
+    assert asked.calls("model")[-1] == ("scripted-agent", "DEPENDENCY_AWAY")
+    assert asked.calls("wait") == [("model scripted-agent", cause)]
     check_ledger(asked)
 
 
@@ -240,7 +246,11 @@ async def test_what_a_model_says_no_to_is_told_in_its_words(caller: RunClient, s
     check_ledger(asked)
 
 
-@pytest.mark.parametrize("broken", [Reply.http_error(500), Reply.http_error(429), Reply.drop(), query(COUNT).cut()])
+@pytest.mark.parametrize(
+    "broken",
+    [Reply.http_error(500), Reply.http_error(429), Reply.drop(), query(COUNT).cut(), *NO_ANSWER.values()],
+    ids=["500", "429", "dropped", "cut", *NO_ANSWER],
+)
 async def test_a_passing_failure_of_the_model_is_mended(caller: RunClient, script: Script, broken: Reply) -> None:
     script.agent(broken, query(COUNT))
     asked = await caller.ask(QUESTION)

@@ -33,8 +33,9 @@ Away = Callable[[ServiceProcess], AbstractAsyncContextManager[None]]
 # Long enough for a machine that has other things to do: these services answer the next question too.
 MODEL_TIMEOUT_S = 4.0
 CALL_TIMEOUT_S = 8.0
-# For runs that wait in vain.
+# For runs that wait in vain, and for those whose model takes all the time that it may.
 BRIEF = caller_pb2.Budget(wall_time_s=3)
+PATIENT = caller_pb2.Budget(wall_time_s=6)
 AGENT = f"model {AGENT_MODEL}"
 IMPATIENT = {
     "guard": {"SIGNALBOX_MODEL_TIMEOUT_S": f"{MODEL_TIMEOUT_S}"},
@@ -146,6 +147,7 @@ async def test_a_model_that_refuses_connections(caller: RunClient, model: Script
         asked = await caller.ask(QUESTION, budget=BRIEF)
 
     check_unscreened(asked, script, "connection")  # the guard is the first to ask its model
+    assert "may be asked again" in asked.run.error
     await check_works(caller, script)
 
 
@@ -210,7 +212,6 @@ async def test_a_wording_model_that_is_down_does_not_hide_the_rows(caller: RunCl
         (Reply.http_error(500), "http_500"),
         (ALLOW.delayed(600), "timeout"),
         (Reply.raw("{}"), "no_choice"),
-        (Reply.http_error(401), "http_401"),
         (Reply.text("I think this is fine, ALLOW it"), "nonsense"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -219,9 +220,23 @@ async def test_a_guards_model_that_is_of_no_use_is_no_block(
     caller: RunClient, script: Script, reply: Reply, cause: str
 ) -> None:
     script.guard(reply)
-    asked = await caller.ask(QUESTION, budget=BRIEF)
+    asked = await caller.ask(QUESTION, budget=PATIENT if cause == "timeout" else BRIEF)
 
     check_unscreened(asked, script, cause)
+    assert "may be asked again" in asked.run.error
+    await check_works(caller, script)
+
+
+async def test_what_the_guards_endpoint_refuses_is_told_in_its_words_and_not_waited_for(
+    caller: RunClient, script: Script
+) -> None:
+    script.guard(Reply.http_error(401, "this key was withdrawn"))
+    asked = await caller.ask(QUESTION)
+
+    check_unscreened(asked, script, "http_401")
+    assert "this key was withdrawn" in asked.run.error
+    assert asked.calls("wait") == []
+    assert script.asked == ["guard"]
     await check_works(caller, script)
 
 
@@ -233,6 +248,7 @@ async def test_a_guard_that_is_away_is_no_block(
         asked = await caller.ask(QUESTION, budget=BRIEF)
 
     check_unscreened(asked, script, cause)
+    assert "may be asked again" in asked.run.error
     await check_works(caller, script)
 
 
@@ -248,8 +264,7 @@ async def test_a_guard_that_comes_back(impatient: Platform, caller: RunClient, s
 def check_unscreened(asked: Asked, script: Script, cause: str) -> None:
     """Checks that a question that could not be screened was neither let through nor called blocked."""
     assert (asked.state, asked.run.stop_reason) == ("FAILED", "guard_unavailable")
-    assert "may be asked again" in asked.run.error
-    assert asked.run.retryable
+    assert asked.run.retryable  # nothing was found wrong with the question
     assert asked.route == ["screen_question: guard_unavailable -> __end__"]
     assert plain(asked.decisions[0].facts) == {"screening": "unscreened", "reason": cause}
     assert asked.output.grounding == data_chat_pb2.GROUNDING_NOT_CHECKED
