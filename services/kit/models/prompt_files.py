@@ -87,6 +87,11 @@ def prompts_digest(packages: Iterable[str]) -> str:
     return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:12]
 
 
+def are_given(packages: Iterable[str]) -> bool:
+    """Whether an operator's text stands in the place of one of packages'."""
+    return not {of for of, _ in _given}.isdisjoint(packages)
+
+
 def _owner(package: str) -> str:
     return package.rpartition(".")[2]
 

@@ -29,7 +29,7 @@ DEFAULT = "default"
 FILE = "file"
 CALLER = "caller"
 BUDGET = "budget"
-# Beside the origins of limits: the digest of the prompts, which no file of limits sets.
+# Beside the limits: the digest of the prompts, which no file of limits sets.
 PROMPTS = "prompts"
 # What a run may spend at the most; 0 means no limit.
 BUDGET_BOUNDS: Mapping[str, Any] = {
@@ -58,25 +58,28 @@ class Limits:
     """An agent's limits: policy and budget, and where those come from that are not built in.
 
     `origins` is by the name of the limit, those of the budget as `budget.tokens`. `prompts` is the digest of
-    the prompts in force with them; empty for who has none.
+    the prompts in force with them, empty for who has none; `prompts_given` tells whether some are an operator's.
     """
 
     policy: Record
     budget: Budget
     origins: Mapping[str, str] = field(default_factory=dict)
     prompts: str = ""
+    prompts_given: bool = False
 
     @cached_property
     def pin(self) -> Pin:
         """The policy as runs are pinned to it."""
         own = {name: origin for name, origin in self.origins.items() if not name.startswith(f"{BUDGET}.")}
-        own |= {PROMPTS: self.prompts} if self.prompts else {}
-        return Pin(type(self.policy).__name__, policy_version(self.policy), as_dict(self.policy), own)
+        # What is not built in hides a run from releases that know of no policies: they would decide it as if it were.
+        own |= {PROMPTS: FILE} if self.prompts_given else {}
+        limits = {**as_dict(self.policy), **({PROMPTS: self.prompts} if self.prompts else {})}
+        return Pin(type(self.policy).__name__, policy_version(self.policy), limits, own)
 
 
 @dataclass(frozen=True)
 class Pin:
-    """A policy as it is stored: its limits by name, the origin of those that were not built in, and of the prompts."""
+    """A policy as it is stored: its limits and the digest of its prompts by name, and the origin of those given."""
 
     kind: str
     policy_version: str
@@ -91,7 +94,7 @@ class Pin:
     @property
     def prompts(self) -> str:
         """The digest of the prompts that were in force when a run was pinned; empty where that was not written down."""
-        return self.origins.get(PROMPTS, "")
+        return str(self.limits.get(PROMPTS, ""))
 
 
 def built_in(policy: type[Record], budget: Budget) -> Limits:
@@ -159,7 +162,7 @@ def _with(limits: Limits, given: Mapping[Any, Any], problems: list[str]) -> Limi
     budget = dict(_checked(given_budget, BUDGET_BOUNDS, f"{BUDGET}.", problems))
     changed: Record = dataclasses.replace(limits.policy, **policy)
     origins = dict.fromkeys([*policy, *(f"{BUDGET}.{name}" for name in budget)], FILE)
-    return Limits(changed, Budget(**{**limits.budget, **budget}), origins, limits.prompts)  # type: ignore[typeddict-item]
+    return Limits(changed, Budget(**{**limits.budget, **budget}), origins, limits.prompts, limits.prompts_given)  # type: ignore[typeddict-item]
 
 
 def _checked(

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from services.kit.models.parameters import DEFAULT
-from services.kit.models.prompt_files import SETTING, InvalidPromptsError, prompts_digest, use_prompts
+from services.kit.models.prompt_files import SETTING, InvalidPromptsError, are_given, prompts_digest, use_prompts
 from services.kit.models.roles import OF_SERVICES
 from services.runtime.agents.agent import Agent
 from services.runtime.agents.definition import DEFAULT_MODEL, AgentDefinition, AnyDefinition, InvalidDefinitionError
@@ -75,8 +75,9 @@ def offered(settings: RuntimeSettings) -> dict[str, AnyDefinition]:
 def limits_in_force(settings: PolicySettings, hosted: Iterable[HostedDefinition] = ()) -> dict[str, Limits]:
     """Returns limits and prompts of new runs of every agent, hosted graphs included. Raises InvalidPoliciesError."""
     limits = {**built_in_limits(), **{each.name: built_in(each.policy, each.budget) for each in hosted}}
-    prompts = {name: prompts_digest(definition.prompt_packages) for name, definition in definitions().items()}
-    limits = {name: replace(each, prompts=prompts.get(name, "")) for name, each in limits.items()}
+    for name, definition in definitions().items():
+        packages = definition.prompt_packages
+        limits[name] = replace(limits[name], prompts=prompts_digest(packages), prompts_given=are_given(packages))
     file, given = settings.policy_file, settings.policies
     if file and given:
         raise InvalidPoliciesError(["SIGNALBOX_POLICY_FILE and SIGNALBOX_POLICIES are both set; unset one of them"])

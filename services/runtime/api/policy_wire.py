@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf import struct_pb2
 from signalbox.v1 import policy_pb2
 
-from services.runtime.agents.policies import BUDGET, CALLER, FILE, Limits, Pin
+from services.runtime.agents.policies import BUDGET, CALLER, FILE, PROMPTS, Limits, Pin
 from services.runtime.engine.records import RunRecord
 from services.runtime.routing.table import Record
 
@@ -48,6 +48,8 @@ def run_policy_proto(run: RunRecord, pin: Pin, known: type[Record] | None) -> po
 
 def _limits(values: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator[policy_pb2.Limit]:
     for name, value in values.items():
+        if name == PROMPTS:
+            continue
         origin = _ORIGINS.get(origins.get(name, ""), policy_pb2.LIMIT_ORIGIN_DEFAULT)
         yield policy_pb2.Limit(name=name, value=_value(value), origin=origin)
 

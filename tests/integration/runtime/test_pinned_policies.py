@@ -90,6 +90,12 @@ async def test_its_prompts_are_pinned_with_its_limits(start_replica: StartReplic
     assert pin.limits == first.pin.limits
 
 
+def test_only_an_operators_prompts_hide_runs_from_releases_without_policies() -> None:
+    built_in = replace(set_to(5), origins={}, prompts="first")
+    assert built_in.pin.origins == {}
+    assert replace(built_in, prompts_given=True).pin.origins != {}
+
+
 async def test_it_is_pinned_by_who_claims_it_first(
     start_replica: StartReplica, make_store: MakeStore, platform_pool: PlatformPool
 ) -> None:
