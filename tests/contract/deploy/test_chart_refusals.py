@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,8 @@ def test_every_limit_of_every_agent_can_be_given(helm: Helm, tmp_path: Path, mon
     given = settings_of(named(manifests, "Deployment", "signalbox-runtime"))["SIGNALBOX_POLICIES"]["value"]
     monkeypatch.setenv("SIGNALBOX_POLICIES", given)
     monkeypatch.setenv("SIGNALBOX_DATABASE_DSN", "postgresql://signalbox@db.invalid/signalbox")
-    assert {agent: each.pin.limits for agent, each in limits_in_force(PolicySettings()).items()} == {
+    in_force = limits_in_force(PolicySettings())
+    assert {agent: asdict(each.policy) for agent, each in in_force.items()} == {
         agent: {name: value for name, value in given.items() if name != "budget"} for agent, given in limits.items()
     }
 
