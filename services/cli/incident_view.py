@@ -11,7 +11,7 @@ from signalbox.v1 import incident_investigation_pb2
 
 from services.kit.models.offline_rules import OFFLINE_RULES
 from services.kit.text.printing import printable
-from services.kit.text.words import moment, struct_json
+from services.kit.text.words import graph_path, moment, struct_json
 
 Output = incident_investigation_pb2.IncidentInvestigationOutput
 INDENT = 2
@@ -59,17 +59,9 @@ def _source(evidence: incident_investigation_pb2.IncidentEvidence) -> str:
         row = ", ".join(f"{name} = {value}" for name, value in sorted(evidence.query.row.items()))
         return f"{row}, of: {evidence.query.query}"
     if kind == "graph_path":
-        return _path(evidence.graph_path)
+        return graph_path(evidence.graph_path)
     if kind == "tool":
         return f"{struct_json(evidence.tool.arguments)}: {evidence.found}"
     lines = evidence.code
     last = f"-{lines.last_line}" if lines.last_line > lines.first_line else ""
     return f"{lines.file}:{lines.first_line}{last}: {lines.quote}"
-
-
-def _path(path: incident_investigation_pb2.GraphPathEvidence) -> str:
-    parts = [f"({path.nodes[0].label} {path.nodes[0].key})"] if path.nodes else []
-    for edge, node in zip(path.edges, path.nodes[1:], strict=False):
-        arrow = f"<-[{edge.type}]-" if edge.backwards else f"-[{edge.type}]->"
-        parts += [arrow, f"({node.label} {node.key})"]
-    return " ".join(parts)

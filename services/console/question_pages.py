@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from google.protobuf.json_format import MessageToDict
-from google.protobuf.struct_pb2 import Struct
-from signalbox.v1 import graph_editor_pb2, questions_pb2, runs_pb2
+from signalbox.v1 import questions_pb2, runs_pb2
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -18,10 +15,10 @@ from services.console.errors import BadRequest, ConsoleError
 from services.console.filters import Filters
 from services.console.forms import read_form
 from services.console.gateway import Gateway
+from services.console.graph_changes import changes_of
 from services.console.settings import ConsoleSettings
 from services.console.showing import page
 from services.kit.telemetry.names import ROLE_OPERATOR
-from services.kit.text.words import fact
 
 FIELDS = ("agent", "whose", "page")
 WHOSE = ("answerable", "all")
@@ -31,21 +28,7 @@ CLOSED: Mapping[int, str] = {
     questions_pb2.QUESTION_STATE_EXPIRED: "expired",
     questions_pb2.QUESTION_STATE_WITHDRAWN: "withdrawn",
 }
-_KINDS: Mapping[int, str] = {
-    graph_editor_pb2.CHANGE_KIND_CREATED: "create",
-    graph_editor_pb2.CHANGE_KIND_UPDATED: "change",
-    graph_editor_pb2.CHANGE_KIND_DELETED: "delete",
-}
 MAY_ASSIGN = frozenset((runs_pb2.ANSWER_RIGHT_CALLER, runs_pb2.ANSWER_RIGHT_ROLE))
-
-
-@dataclass(frozen=True)
-class Change:
-    """What would become of a node or an edge: its name, and the properties that change, before and after."""
-
-    kind: str
-    name: str
-    properties: Sequence[tuple[str, str, str]]
 
 
 @dataclass(frozen=True)
@@ -180,34 +163,3 @@ def answerers(question: questions_pb2.Question) -> Sequence[str]:
         *([question.assignee] if question.assignee else []),
     )
     return tuple(named) or (f"role {ROLE_OPERATOR}",)
-
-
-def changes_of(changed: graph_editor_pb2.GraphChangeSet) -> Sequence[Change]:
-    """Returns what would be changed in a graph, nodes first."""
-    nodes = [
-        Change(_KINDS.get(each.kind, "touch"), _node(each.node), _properties(each.before, each.after))
-        for each in changed.nodes
-    ]
-    edges = [
-        Change(
-            _KINDS.get(each.kind, "touch"),
-            f"{_node(each.start)} -{each.type}→ {_node(each.end)}",
-            _properties(each.before, each.after),
-        )
-        for each in changed.edges
-    ]
-    return (*nodes, *edges)
-
-
-def _node(node: graph_editor_pb2.NodeReference) -> str:
-    return f"{node.label} {node.key}"
-
-
-def _properties(before: Struct, after: Struct) -> Sequence[tuple[str, str, str]]:
-    was: Mapping[str, Any] = MessageToDict(before)
-    becomes: Mapping[str, Any] = MessageToDict(after)
-    return [
-        (name, fact(was[name]) if name in was else "", fact(becomes[name]) if name in becomes else "")
-        for name in sorted({*was, *becomes})
-        if was.get(name) != becomes.get(name)
-    ]

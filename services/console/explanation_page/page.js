@@ -3,16 +3,17 @@
   // Looked up anew each time: the console puts a new explanation in the place of an old one while a run goes on.
   const shown = () => [...document.querySelectorAll("details.decision")];
 
-  // Copies an id; where the browser keeps its clipboard to itself, the id is left selected.
+  // Copies an id, or the text of another element; where the browser keeps its clipboard to itself, that is left selected.
   document.addEventListener("click", async (event) => {
     const button = event.target.closest(".copy");
     if (!button) return;
+    const copyOf = document.getElementById(button.dataset.copyOf);
     let copied = true;
     try {
-      await navigator.clipboard.writeText(button.dataset.copy);
+      await navigator.clipboard.writeText(copyOf ? copyOf.textContent : button.dataset.copy);
     } catch {
       const range = document.createRange();
-      range.selectNodeContents(button.previousElementSibling);
+      range.selectNodeContents(copyOf ?? button.previousElementSibling);
       getSelection().removeAllRanges();
       getSelection().addRange(range);
       copied = document.execCommand("copy");

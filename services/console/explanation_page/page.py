@@ -23,6 +23,7 @@ from signalbox.v1 import runs_pb2
 
 from services.console.explained import Explained
 from services.console.explanation_page.decision_data import page_data
+from services.console.explanation_page.result import result_of
 from services.console.explanation_page.route_drawing import RouteDrawing, route_drawing
 from services.console.explanation_page.timeline import timeline
 from services.console.explanation_page.traffic import with_passages
@@ -79,6 +80,7 @@ def shown(explained: Explained) -> dict[str, Any]:
         "mood": mood(run),
         "decided_by": OFFLINE_RULES if any(call.offline_rules for call in _calls(explained)) else "",
         "asked": _flat(getattr(run.input, run.input.WhichOneof("agent") or "data_chat")),
+        "result": result_of(run),
         "drawing": drawn(explained),
         "timeline": timeline(run, story),
         "decisions": _decisions(explained),

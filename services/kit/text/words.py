@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import cast
@@ -11,8 +10,9 @@ from google.protobuf import struct_pb2
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
-from signalbox.v1 import caller_pb2, policy_pb2, runs_pb2, table_pb2
+from signalbox.v1 import caller_pb2, incident_investigation_pb2, policy_pb2, runs_pb2, table_pb2
 
+from services.kit.text.json_text import json_text
 from services.kit.text.printing import printable
 
 # Of a limit that nobody set.
@@ -103,18 +103,7 @@ def grounds(struct: Struct) -> str:
 
 def struct_json(struct: Struct) -> str:
     """A struct as indented JSON by name, with whole numbers as such and nothing that a terminal would obey."""
-    values = MessageToDict(struct)
-    return json.dumps(_safe(values), indent=2, ensure_ascii=False, sort_keys=True)
-
-
-def _safe(value: object) -> object:
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, dict):
-        return {printable(name): _safe(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_safe(each) for each in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return json_text(MessageToDict(struct))
 
 
 def fact(value: object) -> str:
@@ -161,6 +150,15 @@ def cell(value: table_pb2.Cell) -> str:
     if kind == "double_value":
         return f"{value.double_value:g}"
     return str(value.int_value) if kind == "int_value" else printable(value.text_value)
+
+
+def graph_path(path: incident_investigation_pb2.GraphPathEvidence) -> str:
+    """A path of a graph as `(Service web) -[CALLS]-> (Service api)`."""
+    parts = [f"({path.nodes[0].label} {path.nodes[0].key})"] if path.nodes else []
+    for edge, node in zip(path.edges, path.nodes[1:], strict=False):
+        arrow = f"<-[{edge.type}]-" if edge.backwards else f"-[{edge.type}]->"
+        parts += [arrow, f"({node.label} {node.key})"]
+    return " ".join(parts)
 
 
 def shown_labels(labels: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ import grpc
 import httpx
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from signalbox.v1 import policy_pb2, runs_pb2
+from signalbox.v1 import policy_pb2, runs_pb2, table_pb2
 
 from services.console.showing import SECTIONS
 from services.kit.errors import FieldViolation
@@ -128,6 +128,21 @@ async def test_a_gateway_that_comes_back_is_found_again(gateway: FakeGateway) ->
                 await asyncio.sleep(0.1)
 
 
+def said(text: str) -> runs_pb2.RunOutput:
+    """An output of a graph, a table and claims in which each text is this one."""
+    output = runs_pb2.RunOutput()
+    chat = output.data_chat
+    chat.answer = chat.sql_query = text
+    for kind in (table_pb2.COLUMN_TYPE_TEXT, table_pb2.COLUMN_TYPE_DOUBLE):
+        chat.rows.columns.add(name=text, type=kind)
+    for number in (1, 2):
+        chat.rows.rows.add().values.extend(
+            [table_pb2.Cell(text_value=f"{number}{text}"), table_pb2.Cell(double_value=number)]
+        )
+    chat.debug.messages.add(role=text, content=text, tool_calls=[text])
+    return output
+
+
 @pytest.mark.parametrize("hostile", ["".join(HOSTILE[:-1]), HOSTILE[-1]])
 async def test_what_comes_from_the_platform_is_text(
     inside: httpx.AsyncClient, gateway: FakeGateway, hostile: str
@@ -137,6 +152,7 @@ async def test_what_comes_from_the_platform_is_text(
     run = shown.run
     run.agent = run.correlation_id = run.thread_id = run.stop_reason = run.error = hostile
     run.labels[hostile] = hostile
+    run.output.CopyFrom(said(hostile))
     for decision in shown.decisions:
         decision.rule = decision.router = decision.destination = decision.node = decision.policy_version = hostile
     gateway.pages = [list(shown.decisions)]

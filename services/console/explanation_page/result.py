@@ -1,0 +1,326 @@
+"""What a run brought, in blocks that a page shows one below another: words, code, rows, claims, changes, messages.
+
+Each block is bounded, and says what it leaves out. What it holds is as it came: the template makes it safe to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
+from signalbox.v1 import data_chat_pb2, graph_editor_pb2, hosted_pb2, incident_investigation_pb2, runs_pb2, sast_pb2
+
+from services.console.explanation_page.chart import NUMBERS, Chart, chart_of
+from services.console.graph_changes import Change, changes_of
+from services.kit.models.offline_rules import OFFLINE_RULES
+from services.kit.text.json_text import json_text
+from services.kit.text.words import cell, graph_path, moment
+
+LONGEST_TEXT, LONGEST_CELL, LONGEST_JSON = 20_000, 1_000, 200_000
+MOST_ROWS, MOST_ITEMS = 200, 100
+COMMIT_DIGITS = 12
+SastOutput = sast_pb2.SastTriageOutput | sast_pb2.SastInvestigationOutput
+_WORDINGS: Mapping[int, str] = {
+    data_chat_pb2.ANSWER_WORDING_PLAIN: "The result as it came: the model gave no words for it.",
+    data_chat_pb2.ANSWER_WORDING_PLAIN_AS_UNSUPPORTED: (
+        "The result as it came: the model's words said what stands neither in it nor in the question."
+    ),
+}
+_GROUNDINGS: Mapping[int, str] = {
+    data_chat_pb2.GROUNDING_UNANSWERABLE: "No query brought a result.",
+    data_chat_pb2.GROUNDING_NOT_CHECKED: "Nothing in the data vouches for this answer.",
+}
+
+
+def _cut(text: str, most: int = LONGEST_TEXT) -> str:
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
+
+
+@dataclass(frozen=True)
+class Words:
+    """A text in somebody's words; `leads` says that it is what the run was for."""
+
+    kind: ClassVar[str] = "words"
+    title: str
+    text: str
+    leads: bool = False
+
+
+@dataclass(frozen=True)
+class Code:
+    """A statement, or lines of a file."""
+
+    kind: ClassVar[str] = "code"
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a result, how many more there are, and a chart where two columns make one; NULL is None."""
+
+    kind: ClassVar[str] = "rows"
+    title: str
+    columns: Sequence[tuple[str, bool]]
+    rows: Sequence[Sequence[str | None]]
+    left_out: str
+    chart: Chart | None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What an outcome rests on: where it is from, what is quoted of that, and whether it was found there."""
+
+    claim: str
+    source: str = ""
+    quote: str = ""
+    holds: bool = True
+    found: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What an outcome rests on, one after another."""
+
+    kind: ClassVar[str] = "claims"
+    title: str
+    claims: Sequence[Claim]
+
+
+@dataclass(frozen=True)
+class Items:
+    """Short texts, each with what stands before it."""
+
+    kind: ClassVar[str] = "items"
+    title: str
+    items: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What became of a graph."""
+
+    kind: ClassVar[str] = "changes"
+    title: str
+    changes: Sequence[Change]
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Messages of a conversation: who said what, and asked for which tools."""
+
+    kind: ClassVar[str] = "messages"
+    title: str
+    messages: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Json:
+    """Values as JSON; `is_whole` is false where it is too long for a page."""
+
+    kind: ClassVar[str] = "json"
+    title: str
+    text: str
+    is_whole: bool = True
+
+
+Block = Words | Code | Rows | Claims | Items | Changes | Messages | Json
+
+
+@dataclass(frozen=True)
+class Result:
+    """The blocks of a result, and all of it as JSON for whoever wants to go on with it; empty while there is none."""
+
+    blocks: Sequence[Block] = ()
+    json: Json = field(default_factory=lambda: Json("", ""))
+
+
+def result_of(run: runs_pb2.Run) -> Result:
+    """Returns what a run brought."""
+    agent = run.output.WhichOneof("agent")
+    if agent is None:
+        return Result()
+    output = getattr(run.output, agent)
+    blocks = _BLOCKS.get(type(output), _unknown)(output)
+    return Result(tuple(blocks), _json("", MessageToDict(output, preserving_proto_field_name=True)))
+
+
+def _json(title: str, values: Any) -> Json:
+    text = json_text(values)
+    return Json(title, text) if len(text) <= LONGEST_JSON else Json(title, text[:LONGEST_JSON], is_whole=False)
+
+
+def _unknown(output: Message) -> Iterator[Block]:
+    """Shows what an agent brought that the page knows nothing of, field by field."""
+    yield _json("", MessageToDict(output, preserving_proto_field_name=True))
+
+
+def _data_chat(output: data_chat_pb2.DataChatOutput) -> Iterator[Block]:
+    if output.answer:
+        yield Words("", _cut(output.answer), leads=True)
+    for told in filter(None, (_GROUNDINGS.get(output.grounding), _WORDINGS.get(output.wording))):
+        yield Words("", told)
+    if output.HasField("rows"):
+        yield _rows("Rows", output.rows)
+    if output.sql_query:
+        yield Code("SQL", _cut(output.sql_query))
+    for number, earlier in enumerate(output.earlier_results[:MOST_ITEMS], start=1):
+        yield _rows(f"Rows of query {number} before it", earlier.rows)
+        yield Code(f"SQL of query {number} before it", _cut(earlier.sql_query))
+    if output.HasField("debug"):
+        messages = [
+            (each.role, _with_tools(_cut(each.content), each.tool_calls)) for each in output.debug.messages[:MOST_ITEMS]
+        ]
+        yield Messages("Messages", messages)
+
+
+def _with_tools(text: str, tools: Sequence[str]) -> str:
+    return "\n".join(filter(None, (text, f"asks for {', '.join(tools)}" if tools else "")))
+
+
+def _rows(title: str, table: Any) -> Rows:
+    shown = [
+        [None if value.WhichOneof("value") is None else _cut(cell(value), LONGEST_CELL) for value in row.values]
+        for row in table.rows[:MOST_ROWS]
+    ]
+    told = []
+    if len(table.rows) > MOST_ROWS:
+        told.append(f"The JSON has {len(table.rows) - MOST_ROWS:,} more rows.")
+    if table.truncated:
+        caps = {"row_cap": "rows", "byte_cap": "bytes"}
+        told.append(f"The query found more: a result ends at so many {caps.get(table.truncated_by, 'rows')}.")
+    columns = [(column.name, column.type in NUMBERS) for column in table.columns]
+    return Rows(f"{title} · {len(table.rows):,}", columns, shown, " ".join(told), chart_of(table))
+
+
+def _graph_editor(output: graph_editor_pb2.GraphEditorOutput) -> Iterator[Block]:
+    if output.answer:
+        yield Words("", _cut(output.answer), leads=True)
+    if changes := changes_of(output.change_set):
+        yield Changes("Changes", changes[:MOST_ROWS])
+    if output.steps:
+        steps = [
+            (
+                each.result.replace("_", " "),
+                _cut(each.text or f"{each.tool} {json_text(MessageToDict(each.arguments))}"),
+            )
+            for each in output.steps[:MOST_ITEMS]
+        ]
+        yield Items("Operations", steps)
+
+
+def _incident(output: incident_investigation_pb2.IncidentInvestigationOutput) -> Iterator[Block]:
+    yield Words("", _cut(output.root_cause) or "No root cause was found.", leads=True)
+    if output.root_cause:
+        sure = OFFLINE_RULES if output.offline_model_calls else f"confidence {output.confidence:.2f}"
+        yield Words("", f"{sure}, {'confirmed by validation' if output.validated else 'not confirmed by validation'}")
+    if output.problems:
+        yield Items("What validation found against it", [("", _cut(each)) for each in output.problems[:MOST_ITEMS]])
+    if output.explanation:
+        yield Words("Explanation", _cut(output.explanation))
+    if output.evidence:
+        yield Claims("Evidence", [_incident_claim(each) for each in output.evidence[:MOST_ITEMS]])
+    if output.timeline:
+        yield Items(
+            "What happened when", [(moment(each.time), _cut(each.event)) for each in output.timeline[:MOST_ITEMS]]
+        )
+    if output.recommendations:
+        yield Items("What to do", [("", _cut(each)) for each in output.recommendations[:MOST_ITEMS]])
+
+
+def _incident_claim(evidence: incident_investigation_pb2.IncidentEvidence) -> Claim:
+    source, quote = "", ""
+    match evidence.WhichOneof("source"):
+        case "query":
+            row = sorted(evidence.query.row.items())
+            source = f"a row of the query with {', '.join(f'{name} = {value}' for name, value in row)}"
+            quote = evidence.query.query
+        case "graph_path":
+            source, quote = "a path in the service graph", graph_path(evidence.graph_path)
+        case "code":
+            source, quote = _place(evidence.code), evidence.code.quote
+        case "tool":
+            arguments = json_text(MessageToDict(evidence.tool.arguments))
+            source, quote = f"what the tool {evidence.tool.tool} gave", arguments
+    return Claim(
+        _cut(evidence.claim), _cut(source), _cut(quote), evidence.holds, _cut(evidence.found), _cut(evidence.problem)
+    )
+
+
+def _place(lines: Any) -> str:
+    last = f"-{lines.last_line}" if lines.last_line > lines.first_line else ""
+    commit = f" at {lines.commit[:COMMIT_DIGITS]}" if lines.commit else ""
+    return f"{lines.file}:{lines.first_line}{last}{commit}"
+
+
+VERDICTS: Mapping[int, str] = {
+    sast_pb2.VERDICT_TRUE_POSITIVE: "True positive: a weakness",
+    sast_pb2.VERDICT_FALSE_POSITIVE: "False positive: no weakness",
+    sast_pb2.VERDICT_NEEDS_REVIEW: "Not settled: a person has to look",
+}
+
+
+def _sast(output: SastOutput) -> Iterator[Block]:
+    yield Words("", VERDICTS.get(output.verdict, "No verdict"), leads=True)
+    if output.offline_model_calls:
+        yield Words("", OFFLINE_RULES)
+    elif output.confidence_calibrated:
+        yield Words("", f"confidence {output.confidence:.2f}, as measured for the models behind it")
+    if output.justification:
+        yield Words("Why", _cut(output.justification))
+    if output.evidence:
+        claims = [Claim(_cut(each.claim), _place(each), _cut(each.quote)) for each in output.evidence[:MOST_ITEMS]]
+        yield Claims("Cited code", claims)
+    if output.open_question:
+        yield Words("What would have to be known", _cut(output.open_question))
+    if output.read:
+        files = [("", f"{each.file}:{each.first_line}-{each.last_line or each.first_line}") for each in output.read]
+        yield Items("What was read", files[:MOST_ITEMS])
+    if output.notes:
+        yield Items("What of the report is not so", [("", _cut(each)) for each in output.notes[:MOST_ITEMS]])
+
+
+def _graph(output: hosted_pb2.GraphOutput) -> Iterator[Block]:
+    values = MessageToDict(output.output)
+    messages = messages_of(values.get("messages"))
+    if messages:
+        yield Messages("Messages", messages)
+        values = {name: value for name, value in values.items() if name != "messages"}
+    if values:
+        yield _json("Output", values)
+
+
+def messages_of(value: Any) -> Sequence[tuple[str, str]]:
+    """Returns messages as who said what, newest last; none where a value holds no messages."""
+    if not isinstance(value, list) or not value:
+        return ()
+    found = [_message(each) for each in value[-MOST_ITEMS:]]
+    return [each for each in found if each] if all(found) else ()
+
+
+def _message(value: Any) -> tuple[str, str] | None:
+    """Reads a message as LangChain dumps one, or as a state shows it."""
+    if not isinstance(value, dict) or not isinstance(role := value.get("role", value.get("type")), str):
+        return None
+    content = value.get("content") or ""
+    if isinstance(content, list):
+        content = "\n".join(
+            part.get("text") or json_text(part) if isinstance(part, dict) else str(part) for part in content
+        )
+    calls = [each for each in value.get("tool_calls") or () if isinstance(each, dict)]
+    asked = [f"{each.get('name', 'a tool')} {json_text(each.get('args', {}), indent=None)}" for each in calls]
+    return role, _with_tools(_cut(str(content)), asked)
+
+
+_BLOCKS: Mapping[type[Message], Callable[[Any], Iterator[Block]]] = {
+    data_chat_pb2.DataChatOutput: _data_chat,
+    graph_editor_pb2.GraphEditorOutput: _graph_editor,
+    incident_investigation_pb2.IncidentInvestigationOutput: _incident,
+    sast_pb2.SastTriageOutput: _sast,
+    sast_pb2.SastInvestigationOutput: _sast,
+    hosted_pb2.GraphOutput: _graph,
+}
