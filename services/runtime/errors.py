@@ -10,6 +10,7 @@ SignalboxError
 ├── ThreadNotFound              no such thread, or another caller's
 ├── ThreadExists                the id of a new thread is taken
 ├── ThreadBusy                  the thread has an active run
+├── ThreadStateLost: ThreadStateGone, ThreadStateUnfit: what a thread's last run left can't be gone on from
 ├── RunQuotaExceeded: TooManyRunsAtOnce, TooManyRunsStarted, TooManyTokens, TooManyRunsWaiting
 ├── Overloaded                  more work waits than can wait without harm to what is under way
 ├── RequestIdReused             the request id was used for another run
@@ -123,6 +124,25 @@ class ThreadBusy(SignalboxError):
 
     reason = "THREAD_BUSY"
     code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class ThreadStateLost(SignalboxError):
+    """A run can't begin with the state that the run before it has left in their thread."""
+
+    reason = "THREAD_STATE_LOST"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class ThreadStateGone(ThreadStateLost):
+    """Retention has removed the state of a thread."""
+
+    reason = "THREAD_STATE_GONE"
+
+
+class ThreadStateUnfit(ThreadStateLost):
+    """The state of a thread does not fit the graph as it is now."""
+
+    reason = "THREAD_STATE_UNFIT"
 
 
 class RunQuotaExceeded(SignalboxError):

@@ -27,7 +27,7 @@ from tests.chaos.full_disk import filled, make_databases_there, small_disk, tabl
 from tests.chaos.mixed_load import EDITOR, MixedLoad, ended_as, requests_in
 from tests.chaos.test_database_cut import CUT_BUSY
 from tests.chaos.test_replica_frozen import freeze_at_work
-from tests.e2e.test_hosted_graphs import FOLDER
+from tests.fixtures.hosted import FOLDER
 from tests.fixtures.ledger import check_order
 from tests.fixtures.ports import place_kept
 from tests.fixtures.script import ALLOW

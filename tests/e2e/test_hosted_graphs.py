@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import itertools
-import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -18,9 +15,9 @@ from signalbox.v1 import agents_pb2, agents_pb2_grpc, hosted_pb2, runs_pb2
 
 from tests.e2e.test_console import inside
 from tests.fixtures.client import CALL_TIMEOUT_S, RunClient
+from tests.fixtures.hosted import FOLDER, graph_alone
 from tests.fixtures.stack import Platform, World, platform
 
-FOLDER = Path(__file__).parents[1] / "fixtures" / "hosted_graphs"
 RUNS = 8
 KILLS = 6
 UNTIL = 6
@@ -53,17 +50,6 @@ async def followed(client: RunClient, run_id: str) -> list[runs_pb2.RunEvent]:
     return events
 
 
-def alone(name: str) -> Any:
-    """A graph of the folder, as LangGraph alone has it."""
-    spec = importlib.util.spec_from_file_location("hosted_kinds", FOLDER / "kinds.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["hosted_kinds"] = module
-    spec.loader.exec_module(module)
-    return getattr(module, name)
-
-
 async def kill_replicas(signalbox: Platform) -> None:
     """Kills one replica after the other, each once the one before is back."""
     for replica in itertools.islice(itertools.cycle(signalbox.stack.runtimes), KILLS):
@@ -77,7 +63,7 @@ async def test_runs_through_deaths_of_replicas_bring_what_langgraph_alone_brings
     told, _ = await asyncio.gather(
         asyncio.gather(*(followed(client, run.run_id) for run in created)), kill_replicas(hosting)
     )
-    expected = await alone("slow_chain").ainvoke({"until": UNTIL})
+    expected = await graph_alone("kinds", "slow_chain").ainvoke({"until": UNTIL})
     for events in told:
         run = events[-1].run_ended.run
         assert run.state == runs_pb2.RUN_STATE_SUCCEEDED, run.error

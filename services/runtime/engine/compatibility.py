@@ -107,12 +107,14 @@ async def problems_of_run(
 def problems_of(nodes: Set[str], state: type, found: CheckpointTuple) -> list[str]:
     """Returns why a graph of these nodes and this state could not go on from a checkpoint; empty when it could."""
     gone = sorted((pending_nodes(found) | written_nodes(found)) - nodes - {START})
-    problems = [f"it waits for node {node!r}, which is gone" for node in gone]
+    return [*(f"it waits for node {node!r}, which is gone" for node in gone), *unfit_fields(state, found)]
+
+
+def unfit_fields(state: type, found: CheckpointTuple) -> list[str]:
+    """Returns what is wrong with the fields of a checkpoint, by the types that a state declares; empty for nothing."""
     hints = get_type_hints(state, include_extras=True)
-    for name, value in state_values(found).items():
-        if name in hints and name != STEPS and (problem := mismatch(value, hints[name], name)):
-            problems.append(problem)
-    return problems
+    known = {name: value for name, value in state_values(found).items() if name in hints and name != STEPS}
+    return list(filter(None, (mismatch(value, hints[name], name) for name, value in known.items())))
 
 
 def mismatch(value: Any, hint: Any, path: str) -> str:

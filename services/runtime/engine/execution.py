@@ -53,7 +53,8 @@ from services.runtime.engine.records import Ending, InputRequest, RunRecord, Run
 from services.runtime.engine.run_tokens import RunTokens
 from services.runtime.engine.saver import RunSaver, led_by_of
 from services.runtime.engine.store import RunStore, noted
-from services.runtime.errors import ClaimLost, DatabaseAway
+from services.runtime.engine.thread_state import left_state
+from services.runtime.errors import ClaimLost, DatabaseAway, ThreadStateLost
 from services.runtime.hosted.endings import BUDGET_EXHAUSTED, failure_of, question_of
 from services.runtime.hosted.session import HostedSession
 from services.runtime.metrics import CLAIMS_LOST, QUESTIONS_ESCALATED, RUNS_GIVEN_BACK, WAITS
@@ -162,6 +163,8 @@ class Execution:
             await self._end(Ending(RunState.FAILED, None, "recursion_limit", "the run took too many steps"))
         except UnknownLimitTypeError as error:
             await self._end(Ending(RunState.FAILED, None, "policy_unreadable", str(error)))
+        except ThreadStateLost as error:
+            await self._end(Ending(RunState.FAILED, None, error.reason.lower(), presentable(str(error))))
         except Exception as error:  # the run boundary: whatever else happens is this run's failure only
             log.exception("run failed", error=type(error).__name__)
             await self._end(INTERNAL_ERROR if self.session is None else await self._failure(self.session, error))
@@ -223,6 +226,10 @@ class Execution:
         run = self.run
         begun = await self._begun(graph, config)
         given = self._resumption(agent, begun, recording) if begun else await self._first_state(agent, recording)
+        if not begun and self.session is not None and self.saver is not None and run.thread_id:
+            left = await left_state(self.shared.pool, self.shared.serde, run, agent.graph)
+            if left is not None:
+                await self.saver.begin_from(left.last, left.inside)
         tokens = self._tokens(agent)
         run_context = RunContext(
             run.run_id, run.correlation_id, run.caller, run.epoch, tokens.reading, list(run.attempts), tokens.acting,

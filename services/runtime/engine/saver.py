@@ -101,6 +101,9 @@ class RunSaver(AsyncPostgresSaver):
         self._flushes: set[asyncio.Task[None]] = set()
         self._history = CheckpointHistory(pool, self.serde)
         self._first = claim is not None and claim.fresh
+        # The checkpoint of another run that this one begins with, until LangGraph has asked for it.
+        self._left: CheckpointTuple | None = None
+        self._begun_from = ""
         # The root graph's newest checkpoint that this claim knows of.
         self._latest = ""
         # Of the root graph: those inside a node have no steps of their own, and say what led to it.
@@ -139,6 +142,10 @@ class RunSaver(AsyncPostgresSaver):
         if steps and not namespace:
             self._led_by = _led_by(steps)
         whole_metadata = {**get_serializable_checkpoint_metadata(config, metadata), **self._led_by}
+        begins = not namespace and parent_id is not None and parent_id == self._begun_from
+        if begins:
+            # The checkpoint before is another run's: this one has all of it.
+            parent_id, new_versions = None, checkpoint["channel_versions"]
         row = {
             "thread_id": thread_id,
             "checkpoint_ns": namespace,
@@ -160,6 +167,33 @@ class RunSaver(AsyncPostgresSaver):
         if not namespace:
             self._latest = checkpoint["id"]
         return _config(thread_id, namespace, checkpoint["id"])
+
+    async def begin_from(self, left: CheckpointTuple, inside: Sequence[CheckpointTuple]) -> None:
+        """Has the claimed run begin with the checkpoint of another, `inside` being those of graphs inside its nodes.
+
+        Raises ValueError for a saver without a claim.
+        """
+        claim = self._claim
+        if claim is None:
+            raise ValueError("only a claimed run begins with what another has left")
+        own: RunnableConfig = {"configurable": {**left.config["configurable"], "thread_id": claim.run_id}}
+        # What tasks of the other run had written on top of it is of a step that is never applied.
+        self._left = left._replace(config=own, parent_config=None, pending_writes=[])
+        self._begun_from = left.checkpoint["id"]
+        for each in inside:
+            values = each.checkpoint["channel_values"]
+            row = {
+                "thread_id": claim.run_id,
+                "checkpoint_ns": each.config["configurable"]["checkpoint_ns"],
+                "checkpoint_id": each.checkpoint["id"],
+                "parent_checkpoint_id": None,
+                "body": pack_body(each.checkpoint),
+                "changes": pack_changes(self.serde, values, each.checkpoint["channel_versions"], {}),
+                "metadata": orjson.dumps(each.metadata).decode(),
+            }
+            # Nothing that a claim protects: whoever writes it writes the same, and the run has taken no step by it.
+            async with self._pool.connection() as connection:
+                await connection.execute(query("put_checkpoint"), row)
 
     async def _write(
         self, row: dict[str, Any], waiting: list[WriteRow], steps: list[StepRecord], spend: Spend | None
@@ -314,6 +348,9 @@ class RunSaver(AsyncPostgresSaver):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Returns the checkpoint that config names, or the latest of its thread."""
+        if self._left is not None:
+            left, self._left, self._first = self._left, None, False
+            return left
         if self._first:
             # Asked once before the first checkpoint of a run that nobody has executed yet.
             self._first = False
