@@ -15,8 +15,6 @@ from signalbox.v1 import caller_pb2, recorded_answers_pb2, runs_pb2, runs_pb2_gr
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.identity.caller import Caller
 from services.kit.outcome import Outcome
-from services.kit.telemetry.names import ANSWER
-from services.kit.telemetry.tracing import link_to
 from services.runtime.agents.offered import Offered
 from services.runtime.agents.policies import BUDGET, CALLER, Limits
 from services.runtime.agents.registry import definitions
@@ -145,8 +143,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
     async def ResumeRun(self, request: runs_pb2.ResumeRunRequest, context: Context) -> runs_pb2.ResumeRunResponse:
         """Answers a paused run's question."""
         caller = self._callers.caller(context)
-        asked = await self._store.get(request.run_id, caller)
-        link_to(asked.traceparent, ANSWER)
+        await self._store.get(request.run_id, caller)
         try:
             await self._engine.answer(caller, Answer(request.run_id, request.input_request_id, request.answer))
         except QuestionNotFound as error:

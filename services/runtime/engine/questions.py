@@ -19,7 +19,8 @@ from psycopg_pool import AsyncConnectionPool
 
 from services.kit.identity.caller import Caller
 from services.kit.telemetry.logs import get_logger
-from services.kit.telemetry.names import ROLE_OPERATOR
+from services.kit.telemetry.names import ANSWER, ROLE_OPERATOR
+from services.kit.telemetry.tracing import link_to
 from services.runtime.engine.queries import query
 from services.runtime.errors import (
     AnswerBlocked,
@@ -189,6 +190,8 @@ class Questions:
         if judged is None:
             raise _not_found(given.run_id)
         outcome = judged["outcome"]
+        if judged["granted"]:
+            link_to(judged["traceparent"], ANSWER)
         if outcome == TAKEN:
             QUESTIONS_CLOSED.labels(judged["agent"], judged["granted"]).inc()
             log.info("question answered", run_id=given.run_id, right=judged["granted"])

@@ -3,7 +3,7 @@
 -- answered is an event, and a call record that the step of the node that asked takes over into the ledger, as the calls of
 -- its screening. Words of somebody's own are taken once they are screened; an option is the run's own words.
 WITH asked AS MATERIALIZED (
-    SELECT q.run_id, q.input_request_id, q.agent, q.state, q.options, q.any_text, q.plan_hash, q.answer, q.answered_by,
+    SELECT q.run_id, q.input_request_id, q.agent, q.state, r.traceparent, q.options, q.any_text, q.plan_hash, q.answer, q.answered_by,
         q.subject = %(subject)s AS own, r.roles <@ %(roles)s::text[] AS has_roles, r.state AS run_state, r.expires_at,
         r.input_request ->> 'input_request_id' AS asked_now, (r.input_request ->> 'screened')::boolean AS screened,
         {answer_right.sql} AS granted, {answer_role.sql} AS role
@@ -11,7 +11,7 @@ WITH asked AS MATERIALIZED (
     WHERE q.run_id = %(run_id)s AND q.input_request_id = %(input_request_id)s
     FOR UPDATE OF r, q
 ), judged AS MATERIALIZED (
-    SELECT run_id, input_request_id, agent, options, plan_hash, granted, role, CASE
+    SELECT run_id, input_request_id, agent, traceparent, options, plan_hash, granted, role, CASE
         WHEN granted IS NULL AND NOT own THEN 'not_found'
         WHEN granted IS NULL AND NOT has_roles THEN 'roles_lost'
         WHEN granted IS NULL THEN 'not_allowed'
@@ -48,4 +48,4 @@ WITH asked AS MATERIALIZED (
             judged.granted, 'role', CASE WHEN judged.granted = 'role' THEN judged.role END))
     FROM answered CROSS JOIN judged
 )
-SELECT outcome, agent, granted, options, plan_hash FROM judged
+SELECT outcome, agent, traceparent, granted, options, plan_hash FROM judged
