@@ -25,6 +25,7 @@ class Outcome(StrEnum):
     NO_VERDICT = "no_verdict"
     BLOCKED = "blocked"
     UNFINISHED = "unfinished"
+    CANCELLED = "cancelled"
 
     @classmethod
     def of(cls, number: int) -> Self | None:

@@ -263,7 +263,7 @@ def _count_ends(graph: AgentGraph, outcomes: Sequence[Outcome]) -> None:
         if reason := rule.update.get("stop_reason"):
             state_of_rule = _STATE_OF.get(str(rule.update.get("status")))
             from_zero(RUNS_ENDED, [graph.name], [state_of_rule] if state_of_rule else _STATE_OF.values(), [reason])
-    from_zero(RUN_OUTCOMES, [graph.name], [*outcomes, Outcome.UNFINISHED])
+    from_zero(RUN_OUTCOMES, [graph.name], [*outcomes, Outcome.UNFINISHED, Outcome.CANCELLED])
 
 
 def show_budget_used(agent: str, spend: Mapping[str, Any], budget: Mapping[str, Any]) -> None:

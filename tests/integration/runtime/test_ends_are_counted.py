@@ -22,7 +22,7 @@ def agent() -> str:
 @pytest.fixture(autouse=True)
 def expected(agent: str) -> Iterator[dict[str, str]]:
     """How the one run that a test ends is counted; checked after the test."""
-    labels: dict[str, str] = {"state": "CANCELLED", "outcome": "unfinished", "stop_reason": "cancelled"}
+    labels: dict[str, str] = {"state": "CANCELLED", "outcome": "cancelled", "stop_reason": "cancelled"}
     yield labels
     for name, told in (
         ("signalbox_runs_ended_total", ("state", "stop_reason")),
@@ -62,7 +62,7 @@ async def test_cancelled_when_its_replica_is_gone(first: OwnerStore, second: Own
 
 
 async def test_not_answered_in_time(first: OwnerStore, agent: str, expected: dict[str, str]) -> None:
-    expected |= {"state": "NEEDS_REVIEW", "stop_reason": "input_expired"}
+    expected |= {"state": "NEEDS_REVIEW", "outcome": "unfinished", "stop_reason": "input_expired"}
     run = await claimed(first, agent)
     await first.await_input(run, InputRequest("question", "What now?", (), datetime(2020, 1, 1, tzinfo=UTC)))
     # It ends, and does not go on.

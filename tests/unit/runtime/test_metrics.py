@@ -24,7 +24,7 @@ def counted() -> None:
         ("NEEDS_REVIEW", "not_answered", "iteration_limit"),
         ("FAILED", "not_answered", "error_limit"),
         ("SUCCEEDED", "blocked", "blocked"),
-        ("CANCELLED", "unfinished", "cancelled"),
+        ("CANCELLED", "cancelled", "cancelled"),
         ("SUCCEEDED", "answered", ""),
     ],
 )

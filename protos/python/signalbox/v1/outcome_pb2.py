@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1asignalbox/v1/outcome.proto\x12\x0csignalbox.v1*\xec\x02\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x10\n\x0cOUTCOME_DONE\x10\x01\x12\x12\n\x0eOUTCOME_PARTLY\x10\x02\x12\x14\n\x10OUTCOME_NOT_DONE\x10\x03\x12\x15\n\x11OUTCOME_PREVIEWED\x10\x04\x12\x14\n\x10OUTCOME_DECLINED\x10\x05\x12\x14\n\x10OUTCOME_ANSWERED\x10\x06\x12\x18\n\x14OUTCOME_NOT_ANSWERED\x10\x07\x12\x17\n\x13OUTCOME_CAUSE_FOUND\x10\x08\x12\x1a\n\x16OUTCOME_NO_CAUSE_FOUND\x10\t\x12\x19\n\x15OUTCOME_TRUE_POSITIVE\x10\n\x12\x1a\n\x16OUTCOME_FALSE_POSITIVE\x10\x0b\x12\x16\n\x12OUTCOME_NO_VERDICT\x10\x0c\x12\x13\n\x0fOUTCOME_BLOCKED\x10\r\x12\x16\n\x12OUTCOME_UNFINISHED\x10\x0e\x42*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1asignalbox/v1/outcome.proto\x12\x0csignalbox.v1*\x83\x03\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x10\n\x0cOUTCOME_DONE\x10\x01\x12\x12\n\x0eOUTCOME_PARTLY\x10\x02\x12\x14\n\x10OUTCOME_NOT_DONE\x10\x03\x12\x15\n\x11OUTCOME_PREVIEWED\x10\x04\x12\x14\n\x10OUTCOME_DECLINED\x10\x05\x12\x14\n\x10OUTCOME_ANSWERED\x10\x06\x12\x18\n\x14OUTCOME_NOT_ANSWERED\x10\x07\x12\x17\n\x13OUTCOME_CAUSE_FOUND\x10\x08\x12\x1a\n\x16OUTCOME_NO_CAUSE_FOUND\x10\t\x12\x19\n\x15OUTCOME_TRUE_POSITIVE\x10\n\x12\x1a\n\x16OUTCOME_FALSE_POSITIVE\x10\x0b\x12\x16\n\x12OUTCOME_NO_VERDICT\x10\x0c\x12\x13\n\x0fOUTCOME_BLOCKED\x10\r\x12\x16\n\x12OUTCOME_UNFINISHED\x10\x0e\x12\x15\n\x11OUTCOME_CANCELLED\x10\x0f\x42*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,5 +33,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014signalbox.v1P\001Z\030signalbox/v1;signalboxv1'
   _globals['_OUTCOME']._serialized_start=45
-  _globals['_OUTCOME']._serialized_end=409
+  _globals['_OUTCOME']._serialized_end=432
 # @@protoc_insertion_point(module_scope)

@@ -21,6 +21,7 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OUTCOME_NO_VERDICT: _ClassVar[Outcome]
     OUTCOME_BLOCKED: _ClassVar[Outcome]
     OUTCOME_UNFINISHED: _ClassVar[Outcome]
+    OUTCOME_CANCELLED: _ClassVar[Outcome]
 OUTCOME_UNSPECIFIED: Outcome
 OUTCOME_DONE: Outcome
 OUTCOME_PARTLY: Outcome
@@ -36,3 +37,4 @@ OUTCOME_FALSE_POSITIVE: Outcome
 OUTCOME_NO_VERDICT: Outcome
 OUTCOME_BLOCKED: Outcome
 OUTCOME_UNFINISHED: Outcome
+OUTCOME_CANCELLED: Outcome

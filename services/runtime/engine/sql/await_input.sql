@@ -3,7 +3,7 @@ WITH paused AS (
     UPDATE platform.runs
     SET state = CASE WHEN cancel_requested THEN 'CANCELLED' ELSE 'AWAITING_INPUT' END,
         stop_reason = CASE WHEN cancel_requested THEN 'cancelled' ELSE stop_reason END,
-        outcome = CASE WHEN cancel_requested THEN 'unfinished' ELSE outcome END,
+        outcome = CASE WHEN cancel_requested THEN 'cancelled' ELSE outcome END,
         ended_at = CASE WHEN cancel_requested THEN now() END,
         input_request = CASE WHEN NOT cancel_requested THEN %(input_request)s::jsonb END,
         answer = NULL, attempts = coalesce(%(attempts)s::jsonb, attempts), idle_claims = 0, suspicion = 0, owner = NULL, lease_expires_at = NULL, event_count = event_count + 1

@@ -6,7 +6,7 @@ WITH found AS (
     SET cancel_requested = true,
         state = CASE WHEN found.state = 'RUNNING' THEN 'RUNNING' ELSE 'CANCELLED' END,
         stop_reason = CASE WHEN found.state = 'RUNNING' THEN stop_reason ELSE 'cancelled' END,
-        outcome = CASE WHEN found.state = 'RUNNING' THEN outcome ELSE 'unfinished' END,
+        outcome = CASE WHEN found.state = 'RUNNING' THEN outcome ELSE 'cancelled' END,
         ended_at = CASE WHEN found.state = 'RUNNING' THEN ended_at ELSE now() END,
         event_count = event_count + CASE WHEN found.state = 'RUNNING' THEN 0 ELSE 1 END
     FROM found

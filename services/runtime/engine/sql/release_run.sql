@@ -5,7 +5,7 @@ WITH released AS (
     SET state = CASE WHEN cancel_requested THEN 'CANCELLED' ELSE 'PENDING' END, owner = NULL, lease_expires_at = NULL,
         idle_claims = greatest(idle_claims - 1, 0),
         stop_reason = CASE WHEN cancel_requested THEN 'cancelled' ELSE stop_reason END,
-        outcome = CASE WHEN cancel_requested THEN 'unfinished' ELSE outcome END,
+        outcome = CASE WHEN cancel_requested THEN 'cancelled' ELSE outcome END,
         ended_at = CASE WHEN cancel_requested THEN now() END,
         event_count = event_count + cancel_requested::int
     WHERE {claim_holds.sql}

@@ -23,7 +23,7 @@ WITH alive AS (
     SET state = CASE WHEN cancel_requested THEN 'CANCELLED' ELSE 'PENDING' END, owner = NULL, lease_expires_at = NULL,
         suspicion = CASE WHEN suspicion >= 2 THEN 3 WHEN idle_claims >= %(suspect_after)s THEN 1 ELSE suspicion END,
         stop_reason = CASE WHEN cancel_requested THEN 'cancelled' ELSE stop_reason END,
-        outcome = CASE WHEN cancel_requested THEN 'unfinished' ELSE outcome END,
+        outcome = CASE WHEN cancel_requested THEN 'cancelled' ELSE outcome END,
         ended_at = CASE WHEN cancel_requested THEN now() END,
         event_count = event_count + cancel_requested::int
     FROM free WHERE runs.run_id = free.run_id

@@ -4,7 +4,7 @@ WITH waiting AS (
     UPDATE platform.runs
     SET state = CASE WHEN cancel_requested THEN 'CANCELLED' ELSE 'PENDING' END, owner = NULL, lease_expires_at = NULL,
         stop_reason = CASE WHEN cancel_requested THEN 'cancelled' ELSE stop_reason END,
-        outcome = CASE WHEN cancel_requested THEN 'unfinished' ELSE outcome END,
+        outcome = CASE WHEN cancel_requested THEN 'cancelled' ELSE outcome END,
         ended_at = CASE WHEN cancel_requested THEN now() END,
         not_before = CASE WHEN NOT cancel_requested THEN now() + make_interval(secs => %(delay_s)s) END,
         waiting_for = CASE WHEN cancel_requested THEN '' ELSE %(dependency)s END,
