@@ -53,7 +53,7 @@ def _totals(summary: Summary) -> Text:
     if summary.failed:
         lines.append(f"{summary.failed} runs failed; --rerun-failed runs them again")
     if summary.stop_reasons:
-        lines.append("stopped by: " + ", ".join(f"{reason} ({n})" for reason, n in summary.stop_reasons.items()))
+        lines.append("ended by: " + ", ".join(f"{reason} ({n})" for reason, n in summary.stop_reasons.items()))
     if summary.skipped:
         lines.append("left out: " + ", ".join(f"{count} {reason}" for reason, count in summary.skipped.items()))
     return Text(printable("\n".join(lines)))

@@ -138,6 +138,6 @@ def _shown(outcome: Outcome) -> Group:
         lines.append(Text(f"read: {printable(', '.join(outcome.read))}"))
     lines += [Text(f"note: {printable(note)}", style="yellow") for note in outcome.notes]
     if outcome.stop_reason:
-        lines.append(Text(f"stopped by {outcome.stop_reason}"))
+        lines.append(Text(f"ended by {outcome.stop_reason}"))
     lines.append(Text(f"run {outcome.run_id}; `signalbox explain {outcome.run_id}` shows how it came about"))
     return Group(head, *lines)

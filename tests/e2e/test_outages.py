@@ -233,7 +233,7 @@ async def test_what_the_guards_endpoint_refuses_is_told_in_its_words_and_not_wai
     script.guard(Reply.http_error(401, "this key was withdrawn"))
     asked = await caller.ask(QUESTION)
 
-    check_unscreened(asked, script, "http_401")
+    check_unscreened(asked, script, "http_401", refused=True)
     assert "this key was withdrawn" in asked.run.error
     assert asked.calls("wait") == []
     assert script.asked == ["guard"]
@@ -261,12 +261,18 @@ async def test_a_guard_that_comes_back(impatient: Platform, caller: RunClient, s
     await check_answered(caller, run, "guard")
 
 
-def check_unscreened(asked: Asked, script: Script, cause: str) -> None:
-    """Checks that a question that could not be screened was neither let through nor called blocked."""
+def check_unscreened(asked: Asked, script: Script, cause: str, *, refused: bool = False) -> None:
+    """Checks that a question that could not be screened was neither let through nor called blocked.
+
+    Nothing was found wrong with it, but to ask again helps only where the guard's model does not say no.
+    """
     assert (asked.state, asked.run.stop_reason) == ("FAILED", "guard_unavailable")
-    assert asked.run.retryable  # nothing was found wrong with the question
+    assert asked.run.retryable is not refused
     assert asked.route == ["screen_question: guard_unavailable -> __end__"]
-    assert plain(asked.decisions[0].facts) == {"screening": "unscreened", "reason": cause}
+    assert plain(asked.decisions[0].facts) == {
+        "screening": "unscreenable" if refused else "unscreened",
+        "reason": cause,
+    }
     assert asked.output.grounding == data_chat_pb2.GROUNDING_NOT_CHECKED
     assert not asked.output.answer
     assert "agent" not in script.asked

@@ -277,7 +277,7 @@ async def test_an_answer_without_a_query_says_so(
     script.agent(Reply.text(text))
     asked = await signalbox.caller("27").ask("How many readings are there?")
 
-    assert (asked.state, asked.run.stop_reason) == ("NEEDS_REVIEW", "")
+    assert (asked.state, asked.run.stop_reason) == ("NEEDS_REVIEW", "plain_text")
     assert asked.output.grounding == grounding
     assert asked.output.answer == f"{NO_QUERY} {text}"
     assert asked.route == [ALLOWED, "agent: plain_text -> format_answer"]

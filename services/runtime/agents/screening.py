@@ -16,6 +16,9 @@ from services.runtime.routing.table import State, StateUpdate
 ALLOWED: Final = "allowed"
 BLOCKED: Final = "blocked"
 UNSCREENED: Final = "unscreened"
+# Until an operator acts, since the endpoint of the guard's model says no.
+UNSCREENABLE: Final = "unscreenable"
+NO_VERDICT: Final = (UNSCREENED, UNSCREENABLE)
 
 _WHY: Final = {
     "caller_change": "it claims to be somebody else, or tells its readers to forget their rules",
@@ -50,11 +53,16 @@ async def screened(guard: GuardClient, context: NodeContext, text: str, kind: gu
 def unscreened(error: Exception) -> StateUpdate | None:
     """Returns what words come to that the guard gave no verdict on; None for any other failure."""
     if isinstance(error, GuardFailed):
-        return {"screening": UNSCREENED, "screening_reason": error.cause, "error": error.message}
+        return {"screening": UNSCREENABLE, "screening_reason": error.cause, "error": error.message}
     if not isinstance(error, DependencyAway) or error.dependency != GUARD:
         return None
     message = f"{error.message}. Nothing was looked at; it may be asked again."
     return {"screening": UNSCREENED, "screening_reason": error.cause, "error": message}
+
+
+def may_be_asked_again(state: State) -> bool:
+    """Tells whether nothing is wrong with a failed run's words, which the guard gave no verdict on for a while."""
+    return bool(state.get("screening") == UNSCREENED and state.get("status") == FAILED)
 
 
 def refusal(what: str, reason: str) -> str:

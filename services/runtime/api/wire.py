@@ -69,10 +69,16 @@ def run_proto(run: RunRecord) -> runs_pb2.Run:
         trace_id=run.traceparent.split("-")[1] if run.traceparent else "",
         waiting_for=run.waiting_for if waiting else "",
         retry_time=timestamp_proto(run.not_before) if waiting else None,
-        retryable=run.state is RunState.FAILED and run.stop_reason in _ASK_AGAIN,
+        retryable=_retryable(run),
         labels=run.labels,
         recorded=run.recorded,
     )
+
+
+def _retryable(run: RunRecord) -> bool:
+    if run.retryable is None:  # An earlier release ended it.
+        return run.state is RunState.FAILED and run.stop_reason in _ASK_AGAIN
+    return run.retryable
 
 
 def event_proto(event: Event, run: RunRecord | None, asked: InputRequest | None = None) -> runs_pb2.RunEvent:

@@ -22,6 +22,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from services.kit.identity.caller import RunClaims
 from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.outcome import Outcome
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.names import (
     AGENT,
@@ -41,6 +42,7 @@ from services.kit.wire.event_kinds import RUN_ENDED, STATE_CHANGED
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.offered import Offered, Pinned
 from services.runtime.agents.policies import UnknownLimitTypeError
+from services.runtime.agents.screening import may_be_asked_again
 from services.runtime.calls.prices import Prices
 from services.runtime.calls.recording import AnswerRecording, answer_of_person, answer_of_thread, recording_into
 from services.runtime.engine.carrier import Carrier
@@ -311,6 +313,7 @@ class Execution:
             presentable(state.get("stop_reason") or ""),
             presentable(state.get("error") or ""),
             agent.outcome(state),
+            retryable=may_be_asked_again(state),
         )
 
     async def _end(self, ending: Ending) -> None:
@@ -393,7 +396,7 @@ class Execution:
 
     async def _drained(self, reason: str) -> None:
         if CANCELLED in reason:
-            await self._end(Ending(RunState.CANCELLED, stop_reason=CANCELLED))
+            await self._end(Ending(RunState.CANCELLED, stop_reason=CANCELLED, outcome=Outcome.CANCELLED))
             return
         await self._give_back(HANDED_OVER)
 

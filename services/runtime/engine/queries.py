@@ -26,6 +26,7 @@ RUN_COLUMNS = (
     "output",
     "outcome",
     "stop_reason",
+    "retryable",
     "error",
     "input_request",
     "answer",

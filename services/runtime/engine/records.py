@@ -131,7 +131,8 @@ class ThreadTurn(NamedTuple):
 class RunRecord:
     """A row of the table `runs`. Input and output are serialized protos.
 
-    `outcome` is a word of `Outcome`, or of a later release; empty of a run that has not ended.
+    `outcome` is a word of `Outcome`, or of a later release; empty of a run that has not ended. `retryable` is None of
+    one that an earlier release ended.
     """
 
     run_id: str
@@ -145,6 +146,7 @@ class RunRecord:
     output: bytes | None
     outcome: str
     stop_reason: str
+    retryable: bool | None
     error: str
     input_request: InputRequest | None
     answer: str | None
@@ -172,7 +174,7 @@ class RunRecord:
         request = row["input_request"]
         same = ("agent", "graph_version", "thread_id", "correlation_id", "output", "outcome", "stop_reason")
         also = ("epoch", "idle_claims", "waiting_for", "attempts", "event_count", "traceparent", "input")
-        kept = ("error", "answer", "policy_id", "labels", "recorded")
+        kept = ("retryable", "error", "answer", "policy_id", "labels", "recorded")
         times = ("not_before", "created_at", "started_at", "ended_at")
         return cls(
             run_id=str(row["run_id"]),
@@ -202,6 +204,7 @@ class Ending:
     stop_reason: str = ""
     error: str = ""
     outcome: Outcome = Outcome.UNFINISHED
+    retryable: bool = False
 
 
 class Due(NamedTuple):

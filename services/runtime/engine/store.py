@@ -240,6 +240,7 @@ class RunStore:
             "output": ending.output,
             "outcome": ending.outcome,
             "stop_reason": ending.stop_reason,
+            "retryable": ending.retryable,
             "error": ending.error,
         }
         return await self._claimed("end_run", parameters)

@@ -235,6 +235,9 @@ class _Step:
             )
         elapsed_s = update["spend"]["wall_time_s"]
         concludes = destination == END
+        if concludes:
+            led = led_by["rule"] if led_by else self._node.name
+            update = _with_stop_reason(state, update, decision.rule if decision else led)
         update["steps"] = [step_record(self._node.name, elapsed_s, [*before, *calls], recorded, concludes=concludes)]
         return Command(update=update, goto=destination)
 
@@ -369,6 +372,14 @@ def _failure(error: Exception) -> Decision:
         facts |= {"dependency": error.dependency, "cause": error.cause}
     update = {"error": message, "status": FAILED, "stop_reason": NODE_FAILED}
     return Decision(NODE_FAILED, END, update, grounds=facts, rejected=(), facts=facts)
+
+
+def _with_stop_reason(state: State, update: StateUpdate, rule: str) -> StateUpdate:
+    """Returns the update of a run's last step: one that ends short of its answer says by which rule it came to that."""
+    ended = {**state, **update}
+    if ended.get(STATUS) not in (FAILED, NEEDS_REVIEW) or ended.get("stop_reason"):
+        return update
+    return {**update, "stop_reason": rule}
 
 
 def _merge(update: StateUpdate, more: StateUpdate, reducers: Mapping[str, Callable[[Any, Any], Any]]) -> StateUpdate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.runtime.agents.data_chat.routing import ChatFacts, ToolFacts
 from services.runtime.agents.data_chat.state import ADMIN_BYPASS
-from services.runtime.agents.screening import ALLOWED, BLOCKED, UNSCREENED, ScreenFacts
+from services.runtime.agents.screening import ALLOWED, BLOCKED, NO_VERDICT, ScreenFacts
 from services.runtime.routing.effects import Outcome, changes, may_set, raises, sets
 from services.runtime.routing.terms import terms
 
@@ -15,7 +15,7 @@ _CALLS_ANSWERED = (sets(_f.tool_count, 0), sets(_f.have_text, False))
 SCREEN_QUESTION = (
     Outcome("let through", (sets(_s.screening, ALLOWED, ADMIN_BYPASS),)),
     Outcome("blocked", (sets(_s.screening, BLOCKED), sets(_f.already_answered, True))),
-    Outcome("no verdict", (sets(_s.screening, UNSCREENED),)),
+    Outcome("no verdict", (sets(_s.screening, *NO_VERDICT),)),
 )
 AGENT = (Outcome("spoke", (raises(_f.iteration_count), changes(_f.tool_count), changes(_f.have_text))),)
 TOOLS = (

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage
 from services.kit.tools.names import EXECUTE_DB_QUERY
 from services.runtime.agents.data_chat.policy import DataChatPolicy
 from services.runtime.agents.data_chat.state import ADMIN_BYPASS
-from services.runtime.agents.screening import ALLOWED, UNSCREENED, ScreenFacts, fail, screen_facts
+from services.runtime.agents.screening import ALLOWED, NO_VERDICT, ScreenFacts, fail, screen_facts
 from services.runtime.calls.chat_model import whole_text
 from services.runtime.routing.state import budget_spent
 from services.runtime.routing.table import END, Router, Rule, State, StateUpdate
@@ -93,7 +93,7 @@ def make_routers(
         facts=screen_facts,
         policy=policy,
         rules=[
-            Rule("guard_unavailable", to=END, when=s.screening == UNSCREENED, then=fail),
+            Rule("guard_unavailable", to=END, when=s.screening.is_in(NO_VERDICT), then=fail),
             # Whatever is not plainly let through is blocked.
             Rule("blocked", to=END, when=~s.screening.is_in((ALLOWED, ADMIN_BYPASS)), then=stop),
             Rule("allowed", to="agent", when=s.screening == ALLOWED),

@@ -11,7 +11,7 @@ from signalbox.v1 import data_chat_pb2
 
 from services.kit.tools.names import EXECUTE_DB_QUERY
 from services.runtime.agents.data_chat.query_results import STATED, runs_of
-from services.runtime.agents.screening import BLOCKED, UNSCREENED
+from services.runtime.agents.screening import BLOCKED, NO_VERDICT
 from services.runtime.calls.chat_model import whole_text
 from services.runtime.routing.state import COMPLETED, NEEDS_REVIEW
 from services.runtime.routing.table import StateUpdate
@@ -40,7 +40,7 @@ def grounding_of(state: Mapping[str, Any]) -> data_chat_pb2.Grounding:
     """Returns what the answer of a state rests on."""
     if state.get("screening") == BLOCKED:
         return data_chat_pb2.GROUNDING_REFUSED
-    if state.get("screening") == UNSCREENED:
+    if state.get("screening") in NO_VERDICT:
         return data_chat_pb2.GROUNDING_NOT_CHECKED
     # A checkpoint of an earlier release has rows, and does not say what they rest on.
     otherwise = data_chat_pb2.GROUNDING_ANSWERED_FROM_DATA if "rows" in state else data_chat_pb2.GROUNDING_UNSPECIFIED

@@ -25,7 +25,7 @@ from services.runtime.agents.graph_editor.state import (
     SYSTEMATIC,
     UNKNOWN,
 )
-from services.runtime.agents.screening import ALLOWED, BLOCKED, UNSCREENED
+from services.runtime.agents.screening import ALLOWED, BLOCKED, NO_VERDICT
 from services.runtime.routing.effects import Outcome, changes, may_set, raises, sets
 from services.runtime.routing.terms import terms
 
@@ -52,7 +52,7 @@ PARSE_GOAL = (
     Outcome("nothing to undo", (_PASSED, *_BADLY, *_READ, sets(_d.goal_known, True))),
     # Only before anything else: nothing has been read, and nothing has failed.
     Outcome("blocked", (sets(_g.screening, BLOCKED), *_WELL, *_NO_GOAL)),
-    Outcome("no verdict", (sets(_g.screening, UNSCREENED), *_WELL, *_NO_GOAL)),
+    Outcome("no verdict", (sets(_g.screening, *NO_VERDICT), *_WELL, *_NO_GOAL)),
 )
 PLAN_STEP = (Outcome("planned", (*_WELL, *_PLANNED)), Outcome("no plan", _BADLY))
 ROUTE_TOOL = (

@@ -21,7 +21,7 @@ from services.runtime.agents.graph_editor.state import (
     Plan,
 )
 from services.runtime.agents.refusals import UNKNOWN_TOOL
-from services.runtime.agents.screening import ALLOWED, BLOCKED, UNSCREENED, fail
+from services.runtime.agents.screening import ALLOWED, BLOCKED, NO_VERDICT, fail
 from services.runtime.routing.state import budget_spent
 from services.runtime.routing.table import END, Router, Rule, State, StateUpdate
 from services.runtime.routing.terms import Always, terms
@@ -252,7 +252,7 @@ def _after_parse_goal(policy: GraphEditorPolicy) -> Router[ParseFacts, GraphEdit
         facts=parse_facts,
         policy=policy,
         rules=[
-            Rule("guard_unavailable", to=END, when=f.screening == UNSCREENED, then=fail),
+            Rule("guard_unavailable", to=END, when=f.screening.is_in(NO_VERDICT), then=fail),
             # Whatever is not plainly let through is blocked.
             Rule(BLOCKED, to="answer", when=~f.screening.is_in((ALLOWED, NO_WORDS)), then=stop),
             Rule("parse_failed", to="diagnose", when=f.failed),

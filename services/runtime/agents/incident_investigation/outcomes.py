@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.runtime.agents.incident_investigation.routing import InvestigatorFacts, ValidationFacts
-from services.runtime.agents.screening import ALLOWED, BLOCKED, UNSCREENED, ScreenFacts
+from services.runtime.agents.screening import ALLOWED, BLOCKED, NO_VERDICT, ScreenFacts
 from services.runtime.routing.effects import Outcome, changes, raises, sets
 from services.runtime.routing.terms import terms
 
@@ -16,7 +16,7 @@ _NEW = (sets(_f.validated, False), sets(_v.confirmed, False))
 SCREEN_INCIDENT = (
     Outcome("let through", (sets(_s.screening, ALLOWED),)),
     Outcome("blocked", (sets(_s.screening, BLOCKED),)),
-    Outcome("no verdict", (sets(_s.screening, UNSCREENED),)),
+    Outcome("no verdict", (sets(_s.screening, *NO_VERDICT),)),
 )
 AGENT = (
     Outcome("asked for tools", (_TURN, raises(_f.iteration_count, least=0), raises(_f.tool_count, most=None))),

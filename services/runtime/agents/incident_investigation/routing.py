@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage
 
 from services.runtime.agents.incident_investigation.policy import IncidentPolicy
 from services.runtime.agents.incident_investigation.state import INITIAL
-from services.runtime.agents.screening import ALLOWED, UNSCREENED, ScreenFacts, screen_facts
+from services.runtime.agents.screening import ALLOWED, NO_VERDICT, ScreenFacts, screen_facts
 from services.runtime.routing.state import COMPLETED, FAILED, NEEDS_REVIEW, budget_spent
 from services.runtime.routing.table import END, Router, Rule, State, StateUpdate
 from services.runtime.routing.terms import Always, terms
@@ -119,7 +119,7 @@ def make_routers(
         facts=screen_facts,
         policy=policy,
         rules=[
-            Rule("guard_unavailable", to=END, when=s.screening == UNSCREENED, then=fail),
+            Rule("guard_unavailable", to=END, when=s.screening.is_in(NO_VERDICT), then=fail),
             # Whatever is not plainly let through is blocked.
             Rule("blocked", to=END, when=s.screening != ALLOWED, then=block),
             Rule("allowed", to=AGENT, when=Always()),

@@ -1,7 +1,7 @@
 -- The end of a claimed run whose last step is never applied, with what its tasks have cost and why it ended: no checkpoint.
 WITH fence AS (
     UPDATE platform.runs
-    SET state = %(state)s, output = %(output)s, outcome = %(outcome)s, stop_reason = %(stop_reason)s, error = %(error)s, ended_at = now(),
+    SET state = %(state)s, output = %(output)s, outcome = %(outcome)s, stop_reason = %(stop_reason)s, retryable = %(retryable)s, error = %(error)s, ended_at = now(),
         owner = NULL, lease_expires_at = NULL, input_request = NULL, answer = NULL, idle_claims = 0, suspicion = 0,
         attempts = '[]',
         event_count = event_count + %(event_count)s + 1,

@@ -1,7 +1,7 @@
 -- The last step of a claimed run and its end, in one statement and so in one transaction: as `put_step` and `end_run`.
 WITH fence AS (
     UPDATE platform.runs
-    SET state = %(state)s, output = %(output)s, outcome = %(outcome)s, stop_reason = %(stop_reason)s,
+    SET state = %(state)s, output = %(output)s, outcome = %(outcome)s, stop_reason = %(stop_reason)s, retryable = %(retryable)s,
         error = %(error)s, ended_at = now(), owner = NULL, lease_expires_at = NULL,
         input_request = NULL, answer = NULL, idle_claims = 0, suspicion = 0,
         attempts = '[]',
