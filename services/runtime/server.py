@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from uuid import uuid4
 
@@ -60,6 +59,7 @@ from services.runtime.engine.threads import ThreadStore
 from services.runtime.engine.upkeep import Upkeep
 from services.runtime.engine.watches import Watches
 from services.runtime.hosted.definition import HostedDefinition
+from services.runtime.hosted.exits import contain_exits
 from services.runtime.hosted.langgraph_json import InvalidAgentsError
 from services.runtime.metrics import count_from_zero
 from services.runtime.routing.shadow import Shadow
@@ -76,9 +76,7 @@ async def _hosted(settings: RuntimeSettings, stack: AsyncExitStack) -> list[Host
     except InvalidAgentsError as error:
         refuse(error.problems)
     if hosted:
-        # The loop's own pool has a few threads more than there are cores, which nodes that block would fill.
-        threads = ThreadPoolExecutor(settings.sync_node_threads, thread_name_prefix="node")
-        asyncio.get_running_loop().set_default_executor(threads)
+        contain_exits(asyncio.get_running_loop(), threads=settings.sync_node_threads)
     return hosted
 
 

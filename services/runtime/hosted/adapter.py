@@ -31,6 +31,7 @@ from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.names import ATTRIBUTE_PREFIX, NODE, RUN_ID
 from services.kit.telemetry.tracing import tracer
 from services.runtime.errors import ClaimLost, DatabaseAway, NodeTimedOut
+from services.runtime.hosted.exits import exits_contained
 from services.runtime.hosted.facts import Reads, choice_of_model, facts_of, forget, recorded
 from services.runtime.hosted.path_function import PathFunction
 from services.runtime.hosted.session import BudgetSpentError, HostedSession, Visit, current_session
@@ -158,7 +159,8 @@ class _Node(Runnable[Any, Any]):
         try:
             with session.inside(visit), tracer().start_as_current_span(f"node {self._place}", attributes=attributes):
                 session.check_time()
-                result = await self._run(session, input, config, **kwargs)
+                with exits_contained():
+                    result = await self._run(session, input, config, **kwargs)
         except ParentCommand as command:
             # A node inside has left its graph, which keeps nothing of the step.
             self._send(config, self._ended(session, task_id, visit, None), visit)
@@ -284,7 +286,8 @@ class _Path(Runnable[Any, Any]):
         watch = _Watch()
         token = _watch.set(watch)
         try:
-            result = self._path.invoke(input, config, **kwargs)
+            with exits_contained():
+                result = self._path.invoke(input, config, **kwargs)
         finally:
             _watch.reset(token)
         self._record(session, config, watch, result)
@@ -298,7 +301,8 @@ class _Path(Runnable[Any, Any]):
         watch = _Watch()
         token = _watch.set(watch)
         try:
-            result = await self._path.ainvoke(input, config, **kwargs)
+            with exits_contained():
+                result = await self._path.ainvoke(input, config, **kwargs)
         finally:
             _watch.reset(token)
         self._record(session, config, watch, result)

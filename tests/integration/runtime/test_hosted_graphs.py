@@ -216,6 +216,19 @@ async def test_a_node_that_raises_ends_the_run_with_its_step_and_its_cost(replic
     assert (decision["rule"], decision["facts"]) == ("node_failed", {"error_reason": "ValueError"})
 
 
+async def test_what_would_end_the_process_ends_its_run(replica: HostedReplica) -> None:
+    for place, last in (
+        ("node", "leave"),
+        ("leave_by_tool", "tools"),
+        ("leave_by_coroutine", "tools"),
+        ("path", "tools"),
+    ):
+        run = await replica.run("exiting", {"messages": [], "place": place})
+        assert (run.state, run.stop_reason) == (RunState.FAILED, "node_failed"), place
+        assert "raised NodeExited at kinds.py:" in run.error
+        assert (await replica.steps(run))[-1] == last
+
+
 async def test_attempts_of_a_node_that_is_retried_are_paid_for(replica: HostedReplica) -> None:
     run = await replica.run("mended", {})
     assert (run.state, run.spend["model_calls"]) == (RunState.SUCCEEDED, 2)
