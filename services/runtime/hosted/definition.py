@@ -80,7 +80,8 @@ class HostedDefinition:
 
     def outline_under(self, policy: Any) -> HostedGraph:
         """The graph under a policy, to look at."""
-        return HostedGraph.of(self.name, self._graph, self._source.version, self.schemas, policy.max_steps)
+        own = (self._graph.config or {}).get("recursion_limit", policy.max_steps)
+        return HostedGraph.of(self.name, self._graph, self._source.version, self.schemas, min(policy.max_steps, own))
 
     @cached_property
     def adapted(self) -> Graph:

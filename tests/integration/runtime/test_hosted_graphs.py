@@ -257,6 +257,16 @@ async def test_a_run_that_takes_too_many_steps_ends(platform_dsn: str) -> None:
         assert (run.state, run.stop_reason) == (RunState.FAILED, "recursion_limit")
 
 
+async def test_a_graph_keeps_the_limit_that_it_was_given_with_its_config(platform_dsn: str) -> None:
+    graph = StateGraph(Joined).add_node("again", lambda _: {"log": ["again"]}).add_edge(START, "again")
+    graph.add_conditional_edges("again", lambda _: "again", ["again"])
+    limited = graph.compile().with_config({"recursion_limit": 4})
+    async with hosted_replica(platform_dsn, loaded("limited", limited)) as replica:
+        run = await replica.run("limited", {"log": []})
+        assert (run.state, run.stop_reason) == (RunState.FAILED, "recursion_limit")
+        assert await replica.steps(run) == ["again"] * 4
+
+
 class Joined(TypedDict):
     log: Annotated[list[str], operator.add]
 
