@@ -133,5 +133,7 @@ def what_happened(event: runs_pb2.RunEvent) -> str:
     if kind == DECISION:
         destination = "the end" if event.decision.destination == END else printable(event.decision.destination)
         took = f"{printable(event.decision.node)} took {duration(event.decision.node_elapsed_ms)}"
-        return f"{took}: {printable(event.decision.rule)} → {destination}"
+        # A path function's rule is the name that it returned.
+        named = event.decision.rule == event.decision.destination
+        return f"{took} → {destination}" if named else f"{took}: {printable(event.decision.rule)} → {destination}"
     return ""
