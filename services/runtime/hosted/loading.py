@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import itertools
 import os
 import sys
+import traceback
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass
@@ -75,21 +77,40 @@ async def _load_folder(file: LanggraphFile, stack: AsyncExitStack) -> list[Loade
     for name, value in file.environment.items():
         os.environ.setdefault(name, value)
     source = CodeSource.of_folder(file.folder)
-    found, problems = [], []
+    modules, problems = _modules(file)
+    found = []
     for reference in file.graphs:
+        if reference.file not in modules:
+            continue
         try:
-            module = _module(reference, file)
-            made = await _made(getattr(module, reference.attribute), reference.agent, stack)
+            given = getattr(modules[reference.file], reference.attribute)
+            made = await _made(given, reference.agent, stack)
         except InvalidAgentsError as error:
             problems += error.problems
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             log.exception("a graph can't be loaded", agent=reference.agent)
-            problems.append(_said(reference.agent, error))
+            problems.append(f"graph {reference.agent!r} can't be loaded: {_said(error)}")
         else:
             found.append(LoadedGraph(reference.agent, reference.description or _doc(made), made, source))
     if problems:
         raise InvalidAgentsError([f"{file.folder}: {problem}" for problem in problems])
     return found
+
+
+def _modules(file: LanggraphFile) -> tuple[dict[Path, ModuleType], list[str]]:
+    """Imports the files of a folder's graphs; what is wrong with one is told once, whatever graphs it has."""
+    modules, problems = {}, []
+    for path, references in itertools.groupby(sorted(file.graphs, key=lambda each: each.file), lambda each: each.file):
+        first, *others = references
+        try:
+            modules[path] = _module(first, file)
+        except InvalidAgentsError as error:
+            problems += error.problems
+        except (Exception, SystemExit) as error:
+            log.exception("a file can't be imported", file=str(path))
+            names = ", ".join(each.agent for each in (first, *others))
+            problems.append(f"{path.name} can't be imported: {_said(error)}; graphs: {names}")
+    return modules, problems
 
 
 async def _load_entry_points(stack: AsyncExitStack) -> list[LoadedGraph]:
@@ -104,9 +125,9 @@ async def _load_entry_points(stack: AsyncExitStack) -> list[LoadedGraph]:
             made = await _made(point.load(), point.name, stack)
         except InvalidAgentsError as error:
             problems += [f"{named}: {problem}" for problem in error.problems]
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             log.exception("a graph can't be loaded", agent=point.name)
-            problems.append(f"{named}: {_said(point.name, error)}")
+            problems.append(f"{named}: graph {point.name!r} can't be loaded: {_said(error)}")
         else:
             found.append(LoadedGraph(point.name, _doc(made), made, CodeSource(None, named, named)))
     if problems:
@@ -182,5 +203,8 @@ def _doc(graph: Graph) -> str:
     return text if text and not text.startswith("dict(") else "A hosted graph."
 
 
-def _said(name: str, error: Exception) -> str:
-    return f"graph {name!r} can't be loaded: {type(error).__name__}: {error}"
+def _said(error: BaseException) -> str:
+    """Returns what raised, and where in code of the team's own."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
+    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
+    return f"{type(error).__name__} at {place}: {error}"

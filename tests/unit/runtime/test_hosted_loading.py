@@ -71,13 +71,22 @@ async def test_what_can_not_be_honoured_is_refused_in_a_sentence(folder: Path, k
         ({"graphs": {"only": "../brought_graphs.py:graph"}}, "there is no Python file"),
         ({"graphs": {"only": "./brought_graphs.py:absent"}}, "AttributeError"),
         ({"graphs": {"only": "./brought_graphs.py:number"}}, "is int; it has to be a StateGraph"),
-        ({"graphs": {"only": "./brought_graphs.py:fail"}}, "ValueError: no model"),
+        ({"graphs": {"only": "./brought_graphs.py:fail"}}, "ValueError at brought_graphs.py:13: no model"),
         ({"dependencies": ["no-such-distribution>=2"]}, "is not installed beside the runtime"),
         ({"env": {"SIGNALBOX_DATABASE_DSN": "x"}}, "is a setting of the platform's"),
     ],
 )
 async def test_what_is_wrong_is_said(folder: Path, given: dict[str, Any], said: str) -> None:
     assert said in await refused(write(folder, **given))
+
+
+async def test_a_file_that_can_not_be_imported_is_told_once_with_the_place(folder: Path) -> None:
+    (folder / "brought_graphs.py").write_text("import json\njson.loads('{')\n")
+    said = await refused(write(folder, graphs={"a": "./brought_graphs.py:one", "b": "./brought_graphs.py:two"}))
+    assert "brought_graphs.py can't be imported: JSONDecodeError at" in said
+    assert said.endswith("graphs: a, b")
+    (folder / "brought_graphs.py").write_text("raise SystemExit('no key')\n")
+    assert "SystemExit at brought_graphs.py:1: no key" in await refused(write(folder))
 
 
 async def test_all_that_is_wrong_is_said_at_once(folder: Path) -> None:
