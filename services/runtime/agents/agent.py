@@ -33,6 +33,7 @@ class PinnedAgent:
     """An agent under one policy: its graph, ready to run."""
 
     steps_channel = STEPS
+    max_step_bytes = None
 
     def __init__(self, definition: AnyDefinition, policy: Record, connections: Connections) -> None:
         self._definition = definition

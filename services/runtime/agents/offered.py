@@ -91,6 +91,10 @@ class Pinned(Protocol):
     def steps_channel(self) -> str:
         """The channel that records of its steps travel in."""
 
+    @property
+    def max_step_bytes(self) -> int | None:
+        """What a step may change of the state, as it is stored; None where other limits bound it."""
+
     def first_state(
         self, assignment: Assignment, *, started_at: datetime, budget: Budget, spend: Spend
     ) -> dict[str, Any]:

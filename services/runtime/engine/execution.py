@@ -210,6 +210,7 @@ class Execution:
                 recording=recording,
                 steps_channel=agent.steps_channel,
                 spent=spent,
+                max_step_bytes=agent.max_step_bytes,
             )
             state = await self._invoked(agent, graph, own_config, recording)
         if interrupts := state.get("__interrupt__"):

@@ -68,6 +68,10 @@ class HeldStep(NamedTuple):
     parameters: dict[str, Any]
 
 
+class StateTooLargeError(ValueError):
+    """A step changes more of its run's state than the run's limits allow."""
+
+
 class RunSaver(AsyncPostgresSaver):
     """Saves checkpoints; with a claim, those of one run, and only while the claim holds.
 
@@ -84,11 +88,16 @@ class RunSaver(AsyncPostgresSaver):
         recording: AnswerRecording | None = None,
         steps_channel: str = STEPS,
         spent: Spend | None = None,
+        max_step_bytes: int | None = None,
     ) -> None:
-        """`spent` is what a claimed run has spent, where its state does not say so: steps are added to it."""
+        """`spent` is what a claimed run has spent, where its state does not say so: steps are added to it.
+
+        More than `max_step_bytes` of a checkpoint, or of a task's writes, raises StateTooLargeError.
+        """
         super().__init__(pool, serde=serde)
         self._steps_channel = steps_channel
         self._spent = spent
+        self._max_step_bytes = max_step_bytes
         self._pool = pool
         self._claim = claim
         self._recording = recording
@@ -155,6 +164,7 @@ class RunSaver(AsyncPostgresSaver):
             "changes": pack_changes(self.serde, kept, new_versions, stored),
             "metadata": orjson.dumps(whole_metadata).decode(),
         }
+        self._check_size(size(row))
         waiting = self._waiting.pop((thread_id, namespace, parent_id or ""), [])
         if self._claim and (parent_id, namespace, metadata.get("source")) == (None, "", "input"):
             # No node runs before the next checkpoint is there; without either, the run begins from its input again.
@@ -167,6 +177,12 @@ class RunSaver(AsyncPostgresSaver):
         if not namespace:
             self._latest = checkpoint["id"]
         return _config(thread_id, namespace, checkpoint["id"])
+
+    def _check_size(self, size_bytes: int) -> None:
+        most = self._max_step_bytes
+        if most is not None and size_bytes > most:
+            said = f"a step changes {size_bytes:,} bytes of the state, the limit max_step_bytes is {most:,}"
+            raise StateTooLargeError(said)
 
     async def begin_from(self, left: CheckpointTuple, inside: Sequence[CheckpointTuple]) -> None:
         """Has the claimed run begin with the checkpoint of another, `inside` being those of graphs inside its nodes.
@@ -309,6 +325,7 @@ class RunSaver(AsyncPostgresSaver):
         thread_id, namespace = _place(config)
         checkpoint_id = config["configurable"]["checkpoint_id"]
         rows = [WriteRow(task_id, idx, task_path, pack_writes(self.serde, part)) for idx, part in split(writes)]
+        self._check_size(sum(len(row.writes) for row in rows))
         if self._claim is None or any(row.idx < 0 for row in rows):
             await self._write_ahead(thread_id, namespace, checkpoint_id, rows)
             return

@@ -46,6 +46,7 @@ class HostedPolicy:
 
     node_timeout_s: Annotated[float, Field(ge=1, le=86_400)] = 600.0
     max_steps: Annotated[int, Field(ge=1, le=10_000)] = 1000
+    max_step_bytes: Annotated[int, Field(ge=10_000, le=500_000_000)] = 32_000_000
 
 
 class HostedDefinition:
@@ -109,6 +110,11 @@ class PinnedHosted:
 
     turns_remembered = 0
     steps_channel = STEPS_CHANNEL
+
+    @property
+    def max_step_bytes(self) -> int:
+        """What a step may change of the state, as it is stored."""
+        return self._policy.max_step_bytes
 
     def __init__(self, definition: HostedDefinition, policy: HostedPolicy) -> None:
         self._definition = definition

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from services.runtime.engine.records import Ending, RunState
+from services.runtime.engine.saver import StateTooLargeError
 from services.runtime.engine.serde import TypeNotAllowedError
 from services.runtime.hosted.adapter import BUDGET_EXHAUSTED, reason_of
 from services.runtime.hosted.session import HostedSession
@@ -21,7 +22,7 @@ __all__ = ["BUDGET_EXHAUSTED", "failure_of", "question_of"]
 
 def failure_of(session: HostedSession, error: Exception) -> Ending:
     """Returns the end of a run whose graph raised: the node, and the type of what it raised, but none of its words."""
-    if isinstance(error, TypeNotAllowedError):
+    if isinstance(error, TypeNotAllowedError | StateTooLargeError):
         return Ending(RunState.FAILED, None, NODE_FAILED, presentable(str(error)))
     cause = session.failure or error
     where = f"the node {session.failed['node']!r}" if session.failed else "the graph"

@@ -267,6 +267,16 @@ async def test_a_graph_keeps_the_limit_that_it_was_given_with_its_config(platfor
         assert await replica.steps(run) == ["again"] * 4
 
 
+async def test_a_step_that_changes_too_much_of_the_state_ends_its_run(platform_dsn: str) -> None:
+    graph = StateGraph(Joined).add_node("grow", lambda _: {"log": ["x" * 20_000]}).add_edge(START, "grow")
+    policy = HostedPolicy(max_step_bytes=10_000)
+    async with hosted_replica(platform_dsn, loaded("growing", graph), policy=policy) as replica:
+        run = await replica.run("growing", {"log": []})
+        assert (run.state, run.stop_reason) == (RunState.FAILED, "node_failed")
+        assert run.error.endswith("the limit max_step_bytes is 10,000")
+        assert await replica.steps(run) == ["grow"]
+
+
 class Joined(TypedDict):
     log: Annotated[list[str], operator.add]
 
