@@ -109,7 +109,7 @@ class RunOutput(_message.Message):
     def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatOutput, _Mapping]] = ..., sast_triage: _Optional[_Union[_sast_pb2.SastTriageOutput, _Mapping]] = ..., sast_investigation: _Optional[_Union[_sast_pb2.SastInvestigationOutput, _Mapping]] = ..., graph_editor: _Optional[_Union[_graph_editor_pb2.GraphEditorOutput, _Mapping]] = ..., incident_investigation: _Optional[_Union[_incident_investigation_pb2.IncidentInvestigationOutput, _Mapping]] = ..., graph: _Optional[_Union[_hosted_pb2.GraphOutput, _Mapping]] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("run_id", "agent", "graph_version", "thread_id", "caller", "correlation_id", "state", "input", "output", "stop_reason", "error", "input_request", "budget", "spend", "epoch", "create_time", "start_time", "end_time", "trace_id", "waiting_for", "retry_time", "policy", "retryable", "labels", "recorded", "outcome")
+    __slots__ = ("run_id", "agent", "graph_version", "thread_id", "caller", "correlation_id", "state", "input", "output", "stop_reason", "error", "input_request", "budget", "spend", "epoch", "create_time", "start_time", "end_time", "trace_id", "waiting_for", "retry_time", "policy", "retryable", "labels", "recorded", "outcome", "title")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -143,6 +143,7 @@ class Run(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     RECORDED_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     agent: str
     graph_version: str
@@ -169,7 +170,8 @@ class Run(_message.Message):
     labels: _containers.ScalarMap[str, str]
     recorded: bool
     outcome: _outcome_pb2.Outcome
-    def __init__(self, run_id: _Optional[str] = ..., agent: _Optional[str] = ..., graph_version: _Optional[str] = ..., thread_id: _Optional[str] = ..., caller: _Optional[_Union[_caller_pb2.Caller, _Mapping]] = ..., correlation_id: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., input: _Optional[_Union[RunInput, _Mapping]] = ..., output: _Optional[_Union[RunOutput, _Mapping]] = ..., stop_reason: _Optional[str] = ..., error: _Optional[str] = ..., input_request: _Optional[_Union[InputRequest, _Mapping]] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., spend: _Optional[_Union[Spend, _Mapping]] = ..., epoch: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trace_id: _Optional[str] = ..., waiting_for: _Optional[str] = ..., retry_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., policy: _Optional[_Union[_policy_pb2.Policy, _Mapping]] = ..., retryable: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., recorded: _Optional[bool] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ...) -> None: ...
+    title: str
+    def __init__(self, run_id: _Optional[str] = ..., agent: _Optional[str] = ..., graph_version: _Optional[str] = ..., thread_id: _Optional[str] = ..., caller: _Optional[_Union[_caller_pb2.Caller, _Mapping]] = ..., correlation_id: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., input: _Optional[_Union[RunInput, _Mapping]] = ..., output: _Optional[_Union[RunOutput, _Mapping]] = ..., stop_reason: _Optional[str] = ..., error: _Optional[str] = ..., input_request: _Optional[_Union[InputRequest, _Mapping]] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., spend: _Optional[_Union[Spend, _Mapping]] = ..., epoch: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trace_id: _Optional[str] = ..., waiting_for: _Optional[str] = ..., retry_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., policy: _Optional[_Union[_policy_pb2.Policy, _Mapping]] = ..., retryable: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., recorded: _Optional[bool] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ..., title: _Optional[str] = ...) -> None: ...
 
 class Spend(_message.Message):
     __slots__ = ("model_calls", "token_usage", "tool_calls", "wall_time_s")
@@ -407,7 +409,7 @@ class GetRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
 
 class ListRunsRequest(_message.Message):
-    __slots__ = ("agent", "state", "thread_id", "page_size", "page_token", "since_time", "until_time", "subject", "labels", "outcome")
+    __slots__ = ("agent", "state", "thread_id", "page_size", "page_token", "since_time", "until_time", "subject", "labels", "outcome", "text", "run_id_prefix")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -425,6 +427,8 @@ class ListRunsRequest(_message.Message):
     SUBJECT_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_PREFIX_FIELD_NUMBER: _ClassVar[int]
     agent: str
     state: RunState
     thread_id: str
@@ -435,7 +439,9 @@ class ListRunsRequest(_message.Message):
     subject: str
     labels: _containers.ScalarMap[str, str]
     outcome: _outcome_pb2.Outcome
-    def __init__(self, agent: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., thread_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., subject: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ...) -> None: ...
+    text: str
+    run_id_prefix: str
+    def __init__(self, agent: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., thread_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., subject: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ..., text: _Optional[str] = ..., run_id_prefix: _Optional[str] = ...) -> None: ...
 
 class ListRunsResponse(_message.Message):
     __slots__ = ("runs", "next_page_token")
