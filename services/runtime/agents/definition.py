@@ -13,6 +13,7 @@ from signalbox.v1 import runs_pb2
 from services.kit.outcome import Outcome
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.run_key import RunKey
+from services.runtime.agents.titles import first_text, title
 from services.runtime.calls.connections import Connections
 from services.runtime.calls.peers import GUARD, Peer
 from services.runtime.routing.graph import AgentGraph
@@ -46,7 +47,8 @@ class AgentDefinition(Generic[NodesT, PolicyT, InputT, OutputT]):
     `outcomes`. `run_key` says by what a caller has one run and no more. `ids` are
     words that its log lines and spans carry with every decision, taken from state; `turns_remembered` says how many
     earlier runs of its thread a run is told of. `words` takes what the caller said from the input; in its
-    light the guard screens what people answer in words of their own. `tells_broken_off` says that `result` makes
+    light the guard screens what people answer in words of their own. `title` is what lists call a run, in a
+    line; `tells_broken_off` says that `result` makes
     sense of any state that a run was in, so that a run that was cancelled has an output, too. `prompts` are
     folders with prompts that it uses beside its own.
     """
@@ -70,6 +72,7 @@ class AgentDefinition(Generic[NodesT, PolicyT, InputT, OutputT]):
     ids: Mapping[str, Callable[[Mapping[str, Any]], str]] = field(default_factory=dict)
     run_key: Callable[[InputT], RunKey] | None = None
     words: Callable[[InputT], str] | None = None
+    title: Callable[[InputT], str] = first_text
     tells_broken_off: bool = False
     prompts: tuple[str, ...] = ()
 
@@ -86,6 +89,10 @@ class AgentDefinition(Generic[NodesT, PolicyT, InputT, OutputT]):
 
     def check_input(self, given: runs_pb2.RunInput) -> None:
         """Finds nothing wrong: the protos say all that there is to say of an input."""
+
+    def title_of(self, given: runs_pb2.RunInput) -> str:
+        """Returns what lists call a run of this input."""
+        return title(self.title(getattr(given, self.name)))
 
     def check(self) -> None:
         """Raises InvalidDefinitionError, with what to do, when the protos have no such agent.

@@ -71,6 +71,9 @@ class Definition(Protocol):
     def check_input(self, given: runs_pb2.RunInput) -> None:
         """Checks what the protos do not. Raises InvalidRequest."""
 
+    def title_of(self, given: runs_pb2.RunInput) -> str:
+        """Returns what lists call a run of this input, in a line."""
+
 
 class Pinned(Protocol):
     """An agent under one policy, ready to run."""

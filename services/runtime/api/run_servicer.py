@@ -125,6 +125,8 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
             until=moment_of(request.until_time) if request.HasField("until_time") else None,
             subject=request.subject or None,
             labels=request.labels,
+            words=tuple(request.text.split()),
+            id_prefix=request.run_id_prefix.replace("-", ""),
         )
         found = await self._runs.page(caller, wanted, limit=limit, after=run_place_of(request.page_token))
         page = fitting(run_proto(shown_to(caller, run)) for run in found.runs)
@@ -249,6 +251,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
             traceparent=carrier.get("traceparent", ""),
             key=run_key(getattr(request.input, name)) if run_key else None,
             labels=request.labels,
+            title=agent.definition.title_of(request.input),
             recorded=request.record or self._records_all,
         )
 

@@ -72,6 +72,7 @@ def run_proto(run: RunRecord) -> runs_pb2.Run:
         retryable=_retryable(run),
         labels=run.labels,
         recorded=run.recorded,
+        title=run.title,
     )
 
 

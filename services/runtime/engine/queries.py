@@ -46,6 +46,7 @@ RUN_COLUMNS = (
     "traceparent",
     "policy_id",
     "labels",
+    "title",
     "recorded",
     "created_at",
     "started_at",

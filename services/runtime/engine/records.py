@@ -116,6 +116,7 @@ class NewRun:
     traceparent: str = ""
     key: RunKey | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    title: str = ""
     recorded: bool = False
 
 
@@ -132,7 +133,7 @@ class RunRecord:
     """A row of the table `runs`. Input and output are serialized protos.
 
     `outcome` is a word of `Outcome`, or of a later release; empty of a run that has not ended. `retryable` is None of
-    one that an earlier release ended.
+    one that an earlier release ended. `title` is what it was asked, in a line.
     """
 
     run_id: str
@@ -167,6 +168,7 @@ class RunRecord:
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+    title: str = ""
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
@@ -174,7 +176,7 @@ class RunRecord:
         request = row["input_request"]
         same = ("agent", "graph_version", "thread_id", "correlation_id", "output", "outcome", "stop_reason")
         also = ("epoch", "idle_claims", "waiting_for", "attempts", "event_count", "traceparent", "input")
-        kept = ("retryable", "error", "answer", "policy_id", "labels", "recorded")
+        kept = ("retryable", "error", "answer", "policy_id", "labels", "title", "recorded")
         times = ("not_before", "created_at", "started_at", "ended_at")
         return cls(
             run_id=str(row["run_id"]),

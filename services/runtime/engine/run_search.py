@@ -6,7 +6,7 @@ is read: one page looks at so many runs at most, however many there are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, LiteralString
@@ -24,6 +24,7 @@ from services.runtime.engine.records import RunRecord, RunState
 from services.runtime.engine.search import NEWEST, statement
 
 LOOKED_AT = 2_000
+ID_DIGITS = 32
 EVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 # By what runs are looked for and in which states, in order of how much that narrows; where none fits, by time.
 _FEW = frozenset({RunState.AWAITING_INPUT, RunState.FAILED, RunState.CANCELLED, RunState.NEEDS_REVIEW})
@@ -40,7 +41,11 @@ Place = tuple[datetime, str]
 
 @dataclass(frozen=True)
 class RunFilter:
-    """Which runs; None and empty are all. `subject` is whose runs they are."""
+    """Which runs; None and empty are all.
+
+    `subject` is whose runs they are; each of `words` stands in title or labels; `id_prefix` is the beginning of the
+    id in hexadecimal digits.
+    """
 
     agent: str | None = None
     state: RunState | None = None
@@ -50,6 +55,8 @@ class RunFilter:
     until: datetime | None = None
     subject: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    words: Sequence[str] = ()
+    id_prefix: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,9 @@ class RunSearch:
                 "outcome": wanted.outcome,
                 "thread_id": wanted.thread_id,
                 "labels": orjson.dumps(dict(wanted.labels)).decode(),
+                "words": list(wanted.words),
+                "first_id": wanted.id_prefix.ljust(ID_DIGITS, "0"),
+                "last_id": wanted.id_prefix.ljust(ID_DIGITS, "f"),
                 "since": wanted.since or EVER[0],
                 "until": wanted.until or EVER[1],
                 "before_created": before_created,
@@ -113,9 +123,11 @@ def _source_of(wanted: RunFilter, subject: str | None) -> tuple[sql.Composed, bo
     """Returns the statement by what narrows most and has an index, and whether that is all of the filter."""
     given = {
         "subject": subject, "agent": wanted.agent, "state": wanted.state, "outcome": wanted.outcome,
-        "thread_id": wanted.thread_id, "labels": wanted.labels,
+        "thread_id": wanted.thread_id, "labels": wanted.labels, "words": wanted.words, "id_prefix": wanted.id_prefix,
     }  # fmt: skip
     names = {name for name, value in given.items() if value}
+    if wanted.id_prefix:
+        return statement("matching_runs", "runs_of_ids"), False
     if wanted.labels:
         entries = "entries_of_label" if subject is None else "entries_of_label_and_caller"
         return sql.SQL(query("matching_runs")).format(source=statement("entries_of_rarest_label", entries)), False

@@ -102,6 +102,7 @@ class RunStore:
             "input": new.input,
             "budget": orjson.dumps({**new.budget, **({ORIGINS: origins} if origins else {})}).decode(),
             "labels": orjson.dumps(dict(new.labels)).decode(),
+            "title": new.title,
             "recorded": new.recorded,
             "traceparent": new.traceparent,
             "owner": self._owner if claim_id else None,

@@ -225,6 +225,7 @@ class ThreadStore:
             thread_id=thread_id,
             traceparent=traceparent,
             labels=run.labels,
+            title=run.title,
         )
 
     async def _continue(self, connection: AsyncConnection[Any], new: NewRun, source: CheckpointTuple) -> RunRecord:

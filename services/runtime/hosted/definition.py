@@ -21,6 +21,7 @@ from services.kit.outcome import Outcome
 from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.policies import Limits
 from services.runtime.agents.run_key import RunKey
+from services.runtime.agents.titles import title
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.hosted.adapter import STEPS_CHANNEL, Graph, adapted
 from services.runtime.hosted.graph import HostedGraph
@@ -38,6 +39,8 @@ BUDGET = Budget(model_calls=200, tool_calls=500, tokens=2_000_000, wall_time_s=3
 FIELD = "graph"
 _RESERVED = ("checkpoint_", "__pregel_", "__signalbox_")
 _TOO_LONG = 1_000_000
+# Whose message a title is, as LangChain and chat completions call them.
+_PEOPLE = ("human", "user")
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,28 @@ class HostedDefinition:
             violation = FieldViolation(path, "a key that LangGraph keeps for itself")
             raise InvalidRequest(f"{reserved[0]} is LangGraph's own", violations=[violation])
         self.schemas.check(plain(asked.input), plain(asked.context), has_context=asked.HasField("context"))
+
+    def title_of(self, given: runs_pb2.RunInput) -> str:
+        """Returns what lists call a run of this input: what a person said first in it, else all of it as JSON."""
+        values = plain(given.graph.input)
+        return title(said_first(values) or json.dumps(values, ensure_ascii=False))
+
+
+def said_first(values: Mapping[str, Any]) -> str:
+    """Returns the first message of a person in a graph's input, or its only text; empty where there is neither."""
+    messages = values.get("messages")
+    for message in messages if isinstance(messages, list) else [messages]:
+        if isinstance(message, str):
+            return message
+        if isinstance(message, Mapping) and message.get("role", message.get("type")) in _PEOPLE:
+            content = message.get("content")
+            parts = content if isinstance(content, list) else [content]
+            said = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+            return " ".join(text for text in said if isinstance(text, str))
+        if isinstance(message, list) and len(message) == 2 and message[0] in _PEOPLE:
+            return str(message[1])
+    texts = [value for value in values.values() if isinstance(value, str)]
+    return texts[0] if len(values) == 1 and texts else ""
 
 
 class PinnedHosted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
 
@@ -43,7 +44,13 @@ PARTS: dict[str, Sequence[Any]] = {
     "since": [None, SINCE],
     "labels": LABELS,
 }
-RUN_FILTERS = [RunFilter(**dict(zip(PARTS, given, strict=True))) for given in itertools.product(*PARTS.values())]
+BY_PARTS = [RunFilter(**dict(zip(PARTS, given, strict=True))) for given in itertools.product(*PARTS.values())]
+# What has no index of its own is tried on what is read for the rest.
+RUN_FILTERS = [
+    *BY_PARTS,
+    *(replace(each, words=words) for each in BY_PARTS for words in (("how", "devices"), ("nowhere",))),
+    *(replace(each, id_prefix=prefix) for each in BY_PARTS[::7] for prefix in ("0", "ffff")),
+]
 
 
 class Explained:
@@ -146,6 +153,8 @@ def test_what_pages_bring_is_what_fits(filled: Explained, runner: asyncio.Runner
         (RunFilter(state=RunState.FAILED, agent="data_chat"), "agent = 'data_chat' AND state = 'FAILED'"),
         (RunFilter(state=RunState.RUNNING), "state = 'RUNNING'"),
         (RunFilter(subject="caller 3", state=RunState.NEEDS_REVIEW), "subject = 'caller 3' AND state = 'NEEDS_REVIEW'"),
+        (RunFilter(words=("DEVICES", "7?"), state=RunState.FAILED), "title LIKE '%%7?' AND state = 'FAILED'"),
+        (RunFilter(words=("half=1",), state=RunState.FAILED), "labels @> '{\"half\": \"1\"}' AND state = 'FAILED'"),
         (RunFilter(labels={"half": "1"}, state=RunState.FAILED), "labels @> '{\"half\": \"1\"}' AND state = 'FAILED'"),
     ]
     for wanted, condition in conditions:

@@ -1,9 +1,10 @@
-"""Labels of runs: kept with the run and gone with it, found by all of them together, however many runs there are."""
+"""Labels and titles of runs: kept with the run and gone with it, found by, however many runs there are."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
@@ -139,12 +140,43 @@ async def test_a_run_says_its_labels_and_is_found_by_them(stub: runs_pb2_grpc.Ru
     assert await listed(team="other") == []
 
 
+async def test_a_run_is_found_by_words_of_its_title_and_labels(stub: runs_pb2_grpc.RunServiceAsyncStub) -> None:
+    who, other = gateway_word("27"), gateway_word("28")
+
+    async def create(question: str, **labels: str) -> str:
+        asked = runs_pb2.RunInput(data_chat=data_chat_pb2.DataChatInput(question=question))
+        request = runs_pb2.CreateRunRequest(input=asked, labels=labels)
+        return (await stub.CreateRun(request, metadata=who)).run.run_id
+
+    async def listed(metadata: tuple[tuple[str, str], ...] = who, **wanted: Any) -> list[str]:
+        page = await stub.ListRuns(runs_pb2.ListRunsRequest(**wanted), metadata=metadata)
+        return [run.run_id for run in page.runs]
+
+    hot = await create("1\n  Which DEVICES in Ærø are hot?", team="payments")
+    cold = await create("2 100% of devices_cold \\ are\x0b cold" + "!" * 1000)
+    got = await stub.GetRun(runs_pb2.GetRunRequest(run_id=cold), metadata=who)
+    assert (len(got.run.title), got.run.title[-1], got.run.title[:11]) == (200, "…", "2 100% of d")
+    page = await stub.ListRuns(runs_pb2.ListRunsRequest(text="hot"), metadata=who)
+    assert [run.title for run in page.runs] == ["1 Which DEVICES in Ærø are hot?"]
+    for text, found in (
+        ("devices", [cold, hot]), ("devices hot", [hot]), ("ærø", [hot]), ("team=pay", [hot]),
+        ("payments DEVICES", [hot]),
+        ("100%", [cold]), ("s_c", [cold]), ("\\", [cold]), ("device_", []), ("nothing", []), ("hot cold", []),
+    ):  # fmt: skip
+        assert await listed(text=text) == found, text
+        assert await listed(other, text=text) == []
+    assert await listed(run_id_prefix=hot) == [hot]
+    assert await listed(run_id_prefix=hot[:30], text="cold") == []
+    assert await listed(other, run_id_prefix=hot) == []
+    assert await listed(run_id_prefix=hot[:4]) == [cold, hot]
+
+
 async def test_labels_follow_a_fork_and_go_with_their_run(
     start_replica: StartReplica, first: OwnerStore, platform_pool: PlatformPool
 ) -> None:
     replica = await start_replica()
     labels = {"team": "payments"}
-    run, _ = await replica.engine.create(new_run(thread_id="talk", labels=labels))
+    run, _ = await replica.engine.create(new_run(thread_id="talk", labels=labels, title="What?"))
     await ended(replica, run)
     threads = ThreadStore(platform_pool, make_serde(), first, {"counting"})
     await threads.fork(run.caller, Fork("talk", run.run_id, new_thread_id="copy"))
@@ -152,6 +184,7 @@ async def test_labels_follow_a_fork_and_go_with_their_run(
     wanted = RunFilter(labels=labels)
     page = await search.page(run.caller, wanted, limit=10)
     assert sorted(each.thread_id or "" for each in page.runs) == ["copy", "talk"]
+    assert {each.title for each in page.runs} == {"What?"}
     await threads.delete(run.caller, "talk")
     page = await search.page(run.caller, wanted, limit=10)
     assert [each.thread_id for each in page.runs] == ["copy"]

@@ -106,5 +106,6 @@ AGENT = AgentDefinition(
     peers=(GUARD, GRAPH_EXECUTOR),
     models=("parse", "plan", "answer"),
     words=lambda agent_input: agent_input.goal,
+    title=lambda agent_input: agent_input.goal or f"Undo run {agent_input.undo_run_id}",
     tells_broken_off=True,
 )

@@ -83,4 +83,5 @@ AGENT = AgentDefinition(
     models=("incident",),
     ids={INCIDENT_ID: _incident_id},
     run_key=run_key,
+    title=lambda agent_input: f"{agent_input.title} ({agent_input.service})",
 )

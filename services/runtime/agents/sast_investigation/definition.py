@@ -11,7 +11,7 @@ from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.code_review.calibration import Calibration
 from services.runtime.agents.code_review.case import OUTCOMES, Settled, begun, outcome_of, output_fields
 from services.runtime.agents.code_review.code_tools import CodeTools
-from services.runtime.agents.code_review.finding import finding_ids
+from services.runtime.agents.code_review.finding import finding_ids, finding_title
 from services.runtime.agents.definition import AgentDefinition
 from services.runtime.agents.sast_investigation.checklist import load_checklists
 from services.runtime.agents.sast_investigation.graph import make_graph
@@ -96,5 +96,6 @@ AGENT = AgentDefinition(
     peers=(CODE_EXECUTOR, EVALUATOR),
     models=("research", "analysis"),
     ids=finding_ids,
+    title=finding_title,
     prompts=("code_review",),
 )

@@ -7,6 +7,7 @@ WITH looked_at AS MATERIALIZED (
         FROM platform.runs AS r
         WHERE r.run_id = looked_at.run_id
             AND r.labels @> %(labels)s::jsonb
+            AND (cardinality(%(words)s::text[]) = 0 OR {contains_words.sql})
             AND (%(subject)s::text IS NULL OR subject = %(subject)s)
             AND (%(agent)s::text IS NULL OR agent = %(agent)s)
             AND (%(state)s::text IS NULL OR state = %(state)s)
