@@ -60,6 +60,13 @@ class Vocabulary(BaseModel):
     rows: Mapping[str, str] = Field(
         {}, description="What one row of a table is called, the finest first; else the last word of the table's name."
     )
+    keys: Mapping[str, str] = Field({}, description="Column of a table that tells its rows apart; else `<row>_id`.")
+    titles: Mapping[str, str] = Field({}, description="Column that says what a row of a table is called; else `name`.")
+    references: Mapping[str, str] = Field(
+        {},
+        description="`table.column` by the `table.column` that refers to it; else columns of one name ending in `_id`.",
+    )
+    values: Mapping[str, tuple[str, ...]] = Field({}, description="Values that a `table.column` may have.")
     history: frozenset[str] = Field(frozenset(), description="Tables that hold the past, not the present.")
     guarded: frozenset[str] = Field(frozenset(), description="What nobody may ask to have deleted or altered.")
     labels: Mapping[str, GraphLabel] = Field({}, description="What the nodes of the graph are called.")

@@ -25,12 +25,16 @@ _COSTS = load_queries("costs.sql")["costs"]
 
 @dataclass(frozen=True)
 class ColumnInfo:
-    """A column: its name, its type as the database writes it, its comment, and whether each value comes once."""
+    """A column: its name, its type as the database writes it, its comment, and whether each value comes once.
+
+    `written` is its name as queries write it; empty where they write it as it is.
+    """
 
     name: str
     type: str
     comment: str = ""
     is_unique: bool = False
+    written: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class Catalog:
     rows: Mapping[TableName, float] = field(default_factory=dict)
     # What the functions cost that the policy allows.
     costs: Mapping[str, Cost] = field(default_factory=dict)
+    # Tables whose names queries write in another way, such as in quotes.
+    written: Mapping[TableName, str] = field(default_factory=dict)
 
     @cached_property
     def rules(self) -> Mapping[TableName, TableRule]:
@@ -63,7 +69,8 @@ class Catalog:
 
     def shown(self, table: TableName) -> str:
         """Returns a table's name as queries write it."""
-        return table.name if table.schema == self.policy.schemas[0] else str(table)
+        name = self.written.get(table, table.name)
+        return name if table.schema == self.policy.schemas[0] else f"{table.schema}.{name}"
 
     def summary(self) -> str:
         """Describes the tables, their columns and whose rows they show, in words for the model."""
@@ -80,15 +87,17 @@ async def read_catalog(connection: AsyncConnection[Any], policy: SqlPolicy) -> C
     found: dict[TableName, list[ColumnInfo]] = {table: [] for table in rules}
     partial = set()
     rows: dict[TableName, float] = {}
+    names: dict[TableName, str] = {}
     async with connection.cursor(row_factory=tuple_row) as cursor:
         wanted = ([table.schema for table in rules], [table.name for table in rules])
         await cursor.execute(_COLUMNS, wanted)
-        async for schema, name, column, kind, comment, is_unique, count in cursor:
+        async for schema, name, written_table, column, written, kind, comment, is_unique, count in cursor:
             table = TableName(schema, name)
+            names[table] = written_table
             rows[table] = max(count, _LEAST_ROWS)
             allowed = rules[table].columns
             if (allowed is None or column in allowed) and kind not in _UNSHOWN:
-                found[table].append(ColumnInfo(column, kind, comment or "", is_unique))
+                found[table].append(ColumnInfo(column, kind, comment or "", is_unique, written))
             else:
                 partial.add(table)
         await cursor.execute(_COSTS, [policy.functions.allow])
@@ -97,7 +106,7 @@ async def read_catalog(connection: AsyncConnection[Any], policy: SqlPolicy) -> C
     if missing:
         raise UnsafeDatabase("the policy names what the database does not have: " + "; ".join(missing))
     shown = {table: tuple(columns) for table, columns in found.items()}
-    return Catalog(policy, shown, frozenset(partial), rows, costs)
+    return Catalog(policy, shown, frozenset(partial), rows, costs, names)
 
 
 def _missing(policy: SqlPolicy, found: Mapping[TableName, list[ColumnInfo]]) -> list[str]:
@@ -113,7 +122,7 @@ def _missing(policy: SqlPolicy, found: Mapping[TableName, list[ColumnInfo]]) -> 
 
 def _described(column: ColumnInfo) -> str:
     comment = " ".join(column.comment.split())
-    return f"{column.name} {column.type}{f' /* {comment} */' if comment else ''}"
+    return f"{column.written or column.name} {column.type}{f' /* {comment} */' if comment else ''}"
 
 
 def _whose(rule: TableRule) -> str:

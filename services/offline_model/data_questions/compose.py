@@ -110,11 +110,11 @@ class _Composition:
         for name in self._asked.names:
             noun = self._noun_of(name)
             table = self._schema.table_of(noun) if noun else self._schema.table_of_name(name)
-            if not table or "name" not in self._schema.tables[table]:
+            if not table or not self._schema.title_of(table):
                 raise CannotCompose(f"whose name {name} is")
             self._need(table)
             self._take_last(self._schema.rows[table], unless=self._spoken_of[:1])
-            self._hold(f"{table}.name", _quoted(name))
+            self._hold(f"{table}.{self._schema.title_of(table)}", _quoted(name))
         for number in self._asked.numbers:
             if number.noun not in self._entities:
                 raise CannotCompose(f"what {number.value} is of")
@@ -178,10 +178,8 @@ class _Composition:
             return [f"date_trunc('{key}', {self._time()})"]
         if key in self._entities:
             self._spoken_of.remove(key)
-            table = self._schema.table_of(key)
-            self._need(table)
-            named = [f"{table}.name"] if "name" in self._schema.tables[table] else []
-            return [f"{table}.{key}_id", *named]
+            self._need(self._schema.table_of(key))
+            return [self._key_of(key), *(each for each in self._named(key) if each != self._key_of(key))]
         owner = next((word for word in owners if word in self._entities), "")
         if owner:
             del self._words[at : at + 1]
@@ -290,12 +288,13 @@ class _Composition:
     def _aggregated(self, subject: str, functions: list[str], columns: list[str], groups: list[str]) -> str:
         if not columns or (len(columns) > 1 and len(functions) > 1):
             raise CannotCompose("what of it")
+        multiplied = [column for column in columns if self._is_multiplied(self._schema.rows[column.partition(".")[0]])]
+        if multiplied and self._schema.vocabulary.references:
+            raise CannotCompose("which rows are there once")
         if subject:
             self._take(subject)
-            key = f"{subject}_id"
-            if not any(group.endswith(key) for group in groups) and not all(
-                key in self._schema.tables[column.partition(".")[0]] for column in columns
-            ):
+            measured = {column.partition(".")[0] for column in columns}
+            if not self._is_grouped(subject, groups) and not all(self._tells(subject, table) for table in measured):
                 raise CannotCompose(f"whether of each {subject}")
         shown = [
             f"{_aggregate(function, column)} AS {_SHOWN_AS[function]}_{column.partition('.')[2]}"
@@ -359,19 +358,33 @@ class _Composition:
         self._need(found[0])
         return f"{found[0]}.{column}"
 
+    def _is_grouped(self, entity: str, groups: list[str]) -> bool:
+        table = self._schema.table_of(entity)
+        key = self._schema.key_of(table)
+        # Where keys are named after what they are of, any table's column of that name is one.
+        owner = f"{table}." if self._schema.vocabulary.keys else "."
+        return any(group.endswith(f"{owner}{key}") for group in groups)
+
+    def _tells(self, entity: str, table: str) -> bool:
+        """Whether each row of a table is of one of something."""
+        named = self._schema.table_of(entity)
+        return table == named or self._schema.key_of(named) in [key for _, key in self._schema.joins(table, named)]
+
     def _key_of(self, entity: str) -> str:
         column = f"{entity}_id"
         table = next((table for table in self._tables if column in self._schema.tables[table]), "")
-        if not table:
+        if not table or self._schema.vocabulary.keys:
             table = self._schema.table_of(entity)
+            column = self._schema.key_of(table)
             self._need(table)
-        if column not in self._schema.tables[table]:
+        if not column:
             raise CannotCompose(f"no number of a {entity}")
         return f"{table}.{column}"
 
     def _named(self, entity: str) -> list[str]:
         table = self._schema.table_of(entity)
-        return [f"{table}.{column}" for column in (f"{entity}_id", "name") if column in self._schema.tables[table]]
+        columns = (self._schema.key_of(table), self._schema.title_of(table))
+        return [f"{table}.{column}" for column in dict.fromkeys(columns) if column]
 
     def _is_multiplied(self, entity: str) -> bool:
         """Whether a join can bring one of them more than once: with a table that is finer."""
@@ -391,28 +404,38 @@ class _Composition:
         first, *rest = self._tables
         joined, written = [first], first
         for table in rest:
-            for step, key in self._path(joined, table):
-                written += f" JOIN {step} USING ({key})"
+            for step, joining in self._path(joined, table):
+                written += f" JOIN {step} {joining}"
                 joined.append(step)
         return written, joined
 
     def _path(self, joined: list[str], goal: str) -> list[tuple[str, str]]:
         if goal in joined:
             return []
-        waiting: deque[tuple[str, list[tuple[str, str]]]] = deque((table, []) for table in joined)
+        waiting: deque[tuple[str, list[tuple[str, str]], bool | None]] = deque((table, [], None) for table in joined)
         seen = set(joined)
         while waiting:
-            at, path = waiting.popleft()
-            for table, columns in self._schema.tables.items():
-                key = next((name for name in self._schema.tables[at] if name in columns and name.endswith("_id")), "")
-                if not key or table in seen:
+            at, path, was_up = waiting.popleft()
+            for table in self._schema.tables:
+                by = self._schema.joins(at, table)
+                if not by or table in seen:
                     continue
+                if len(by) > 1:
+                    raise CannotCompose(f"by which of {', '.join(mine for mine, _ in by)} {table} is meant")
+                is_up = self._schema.refers(at, by[0][0])
+                if was_up is not None and is_up != was_up and not (is_up and self._schema.only_refers(at)):
+                    continue  # what two share, or what refers to two, need not be what has them to do with each other
+                step = (table, _joining(at, table, *by[0]))
                 if table == goal:
-                    return [*path, (table, key)]
+                    return [*path, step]
                 if table not in self._schema.vocabulary.history:
-                    waiting.append((table, [*path, (table, key)]))
+                    waiting.append((table, [*path, step], is_up))
                     seen.add(table)
         raise CannotCompose(f"what {goal} has to do with {', '.join(joined)}")
+
+
+def _joining(one: str, other: str, left: str, right: str) -> str:
+    return f"USING ({left})" if left == right else f"ON {other}.{right} = {one}.{left}"
 
 
 def _condition(subject: str, comparison: Comparison) -> str:

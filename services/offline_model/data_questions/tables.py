@@ -54,7 +54,34 @@ class Schema:
         """The table with a row for each of something: of those that name it the one that tells most about it."""
         found = [table for table, word in self.rows.items() if word == row and table not in self.vocabulary.history]
         found = found or [table for table, word in self.rows.items() if word == row]
-        return next((table for table in found if "name" in self.tables[table]), found[0])
+        return next((table for table in found if self.title_of(table)), found[0])
+
+    def key_of(self, table: str) -> str:
+        """The column that tells the rows of a table apart; empty for none."""
+        key = self.vocabulary.keys.get(table, f"{self.rows[table]}_id")
+        return key if key in self.tables[table] else ""
+
+    def title_of(self, table: str) -> str:
+        """The column that says what a row is called; empty for none."""
+        title = self.vocabulary.titles.get(table, "name")
+        return title if title in self.tables[table] else ""
+
+    def joins(self, one: str, other: str) -> list[tuple[str, str]]:
+        """The columns of two tables by which one refers to the other, or both to a third where nobody says."""
+        if not self.vocabulary.references:
+            shared = [name for name in self.tables[one] if name in self.tables[other] and name.endswith("_id")]
+            return [(name, name) for name in shared[:1]]
+        pairs = [*self.vocabulary.references.items()]
+        both = [(left.split("."), right.split(".")) for left, right in (*pairs, *((b, a) for a, b in pairs))]
+        return [(left[1], right[1]) for left, right in both if (left[0], right[0]) == (one, other)]
+
+    def refers(self, table: str, column: str) -> bool | None:
+        """Whether a column refers to another table; None where nobody says which do."""
+        return f"{table}.{column}" in self.vocabulary.references if self.vocabulary.references else None
+
+    def only_refers(self, table: str) -> bool:
+        """Whether a table has nothing but references: it says which rows of others belong together."""
+        return all(self.refers(table, column) for column in self.tables[table])
 
     def siblings(self, text: str) -> list[str]:
         """Other values of the columns that may have a value."""
@@ -106,6 +133,10 @@ def read_schema(tables: Iterable[str], examples: Sequence[Example], vocabulary: 
             items = re.split(r",? (?:or|and) |, ", listed["values"]) if listed else ()
             # "Ok, …" begins many a question.
             values += [Value(table["name"], column["name"], item) for item in items if len(item) > 2]
+    for place, texts in vocabulary.values.items():
+        table_name, _, column_name = place.partition(".")
+        if column_name in found.get(table_name, ()):
+            values += [Value(table_name, column_name, text) for text in texts]
     return Schema(found, tuple(values), examples, vocabulary)
 
 

@@ -1,6 +1,6 @@
 """`python -m services.sql_executor.provisioning plan|apply|verify --policy FILE --dsn-env NAME`, and
 
-`… init --users TABLE --dsn-env NAME` drafts a policy file from foreign keys;
+`… init --users TABLE --dsn-env NAME` drafts a policy file from foreign keys, with `--out DIR` examples and words too;
 `… try --policy FILE --dsn-env NAME --as SUBJECT SQL` shows what a caller sees; the DSN is the reader's then.
 
 Exit status: 0 when the database is (now) as the policy promises, 1 when it is not, 2 when the input is wrong or the
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ from services.sql_executor.errors import UnsafeDatabase
 from services.sql_executor.policy import SqlPolicy, TableName, load_policy
 from services.sql_executor.pool import APPLICATION_NAME
 from services.sql_executor.provisioning import Difference, NotApplied, apply, beyond_reach, compare, search_path
+from services.sql_executor.provisioning.described_tables import read_tables
 from services.sql_executor.provisioning.draft import drafted, read_schema
+from services.sql_executor.provisioning.questions import drafted_examples, drafted_vocabulary
 from services.sql_executor.provisioning.trial import tried
 from services.sql_executor.settings import ProvisioningSettings, environment_dsn
 
@@ -64,6 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--policy", type=Path, metavar="FILE", help="policy file (YAML)")
     parser.add_argument("--dsn-env", required=True, metavar="NAME", help="environment variable with the DSN to use")
     parser.add_argument("--users", metavar="TABLE", help="table of the users who own rows, for init")
+    parser.add_argument("--share-rest", action="store_true", help="for init: share tables that lead to no user")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="for init: where to write the files")
     parser.add_argument("--schema", action="append", metavar="NAME", help="schema to draft for; public if left out")
     parser.add_argument("--as", dest="subject", metavar="SUBJECT", help="caller to try a query as")
     parser.add_argument("--role", action="append", metavar="ROLE", help="role of that caller; repeatable")
@@ -96,16 +101,47 @@ def _dsn(options: argparse.Namespace) -> str:
 
 
 async def _init(options: argparse.Namespace, dsn: str) -> int:
-    if not options.users:
-        raise _WrongInput("init needs --users TABLE: the table whose rows are the callers")
-    schemas = options.schema or ["public"]
-    schema, _, name = options.users.rpartition(".")
+    if options.policy is not None and options.out is None:
+        raise _WrongInput("init of a policy that there is needs --out DIR, for examples and words")
     async with await connect(dsn, APPLICATION_NAME) as connection:
-        found = await read_schema(connection, schemas)
-        cursor = await connection.execute("SELECT current_database()")
-        [[database]] = await cursor.fetchall()
-        _say(drafted(database, schemas, found, TableName(schema or schemas[0], name)).rstrip())
+        if options.policy is None:
+            text = await _drafted_policy(connection, options)
+            if options.out is None:
+                _say(text.rstrip())
+                return OK
+            _write(options.out, {"policy.yaml": text})
+        policy = load_policy(options.policy or options.out / "policy.yaml")
+        tables = await read_tables(connection, policy)
+    drafts = {"examples.yaml": drafted_examples(policy, tables), "vocabulary.yaml": drafted_vocabulary(policy, tables)}
+    _write(options.out, drafts)
     return OK
+
+
+async def _drafted_policy(connection: AsyncConnection[Any], options: argparse.Namespace) -> str:
+    if not options.users and not options.share_rest:
+        raise _WrongInput("init needs --users TABLE: the table whose rows are the callers; or --share-rest without it")
+    schemas = options.schema or ["public"]
+    schema, _, name = (options.users or "").rpartition(".")
+    users = TableName(schema or schemas[0], name) if name else None
+    found = await read_schema(connection, schemas)
+    cursor = await connection.execute("SELECT current_database()")
+    [[database]] = await cursor.fetchall()
+    return drafted(database, schemas, found, users, share_rest=options.share_rest)
+
+
+def _write(directory: Path, files: Mapping[str, str]) -> None:
+    """Writes files that are not there yet: people have gone through those that are."""
+    there = [str(directory / name) for name in files if (directory / name).exists()]
+    if there:
+        raise _WrongInput(f"there is already {', '.join(there)}: remove it, or name another directory")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (directory / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise _WrongInput(f"can't write to {directory}: {error}") from error
+    for name in files:
+        _say(f"{directory / name}: go through it")
 
 
 async def _try(options: argparse.Namespace, policy: SqlPolicy, dsn: str) -> int:

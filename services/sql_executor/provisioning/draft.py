@@ -70,32 +70,39 @@ async def read_schema(connection: AsyncConnection[Any], schemas: Sequence[str]) 
     return Schema(tables, references, keys, assigning)
 
 
-def drafted(database: str, schemas: Sequence[str], schema: Schema, users: TableName) -> str:
-    """Returns the text of a policy file. Raises PolicyFileError when users have no key of one column."""
-    if users not in schema.keys:
+def drafted(
+    database: str, schemas: Sequence[str], schema: Schema, users: TableName | None, *, share_rest: bool = False
+) -> str:
+    """Returns the text of a policy file. Raises PolicyFileError when users have no key of one column.
+
+    Tables that lead to no user are closed to everybody, or with `share_rest` open to every caller.
+    """
+    if users is not None and users not in schema.keys:
         known = ", ".join(_shown(table, schemas) for table in sorted(schema.keys)) or "none"
         raise PolicyFileError(f"{users} is no table with a primary key of one column; there are: {known}")
-    key, kind = schema.keys[users]
-    ways = {table: _way(table, users, key, schema) for table in schema.tables if table not in schema.assignments}
-    owned = {table: way for table, way in ways.items() if way is not None}
+    owned: dict[TableName, Found] = {}
+    kind = ""
+    if users is not None:
+        key, kind = schema.keys[users]
+        ways = {table: _way(table, users, key, schema) for table in schema.tables if table not in schema.assignments}
+        owned = {table: way for table, way in ways.items() if way is not None}
+    rest = [table for table in schema.tables if table not in owned]
+    shared = [table for table in rest if share_rest and not _assigns(table, users, schema)]
+    restricted = [table for table in rest if table not in shared]
+    subject = f" # {users}.{key}" if users is not None else " # no row is anybody's own"
     lines = [
-        "# Drafted from foreign keys: go through every table before you apply it. What is restricted nobody reads;",
-        "# move a table to `tables` with {shared: true} when every caller may read all of it.",
+        "# Drafted from foreign keys: go through every table before you apply it. What is restricted nobody reads,",
+        "# what is {shared: true} every caller reads all of.",
         "version: 1",
         f"database: {_quoted(database)}",
         f"schemas: [{', '.join(map(_quoted, schemas))}]",
-        f"owner: {{subject_type: {_SUBJECT_TYPES.get(kind, 'text')}}} # {users}.{key}",
+        f"owner: {{subject_type: {_SUBJECT_TYPES.get(kind, 'text')}}}{subject}",
         "tables:",
         *(f"  {_quoted(_shown(table, schemas))}: {{owned_by: {_owned_by(way)}}}" for table, way in owned.items()),
-        "restricted:",
-        *(
-            f"  - {_quoted(_shown(table, schemas))}{_why(table, schema)}"
-            for table in schema.tables
-            if table not in owned
-        ),
+        *(f"  {_quoted(_shown(table, schemas))}: {{shared: true}}" for table in shared),
+        "restricted:" if restricted else "restricted: []",
+        *(f"  - {_quoted(_shown(table, schemas))}{_why(table, schema)}" for table in restricted),
     ]
-    if len(owned) == len(schema.tables):
-        lines[-1] = "restricted: []"
     return "\n".join(lines) + "\n"
 
 
@@ -117,6 +124,10 @@ def _way(table: TableName, users: TableName, key: str, schema: Schema) -> Found 
                 seen.add(step.table)
                 waiting.append((step.table, (*steps, step)))
     return None
+
+
+def _assigns(table: TableName, users: TableName | None, schema: Schema) -> bool:
+    return users is not None and table in schema.assignments and _names_user(table, users, schema) is not None
 
 
 def _names_user(table: TableName, users: TableName, schema: Schema) -> str | None:

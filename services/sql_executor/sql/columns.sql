@@ -1,7 +1,9 @@
 -- name: columns
 SELECT n.nspname AS table_schema,
        c.relname AS table_name,
+       quote_ident(c.relname) AS table_written,
        a.attname AS column_name,
+       quote_ident(a.attname) AS column_written,
        format_type(a.atttypid, a.atttypmod) AS column_type,
        col_description(c.oid, a.attnum) AS column_comment,
        EXISTS (

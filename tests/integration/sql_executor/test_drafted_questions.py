@@ -1,0 +1,168 @@
+"""What `sql-policy init` drafts for a database that nobody prepared: plain questions are answered, and none wrongly."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import pytest_asyncio
+import yaml
+
+from services.kit.postgres import make_pool
+from services.offline_model.conversation import Conversation
+from services.offline_model.skills.answer_data_question import answer_data_question
+from services.offline_model.vocabulary import Vocabulary
+from services.sql_executor.catalog import read_catalog
+from services.sql_executor.example_file import read_example_file
+from services.sql_executor.examples import ExampleStore
+from services.sql_executor.policy import load_policy
+from services.sql_executor.pool import APPLICATION_NAME
+from tests.fixtures.forked import program
+from tests.fixtures.postgres import PostgresCluster
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MUSIC = (Path(__file__).parents[2] / "fixtures" / "music.sql").read_text()
+_TABLES = "artist album genre media_type track playlist playlist_track customer invoice invoice_line".split()  # noqa: SIM905
+# The same tables by other people's habits: a key is `id`, or names are in capitals and have to be quoted.
+_IN_CAPITALS = """
+DO $$ DECLARE c record; BEGIN
+    FOR c IN SELECT attrelid::regclass AS t, attname AS n FROM pg_attribute JOIN pg_class r ON r.oid = attrelid
+        WHERE attnum > 0 AND relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP
+        EXECUTE format('ALTER TABLE %s RENAME %I TO %I', c.t, c.n, replace(initcap(c.n), '_', ''));
+    END LOOP;
+    FOR c IN SELECT relname AS n FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP
+        EXECUTE format('ALTER TABLE %I RENAME TO %I', c.n, replace(initcap(c.n), '_', ''));
+    END LOOP;
+END $$
+"""
+HABITS = {
+    "named keys": "",
+    "id": ";".join(f"ALTER TABLE {t} RENAME {t}_id TO id" for t in _TABLES if t != "playlist_track"),
+    "capitals": _IN_CAPITALS,
+}
+# A question, how many rows answer it, and a value in the first of them. They were written before anything was drafted.
+PLAIN: list[tuple[str, int, Any]] = [
+    ("How many tracks are there?", 1, 200),
+    ("List all genres", 4, "Rock"),
+    ("Which artist has the most albums?", 1, "Band C"),
+    ("How many tracks are there per genre?", 4, 50),
+    ("What is the average price of a track?", 1, Decimal("2.00")),
+    ("What is the total of all invoices?", 1, Decimal("3623.40")),
+    ("Top 5 longest tracks", 5, 299000),
+    ("How many invoices were there in 2023?", 1, 33),
+    ("How many Jazz tracks are there?", 1, 50),
+    ("Which customers are from Norway?", 6, 3),
+]
+# Near to what can be answered, and something else; a database has no answer to some.
+OTHER = [
+    "How many customers have no invoices?",
+    "How many tracks were sold in 2023?",
+    "How many free tracks are there?",
+    "Which genre has the longest tracks?",
+    "How many tracks does customer 7 have?",
+    "How many albums are there without tracks?",
+    "What is the average total of invoices with vinyl tracks?",
+    "Which artist has the second most albums?",
+]
+
+
+@dataclass(frozen=True)
+class Shop:
+    """The database, and what was drafted for it."""
+
+    dsn: str
+    drafts: Path
+
+    async def ask(self, question: str, *, prepared: bool) -> Sequence[Any] | None:
+        """The rows that a question is answered with; None where it is declined."""
+        words = yaml.safe_load((self.drafts / "vocabulary.yaml").read_text()) if prepared else {}
+        async with make_pool(self.dsn, APPLICATION_NAME, prepare=False, min_size=1, max_size=1) as pool:
+            near = (await ExampleStore(pool).nearest(question)).examples if prepared else []
+            async with pool.connection() as connection:
+                tables = (await read_catalog(connection, load_policy(self.drafts / "policy.yaml"))).summary()
+                examples = [{"question": each.question, "sql": each.sql} for each in near]
+                data = {"question": question, "tables": tables.splitlines(), "examples": examples}
+                conversation = Conversation(data, (), ("execute_db_query",), must_call=False)
+                step = answer_data_question(conversation, Vocabulary.model_validate(words))
+                if not step.calls:
+                    return None
+                rows: list[Any] = await (await connection.execute(step.calls[0].arguments["query"])).fetchall()
+                return rows
+
+
+def _draft(dsn: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [*program("services.sql_executor.provisioning"), "--dsn-env", "OWNER_DSN", "init", *options]
+    environment = {**os.environ, "OWNER_DSN": dsn}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest_asyncio.fixture(params=HABITS, loop_scope="module", scope="module")
+async def shop(
+    request: pytest.FixtureRequest, postgres_cluster: PostgresCluster, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Shop]:
+    name = postgres_cluster.create_database()
+    dsn, drafts = postgres_cluster.dsn(name), tmp_path_factory.mktemp("drafts")
+    with psycopg.connect(dsn, autocommit=True) as owner:
+        owner.execute(MUSIC.encode())
+        owner.execute(HABITS[request.param].encode())
+    users = "Customer" if request.param == "capitals" else "customer"
+    drafted = _draft(dsn, "--users", users, "--share-rest", "--out", str(drafts))
+    assert drafted.returncode == 0, drafted.stderr
+    examples = read_example_file(drafts / "examples.yaml")
+    async with make_pool(dsn, APPLICATION_NAME, prepare=False, min_size=1, max_size=1) as pool:
+        store = ExampleStore(pool)
+        await store.setup()
+        await store.load(examples.examples, examples.notes)
+    yield Shop(dsn, drafts)
+    postgres_cluster.drop_database(name)
+
+
+async def test_plain_questions_are_answered_and_none_wrongly(shop: Shop) -> None:
+    answered = {True: 0, False: 0}
+    for prepared in answered:
+        for question, count, value in PLAIN:
+            rows = await shop.ask(question, prepared=prepared)
+            if rows is not None:
+                assert len(rows) == count, (question, rows)
+                assert value in rows[0], (question, rows)
+                answered[prepared] += 1
+    assert answered[True] >= 7
+    assert answered[True] > answered[False]
+
+
+@pytest.mark.parametrize("question", OTHER)
+async def test_what_is_near_to_them_is_declined(shop: Shop, question: str) -> None:
+    assert await shop.ask(question, prepared=True) is None
+
+
+async def test_each_example_is_a_statement_that_the_database_takes(shop: Shop) -> None:
+    examples = read_example_file(shop.drafts / "examples.yaml").examples
+    async with await psycopg.AsyncConnection.connect(shop.dsn, autocommit=True) as connection:
+        for example in examples:
+            await connection.execute(example.sql.encode())
+
+
+async def test_values_are_of_the_schema_or_of_what_every_caller_may_read(shop: Shop) -> None:
+    told = (shop.drafts / "examples.yaml").read_text() + (shop.drafts / "vocabulary.yaml").read_text()
+    assert "student" in told  # of an enum
+    assert "Hip Hop" in told  # of a look-up table
+    for private in ("Norway", "@example.com", "First1", "Song 1", "Record 1"):
+        assert private not in told
+
+
+async def test_drafts_that_people_have_gone_through_are_not_written_over(shop: Shop, tmp_path: Path) -> None:
+    again = _draft(shop.dsn, "--share-rest", "--out", str(shop.drafts))
+    assert (again.returncode, "there is already" in again.stderr) == (2, True)
+    policy = shop.drafts / "policy.yaml"
+    of_policy = _draft(shop.dsn, "--policy", str(policy), "--out", str(tmp_path))
+    assert of_policy.returncode == 0, of_policy.stderr
+    assert "policy.yaml" not in of_policy.stdout
+    assert "Hip Hop" in (tmp_path / "examples.yaml").read_text()
