@@ -12,12 +12,17 @@ from services.runtime.commands.documentation import documents
 from tests.contract import decisions_index, reference_pages
 
 DOCS = Path(__file__).parents[2] / "docs"
-DOCUMENTS = documents()
 
 
-@pytest.mark.parametrize("name", sorted(DOCUMENTS))
-def test_a_document_is_up_to_date(name: str) -> None:
-    assert (DOCS / name).read_text(encoding="utf-8") == DOCUMENTS[name], "stale; run `make docs`"
+@pytest.fixture(scope="module")
+def made() -> dict[str, str]:
+    """What the code would make now: all agents are proved for it, which no worker does that does not run this."""
+    return documents()
+
+
+def test_the_documents_are_up_to_date(made: dict[str, str]) -> None:
+    stale = [name for name in made if (DOCS / name).read_text(encoding="utf-8") != made[name]]
+    assert not stale, "run `make docs`"
 
 
 def test_the_references_of_metrics_and_errors_are_up_to_date() -> None:
@@ -40,14 +45,14 @@ def test_every_metric_of_the_services_says_what_it_is_and_who_tells_it() -> None
         assert told.documentation.endswith("."), name
 
 
-def test_there_is_no_graph_of_an_agent_that_is_gone() -> None:
+def test_there_is_no_graph_of_an_agent_that_is_gone(made: dict[str, str]) -> None:
     drawn = {f"graphs/{path.name}" for path in (DOCS / "graphs").glob("*.mmd")}
-    assert drawn == {name for name in DOCUMENTS if name.startswith("graphs/")}
+    assert drawn == {name for name in made if name.startswith("graphs/")}
 
 
-def test_every_rule_of_every_router_is_in_its_agents_drawing() -> None:
+def test_every_rule_of_every_router_is_in_its_agents_drawing(made: dict[str, str]) -> None:
     for graph in agent_graphs():
-        drawing = DOCUMENTS[f"graphs/{graph.name}.mmd"]
+        drawing = made[f"graphs/{graph.name}.mmd"]
         for router in graph.routers:
             missing = [rule.name for rule in router.rules if rule.name not in drawing]
             assert not missing, f"{router.name} has rules that are not drawn: {missing}"
