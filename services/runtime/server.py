@@ -58,8 +58,8 @@ from services.runtime.engine.store import RunStore
 from services.runtime.engine.threads import ThreadStore
 from services.runtime.engine.upkeep import Upkeep
 from services.runtime.engine.watches import Watches
+from services.runtime.hosted.containment import contain
 from services.runtime.hosted.definition import HostedDefinition
-from services.runtime.hosted.exits import contain_exits
 from services.runtime.hosted.langgraph_json import InvalidAgentsError
 from services.runtime.metrics import count_from_zero
 from services.runtime.routing.shadow import Shadow
@@ -76,7 +76,7 @@ async def _hosted(settings: RuntimeSettings, stack: AsyncExitStack) -> list[Host
     except InvalidAgentsError as error:
         refuse(error.problems)
     if hosted:
-        contain_exits(asyncio.get_running_loop(), threads=settings.sync_node_threads)
+        contain(asyncio.get_running_loop(), threads=settings.sync_node_threads)
     return hosted
 
 

@@ -31,7 +31,7 @@ from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.names import ATTRIBUTE_PREFIX, NODE, RUN_ID
 from services.kit.telemetry.tracing import tracer
 from services.runtime.errors import ClaimLost, DatabaseAway, NodeTimedOut
-from services.runtime.hosted.exits import exits_contained
+from services.runtime.hosted.containment import contained
 from services.runtime.hosted.facts import Reads, choice_of_model, facts_of, forget, recorded
 from services.runtime.hosted.path_function import PathFunction
 from services.runtime.hosted.session import BudgetSpentError, HostedSession, Visit, current_session
@@ -159,7 +159,7 @@ class _Node(Runnable[Any, Any]):
         try:
             with session.inside(visit), tracer().start_as_current_span(f"node {self._place}", attributes=attributes):
                 session.check_time()
-                with exits_contained():
+                with contained():
                     result = await self._run(session, input, config, **kwargs)
         except ParentCommand as command:
             # A node inside has left its graph, which keeps nothing of the step.
@@ -286,7 +286,7 @@ class _Path(Runnable[Any, Any]):
         watch = _Watch()
         token = _watch.set(watch)
         try:
-            with exits_contained():
+            with contained():
                 result = self._path.invoke(input, config, **kwargs)
         finally:
             _watch.reset(token)
@@ -301,7 +301,7 @@ class _Path(Runnable[Any, Any]):
         watch = _Watch()
         token = _watch.set(watch)
         try:
-            with exits_contained():
+            with contained():
                 result = await self._path.ainvoke(input, config, **kwargs)
         finally:
             _watch.reset(token)

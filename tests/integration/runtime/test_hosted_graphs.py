@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import operator
+import threading
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, TypedDict
 
@@ -265,6 +267,23 @@ async def test_a_graph_keeps_the_limit_that_it_was_given_with_its_config(platfor
         run = await replica.run("limited", {"log": []})
         assert (run.state, run.stop_reason) == (RunState.FAILED, "recursion_limit")
         assert await replica.steps(run) == ["again"] * 4
+
+
+async def test_nodes_that_block_for_good_leave_room_for_others(platform_dsn: str) -> None:
+    release = threading.Event()
+    graph = StateGraph(Joined).add_node(
+        "hang", lambda state: release.wait() and state if state["log"] else {"log": ["ok"]}
+    )
+    brought = loaded("hanging", graph.add_edge(START, "hang"))
+    policy = HostedPolicy(node_timeout_s=1)
+    try:
+        async with hosted_replica(platform_dsn, brought, policy=policy, threads=2) as replica:
+            hung = await asyncio.gather(*(replica.run("hanging", {"log": ["hang"]}) for _ in range(3)))
+            assert {(run.state, run.stop_reason) for run in hung} == {(RunState.FAILED, "node_failed")}
+            assert "the node 'hang' raised NODE_TIMED_OUT" in hung[0].error
+            assert output_of(await replica.run("hanging", {"log": []}))["log"] == ["ok"]
+    finally:
+        release.set()
 
 
 async def test_a_step_that_changes_too_much_of_the_state_ends_its_run(platform_dsn: str) -> None:
