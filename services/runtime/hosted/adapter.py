@@ -17,14 +17,14 @@ from typing import Any, Final
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.config import run_in_executor
-from langgraph._internal._constants import CONF, CONFIG_KEY_SEND, CONFIG_KEY_TASK_ID
+from langgraph._internal._constants import CONF, CONFIG_KEY_READ, CONFIG_KEY_SEND, CONFIG_KEY_TASK_ID
 from langgraph._internal._runnable import RunnableCallable
-from langgraph.channels import Topic
+from langgraph.channels import EphemeralValue, Topic
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.graph import END, StateGraph
 from langgraph.graph._branch import BranchSpec
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Command, Send
+from langgraph.types import Command, Send, interrupt
 
 from services.kit.errors import SignalboxError
 from services.kit.telemetry.logs import get_logger
@@ -51,6 +51,8 @@ from services.runtime.routing.table import Decision
 log = get_logger()
 # No field of a state begins so.
 STEPS_CHANNEL: Final = "__signalbox_steps"
+# Of a graph that stops after some nodes: which of them ran in the step before.
+STOPS_CHANNEL: Final = "__signalbox_stops"
 BUDGET_EXHAUSTED: Final = "budget_exhausted"
 CODE, COMMAND, FAN_OUT = "code", "command", "fan_out"
 # Between the name of a node and that of a node in the graph inside it.
@@ -71,7 +73,8 @@ class _Adapter:
 
     def adapted(self, graph: Graph, prefix: str) -> Graph:
         builder: StateGraph[Any, Any, Any, Any] = copy(graph.builder)
-        builder.nodes = {name: self._node(name, spec, prefix) for name, spec in graph.builder.nodes.items()}
+        stops = _Stops.of(graph)
+        builder.nodes = {name: self._node(name, spec, prefix, stops) for name, spec in graph.builder.nodes.items()}
         builder.branches = copy(graph.builder.branches)
         for start, branches in graph.builder.branches.items():
             builder.branches[start] = {
@@ -83,28 +86,30 @@ class _Adapter:
             checkpointer=None if graph.checkpointer not in (True, False) else graph.checkpointer,
             cache=graph.cache,
             store=graph.store,
-            interrupt_before=_all_or_some(graph.interrupt_before_nodes),
-            interrupt_after=_all_or_some(graph.interrupt_after_nodes),
             name=graph.name,
         )
         # Beside the channels of the state: nothing that the graph reads, writes or gives back knows of it.
         made.channels[STEPS_CHANNEL] = Topic(StepRecord)
+        if stops.after:
+            made.channels[STOPS_CHANNEL] = EphemeralValue(str, guard=False)
         for node in made.nodes.values():
-            if isinstance(node.bound, _Node) and isinstance(node.bound.inner, CompiledStateGraph):
-                node.subgraphs = [node.bound.inner]
+            bound = node.bound.node if isinstance(node.bound, _Stopping) else node.bound
+            if isinstance(bound, _Node) and isinstance(bound.inner, CompiledStateGraph):
+                node.subgraphs = [bound.inner]
         made.config = graph.config
         made.retry_policy = graph.retry_policy
         made.step_timeout = graph.step_timeout
         return made
 
-    def _node(self, name: str, spec: Any, prefix: str) -> Any:
+    def _node(self, name: str, spec: Any, prefix: str, stops: _Stops) -> Any:
         inner: Runnable[Any, Any] = spec.runnable
         place = f"{prefix}{name}"
         graph = isinstance(inner, CompiledStateGraph)
         if isinstance(inner, CompiledStateGraph):
             inner = self.adapted(inner, f"{place}{INSIDE}")
         node = _Node(self, place, inner, spec.error_handler_node, is_graph=graph, source=self.source.of(spec.runnable))
-        return replace(spec, runnable=node)
+        stopping = _Stopping(node, name, stops) if stops.before or stops.after else node
+        return replace(spec, runnable=stopping)
 
     def _branch(self, start: str, name: str, branch: BranchSpec, prefix: str, branches: int) -> BranchSpec:
         router = f"{self.agent}.route_after_{prefix}{start}" + (f".{name}" if branches > 1 else "")
@@ -252,6 +257,50 @@ class _Node(Runnable[Any, Any]):
         decision = Decision(FAN_OUT if sends else COMMAND, place, {}, grounds=facts, rejected=(), facts=facts)
         router = f"{self._adapter.agent}.route_after_{self._place}"
         return self._adapter.recording(task_id, self._place, router, decision, decided)
+
+
+@dataclass(frozen=True)
+class _Stops:
+    """Where a graph was compiled to stop until somebody has it go on; all nodes where it says so of all."""
+
+    before: frozenset[str]
+    after: frozenset[str]
+
+    @classmethod
+    def of(cls, graph: Graph) -> _Stops:
+        """Returns those of a graph."""
+        given = graph.interrupt_before_nodes, graph.interrupt_after_nodes
+        return cls(*(frozenset(graph.builder.nodes if nodes == "*" else nodes) for nodes in given))
+
+
+class _Stopping(Runnable[Any, Any]):
+    """A node of a graph that stops before some nodes, or after some: it asks whether to go on.
+
+    LangGraph's own stop has no mark in a checkpoint, so that a replica that takes over would go past it.
+    """
+
+    def __init__(self, node: _Node, name: str, stops: _Stops) -> None:
+        self.node = node
+        self.name = node.name
+        self._node_name = name
+        self._stops = stops
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
+        """Runs the node; only the platform stops."""
+        return self.node.invoke(input, config, **kwargs)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
+        """Runs the node, once somebody has answered where the graph stops. Raises GraphInterrupt."""
+        if current_session() is None or config is None:
+            return await self.node.ainvoke(input, config, **kwargs)
+        left = config[CONF][CONFIG_KEY_READ](STOPS_CHANNEL) if self._stops.after else None
+        if left or self._node_name in self._stops.before:
+            where = f"after {left!r}" if left else f"before {self._node_name!r}"
+            interrupt({"question": f"The graph stops {where}. Go on to {self._node_name!r}?", "stops": where})
+        result = await self.node.ainvoke(input, config, **kwargs)
+        if self._node_name in self._stops.after:
+            config[CONF][CONFIG_KEY_SEND]([(STOPS_CHANNEL, self._node_name)])
+        return result
 
 
 @dataclass
@@ -416,10 +465,6 @@ def _comes_from(error: BaseException, cause: BaseException) -> bool:
     while seen is not None and seen is not cause:
         seen = seen.__cause__ or seen.__context__
     return seen is cause
-
-
-def _all_or_some(nodes: Sequence[str]) -> Any:
-    return nodes if nodes == "*" else list(nodes)
 
 
 def _several(value: Any) -> Sequence[Any]:

@@ -11,7 +11,7 @@ from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 
 from services.runtime.errors import InvalidGraphError
-from services.runtime.hosted.adapter import STEPS_CHANNEL, nodes_of
+from services.runtime.hosted.adapter import STEPS_CHANNEL, STOPS_CHANNEL, nodes_of
 from services.runtime.hosted.schemas import Schemas
 from services.runtime.routing.digest import digest
 from services.runtime.routing.graph import AgentGraph, RoutedNode
@@ -62,7 +62,9 @@ class HostedGraph(AgentGraph):
             entry=starts[0] if starts else START,
             nodes=nodes,
             max_steps=max_steps,
-            channels=frozenset(graph.channels) | {STEPS_CHANNEL},
+            channels=frozenset(graph.channels)
+            | {STEPS_CHANNEL}
+            | ({STOPS_CHANNEL} if graph.interrupt_after_nodes else set()),
             code_version=code_version,
             edges=tuple(sorted((start, to) for start, leads in {**ways, START: starts}.items() for to in leads)),
             schemas=schemas,

@@ -269,6 +269,40 @@ async def test_a_graph_keeps_the_limit_that_it_was_given_with_its_config(platfor
         assert await replica.steps(run) == ["again"] * 4
 
 
+def stopping(**stops: Any) -> Any:
+    """A graph of three nodes that was compiled to stop."""
+    graph = StateGraph(Joined)
+    for name in ("a", "b", "c"):
+        graph.add_node(name, lambda _, name=name: {"log": [name]})
+    return graph.add_edge(START, "a").add_edge("a", "b").add_edge("b", "c").compile(**stops)
+
+
+async def test_a_graph_that_stops_before_or_after_a_node_asks_there(platform_dsn: str) -> None:
+    inner = StateGraph(Joined).add_node("inside", stopping(interrupt_before=["c"])).add_edge(START, "inside")
+    brought = [
+        loaded("before", stopping(interrupt_before=["b"])),
+        loaded("after", stopping(interrupt_after=["b"])),
+        loaded("both", stopping(interrupt_before="*", interrupt_after=["a"])),
+        loaded("inner", inner),
+    ]
+    expected = {
+        "before": [("a", "before 'b'")],
+        "after": [("a b", "after 'b'")],
+        "both": [("", "before 'a'"), ("a", "after 'a'"), ("a b", "before 'c'")],
+        "inner": [("inside/a inside/b", "before 'c'")],
+    }
+    async with hosted_replica(platform_dsn, *brought) as replica:
+        for name, stops in expected.items():
+            run = await replica.run(name, {"log": []})
+            for steps, where in stops:
+                assert run.input_request is not None, name
+                assert f"The graph stops {where}." in run.input_request.question
+                told = await replica.steps(run)
+                assert name == "inner" or told == steps.split()
+                run = await replica.answer(run, "yes")
+            assert (run.state, output_of(run)["log"]) == (RunState.SUCCEEDED, ["a", "b", "c"]), name
+
+
 async def test_nodes_that_block_for_good_leave_room_for_others(platform_dsn: str) -> None:
     release = threading.Event()
     graph = StateGraph(Joined).add_node(
