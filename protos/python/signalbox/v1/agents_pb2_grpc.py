@@ -51,7 +51,8 @@ class AgentServiceServicer:
     """
 
     def ListAgents(self, request, context):
-        """Lists the agents that the replica that answers offers, by name, with the limits that it gives to new runs.
+        """Lists the agents that the replica that answers offers, by name, with the limits that it gives to new runs; beside
+        them the hosted graphs of pools, with theirs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -37,7 +37,9 @@ class AgentServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AgentServiceAsyncStub: ...
     ListAgents: _grpc.UnaryUnaryMultiCallable[_agents_pb2.ListAgentsRequest, _agents_pb2.ListAgentsResponse]
-    """Lists the agents that the replica that answers offers, by name, with the limits that it gives to new runs."""
+    """Lists the agents that the replica that answers offers, by name, with the limits that it gives to new runs; beside
+    them the hosted graphs of pools, with theirs.
+    """
 
 @_typing.type_check_only
 class AgentServiceAsyncStub(AgentServiceStub):
@@ -48,7 +50,9 @@ class AgentServiceAsyncStub(AgentServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListAgents: _aio.UnaryUnaryMultiCallable[_agents_pb2.ListAgentsRequest, _agents_pb2.ListAgentsResponse]  # type: ignore[assignment]
-    """Lists the agents that the replica that answers offers, by name, with the limits that it gives to new runs."""
+    """Lists the agents that the replica that answers offers, by name, with the limits that it gives to new runs; beside
+    them the hosted graphs of pools, with theirs.
+    """
 
 class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
     """What can be run here.
@@ -62,6 +66,8 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _agents_pb2.ListAgentsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_agents_pb2.ListAgentsResponse, _abc.Awaitable[_agents_pb2.ListAgentsResponse]]:
-        """Lists the agents that the replica that answers offers, by name, with the limits that it gives to new runs."""
+        """Lists the agents that the replica that answers offers, by name, with the limits that it gives to new runs; beside
+        them the hosted graphs of pools, with theirs.
+        """
 
 def add_AgentServiceServicer_to_server(servicer: AgentServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
