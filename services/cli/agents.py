@@ -12,11 +12,12 @@ from signalbox.v1 import agents_pb2, policy_pb2
 from services.cli.client import Connection, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.input_schema import agents_known
+from services.cli.input_schema import agents_known, is_hosted
 from services.cli.invocation import As, AsJson, Roles, terminal
 from services.cli.listing import Listing
 from services.cli.terminal import Terminal, run_command
-from services.kit.text.words import limit_text, origin_name
+from services.kit.text.printing import printable
+from services.kit.text.words import limit_text, moment, origin_name
 
 commands = typer.Typer()
 
@@ -49,8 +50,9 @@ async def list_agents(connection: Connection, terminal: Terminal, *, as_json: bo
         return ExitCode.OK
     table = Listing("agent", "what it does", "input", "graph", "")
     for agent in agents:
-        known = agent.name in agents_known() or agent.HasField("input_schema")
-        note = "" if known else "unknown to this command: too old for it"
+        note = "" if agent.name in agents_known() or is_hosted(agent) else "unknown to this command: too old for it"
+        if agent.HasField("away_since"):
+            note = f"its pool, {printable(agent.pool)}, is away since {moment(agent.away_since)}; runs wait for it"
         table.add(agent.name, agent.description, agent.input_type, agent.graph_version, Text(note, style="yellow"))
     terminal.out.print(table)
     return ExitCode.OK

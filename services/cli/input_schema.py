@@ -8,7 +8,7 @@ from typing import Any
 from buf.validate import validate_pb2
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
-from signalbox.v1 import runs_pb2
+from signalbox.v1 import agents_pb2, runs_pb2
 
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
@@ -37,6 +37,11 @@ def agents_known() -> list[str]:
     """The agents whose input this command knows, in the order of the proto."""
     fields = runs_pb2.RunInput.DESCRIPTOR.oneofs_by_name["agent"].fields
     return [field.name for field in fields if field.name != HOSTED]
+
+
+def is_hosted(agent: agents_pb2.Agent) -> bool:
+    """Whether an agent is a graph that somebody has brought."""
+    return agent.HasField("input_schema") or agent.schemas_omitted
 
 
 def input_field(agent: str) -> FieldDescriptor:

@@ -18,7 +18,7 @@ from services.cli.client import Connection, GatewayClient, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode, exit_code_of
 from services.cli.following import follow
-from services.cli.input_schema import agents_known, schema_of
+from services.cli.input_schema import agents_known, is_hosted, schema_of
 from services.cli.invocation import Admin, As, AsJson, Roles, Timeout, fail, terminal
 from services.cli.labels import NewLabels, parse_labels
 from services.cli.progress import progress_on
@@ -120,12 +120,13 @@ async def print_schema(connection: Connection, agent: str, terminal: Terminal) -
 
 async def hosted_schema(gateway: GatewayClient, agent: str) -> Mapping[str, object]:
     """The schema of a hosted graph's input. Raises CliError when the platform offers no such graph."""
-    offered = (await gateway.call(gateway.agents.ListAgents, agents_pb2.ListAgentsRequest())).agents
-    for each in offered:
+    asked = agents_pb2.ListAgentsRequest(name=agent)
+    for each in (await gateway.call(gateway.agents.ListAgents, asked)).agents:
         if each.name == agent and each.HasField("input_schema"):
             found: Mapping[str, object] = MessageToDict(each.input_schema)
             return found
-    names = [*agents_known(), *(each.name for each in offered if each.HasField("input_schema"))]
+    offered = (await gateway.call(gateway.agents.ListAgents, agents_pb2.ListAgentsRequest())).agents
+    names = [*agents_known(), *(each.name for each in offered if is_hosted(each))]
     raise CliError(
         f"there is no agent {agent!r} here; there are {', '.join(names)}",
         hint="`signalbox agents` lists what the platform offers; `signalbox up --agents FOLDER` brings graphs",

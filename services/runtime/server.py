@@ -30,6 +30,7 @@ from services.runtime.agents.registry import (
     prompt_problems,
     unknown_roles,
 )
+from services.runtime.api.agent_directory import AgentDirectory, offers_of
 from services.runtime.api.agent_servicer import AgentServicer
 from services.runtime.api.answer_screening import GuardedAnswers
 from services.runtime.api.callers import Callers
@@ -49,6 +50,7 @@ from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.ledger import Ledger
 from services.runtime.engine.liveness import LivenessLock
 from services.runtime.engine.loop_lag import measuring_loop_lag
+from services.runtime.engine.offers import OfferedByOthersError, Offers
 from services.runtime.engine.pins import Pins
 from services.runtime.engine.questions import Questions
 from services.runtime.engine.quota import CallerQuota, TokensSpent
@@ -95,6 +97,19 @@ def checked_limits(
     return limits, shadow
 
 
+async def _enter(offers: Offers) -> None:
+    """Writes down what this pool offers; ends the program when that is another's."""
+    try:
+        await offers.enter()
+    except OfferedByOthersError as error:
+        refuse(error.problems)
+
+
+async def _minter(settings: RuntimeSettings) -> RunTokenMinter | None:
+    file = settings.run_token_private_key_file
+    return RunTokenMinter(await needed_text(file), ttl_s=settings.run_token_ttl_s) if file else None
+
+
 async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     """Wires the runtime: database, liveness, agents, engine, servicer."""
     hosted = await _hosted(settings, stack)
@@ -121,6 +136,11 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     liveness.on_news = watches.news
     agents = await open_agents(settings, limits, stack, hosted)
     count_from_zero((agent.in_force, agent.definition.outcomes) for agent in agents.values())
+    offers = Offers(
+        pools.upkeep, offers_of(agents, settings.pool), pool_name=settings.pool, succeeds=settings.pool_succeeds
+    )
+    await _enter(offers)
+    await stack.enter_async_context(offers.keeping())
     pins = Pins(pools.steps, {name: agent.limits for name, agent in agents.items()})
     quota = CallerQuota(
         settings.caller_runs_at_once,
@@ -130,21 +150,23 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     )
     store = RunStore(pools, pins, owner=owner, lease_s=settings.lease_s, quota=quota)
     upkeep = Upkeep(pools, pins, owner=owner, lease_s=settings.lease_s, suspect_after=settings.max_idle_claims)
-    tokens = RunTokenMinter(await needed_text(settings.run_token_private_key_file), ttl_s=settings.run_token_ttl_s)
+    tokens = await _minter(settings)
     tokens_spent, prices = TokensSpent(), Prices(settings.model_prices)
     serde = make_serde(set().union(*(each.types for each in hosted)))
-    carrier = Carrier(pools.upkeep, serde, {name: agent.outline for name, agent in agents.items()})
+    graphs = {name: agent.outline for name, agent in agents.items()}
+    carrier = Carrier(pools.upkeep, serde, graphs, lambda: offers.lost)
     await stack.enter_async_context(carrier.looking(interval_s=settings.sweep_interval_s))
     shared = Dependencies(
         pool=pools.steps,
         serde=serde,
         store=store,
-        questions=Questions(pools.calls, GuardedAnswers(agents, tokens, tokens_spent, prices)),
+        questions=Questions(pools.calls, GuardedAnswers(agents, tokens, tokens_spent, prices) if tokens else None),
         events=events,
         tokens=tokens,
         agents=agents,
         pins=pins,
         carrier=carrier,
+        offers=offers,
         tokens_spent=tokens_spent,
         prices=prices,
         shadow=Shadow((agent.in_force for agent in agents.values()), shadow),
@@ -157,6 +179,7 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     )
     admission = Admission(pools, most_calls=settings.max_waiting_calls, most_runs=settings.max_pending_runs)
     engine = Engine(shared, upkeep, engine_limits, admission=admission, clock=clock, settled=lambda: liveness.settled)
+    liveness.on_work = engine.look
     stack.enter_context(measuring_loop_lag(lambda: engine.busy))
     await stack.enter_async_context(watches.keeping())
     await stack.enter_async_context(engine.working())
@@ -166,14 +189,17 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     await stack.enter_async_context(pruning(pruner, interval_s=settings.retention_interval_s))
     verifier = CallerTokenVerifier(await needed_text(settings.caller_token_public_key_file))
     callers = Callers(verifier, clock, admission)
-    servicer = RunServicer(engine, store, pools.calls, agents, callers, pins, records_all=settings.record_runs)
+    # Callers' connections for what callers ask.
+    directory = AgentDirectory(agents, Offers(pools.calls), settings.pool)
+    servicer = RunServicer(engine, store, pools.calls, directory, callers, pins, records_all=settings.record_runs)
     routers = {router.name: router for agent in agents.values() for router in agent.in_force.routers}
     maintenance = MaintenanceServicer(callers, pruner, Ledger(pools.calls), routers)
     threads = ThreadServicer(callers, ThreadStore(pools.calls, shared.serde, store, agents))
     questions = QuestionServicer(callers, engine, shared.questions)
+    listing = AgentServicer(callers, directory)
     registrations = [
         Registration(add_RunServiceServicer_to_server, servicer, "signalbox.v1.RunService"),
-        Registration(add_AgentServiceServicer_to_server, AgentServicer(callers, agents), "signalbox.v1.AgentService"),
+        Registration(add_AgentServiceServicer_to_server, listing, "signalbox.v1.AgentService"),
         Registration(add_ThreadServiceServicer_to_server, threads, "signalbox.v1.ThreadService"),
         Registration(add_QuestionServiceServicer_to_server, questions, "signalbox.v1.QuestionService"),
         Registration(add_MaintenanceServiceServicer_to_server, maintenance, "signalbox.v1.MaintenanceService"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AliasChoices, BeforeValidator, Field, SecretStr
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import NoDecode
 
 from services.kit.dsn import Dsn
@@ -19,6 +19,17 @@ from services.runtime.engine.retention_policy import RetentionPolicy
 POOLER_IN_THE_WAY = (
     "SIGNALBOX_DATABASE_DSN leads through a pooler, whose sessions are shared: set SIGNALBOX_DIRECT_DSN to a DSN of "
     "the same database past it, or to one whose sessions last as long as connections, as in session mode"
+)
+
+RUNTIME = "runtime"
+# What the platform's own agents can't be without.
+_OF_AGENTS = (
+    "guard_target",
+    "sql_executor_target",
+    "model_base_url",
+    "agent_model",
+    "format_model",
+    "run_token_private_key_file",
 )
 
 
@@ -64,8 +75,8 @@ class PolicySettings(MigrationSettings):
 class CallSettings(ServiceSettings):
     """What nodes call, and how patiently: services and models."""
 
-    guard_target: str = Field(description="gRPC target of the guard.")
-    sql_executor_target: str = Field(description="gRPC target of the SQL executor.")
+    guard_target: str = Field("", description="gRPC target of the guard.")
+    sql_executor_target: str = Field("", description="gRPC target of the SQL executor.")
     guard_timeout_s: float = Field(
         30,
         gt=0,
@@ -83,12 +94,12 @@ class CallSettings(ServiceSettings):
     )
     evaluator_timeout_s: float = Field(120, gt=0, le=600, description="Seconds that an evaluation may take.")
     tool_timeout_s: float = Field(60, gt=0, le=600, description="Seconds that a tool call may take.")
-    model_base_url: str = Field(description="OpenAI-compatible endpoint of the models.")
+    model_base_url: str = Field("", description="OpenAI-compatible endpoint of the models.")
     model_api_key: SecretStr = Field(SecretStr(""), description="Key of that endpoint.")
     model_timeout_s: float = Field(60, gt=0, le=600, description="Seconds that one model call may take.")
     model_retries: int = Field(2, ge=0, le=10, description="Repeats of a model call after 429, 5xx or a timeout.")
-    agent_model: str = Field(description="Model that agents think with.")
-    format_model: str = Field(description="Model that writes answers.")
+    agent_model: str = Field("", description="Model that agents think with.")
+    format_model: str = Field("", description="Model that writes answers.")
     triage_model: str = Field("", description="Model that triages a finding; default: agent_model.")
     research_model: str = Field("", description="Model that gathers code for a finding; default: agent_model.")
     analysis_model: str = Field("", description="Model that drafts verdicts on findings; default: agent_model.")
@@ -122,8 +133,19 @@ class CallSettings(ServiceSettings):
 
 
 class RuntimeSettings(CallSettings, PolicySettings):
-    """What the runtime needs."""
+    """What the runtime needs; a pool, which offers hosted graphs only, less of it."""
 
+    pool: str = Field(
+        RUNTIME,
+        pattern="^[a-z][a-z0-9-]{0,39}$",
+        description="Name of the pool that this replica is one of. Any but `runtime` offers hosted graphs only, and "
+        "needs no guard, executor, model or key for run tokens. A hosted graph's name is one pool's.",
+    )
+    pool_succeeds: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        description="Pools, separated by commas, in whose place this one offers graphs of theirs, with the runs that "
+        "have not ended: of a pool that was renamed, or given up.",
+    )
     sync_node_threads: int = Field(
         64, ge=1, le=1000, description="Threads for nodes of hosted graphs that are no coroutines."
     )
@@ -221,7 +243,7 @@ class RuntimeSettings(CallSettings, PolicySettings):
     )
     retention_interval_s: float = Field(60, gt=0, le=86_400, description="Seconds between looks for what to prune.")
     retention_batch: int = Field(100, ge=1, le=10_000, description="Runs that one transaction of the pruner handles.")
-    run_token_private_key_file: Path = Field(description="PEM Ed25519 key that signs run tokens.")
+    run_token_private_key_file: OptionalFile = Field(None, description="PEM Ed25519 key that signs run tokens.")
     run_token_ttl_s: int = Field(
         300,
         ge=120,
@@ -234,3 +256,15 @@ class RuntimeSettings(CallSettings, PolicySettings):
         description="JSON: what a million tokens cost, by model, in one currency, such as "
         '{"some-model": {"input": 0.25, "output": 2}}; the estimated cost of agents is counted by it.',
     )
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether it offers hosted graphs only."""
+        return self.pool != RUNTIME
+
+    @model_validator(mode="after")
+    def _agents_have_what_they_need(self) -> Self:
+        missing = [f"SIGNALBOX_{name.upper()}" for name in _OF_AGENTS if not getattr(self, name)]
+        if missing and not self.is_pool:
+            raise ValueError(f"{', '.join(missing)} must be set; only a pool (SIGNALBOX_POOL) needs none of them")
+        return self

@@ -26,9 +26,11 @@ from services.kit.identity.caller import Caller
 from services.kit.telemetry.logs import configure_logs
 from services.local.postgres import EmbeddedPostgres
 from services.runtime.agents.registry import built_in_limits
+from services.runtime.api.agent_directory import AgentDirectory
 from services.runtime.api.explanations import Explanations
 from services.runtime.commands.migrate import migrate
 from services.runtime.engine.database import open_pool
+from services.runtime.engine.offers import Offers
 from services.runtime.engine.pins import Pins
 from services.runtime.engine.search import DecisionFilter, DecisionSearch, Place
 
@@ -112,7 +114,10 @@ Call = Callable[[], Awaitable[float]]
 
 def calls(pool: AsyncConnectionPool[Any]) -> dict[str, Call]:
     """Returns what is asked of a ledger: each call says how many milliseconds it took."""
-    search, explanations = DecisionSearch(pool), Explanations(pool, {}, Pins(pool, built_in_limits()))
+    search, explanations = (
+        DecisionSearch(pool),
+        Explanations(pool, AgentDirectory({}, Offers(pool)), Pins(pool, built_in_limits())),
+    )
     counted = {"an agent's": DecisionFilter(agent="data_chat")}
     counted["a caller's"] = replace(counted["an agent's"], subject=FILTERS["a caller's"].subject)
     return {

@@ -64,12 +64,16 @@ def built_in_limits() -> dict[str, Limits]:
 
 
 def offered(settings: RuntimeSettings) -> dict[str, AnyDefinition]:
-    """Returns the agents whose services are configured."""
-    return {
-        name: definition
-        for name, definition in definitions().items()
-        if all(settings.target_of(peer) for peer in definition.peers)
-    }
+    """Returns the agents whose services are configured; none in a pool, which offers hosted graphs only."""
+    return (
+        {}
+        if settings.is_pool
+        else {
+            name: definition
+            for name, definition in definitions().items()
+            if all(settings.target_of(peer) for peer in definition.peers)
+        }
+    )
 
 
 def limits_in_force(settings: PolicySettings, hosted: Iterable[HostedDefinition] = ()) -> dict[str, Limits]:
@@ -125,6 +129,8 @@ def unknown_roles(settings: RuntimeSettings) -> list[str]:
         for role in settings.models
         if role not in {*roles, DEFAULT, *OF_SERVICES}
     ]
+    if settings.is_pool:
+        return unknown
     return unknown + [problem for role in sorted(roles) for problem in settings.problems_of_model(role)]
 
 

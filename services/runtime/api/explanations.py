@@ -12,8 +12,8 @@ from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import runs_pb2
 
 from services.kit.identity.caller import Caller
-from services.runtime.agents.offered import Offered
 from services.runtime.agents.policies import UnknownLimitTypeError
+from services.runtime.api.agent_directory import AgentDirectory
 from services.runtime.api.outline_wire import outline_proto
 from services.runtime.api.story_wire import story_proto
 from services.runtime.api.wire import explanation_proto
@@ -45,12 +45,13 @@ async def decisions_of(
 class Explanations:
     """Explains runs by the tables that this release has of their agents."""
 
-    def __init__(self, pool: AsyncConnectionPool[Any], agents: Mapping[str, Offered], pins: Pins) -> None:
+    def __init__(self, pool: AsyncConnectionPool[Any], directory: AgentDirectory, pins: Pins) -> None:
+        self._directory = directory
         self._pool = pool
-        self._agents = agents
+        self._agents = directory.here
         self._pins = pins
         self._explainers = {
-            router.name: Explainer(router) for agent in agents.values() for router in agent.in_force.routers
+            router.name: Explainer(router) for agent in directory.here.values() for router in agent.in_force.routers
         }
 
     async def of(
@@ -76,7 +77,7 @@ class Explanations:
                 story = RunStory(run, rows, happened, events[0]["read_at"])
         policy = await self._policy_of(run)
         told = fitting(self._told(row, policy) for row in rows[:limit])
-        words = self._story(story, rows, policy) if story else None
+        words = await self._story(story, rows, policy) if story else None
         if words and not has_rights_of(caller, run):
             for asked in words.questions:
                 asked.ClearField("question")
@@ -88,7 +89,7 @@ class Explanations:
         told = explainer.stored(*_asked(row), policy) if explainer else None
         return explanation_proto(row["sequence"], told) if told else None
 
-    def _story(self, story: RunStory, rows: Sequence[Row], policy: Record | None) -> runs_pb2.RunExplanation:
+    async def _story(self, story: RunStory, rows: Sequence[Row], policy: Record | None) -> runs_pb2.RunExplanation:
         breakers: list[tuple[str, int, Nearness]] = []
         for row in rows:
             if explainer := self._explainer(row):
@@ -97,6 +98,8 @@ class Explanations:
         proto = story_proto(story, breakers)
         if agent := self._agents.get(story.run.agent):
             proto.agent.CopyFrom(outline_proto(agent.in_force, policy or agent.limits.policy))
+        elif outline := await self._directory.outline(story.run.agent):
+            proto.agent.CopyFrom(outline)
         return proto
 
     def _explainer(self, row: Row) -> Explainer | None:

@@ -11,8 +11,7 @@ from signalbox.v1 import runs_pb2
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.identity.caller import Caller
 from services.kit.telemetry.names import ROLE_OPERATOR
-from services.runtime.agents.offered import Offered
-from services.runtime.agents.registry import definitions
+from services.runtime.api.agent_directory import AgentDirectory
 from services.runtime.api.page_tokens import ledger_place_of, ledger_token
 from services.runtime.api.wire import decision_proto, moment_of, timestamp_proto
 from services.runtime.engine.pages import fitting
@@ -25,15 +24,15 @@ TIMES = ("since_time", "until_time")
 class LedgerQueries:
     """Answers from the ledger: to callers about their own runs, to operators about all."""
 
-    def __init__(self, search: DecisionSearch, agents: Mapping[str, Offered]) -> None:
+    def __init__(self, search: DecisionSearch, directory: AgentDirectory) -> None:
+        self._directory = directory
         self._search = search
-        self._agents = agents
 
     async def list(
         self, request: runs_pb2.ListDecisionsRequest, caller: Caller, *, limit: int
     ) -> runs_pb2.ListDecisionsResponse:
         """Lists decisions of many runs. Raises InvalidRequest."""
-        self._check_agent(request.agent)
+        await self._directory.check(request.agent)
         is_operator = ROLE_OPERATOR in caller.roles
         if request.subject and not is_operator and request.subject != caller.subject:
             return runs_pb2.ListDecisionsResponse()
@@ -59,7 +58,7 @@ class LedgerQueries:
 
     async def count(self, request: runs_pb2.CountDecisionsRequest, caller: Caller) -> runs_pb2.CountDecisionsResponse:
         """Counts an agent's decisions by rule, those that never fired too. Raises InvalidRequest."""
-        self._check_agent(request.agent)
+        await self._directory.check(request.agent)
         wanted = DecisionFilter(
             agent=request.agent,
             since=moment_of(request.since_time) if request.HasField("since_time") else None,
@@ -74,7 +73,7 @@ class LedgerQueries:
 
     def _never(self, agent: str, fired: set[tuple[str, str, str]]) -> Iterator[runs_pb2.DecisionCount]:
         """Yields the ways of an agent's tables that no decision took."""
-        nodes = self._agents[agent].in_force.nodes if agent in self._agents else ()
+        nodes = self._directory.here[agent].in_force.nodes if agent in self._directory.here else ()
         for node in nodes:
             for rule in node.router.rules if node.router else ():
                 for destination in dict.fromkeys(rule.destinations):
@@ -83,12 +82,6 @@ class LedgerQueries:
                         yield runs_pb2.DecisionCount(
                             router=router, rule=rule.name, destination=destination, node=node.name
                         )
-
-    def _check_agent(self, agent: str) -> None:
-        known = {*definitions(), *self._agents}
-        if agent and agent not in known:
-            violation = FieldViolation("agent", f"one of: {', '.join(sorted(known))}")
-            raise InvalidRequest(f"there is no agent {agent!r}", violations=[violation])
 
 
 def refuse_filters(request: runs_pb2.ListDecisionsRequest) -> None:

@@ -11,6 +11,7 @@ from signalbox.v1 import policy_pb2
 
 from services.runtime.agents.policies import BUDGET, CALLER, FILE, PROMPTS, Limits, Pin
 from services.runtime.engine.records import RunRecord
+from services.runtime.routing.state import Budget
 from services.runtime.routing.table import Record
 
 _ORIGINS = {FILE: policy_pb2.LIMIT_ORIGIN_FILE, CALLER: policy_pb2.LIMIT_ORIGIN_CALLER}
@@ -25,6 +26,20 @@ def policy_proto(limits: Limits) -> policy_pb2.Policy:
         budget=_limits(limits.budget, budget),
         prompts=limits.prompts,
     )
+
+
+def budget_of(policy: policy_pb2.Policy) -> tuple[Budget, dict[str, str]]:
+    """Returns the budget of new runs of a listed agent, and where those parts come from that are not built in."""
+    given = {limit.name: limit.value.number_value for limit in policy.budget}
+    names = {number: origin for origin, number in _ORIGINS.items()}
+    origins = {limit.name: names[limit.origin] for limit in policy.budget if limit.origin in names}
+    budget = Budget(
+        model_calls=int(given.get("model_calls", 0)),
+        tool_calls=int(given.get("tool_calls", 0)),
+        tokens=int(given.get("tokens", 0)),
+        wall_time_s=given.get("wall_time_s", 0.0),
+    )
+    return budget, origins
 
 
 def run_policy_proto(run: RunRecord, pin: Pin, known: type[Record] | None) -> policy_pb2.Policy:

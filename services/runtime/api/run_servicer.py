@@ -15,9 +15,8 @@ from signalbox.v1 import caller_pb2, recorded_answers_pb2, runs_pb2, runs_pb2_gr
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.identity.caller import Caller
 from services.kit.outcome import Outcome
-from services.runtime.agents.offered import Offered
-from services.runtime.agents.policies import BUDGET, CALLER, Limits
-from services.runtime.agents.registry import definitions
+from services.runtime.agents.policies import CALLER
+from services.runtime.api.agent_directory import AgentDirectory, AskedAgent
 from services.runtime.api.callers import Callers, Context
 from services.runtime.api.explanations import Explanations, decisions_of
 from services.runtime.api.ledger_queries import LedgerQueries, refuse_filters
@@ -29,13 +28,13 @@ from services.runtime.engine.pages import fitting
 from services.runtime.engine.pins import Pins
 from services.runtime.engine.questions import Answer
 from services.runtime.engine.recorded_answers import RecordedAnswers
-from services.runtime.engine.records import ActiveRunPolicy, NewRun, RunRecord
+from services.runtime.engine.records import ActiveRunPolicy, NewRun, RunRecord, RunState
 from services.runtime.engine.rights import has_rights_of, shown_to
 from services.runtime.engine.run_search import RunFilter, RunSearch
 from services.runtime.engine.search import DecisionSearch
 from services.runtime.engine.store import RunStore
 from services.runtime.errors import AgentUnknown, QuestionNotFound, StaleAnswer
-from services.runtime.hosted.definition import FIELD, HostedAgent
+from services.runtime.hosted.definition import FIELD
 from services.runtime.routing.state import Budget
 
 RUNS_PAGE = 50
@@ -54,7 +53,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         engine: Engine,
         store: RunStore,
         pool: AsyncConnectionPool[Any],
-        agents: Mapping[str, Offered],
+        directory: AgentDirectory,
         callers: Callers,
         pins: Pins,
         *,
@@ -63,20 +62,21 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         self._engine = engine
         self._store = store
         self._pool = pool
-        self._agents = agents
+        self._agents = directory.here
         self._callers = callers
         self._pins = pins
+        self._directory = directory
         self._records_all = records_all
         self._answers = RecordedAnswers(pool)
         self._runs = RunSearch(pool)
-        self._explanations = Explanations(pool, agents, pins)
-        self._ledger = LedgerQueries(DecisionSearch(pool), agents)
+        self._explanations = Explanations(pool, directory, pins)
+        self._ledger = LedgerQueries(DecisionSearch(pool), directory)
 
     async def CreateRun(self, request: runs_pb2.CreateRunRequest, context: Context) -> runs_pb2.CreateRunResponse:
         """Creates a run and returns at once."""
         caller = self._callers.caller(context)
         # Shown as it may be by now: a repeat of a request finds the run that it made.
-        run, _ = await self._engine.create(self._new_run(request, caller))
+        run, _ = await self._engine.create(await self._new_run(request, caller))
         return runs_pb2.CreateRunResponse(run=run_proto(shown_to(caller, run)))
 
     async def ExecuteRun(
@@ -84,7 +84,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
     ) -> AsyncIterator[runs_pb2.ExecuteRunResponse]:
         """Creates a run and streams its events from the first."""
         caller = self._callers.caller(context)
-        run, is_new = await self._engine.create(self._new_run(request.create, caller))
+        run, is_new = await self._engine.create(await self._new_run(request.create, caller))
         async for event in self._events(run, caller, after=0, fresh=is_new):
             yield runs_pb2.ExecuteRunResponse(event=event)
 
@@ -110,10 +110,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
 
     async def ListRuns(self, request: runs_pb2.ListRunsRequest, context: Context) -> runs_pb2.ListRunsResponse:
         """Lists runs, newest first."""
-        known = {*definitions(), *self._agents}
-        if request.agent and request.agent not in known:
-            violation = FieldViolation("agent", f"one of: {', '.join(sorted(known))}")
-            raise InvalidRequest(f"there is no agent {request.agent!r}", violations=[violation])
+        await self._directory.check(request.agent)
         caller = self._callers.caller(context)
         limit = request.page_size or RUNS_PAGE
         wanted = RunFilter(
@@ -197,7 +194,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
     async def _events(
         self, run: RunRecord, caller: Caller, *, after: int, fresh: bool = False
     ) -> AsyncIterator[runs_pb2.RunEvent]:
-        if fresh and run.event_count:
+        if fresh and run.event_count and run.state is RunState.RUNNING:
             # A run that was created claimed has had its first event; it is known, and need not be read.
             started = runs_pb2.StateChanged(state=runs_pb2.RUN_STATE_RUNNING)
             yield runs_pb2.RunEvent(
@@ -215,31 +212,25 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
             asked = event.question(then) if has_rights_of(caller, then) else None
             yield event_proto(event, shown_to(caller, then), asked)
 
-    def _new_run(self, request: runs_pb2.CreateRunRequest, caller: Caller) -> NewRun:
+    async def _new_run(self, request: runs_pb2.CreateRunRequest, caller: Caller) -> NewRun:
         field = request.input.WhichOneof("agent")
-        name = request.input.graph.agent if field == FIELD else field
-        if name is None and len(UnknownFieldSet(request.input)):
+        name = request.input.graph.agent if field == FIELD else field or ""
+        if field is None and len(UnknownFieldSet(request.input)):
             raise AgentUnknown("this replica's release knows no such agent; another may", retry_after_s=1.0)
-        if name is None or name not in self._agents:
-            raise InvalidRequest(
-                "the input names no agent that runs here",
-                violations=[FieldViolation("input.agent", f"one of: {', '.join(sorted(self._agents))}")],
-            )
-        agent = self._agents[name]
-        if isinstance(agent, HostedAgent) != (field == FIELD):
-            where = f"input.{FIELD}" if isinstance(agent, HostedAgent) else f"input.{name}"
+        agent = await self._directory.asked(name)
+        if agent.is_hosted != (field == FIELD):
+            where = f"input.{FIELD}" if agent.is_hosted else f"input.{name}"
             raise InvalidRequest(
                 f"the input of {name} is given elsewhere",
                 violations=[FieldViolation("input.agent", f"give it as {where}")],
             )
-        agent.definition.check_input(request.input)
-        budget, origins = _budget(request.budget, agent.limits)
-        run_key = agent.definition.run_key
+        agent.check_input(request.input)
+        budget, origins = _budget(request.budget, agent)
         carrier: dict[str, str] = {}
         propagate.inject(carrier)
         return NewRun(
             agent=name,
-            graph_version=agent.outline.version,
+            graph_version=agent.graph_version,
             caller=caller,
             input=request.input.SerializeToString(deterministic=True),
             budget=budget,
@@ -249,10 +240,11 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
             request_id=request.request_id or None,
             active_run_policy=_POLICIES.get(request.active_run_policy, ActiveRunPolicy.REFUSE),
             traceparent=carrier.get("traceparent", ""),
-            key=run_key(getattr(request.input, name)) if run_key else None,
+            key=agent.run_key(getattr(request.input, name)) if agent.run_key else None,
             labels=request.labels,
-            title=agent.definition.title_of(request.input),
+            title=agent.title_of(request.input),
             recorded=request.record or self._records_all,
+            waiting_for=agent.waiting_for,
         )
 
 
@@ -261,14 +253,14 @@ def _token_of(rows: Sequence[Mapping[str, Any]], shown: int) -> str:
     return page_token(str(rows[shown - 1]["sequence"])) if len(rows) > shown else ""
 
 
-def _budget(wanted: caller_pb2.Budget, limits: Limits) -> tuple[Budget, dict[str, str]]:
+def _budget(wanted: caller_pb2.Budget, agent: AskedAgent) -> tuple[Budget, dict[str, str]]:
     """Returns what a run may spend, and where those parts come from that are not built in."""
-    default = limits.budget
+    default = agent.budget
     budget = Budget(
         model_calls=wanted.model_calls or default["model_calls"],
         tool_calls=wanted.tool_calls or default["tool_calls"],
         tokens=wanted.tokens or default["tokens"],
         wall_time_s=float(wanted.wall_time_s) or default["wall_time_s"],
     )
-    origins = {name: CALLER if getattr(wanted, name) else limits.origins.get(f"{BUDGET}.{name}", "") for name in budget}
+    origins = {name: CALLER if getattr(wanted, name) else agent.budget_origins.get(name, "") for name in budget}
     return budget, {name: origin for name, origin in origins.items() if origin}

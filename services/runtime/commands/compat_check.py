@@ -21,6 +21,7 @@ from services.runtime.agents.registry import agent_graphs, definitions, limits_i
 from services.runtime.commands.prove import problems_under
 from services.runtime.engine.compatibility import IncompatibleRun, incompatible_runs
 from services.runtime.engine.database import open_pool
+from services.runtime.engine.offers import offered_before
 from services.runtime.engine.serde import make_serde
 from services.runtime.errors import DatabaseAway
 from services.runtime.hosted.definition import HostedDefinition
@@ -38,7 +39,9 @@ async def check(dsn: str, hosted: Sequence[HostedDefinition] = ()) -> tuple[int,
     policies |= {each.name: each.policy for each in hosted}
     serde = make_serde(set().union(*(each.types for each in hosted)))
     async with open_pool(dsn, size=2, prepare=False) as pool:
-        looked_at = [incompatible async for incompatible in incompatible_runs(pool, serde, graphs, policies)]
+        # What other pools have is theirs to go on with.
+        others = await offered_before(pool) - graphs.keys()
+        looked_at = [found async for found in incompatible_runs(pool, serde, graphs, policies, others)]
     return len(looked_at), [incompatible for incompatible in looked_at if incompatible]
 
 

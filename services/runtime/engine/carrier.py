@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -65,11 +65,17 @@ class Carrier:
     """Looks for runs of other graphs, and knows which of them the installed graphs can go on with."""
 
     def __init__(
-        self, pool: AsyncConnectionPool[Any], serde: SerializerProtocol, graphs: Mapping[str, AgentGraph]
+        self,
+        pool: AsyncConnectionPool[Any],
+        serde: SerializerProtocol,
+        graphs: Mapping[str, AgentGraph],
+        lost: Callable[[], Collection[str]] = tuple,
     ) -> None:
+        """`lost` are agents whose runs are no longer this replica's, although it has their graphs."""
         self._pool = pool
         self._history = CheckpointHistory(pool, serde)
         self._graphs = graphs
+        self._lost = lost
         self._versions = {name: graph.version for name, graph in graphs.items()}
         self._found: dict[str, _Finding] = {}
         self._counted: set[str] = set()
@@ -78,7 +84,11 @@ class Carrier:
     @property
     def claimable(self) -> Claimable:
         """What this replica may claim now."""
-        return Claimable(self._versions, {run_id: each.epoch for run_id, each in self._found.items() if each.fits})
+        lost = self._lost()
+        return Claimable(
+            {name: version for name, version in self._versions.items() if name not in lost},
+            {run_id: each.epoch for run_id, each in self._found.items() if each.fits and each.agent not in lost},
+        )
 
     @asynccontextmanager
     async def looking(self, *, interval_s: float) -> AsyncIterator[None]:

@@ -49,18 +49,24 @@ async def incompatible_runs(
     serde: SerializerProtocol,
     graphs: Mapping[str, AgentGraph],
     policies: Mapping[str, type[Record]],
+    others: Set[str] = frozenset(),
 ) -> AsyncIterator[IncompatibleRun | None]:
-    """Yields for every unfinished run what is wrong with it, or None; graphs and policies are by agent."""
+    """Yields for every unfinished run what is wrong with it, or None; graphs and policies are by agent.
+
+    Runs of `others` are not looked at.
+    """
     history, after = CheckpointHistory(pool, serde), "00000000-0000-0000-0000-000000000000"
     while True:
         async with pool.connection() as connection:
             cursor = await connection.execute(query("unfinished_runs"), {"after": after, "limit": PAGE})
             runs = await cursor.fetchall()
         for run_id, agent, graph_version, limits in runs:
+            after = run_id
+            if agent in others:
+                continue
             problems = await problems_of_run(history, run_id, agent, graphs)
             problems += problems_of_limits(policies, agent, limits)
             yield IncompatibleRun(run_id, agent, graph_version, tuple(problems)) if problems else None
-            after = run_id
         if len(runs) < PAGE:
             return
 

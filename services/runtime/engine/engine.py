@@ -118,16 +118,19 @@ class Engine:
         return await asyncio.shield(asyncio.create_task(self._create(new)))
 
     async def _create(self, new: NewRun) -> tuple[RunRecord, bool]:
-        claim = self._room() > 0 and not self._behind
+        is_here = new.agent in self._shared.agents
+        claim = is_here and self._room() > 0 and not self._behind
         with self._claiming(int(claim)) as claim_id:
             run, is_new = await self._shared.store.create(new, claim=claim, claim_id=claim_id)
             if is_new and run.state is RunState.RUNNING:
                 RUNS_STARTED.labels(run.agent, "created").inc()
                 self._upkeep.had_turn(run.caller.subject)
                 self._start(run)
-            else:
+            elif is_here:
                 self._behind = True
                 self._wake.set()
+        if not is_here and is_new:
+            await self._shared.offers.tell_of_work(new.agent)
         return run, is_new
 
     @contextmanager
@@ -163,8 +166,15 @@ class Engine:
 
     async def answer(self, caller: Caller, given: Answer) -> None:
         """Answers a paused run's question. Raises what `Questions.answer` does."""
-        await self._shared.questions.answer(caller, given)
-        self._wake.set()
+        agent = await self._shared.questions.answer(caller, given)
+        self.look(agent)
+        if agent not in self._shared.agents:
+            await self._shared.offers.tell_of_work(agent)
+
+    def look(self, agent: str) -> None:
+        """Has this replica look for pending runs, if it has their agent."""
+        if agent in self._shared.agents:
+            self._wake.set()
 
     async def drain(self) -> None:
         """Takes no new runs, hands its own over at their next step boundary, and ends all watches."""

@@ -48,6 +48,7 @@ from services.runtime.calls.recording import AnswerRecording, answer_of_person, 
 from services.runtime.engine.carrier import Carrier
 from services.runtime.engine.claim import Claim, StepWritten
 from services.runtime.engine.events import Event, EventStream, events_of_step
+from services.runtime.engine.offers import Offers
 from services.runtime.engine.pins import Pins
 from services.runtime.engine.questions import Questions
 from services.runtime.engine.quota import TokensSpent
@@ -88,10 +89,11 @@ class Dependencies:
     store: RunStore
     questions: Questions
     events: EventStream
-    tokens: RunTokenMinter
+    tokens: RunTokenMinter | None
     agents: Mapping[str, Offered]
     pins: Pins
     carrier: Carrier
+    offers: Offers
     tokens_spent: TokensSpent = field(default_factory=TokensSpent)
     prices: Prices = field(default_factory=Prices)
     shadow: Shadow = field(default_factory=lambda: Shadow((), {}))
@@ -291,11 +293,13 @@ class Execution:
         )
 
     def _tokens(self, agent: Pinned) -> RunTokens:
-        run = self.run
+        run, minter = self.run, self.shared.tokens
 
         def mint(audience: str, writes: bool) -> str:
+            if minter is None:
+                raise LookupError("a pool of hosted graphs mints no run tokens")
             claims = RunClaims(run.caller, run.run_id, run.agent, agent.graph.tools, run.epoch, writes)
-            return self.shared.tokens.mint(claims, audience)
+            return minter.mint(claims, audience)
 
         return RunTokens(mint)
 

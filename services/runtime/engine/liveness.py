@@ -1,6 +1,7 @@
 """The liveness lock: Postgres frees it with the connection, so a replica that dies is noticed at once.
 
-On that connection, which is past any pooler, the replica also listens for news of runs that its callers watch.
+On that connection, which is past any pooler, the replica also listens for news of runs that its callers watch, and of
+pending runs of its agents.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from services.kit.wire.silence import NOTICE_LOSS, NOTICE_LOSS_THERE
 from services.runtime.engine.background import attempt, stop
 from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.database import APPLICATION_NAME
+from services.runtime.engine.offers import WORK_CHANNEL
 
 # A connection that says nothing is looked at for the clock's sake; one that breaks says so by itself.
 CHECK_INTERVAL_S = 3.0
@@ -45,6 +47,8 @@ class LivenessLock:
 
     # Called with the id of a run that has news, and with None when some may have been missed.
     on_news: Callable[[str | None], None] = staticmethod(lambda _run_id: None)
+    # Called with the agent that runs are pending of.
+    on_work: Callable[[str], None] = staticmethod(lambda _agent: None)
 
     def __init__(self, dsn: str, owner: str, clock: ClockWatch | None = None) -> None:
         self._dsn = dsn
@@ -82,7 +86,8 @@ class LivenessLock:
             # A session of before that Postgres still takes for alive has the lock; this may be cut off while it waits.
             await connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [self._owner])
             channel = sql.Identifier(CHANNEL_PREFIX + self._owner[-CHANNEL_SUFFIX_LENGTH:])
-            await connection.execute(sql.SQL("LISTEN {}").format(channel))
+            for each in (channel, sql.Identifier(WORK_CHANNEL)):
+                await connection.execute(sql.SQL("LISTEN {}").format(each))
         except BaseException:
             await connection.close()
             raise
@@ -101,7 +106,8 @@ class LivenessLock:
 
     async def _listen(self, connection: AsyncConnection[Any]) -> None:
         async for told in connection.notifies(timeout=CHECK_INTERVAL_S):
-            self.on_news(told.payload)
+            tell = self.on_work if told.channel == WORK_CHANNEL else self.on_news
+            tell(told.payload)
 
     async def _check(self) -> None:
         if self._connection is None or self._connection.closed:

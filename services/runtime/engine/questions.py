@@ -163,8 +163,8 @@ class Questions:
         async with self._pool.connection() as connection:
             return await self._get(connection, caller, run_id, input_request_id)
 
-    async def answer(self, caller: Caller, given: Answer) -> None:
-        """Takes an answer; its run is pending. A repeat by the same caller is none.
+    async def answer(self, caller: Caller, given: Answer) -> str:
+        """Takes an answer; its run is pending. A repeat by the same caller is none. Returns the run's agent.
 
         Raises QuestionNotFound, RolesLost, AnswerNotAllowed, QuestionAnswered, QuestionExpired, StaleAnswer, PlanMoved,
         InvalidAnswer, AnswerBlocked, AnswerUnscreened.
@@ -198,6 +198,7 @@ class Questions:
         elif outcome != REPEATED:
             ANSWERS_REFUSED.labels(outcome).inc()
             _refuse(outcome, given.run_id, judged)
+        return str(judged["agent"])
 
     async def assign(self, caller: Caller, run_id: str, input_request_id: str, assignee: str) -> QuestionRecord:
         """Names who may answer besides; nobody, when empty. Returns the question.

@@ -118,6 +118,8 @@ class NewRun:
     labels: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
     recorded: bool = False
+    # What it waits for from the beginning, since nobody who has its agent is seen.
+    waiting_for: str = ""
 
 
 class ThreadTurn(NamedTuple):

@@ -104,6 +104,7 @@ class RunStore:
             "labels": orjson.dumps(dict(new.labels)).decode(),
             "title": new.title,
             "recorded": new.recorded,
+            "waiting_for": new.waiting_for,
             "traceparent": new.traceparent,
             "owner": self._owner if claim_id else None,
             "claim_id": claim_id,

@@ -99,18 +99,17 @@ class HostedDefinition:
 
     def check_input(self, given: runs_pb2.RunInput) -> None:
         """Checks an input by the graph's own schemas. Raises InvalidRequest."""
-        asked = given.graph
-        keys = plain(asked.configurable) if asked.HasField("configurable") else {}
-        if reserved := [key for key in keys if key == "thread_id" or key.startswith(_RESERVED)]:
-            path = f"input.graph.configurable.{reserved[0]}"
-            violation = FieldViolation(path, "a key that LangGraph keeps for itself")
-            raise InvalidRequest(f"{reserved[0]} is LangGraph's own", violations=[violation])
-        self.schemas.check(plain(asked.input), plain(asked.context), has_context=asked.HasField("context"))
+        check_input(self.schemas, given)
 
     def title_of(self, given: runs_pb2.RunInput) -> str:
         """Returns what lists call a run of this input: what a person said first in it, else all of it as JSON."""
-        values = plain(given.graph.input)
-        return title(said_first(values) or json.dumps(values, ensure_ascii=False))
+        return title_of(given)
+
+
+def title_of(given: runs_pb2.RunInput) -> str:
+    """Returns what lists call a run of this input, whichever graph it is for."""
+    values = plain(given.graph.input)
+    return title(said_first(values) or json.dumps(values, ensure_ascii=False))
 
 
 def said_first(values: Mapping[str, Any]) -> str:
@@ -235,6 +234,17 @@ class HostedAgent:
         if policy not in self._pinned:
             self._pinned[policy] = PinnedHosted(self.definition, policy)
         return self._pinned[policy]
+
+
+def check_input(schemas: Schemas, given: runs_pb2.RunInput) -> None:
+    """Checks an input of a hosted graph by its schemas. Raises InvalidRequest."""
+    asked = given.graph
+    keys = plain(asked.configurable) if asked.HasField("configurable") else {}
+    if reserved := [key for key in keys if key == "thread_id" or key.startswith(_RESERVED)]:
+        path = f"input.graph.configurable.{reserved[0]}"
+        violation = FieldViolation(path, "a key that LangGraph keeps for itself")
+        raise InvalidRequest(f"{reserved[0]} is LangGraph's own", violations=[violation])
+    schemas.check(plain(asked.input), plain(asked.context), has_context=asked.HasField("context"))
 
 
 def as_struct(values: Mapping[str, Any]) -> struct_pb2.Struct:

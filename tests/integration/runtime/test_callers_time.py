@@ -60,7 +60,7 @@ async def runtime(replica: Replica) -> AsyncIterator[runs_pb2_grpc.RunServiceAsy
         replica.engine,
         replica.store,
         replica.pool,
-        {AGENT: replica.agent},
+        replica.directory({AGENT: replica.agent}),
         Callers(CallerTokenVerifier(KEYS.public_pem), ClockWatch(0)),
         replica.pins,
     )

@@ -31,7 +31,9 @@ async def explained(
 
     def make(callers: Callers) -> Registration:
         agents = {"counting": replica.agent}
-        servicer = RunServicer(replica.engine, replica.store, replica.pool, agents, callers, replica.pins)
+        servicer = RunServicer(
+            replica.engine, replica.store, replica.pool, replica.directory(agents), callers, replica.pins
+        )
         return Registration(runs_pb2_grpc.add_RunServiceServicer_to_server, servicer, "signalbox.v1.RunService")
 
     async with serving(make) as channel:

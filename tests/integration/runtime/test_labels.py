@@ -106,7 +106,9 @@ async def stub(start_replica: StartReplica) -> AsyncIterator[runs_pb2_grpc.RunSe
 
     def make(callers: Callers) -> Registration:
         agents = {"data_chat": replica.agent}
-        servicer = RunServicer(replica.engine, replica.store, replica.pool, agents, callers, replica.pins)
+        servicer = RunServicer(
+            replica.engine, replica.store, replica.pool, replica.directory(agents), callers, replica.pins
+        )
         return Registration(runs_pb2_grpc.add_RunServiceServicer_to_server, servicer, "signalbox.v1.RunService")
 
     async with serving(make) as channel:

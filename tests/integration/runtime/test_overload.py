@@ -142,7 +142,9 @@ async def test_calls_beyond_those_that_may_wait_are_told_when_to_try_again(start
 
     def register(callers: Callers) -> Registration:
         callers = Callers(callers.verifier, callers.clock, replica.admission)
-        servicer = RunServicer(replica.engine, replica.store, replica.pool, {}, callers, replica.pins)
+        servicer = RunServicer(
+            replica.engine, replica.store, replica.pool, replica.directory({}), callers, replica.pins
+        )
         return Registration(runs_pb2_grpc.add_RunServiceServicer_to_server, servicer, "signalbox.v1.RunService")
 
     run, _ = await replica.engine.create(new_run(until=1))

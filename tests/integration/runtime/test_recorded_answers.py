@@ -149,7 +149,9 @@ async def test_a_recording_goes_with_its_thread_and_is_read_by_who_may_see_it(
 
     def make(callers: Callers) -> Registration:
         agents = {"data_chat": replica.agent}
-        servicer = RunServicer(replica.engine, replica.store, replica.pool, agents, callers, replica.pins)
+        servicer = RunServicer(
+            replica.engine, replica.store, replica.pool, replica.directory(agents), callers, replica.pins
+        )
         return Registration(runs_pb2_grpc.add_RunServiceServicer_to_server, servicer, "signalbox.v1.RunService")
 
     async with serving(make) as channel:
