@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from generate import IMAGE, ROOT, generate
+from generate import COMMENTS, IMAGE, ROOT, generate
 
 RELEASED = ROOT / "released.binpb"
 RELEASED_COMMIT = ROOT / "released.commit"
@@ -22,8 +22,8 @@ STUBS = ROOT / "python"
 
 def drifted(made: Path) -> list[str]:
     """Returns the generated files that differ from the ones checked in."""
-    names = {str(p.relative_to(made)) for p in made.rglob("*_pb2*") if p.is_file()}
-    kept = {str(p.relative_to(STUBS)) for p in STUBS.rglob("*_pb2*") if p.is_file() and p.suffix != ".pyc"}
+    names = {COMMENTS, *(str(p.relative_to(made)) for p in made.rglob("*_pb2*") if p.is_file())}
+    kept = {str(p.relative_to(STUBS)) for p in STUBS.rglob("*_pb2*") if p.is_file() and p.suffix != ".pyc"} | {COMMENTS}
     return sorted(
         n for n in names | kept
         if n not in names or n not in kept or not filecmp.cmp(made / n, STUBS / n, shallow=False)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+from types import ModuleType
+from typing import Annotated
+
 import typer
 
 from services.cli import (
@@ -29,10 +33,15 @@ from services.cli import (
 from services.cli.exit_codes import as_help
 from services.cli.invocation import Gateway, Invocation
 
-COMMANDS = (
-    up, demo, check_model, ask, run, runs, pin, triage, investigate, findings, graph_edits, questions, threads,
-    decisions, agents, console, replay, maintenance, sql_policy, token,
-)  # fmt: skip
+# What `--help` shows together, in the order in which one needs it.
+GROUPS: dict[str, tuple[ModuleType, ...]] = {
+    "Run": (up, demo, ask, run, graph_edits, threads),
+    "See why": (runs, decisions, agents, console),
+    "Answer": (questions,),
+    "Judge findings": (triage, investigate, findings),
+    "Try other limits": (replay, pin),
+    "Set up and look after": (check_model, sql_policy, maintenance, token),
+}
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -40,11 +49,26 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="**Exit status**\n\n" + as_help(),
 )
-for module in COMMANDS:
-    app.add_typer(module.commands)
+for group, modules in GROUPS.items():
+    for module in modules:
+        for each in (*module.commands.registered_commands, *module.commands.registered_groups):
+            each.rich_help_panel = group
+        app.add_typer(module.commands)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"signalbox {version('signalbox')}")
+        raise typer.Exit
 
 
 @app.callback()
-def root(context: typer.Context, gateway: Gateway = "") -> None:
+def root(
+    context: typer.Context,
+    gateway: Gateway = "",
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version, and end.")
+    ] = False,
+) -> None:
     """Runs agents as services, and shows why every run took its route."""
     context.obj = Invocation(gateway)

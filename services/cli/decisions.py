@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Annotated
 
 import typer
 from rich.text import Text
-from signalbox.v1 import runs_pb2
+from signalbox.v1 import agents_pb2, runs_pb2
 
 from services.cli import render
-from services.cli.client import Connection, open_gateway
+from services.cli.client import Connection, GatewayClient, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.invocation import Admin, As, AsJson, Roles, Since, Until, fail, terminal
@@ -101,6 +102,8 @@ async def search_decisions(
     """Shows the newest decisions that fit, of all runs that the caller may see."""
     async with open_gateway(connection) as gateway:
         decisions = await gateway.search_decisions(request, limit=limit)
+        if request.router and not decisions:
+            await _check_router(gateway, request.router)
     if as_json:
         terminal.json_list(decisions)
     elif decisions:
@@ -108,6 +111,17 @@ async def search_decisions(
     else:
         terminal.err.print(Text("no matching decisions"))
     return ExitCode.OK
+
+
+async def _check_router(gateway: GatewayClient, router: str) -> None:
+    """Raises CliError for a router that no agent here has, and that has decided nothing."""
+    offered = (await gateway.call(gateway.agents.ListAgents, agents_pb2.ListAgentsRequest())).agents
+    known = sorted({name for agent in offered for name in agent.routers})
+    if router in known:
+        return
+    near = get_close_matches(router, known, n=3, cutoff=0.4) or [name for name in known if router in name][:3]
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+    raise CliError(f"no agent here has a router {router!r}", hint=hint, code=ExitCode.USAGE)
 
 
 async def count_decisions(

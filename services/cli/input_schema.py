@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from buf.validate import validate_pb2
@@ -67,6 +70,17 @@ def schema_of(agent: str) -> dict[str, Any]:
     return {"$schema": DIALECT, "title": message.full_name, **schema, **kept}
 
 
+@cache
+def _comments() -> dict[str, str]:
+    """What the protos say of messages and fields, by full name; `make protos` writes it beside the stubs."""
+    said: dict[str, str] = json.loads(Path(runs_pb2.__file__).with_name("comments.json").read_text(encoding="utf-8"))
+    return said
+
+
+def _described(full_name: str) -> dict[str, Any]:
+    return {"description": _comments()[full_name]} if full_name in _comments() else {}
+
+
 def _message_of(field: FieldDescriptor) -> Descriptor:
     assert field.message_type is not None, "asked of fields that hold messages"  # noqa: S101 - of our own protos
     return field.message_type
@@ -76,10 +90,16 @@ def _object(message: Descriptor, definitions: dict[str, Any]) -> dict[str, Any]:
     properties, required = {}, []
     for field in message.fields:
         rules = _rules(field)
-        properties[field.name] = _field(field, rules, definitions)
-        if _is_required(field, rules, properties[field.name]):
+        schema = _field(field, rules, definitions)
+        if _is_required(field, rules, schema):
             required.append(field.name)
-    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+        properties[field.name] = {**_described(field.full_name), **schema}
+    schema = {
+        **_described(message.full_name),
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
     if required:
         schema["required"] = required
     if choices := [_one_of(oneof) for oneof in message.oneofs]:

@@ -44,11 +44,15 @@ def moment_given(text: str) -> Timestamp:
 Since = Annotated[
     Timestamp | None,
     typer.Option(
-        "--since", parser=moment_given, metavar="TIME", help="Only from this time on; local time, or with an offset."
+        "--since",
+        parser=moment_given,
+        metavar="TIME",
+        help="Only from this time on: 2h, 7d, yesterday, or a date and time.",
     ),
 ]
 Until = Annotated[
-    Timestamp | None, typer.Option("--until", parser=moment_given, metavar="TIME", help="Only before this time.")
+    Timestamp | None,
+    typer.Option("--until", parser=moment_given, metavar="TIME", help="Only before this time, in the same words."),
 ]
 Timeout = Annotated[
     float | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from services.local.stack import LocalStack
 
 commands = typer.Typer()
+PASSWORDS = "pgpass"
 AGENT_FOLDERS = "SIGNALBOX_AGENT_FOLDERS"
 # Of a folder that is being written in: what does not start is tried again soon.
 PAUSES_IN_DEVELOPMENT_S = (0.0, 1.0, 2.0)
@@ -156,13 +157,33 @@ def _endpoint(stack: LocalStack) -> Endpoint:
     )
 
 
+def _databases(stack: LocalStack) -> Iterator[tuple[str, str]]:
+    """Where the databases are, without passwords: that of a server of ours is in a file that the DSN names."""
+    from services.local.database import without_password, write_passwords  # with what comes with the extra `local` only
+
+    given = stack.databases
+    passwords = f"passfile={stack.directory / PASSWORDS}" if given.server else ""
+    dsns = {"the platform's database": given.platform_dsn, "the demo world": given.world_dsn}
+    if given.server:
+        write_passwords(stack.directory / PASSWORDS, [dsn for dsn in dsns.values() if dsn])
+    for label, dsn in dsns.items():
+        if dsn:
+            yield label, without_password(dsn, passwords)
+    if stack.options.graph_policy and not stack.graph_missing:
+        yield "the graph database", stack.graph_database.url
+
+
 def _greet(stack: LocalStack, terminal: Terminal) -> None:
     lines = [
         ("Signalbox is up, its gateway at ", stack.gateway_address),
         ("ask in another terminal: ", 'signalbox ask "Count devices with temperature > 10" --as 27'),
         *[("findings there can be investigated: ", str(root)) for root in stack.options.code_roots],
+        *[(f"{label}: ", dsn) for label, dsn in _databases(stack)],
         ("logs: ", str(stack.directory)),
-        *[("metrics: ", f"http://{each.ready.metrics}/metrics {each.name}") for each in stack.services],
+        *[
+            ("metrics: ", f"http://{each.ready.metrics}/metrics {each.name} listens at {each.ready.listen}")
+            for each in stack.services
+        ],
         ("stop: ", "Ctrl-C"),
     ]
     for label, value in lines:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,6 +150,23 @@ def with_user(url: str, user: str, password: str) -> str:
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
     return parts._replace(netloc=f"{quote(user, safe='')}:{quote(password, safe='')}@{place}").geturl()
+
+
+def without_password(url: str, options: str = "") -> str:
+    """A database's URL to show: without its password, which `options` may say where to find."""
+    parts = urlsplit(url)
+    user, at, place = parts.netloc.rpartition("@")
+    shown = [each for each in parts.query.split("&") if "password" not in each.partition("=")[0]]
+    query = "&".join(filter(None, (*shown, options)))
+    return parts._replace(netloc=user.partition(":")[0] + at + place, query=query).geturl()
+
+
+def write_passwords(file: Path, urls: Iterable[str]) -> None:
+    """Writes the passwords of databases' URLs as libpq reads them, for nobody else to see."""
+    file.touch(mode=0o600)
+    parts = [conninfo_to_dict(url) for url in urls]
+    lines = {":".join(str(each[key]) for key in ("host", "port", "dbname", "user", "password")) for each in parts}
+    file.write_text("".join(f"{line}\n" for line in sorted(lines)))
 
 
 def libpq_environment(dsn: str) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import cast
 
 from google.protobuf import struct_pb2
@@ -17,7 +18,10 @@ from services.kit.text.printing import printable
 
 # Of a limit that nobody set.
 DEFAULT = "default"
-A_MOMENT = "a date and time such as 2026-03-02T09:30"
+A_MOMENT = "a date and time such as 2026-03-02T09:30, or what is past, such as 30m, 2h, 7d or yesterday"
+_PAST = re.compile(r"(\d{1,6})\s*([smhdw])")
+_SPANS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DAYS_AGO = {"today": 0, "yesterday": 1}
 _ORIGINS = {
     policy_pb2.LIMIT_ORIGIN_DEFAULT: DEFAULT,
     policy_pb2.LIMIT_ORIGIN_FILE: "policy file",
@@ -66,17 +70,30 @@ def moment(timestamp: Timestamp) -> str:
     return timestamp.ToDatetime(tzinfo=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def parse_moment(text: str) -> Timestamp:
-    """The time of a text such as `2026-03-02T09:30`. Raises ValueError.
+def parse_moment(text: str, now: datetime | None = None) -> Timestamp:
+    """The time of a text such as `2026-03-02T09:30`, `2h` (so long before now) or `yesterday` (its beginning).
 
-    What names no offset from UTC is in this machine's zone, as `moment` shows times.
+    What names no offset from UTC is in this machine's zone, as `moment` shows times. Raises ValueError.
     """
     stamp = Timestamp()
     try:
-        stamp.FromDatetime(datetime.fromisoformat(text).astimezone(UTC))
+        stamp.FromDatetime(_past(text.strip().lower(), now or datetime.now(UTC)) or _instant(text))
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{text!r} is not a time: give {A_MOMENT}") from error
     return stamp
+
+
+def _instant(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def _past(text: str, now: datetime) -> datetime | None:
+    """What is so long before now; None for a text that says it in another way."""
+    if text in _DAYS_AGO:
+        day = now.astimezone().date() - timedelta(days=_DAYS_AGO[text])
+        return datetime(day.year, day.month, day.day).astimezone(UTC)
+    found = _PAST.fullmatch(text)
+    return now.astimezone(UTC) - timedelta(**{_SPANS[found[2]]: int(found[1])}) if found else None
 
 
 def elapsed(run: runs_pb2.Run) -> str:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from signalbox.v1 import maintenance_pb2, runs_pb2
+from signalbox.v1 import agents_pb2, maintenance_pb2, runs_pb2
 
+from services.kit.text.words import parse_moment
 from services.local.settings import inherited_environment
 from tests.integration.cli.fake_gateway import FakeGateway, serving
 
@@ -54,6 +58,37 @@ async def test_a_time_is_local_unless_it_says_its_offset(given: str, asked: str)
     assert (request.since_time.ToJsonString(), request.until_time.ToJsonString()) == (asked, asked)
 
 
+@pytest.mark.parametrize(
+    ("given", "since"),
+    [
+        ("90m", "2026-03-01T23:00:00Z"),
+        ("2h", "2026-03-01T22:30:00Z"),
+        ("2d", "2026-02-28T00:30:00Z"),
+        ("today", "2026-03-01T15:00:00Z"),
+        ("Yesterday", "2026-02-28T15:00:00Z"),
+    ],
+)
+def test_a_time_may_be_said_from_now(given: str, since: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", ZONE)
+    time.tzset()
+    now = datetime(2026, 3, 2, 9, 30, tzinfo=ZoneInfo(ZONE))
+    try:
+        assert parse_moment(given, now).ToJsonString() == since
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+async def test_a_router_that_nobody_has_is_told_with_those_near_it() -> None:
+    agent = agents_pb2.Agent(name="data_chat", routers=["data_chat.route_after_agent", "data_chat.route_after_tools"])
+    answers = {**ANSWERS, "ListAgents": agents_pb2.ListAgentsResponse(agents=[agent])}
+    async with serving(FakeGateway(answers)) as address:
+        status, _, err = await signalbox(address, "decisions", "--router", "data_chat.rout_after_agent")
+        assert (status, "did you mean data_chat.route_after_agent" in err) == (2, True), err
+        status, _, err = await signalbox(address, "decisions", "--router", "data_chat.route_after_agent")
+        assert (status, "no matching decisions" in err) == (0, True), err
+
+
 async def test_a_time_that_a_table_shows_finds_its_run() -> None:
     gateway = FakeGateway(ANSWERS)
     async with serving(gateway) as address:
@@ -84,7 +119,7 @@ async def test_every_command_reads_times_alike() -> None:
         assert kinds[name].FromString(text).since_time.ToJsonString() == "2026-03-02T08:30:00Z"
 
 
-@pytest.mark.parametrize("given", ["yesterday", "0001-01-01", "9999-12-31T23:59-12:00"])
+@pytest.mark.parametrize("given", ["tomorrow", "1x", "999999w", "0001-01-01", "9999-12-31T23:59-12:00"])
 async def test_what_is_no_time_is_refused(given: str) -> None:
     status, out, err = await signalbox("127.0.0.1:1", "runs", "--since", given)
     assert (status, out) == (2, "")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from services.runtime.agents.graph_editor.wording import NOTHING_TO_UNDO
 from tests.fixtures.scripted_model import Reply
 from tests.integration.graph_editor.conftest import Bench
 from tests.integration.graph_editor.faulty_executor import lost, passed
@@ -43,7 +44,7 @@ async def test_an_undo_that_was_undone_in_part_is_gone_on_with(bench: Bench) -> 
     assert (ended.state, ended.outcome) == ("SUCCEEDED", "DONE")
     assert await bench.nodes("Ticket") == {}
     nothing = await bench.ask(undo=made.run.run_id)
-    assert (nothing.outcome, nothing.output.answer) == ("DONE", "There was nothing to do.")
+    assert (nothing.outcome, nothing.output.answer) == ("DONE", NOTHING_TO_UNDO)
 
 
 async def test_what_changed_since_stands_in_the_way_of_an_undo(bench: Bench) -> None:
@@ -60,7 +61,7 @@ async def test_there_may_be_nothing_to_undo(bench: Bench) -> None:
     bench.script(parse=[goal("query_graph", {"label": "Ticket"})], answer=[Reply.text("None.")])
     made = await bench.ask()
     ended = await bench.ask(undo=made.run.run_id)
-    assert (ended.outcome, ended.output.answer) == ("DONE", "There was nothing to do.")
+    assert (ended.outcome, ended.output.answer) == ("DONE", NOTHING_TO_UNDO)
 
 
 class TestLongRuns:

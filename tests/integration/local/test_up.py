@@ -13,7 +13,9 @@ import stat
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 import pytest_asyncio
 
@@ -351,6 +353,18 @@ async def test_files_are_closed_to_others_and_ports_to_other_machines(up: Up) ->
     for content in contents:
         assert re.fullmatch(r"127\.0\.0\.1:\d+", content["listen"])
         assert re.fullmatch(r"127\.0\.0\.1:\d+", content["metrics"])
+
+
+async def test_the_databases_are_reached_by_what_it_says_of_them(up: Up) -> None:
+    said = {name: where for name, _, where in (line.strip().partition(": ") for line in up.greeting)}
+    for name, query in {
+        "the platform's database": "SELECT FROM platform.runs",
+        "the demo world": "SELECT FROM ships",
+    }.items():
+        assert ":" not in urlsplit(said[name]).netloc.partition("@")[0]
+        async with await psycopg.AsyncConnection.connect(said[name]) as connection:
+            await connection.execute(query.encode())
+    assert mode(up.runtime_dir / "up" / "pgpass") == 0o600
 
 
 async def test_sigint_stops_everything_and_leaves_nothing(up: Up) -> None:

@@ -162,3 +162,12 @@ def test_an_agent_that_this_command_does_not_know() -> None:
 @pytest.mark.parametrize("agent", agents_known())
 def test_every_schema_is_one(agent: str) -> None:
     jsonschema.Draft202012Validator.check_schema(schema_of(agent))
+
+
+@pytest.mark.parametrize("agent", agents_known())
+def test_each_field_of_an_input_is_described(agent: str) -> None:
+    schema = schema_of(agent)
+    objects = [schema, *schema.get("$defs", {}).values()]
+    fields = [field for each in objects for field in each.get("properties", {}).values()]
+    assert fields
+    assert all(each.get("description") for each in (*objects, *fields))

@@ -12,6 +12,10 @@ from services.runtime.agents.screening import BLOCKED, refusal
 
 FOUND = "found"
 NOTHING_CHANGED = "Nothing was changed."
+NOTHING_TO_DO = "There was nothing to do."
+NOTHING_TO_UNDO = (
+    "There was nothing to undo: that run changed nothing in the graph, or all of it was taken back already."
+)
 NOTHING_ELSE_CHANGED = "Nothing else was changed."
 KEY = "key"
 _TAKEN_BACK = {"Created": "Brought back", "Deleted": "Removed", "Changed": "Set back"}
@@ -58,7 +62,7 @@ def answer_of(rule: str, state: GraphEditorState) -> str:
     done = state.get("done") or []
     written = [step for step in done if step["result"] != FOUND]
     if rule == "goal_complete":
-        return told(written) if written or done else "There was nothing to do."
+        return told(written) if written or done else NOTHING_TO_UNDO if state.get("undo_run_id") else NOTHING_TO_DO
     if rule == "previewed":
         return _previewed(state.get("diff") or [])
     if rule == "outcome_unknown":
