@@ -20,6 +20,7 @@ from services.cli.invocation import (
     As,
     AsJson,
     Roles,
+    Stream,
     Timeout,
     terminal,
 )
@@ -41,6 +42,7 @@ def ask_command(
     debug: Annotated[bool, typer.Option("--debug", help="Show messages and model calls too.")] = False,
     as_json: AsJson = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write the rows as CSV.")] = None,
+    stream: Stream = None,
     timeout: Timeout = None,
 ) -> None:
     """Ask a question of the database and show the answer.
@@ -49,7 +51,7 @@ def ask_command(
     """
     connection = context.obj.connection(subject, admin=admin, roles=roles, must_name=True)
     asked = Question(question, thread_id=thread, want_debug=debug, want_csv=csv is not None)
-    run_command(ask(connection, asked, Presentation(as_json, csv), terminal, timeout_s=timeout), terminal)
+    run_command(ask(connection, asked, Presentation(as_json, csv, stream), terminal, timeout_s=timeout), terminal)
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,11 @@ class Question:
 
 @dataclass(frozen=True)
 class Presentation:
-    """How the answer is shown: as JSON, or for people; and a file for the rows."""
+    """How the answer is shown: as JSON, or for people, while it comes or not; and a file for the rows."""
 
     as_json: bool = False
     csv_file: Path | None = None
+    stream: bool | None = None
 
 
 async def ask(
@@ -85,8 +88,10 @@ async def ask(
         check_writable(how.csv_file)
         remove_older(how.csv_file)
     async with open_gateway(connection) as gateway:
-        with progress_on(terminal.err, silent=how.as_json) as progress:
-            run = await follow(gateway, question.request(), progress, terminal, timeout_s=timeout_s)
+        chunks, say = terminal.streaming(how.stream, as_json=how.as_json)
+        with progress_on(terminal.err, silent=how.as_json, say=say) as progress:
+            request = question.request()
+            run = await follow(gateway, request, progress, terminal, timeout_s=timeout_s, token_chunks=chunks)
     if how.as_json:
         terminal.json(run)
     else:

@@ -82,10 +82,10 @@ class GatewayClient:
         self._reader = RunReader(self._stub, self._metadata, CALL_TIMEOUT_S)
 
     async def execute(
-        self, create: runs_pb2.CreateRunRequest, *, timeout_s: float | None
+        self, create: runs_pb2.CreateRunRequest, *, timeout_s: float | None, token_chunks: bool = False
     ) -> AsyncIterator[runs_pb2.RunEvent]:
-        """Creates a run and yields its events."""
-        request = runs_pb2.ExecuteRunRequest(create=create)
+        """Creates a run and yields its events, with what its models say if asked."""
+        request = runs_pb2.ExecuteRunRequest(create=create, token_chunks=token_chunks)
         run_id = ""
         try:
             async for response in self._stub.ExecuteRun(request, metadata=self._metadata, timeout=timeout_s):

@@ -22,11 +22,12 @@ async def follow(
     terminal: Terminal,
     *,
     timeout_s: float | None,
+    token_chunks: bool = False,
 ) -> runs_pb2.Run:
     """Creates a run, follow it to its end, or to where it awaits input, and returns it. Raises CliError."""
     run_id = ""
     try:
-        async for event in gateway.execute(request, timeout_s=timeout_s):
+        async for event in gateway.execute(request, timeout_s=timeout_s, token_chunks=token_chunks):
             run_id = event.run_id
             progress.event(event)
             if event.WhichOneof("event") == RUN_ENDED:

@@ -23,6 +23,14 @@ Admin = Annotated[bool, typer.Option("--admin", help="Act with the role admin.")
 Roles = Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="Act with this role; repeatable.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
+Stream = Annotated[
+    bool | None,
+    typer.Option(
+        "--stream/--no-stream",
+        help="Show what models say while they say it; by default on a terminal. It may not stand in the end.",
+        show_default=False,
+    ),
+]
 LONGEST_TIMEOUT_S = 1e9
 
 

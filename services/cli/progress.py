@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.status import Status
 from rich.text import Text
 from signalbox.v1 import runs_pb2
 
 from services.cli.explain import END
+from services.cli.speech import Speech
 from services.kit.text.printing import printable
 from services.kit.text.words import duration, state_name
 from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, STATE_CHANGED
@@ -33,10 +35,14 @@ class Progress(Protocol):
 
 
 class Spinner:
-    """One line with a spinner that tells the latest; it is gone at the end."""
+    """A spinner with the latest, and below it what models say while they say it; all is gone at the end."""
 
     def __init__(self, console: Console) -> None:
         self._status = Status("starting", console=console)
+        self._doing = Text("starting")
+        self._speech = Speech()
+        # Higher, it would leave what it has shown behind.
+        self._most_lines = max(1, console.height - 4)
 
     def __enter__(self) -> Self:
         self._status.start()
@@ -49,12 +55,22 @@ class Spinner:
 
     def say(self, message: str) -> None:
         """Shows a message."""
-        self._status.update(Text(message))
+        self._show(Text(message))
 
     def event(self, event: runs_pb2.RunEvent) -> None:
-        """Shows what the run does next."""
-        if doing := now_doing(event):
-            self._status.update(Text(doing))
+        """Shows what the run does next, or says."""
+        self._speech.take(event)
+        doing = now_doing(event)
+        self._show(Text(doing) if doing else self._doing)
+
+    def _show(self, doing: Text) -> None:
+        self._doing = doing
+        if not self._speech.text:
+            self._status.update(doing)
+            return
+        console = self._status.console
+        said = Text(self._speech.text, style="dim").wrap(console, max(1, console.width - 4))[-self._most_lines :]
+        self._status.update(Group(doing, *said))
 
 
 class Lines:
@@ -81,6 +97,53 @@ class Lines:
             self._console.print(Text(happened))
 
 
+class Spoken:
+    """Other progress, and what models say in a stream of its own, as plain text."""
+
+    def __init__(self, progress: Progress, say: Callable[[str], None]) -> None:
+        self._progress = progress
+        self._say = say
+        self._speech = Speech()
+        self._last = ""
+
+    def __enter__(self) -> Self:
+        self._progress.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end_line()
+        self._progress.__exit__(kind, error, trace)
+
+    def say(self, message: str) -> None:
+        """Shows a message."""
+        self._progress.say(message)
+
+    def event(self, event: runs_pb2.RunEvent) -> None:
+        """Says what a message goes on with, each message on lines of its own."""
+        added = self._speech.take(event)
+        if added:
+            if self._last not in ("", event.token_chunk.message_id):
+                self._end_line()
+            self._last = event.token_chunk.message_id
+            self._say(added)
+            return
+        if event.sequence:
+            self._end_line()
+        if event.tokens_reset.cause == runs_pb2.TOKENS_RESET_CAUSE_WITHDRAWN or (
+            self._last and event.tokens_reset.cause == runs_pb2.TOKENS_RESET_CAUSE_RERUN
+        ):
+            self._end_line()
+            self._progress.say("what was said so far no longer stands")
+        self._progress.event(event)
+
+    def _end_line(self) -> None:
+        if self._last:
+            self._say("\n")
+        self._last = ""
+
+
 class Silent:
     """Shows nothing."""
 
@@ -99,11 +162,13 @@ class Silent:
         """Says nothing."""
 
 
-def progress_on(console: Console, *, silent: bool = False) -> Progress:
-    """The progress that suits a console."""
+def progress_on(console: Console, *, silent: bool = False, say: Callable[[str], None] | None = None) -> Progress:
+    """The progress that suits a console; `say` takes what models say where that is to be printed."""
     if silent:
         return Silent()
-    return Spinner(console) if console.is_terminal else Lines(console)
+    if console.is_terminal and say is None:
+        return Spinner(console)
+    return Spoken(Lines(console), say) if say else Lines(console)
 
 
 def now_doing(event: runs_pb2.RunEvent) -> str:

@@ -19,7 +19,7 @@ from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode, exit_code_of
 from services.cli.following import follow
 from services.cli.input_schema import agents_known, is_hosted, schema_of
-from services.cli.invocation import Admin, As, AsJson, Roles, Timeout, fail, terminal
+from services.cli.invocation import Admin, As, AsJson, Roles, Stream, Timeout, fail, terminal
 from services.cli.labels import NewLabels, parse_labels
 from services.cli.progress import progress_on
 from services.cli.terminal import Terminal, run_command
@@ -49,6 +49,7 @@ def run_agent_command(
         bool, typer.Option("--record", help="Record what its nodes receive, for `signalbox pin`.")
     ] = False,
     as_json: AsJson = False,
+    stream: Stream = None,
     timeout: Timeout = None,
 ) -> None:
     """Run an agent on an input from a file and show its output.
@@ -67,7 +68,8 @@ def run_agent_command(
     if request is None:
         run_command(print_schema(connection, agent, terminal), terminal)
     else:
-        run_command(run(connection, request, terminal, timeout_s=timeout, as_json=as_json), terminal)
+        shown = run(connection, request, terminal, timeout_s=timeout, as_json=as_json, stream=stream)
+        run_command(shown, terminal)
 
 
 @dataclass(frozen=True)
@@ -141,14 +143,15 @@ def schema_text(agent: str) -> str:
 
 async def run(
     connection: Connection, request: runs_pb2.CreateRunRequest, terminal: Terminal, *, timeout_s: float | None,
-    as_json: bool,
+    as_json: bool, stream: bool | None = None,
 ) -> ExitCode:  # fmt: skip
     """Runs it, shows the progress, then the output; the status tells how it ended."""
     async with open_gateway(connection) as gateway:
         if request.input.HasField("graph"):
             await hosted_schema(gateway, request.input.graph.agent)
-        with progress_on(terminal.err, silent=as_json) as progress:
-            ended = await follow(gateway, request, progress, terminal, timeout_s=timeout_s)
+        chunks, say = terminal.streaming(stream, as_json=as_json)
+        with progress_on(terminal.err, silent=as_json, say=say) as progress:
+            ended = await follow(gateway, request, progress, terminal, timeout_s=timeout_s, token_chunks=chunks)
     if as_json:
         terminal.json(ended)
     else:

@@ -7,7 +7,7 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TextIO, TypeVar, cast
@@ -69,6 +69,20 @@ class Terminal:
 
     out: Console = field(default_factory=lambda: _console(stderr=False))
     err: Console = field(default_factory=lambda: _console(stderr=True))
+
+    def streaming(self, wanted: bool | None, *, as_json: bool) -> tuple[bool, Callable[[str], None] | None]:
+        """Whether what models say is to be shown at once, and what prints it where nothing can be overwritten.
+
+        `wanted` is what the user said; None is nothing, and a terminal shows it.
+        """
+        on_terminal = self.out.is_terminal and self.err.is_terminal
+        if as_json or wanted is False or (wanted is None and not on_terminal):
+            return False, None
+        return True, None if on_terminal else self._print_at_once
+
+    def _print_at_once(self, text: str) -> None:
+        self.raw(text)
+        sys.stdout.flush()
 
     def rule(self, title: str = "") -> None:
         """Draws a line across the terminal, with a title in it."""

@@ -27,11 +27,15 @@ EventResponse = runs_pb2.ExecuteRunResponse | runs_pb2.WatchRunResponse
 
 
 class Position:
-    """How far a caller's stream has come: the run, the last event delivered, and what that event was."""
+    """How far a caller's stream has come: the run, the last event delivered, and what that event was.
 
-    def __init__(self, run_id: str = "", sequence: int = 0) -> None:
+    With `chunks` the caller asks for what models say, too: such events have no number, and come as they do.
+    """
+
+    def __init__(self, run_id: str = "", sequence: int = 0, *, chunks: bool = False) -> None:
         self.run_id = run_id
         self.sequence = sequence
+        self.chunks = chunks
         self._last: runs_pb2.RunEvent | None = None
 
     def is_new(self, event: runs_pb2.RunEvent) -> bool:
@@ -105,11 +109,12 @@ class RunForwarder:
     def execute(self, request: runs_pb2.ExecuteRunRequest, caller: Caller) -> AsyncGenerator[EventResponse, None]:
         """Creates a run and yields responses with its events, each once, until one closes the stream."""
         request.create.request_id = request.create.request_id or str(uuid4())
-        return self._follow(Position(), caller, execute=request)
+        return self._follow(Position(chunks=request.token_chunks), caller, execute=request)
 
     def watch(self, request: runs_pb2.WatchRunRequest, caller: Caller) -> AsyncGenerator[EventResponse, None]:
         """Yields responses with the events of a run after a sequence number, each once, until one closes the stream."""
-        return self._follow(Position(request.run_id, request.after_sequence), caller)
+        position = Position(request.run_id, request.after_sequence, chunks=request.token_chunks)
+        return self._follow(position, caller)
 
     async def _follow(
         self, position: Position, caller: Caller, execute: runs_pb2.ExecuteRunRequest | None = None
@@ -122,6 +127,9 @@ class RunForwarder:
             try:
                 async for response in call:
                     event = response.event
+                    if not event.sequence:
+                        yield response
+                        continue
                     if not position.is_new(event):
                         EVENTS_REPEATED.inc()
                         continue
@@ -152,7 +160,9 @@ class RunForwarder:
         # Before the first event the run may not exist yet: execute it again, by the same request id.
         if execute is not None and not position.run_id:
             return self._runtime.ExecuteRun(execute, metadata=metadata)
-        watch = runs_pb2.WatchRunRequest(run_id=position.run_id, after_sequence=position.sequence)
+        watch = runs_pb2.WatchRunRequest(
+            run_id=position.run_id, after_sequence=position.sequence, token_chunks=position.chunks
+        )
         return self._runtime.WatchRun(watch, metadata=metadata)
 
     async def _before_continuation(

@@ -201,6 +201,7 @@ from_zero(
         *_WORKS,
         "look_for_begun_runs",
         "watches",
+        "token_chunks",
         "add_tokens",
         "leave",
         "hand_over",

@@ -13,6 +13,7 @@ import pytest_asyncio
 from google.protobuf.json_format import MessageToDict
 from signalbox.v1 import agents_pb2, agents_pb2_grpc, hosted_pb2, runs_pb2
 
+from services.cli.speech import Speech
 from tests.e2e.test_console import inside
 from tests.fixtures.client import CALL_TIMEOUT_S, RunClient
 from tests.fixtures.hosted import FOLDER, graph_alone
@@ -78,6 +79,40 @@ async def test_runs_through_deaths_of_replicas_bring_what_langgraph_alone_brings
         assert run.spend.model_calls == UNTIL
         assert [(each.node, each.count) for each in decisions[-1].destinations] == [("square", UNTIL)]
     assert sum(events[-1].run_ended.run.epoch > 1 for events in told), "no replica died at work"
+
+
+async def test_what_a_model_says_is_heard_through_the_death_of_its_replica(hosting: Platform) -> None:
+    client = hosting.caller("27")
+    speech, begun, events = Speech(), asyncio.Event(), []
+    heard: list[str] = []
+
+    async def listen() -> None:
+        async for event in client.execute(asking("speech", messages=["Go."]), token_chunks=True):
+            events.append(event)
+            speech.take(event)
+            if speech.text:
+                heard.append(speech.text)
+                begun.set()
+
+    listening = asyncio.create_task(listen())
+    await asyncio.wait_for(begun.wait(), CALL_TIMEOUT_S)
+    for replica in hosting.stack.runtimes:
+        await replica.kill()
+        await replica.start()
+    await asyncio.wait_for(listening, CALL_TIMEOUT_S)
+    ended = events[-1].run_ended.run
+    assert ended.state == runs_pb2.RUN_STATE_SUCCEEDED, ended.error
+    assert ended.epoch > 1, "no replica died at work"
+    said = MessageToDict(ended.output.graph.output)["messages"][-1]["content"]
+    numbered = [event.sequence for event in events if event.sequence]
+    assert numbered == list(range(1, len(numbered) + 1))
+    # The message begins anew where its node does, and nothing is heard that was never said.
+    resets = [place for place, event in enumerate(events) if event.HasField("tokens_reset")]
+    afterwards = {event.token_chunk.message_id for event in events[resets[-1] :] if event.HasField("token_chunk")}
+    before = {event.token_chunk.message_id for event in events[: resets[-1]] if event.HasField("token_chunk")}
+    assert afterwards
+    assert not afterwards & before
+    assert said.startswith(heard[-1])
 
 
 async def test_callers_learn_what_a_graph_takes(hosting: Platform) -> None:

@@ -6,3 +6,6 @@ STATE_CHANGED: Final = "state_changed"
 DECISION: Final = "decision"
 NODE_COMPLETED: Final = "node_completed"
 RUN_ENDED: Final = "run_ended"
+# Neither numbered nor stored.
+TOKEN_CHUNK: Final = "token_chunk"  # noqa: S105 - what a model says
+TOKENS_RESET: Final = "tokens_reset"

@@ -84,8 +84,9 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
     ) -> AsyncIterator[runs_pb2.ExecuteRunResponse]:
         """Creates a run and streams its events from the first."""
         caller = self._callers.caller(context)
-        run, is_new = await self._engine.create(await self._new_run(request.create, caller))
-        async for event in self._events(run, caller, after=0, fresh=is_new):
+        chunks = request.token_chunks
+        run, is_new = await self._engine.create(await self._new_run(request.create, caller), chunks=chunks)
+        async for event in self._events(run, caller, after=0, fresh=is_new, chunks=chunks):
             yield runs_pb2.ExecuteRunResponse(event=event)
 
     async def WatchRun(
@@ -94,7 +95,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         """Streams a run's events after a sequence number."""
         caller = self._callers.caller(context)
         run = await self._store.get(request.run_id, caller)
-        async for event in self._events(run, caller, after=request.after_sequence):
+        async for event in self._events(run, caller, after=request.after_sequence, chunks=request.token_chunks):
             yield runs_pb2.WatchRunResponse(event=event)
 
     async def GetRun(self, request: runs_pb2.GetRunRequest, context: Context) -> runs_pb2.GetRunResponse:
@@ -192,7 +193,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         return runs_pb2.ListRecordedAnswersResponse(answers=answers, next_page_token=token)
 
     async def _events(
-        self, run: RunRecord, caller: Caller, *, after: int, fresh: bool = False
+        self, run: RunRecord, caller: Caller, *, after: int, fresh: bool = False, chunks: bool = False
     ) -> AsyncIterator[runs_pb2.RunEvent]:
         if fresh and run.event_count and run.state is RunState.RUNNING:
             # A run that was created claimed has had its first event; it is known, and need not be read.
@@ -204,7 +205,9 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
                 state_changed=started,
             )
             after = run.event_count
-        async for event in self._engine.watch(run, after, fresh=fresh):
+        # What models say is as much as an output of who has its roles to see.
+        chunks = chunks and has_rights_of(caller, run)
+        async for event in self._engine.watch(run, after, fresh=fresh, chunks=chunks):
             if not event.is_last:
                 yield event_proto(event, None)
                 continue

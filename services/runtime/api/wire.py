@@ -11,7 +11,8 @@ from signalbox.v1 import caller_pb2, hosted_pb2, outcome_pb2, runs_pb2
 
 from services.kit.errors import InvalidRequest
 from services.kit.outcome import Outcome
-from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED
+from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, TOKEN_CHUNK, TOKENS_RESET
+from services.runtime.calls.token_chunks import DROPPED, RERUN, WITHDRAWN
 from services.runtime.engine.events import Event
 from services.runtime.engine.records import InputRequest, RunRecord, RunState
 from services.runtime.routing.explaining import ExplainedRule, Explanation
@@ -32,6 +33,11 @@ _DECIDED_BY = {
     "code": hosted_pb2.DECIDED_BY_CODE,
     "command": hosted_pb2.DECIDED_BY_COMMAND,
     "fan_out": hosted_pb2.DECIDED_BY_FAN_OUT,
+}
+_RESETS = {
+    RERUN: runs_pb2.TOKENS_RESET_CAUSE_RERUN,
+    WITHDRAWN: runs_pb2.TOKENS_RESET_CAUSE_WITHDRAWN,
+    DROPPED: runs_pb2.TOKENS_RESET_CAUSE_DROPPED,
 }
 _STATE_OF = {runs_pb2.RunState.Value(name): state for state, name in _STATES.items()}
 
@@ -92,6 +98,11 @@ def event_proto(event: Event, run: RunRecord | None, asked: InputRequest | None 
         proto.run_ended.CopyFrom(runs_pb2.RunEnded(run=run_proto(run) if run else None))
     elif event.kind == DECISION:
         proto.decision.CopyFrom(decision_proto(event.decision or {}))
+    elif event.kind == TOKEN_CHUNK:
+        proto.token_chunk.CopyFrom(runs_pb2.TokenChunk(**payload))
+    elif event.kind == TOKENS_RESET:
+        reset = runs_pb2.TokensReset(node=payload["node"], cause=_RESETS[payload["cause"]])
+        proto.tokens_reset.CopyFrom(reset)
     elif event.kind == NODE_COMPLETED:
         proto.node_completed.CopyFrom(
             runs_pb2.NodeCompleted(
@@ -206,6 +217,7 @@ def calls_proto(calls: Iterable[Mapping[str, Any]]) -> list[runs_pb2.NodeCall]:
             end_time=timestamp_proto(datetime.fromtimestamp(call["ended_at"], UTC)) if "ended_at" in call else None,
             offline_rules=call.get("offline_rules", False),
             prompts=call.get("prompts", ""),
+            estimated_tokens=call.get("estimated", False),
         )
         for call in calls
     ]

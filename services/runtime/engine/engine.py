@@ -102,8 +102,8 @@ class Engine:
             await attempt("add_tokens", self._upkeep.add_tokens(self._shared.tokens_spent))
             await attempt("leave", self._upkeep.leave())
 
-    async def create(self, new: NewRun) -> tuple[RunRecord, bool]:
-        """Creates a run and starts it here when there is room.
+    async def create(self, new: NewRun, *, chunks: bool = False) -> tuple[RunRecord, bool]:
+        """Creates a run and starts it here when there is room; `chunks`: to be watched with its chunks at once.
 
         Raises what `RunStore.create` does, Draining, and Overloaded for what is not the repeat of a known request.
         """
@@ -115,9 +115,9 @@ class Engine:
             if not await self._shared.store.is_known(new):
                 raise
         # Shielded: the caller may go away between the claim and its answer, and the run would have nobody.
-        return await asyncio.shield(asyncio.create_task(self._create(new)))
+        return await asyncio.shield(asyncio.create_task(self._create(new, chunks)))
 
-    async def _create(self, new: NewRun) -> tuple[RunRecord, bool]:
+    async def _create(self, new: NewRun, chunks: bool) -> tuple[RunRecord, bool]:
         is_here = new.agent in self._shared.agents
         claim = is_here and self._room() > 0 and not self._behind
         with self._claiming(int(claim)) as claim_id:
@@ -125,6 +125,8 @@ class Engine:
             if is_new and run.state is RunState.RUNNING:
                 RUNS_STARTED.labels(run.agent, "created").inc()
                 self._upkeep.had_turn(run.caller.subject)
+                if chunks:
+                    self._shared.events.asked_presently(run.run_id)
                 self._start(run)
             elif is_here:
                 self._behind = True
@@ -148,9 +150,9 @@ class Engine:
         """Whether a run is executed here, waiting for a model or a tool included."""
         return bool(self._executions)
 
-    def watch(self, run: RunRecord, after: int, *, fresh: bool = False) -> AsyncIterator[Event]:
-        """Yields a run's events after a sequence number. Raises Draining."""
-        return self._shared.events.watch(run, after, fresh=fresh and after == run.event_count)
+    def watch(self, run: RunRecord, after: int, *, fresh: bool = False, chunks: bool = False) -> AsyncIterator[Event]:
+        """Yields a run's events after a sequence number, with what its models say if asked. Raises Draining."""
+        return self._shared.events.watch(run, after, fresh=fresh and after == run.event_count, chunks=chunks)
 
     async def cancel(self, run_id: str, caller: Caller) -> RunRecord:
         """Asks a run to stop at its next step boundary. Raises RunNotFound, RunEnded."""
@@ -256,6 +258,8 @@ class Engine:
             self._behind = len(claimed) == room
             for run in claimed:
                 RUNS_STARTED.labels(run.agent, "taken_over" if run.epoch > 1 else "queued").inc()
+                if run.chunks_asked:
+                    self._shared.events.asked_elsewhere(run.run_id)
                 self._start(run)
 
     async def _sweep_loop(self) -> None:

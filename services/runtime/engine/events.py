@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from services.kit.wire.event_kinds import RUN_ENDED, STATE_CHANGED
+from services.kit.wire.event_kinds import RUN_ENDED, STATE_CHANGED, TOKEN_CHUNK, TOKENS_RESET
+from services.runtime.calls.token_chunks import DROPPED, LONGEST_CHUNK, RERUN
 from services.runtime.engine.claim import StepWritten, step_rows
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import InputRequest, RunRecord, RunState
@@ -21,6 +23,9 @@ from services.runtime.errors import Draining, RunNotFound
 
 PAGE = 500
 QUEUE_LENGTH = 1000
+# Characters in chunks that a watcher has not taken yet; a chunk takes some besides its own.
+MOST_WAITING = 64_000
+CHUNK_WEIGHT = 100
 
 
 @dataclass(frozen=True)
@@ -41,9 +46,30 @@ class Event:
     @property
     def is_last(self) -> bool:
         """True for the event after which a watcher has nothing to wait for: the end, or a question for a person."""
-        return self.kind == RUN_ENDED or (
-            self.kind == STATE_CHANGED and (self.payload or {}).get("state") == RunState.AWAITING_INPUT
-        )
+        return self.kind == RUN_ENDED or self._enters(RunState.AWAITING_INPUT)
+
+    @property
+    def is_claim(self) -> bool:
+        """True when a replica begins the run, or goes on with it: nodes that had not ended run again."""
+        return self._enters(RunState.RUNNING)
+
+    def _enters(self, state: RunState) -> bool:
+        return self.kind == STATE_CHANGED and (self.payload or {}).get("state") == state
+
+    @classmethod
+    def unnumbered(cls, run_id: str, kind: str, payload: dict[str, Any]) -> Event:
+        """Returns a chunk of what a model says, or what became of such."""
+        return cls(run_id, 0, kind, payload, None, datetime.now(UTC))
+
+    def with_next(self, following: Event) -> Event | None:
+        """Returns the one chunk that two are, if they follow one another in one message."""
+        before, after = self.payload or {}, following.payload or {}
+        if self.kind != TOKEN_CHUNK or following.kind != TOKEN_CHUNK or before["message_id"] != after["message_id"]:
+            return None
+        text = before["text"] + after["text"]
+        if len(text) > LONGEST_CHUNK or before["offset"] + len(before["text"]) != after["offset"]:
+            return None
+        return replace(self, payload={**before, "text": text})
 
     def question(self, run: RunRecord) -> InputRequest | None:
         """Returns the question that this event asked; a run may have asked others since, or have ended."""
@@ -76,8 +102,11 @@ def events_of_step(run_id: str, agent: str, step: StepWritten) -> list[Event]:
 class Watcher:
     """One who watches a run: the last event it has seen, and those that were handed to it since."""
 
-    def __init__(self, seen: int, *, waits: bool = True) -> None:
+    def __init__(self, seen: int, *, waits: bool = True, chunks: bool = False) -> None:
         self.seen = seen
+        self.chunks = chunks
+        self._waiting = 0
+        self._drops = False
         self._events: deque[Event] = deque()
         self._behind = False
         self._news = asyncio.Event()
@@ -92,20 +121,58 @@ class Watcher:
         else:
             self.look()
 
+    def tell(self, chunk: Event) -> None:
+        """Hands a chunk over if it wants any; of one that is slow they become longer, and then fewer."""
+        if not self.chunks:
+            return
+        if chunk.kind == TOKEN_CHUNK:
+            if self._drops and self._waiting:
+                return
+            self._drops = self._waiting > MOST_WAITING
+            if self._drops:
+                chunk = reset_event(chunk.run_id, DROPPED)
+        if self._events and (longer := self._events[-1].with_next(chunk)):
+            self._waiting -= _weight(self._events.pop())
+            chunk = longer
+        self._events.append(chunk)
+        self._waiting += _weight(chunk)
+        self._news.set()
+
     def look(self) -> None:
         """Has it read the database."""
         self._behind = True
         self._news.set()
 
     async def next(self) -> Event | None:
-        """Returns the next event that was handed over, or None when it is time to read the database."""
+        """Returns the next event that was handed over, or None when it is time to read the database.
+
+        That comes first: a chunk may follow an event that is still to be read.
+        """
         while not self._events and not self._behind:
             self._news.clear()
             await self._news.wait()
-        if self._events:
-            return self._events.popleft()
-        self._behind = False
-        return None
+        if self._behind:
+            self._behind = False
+            return None
+        event = self._events.popleft()
+        self._waiting -= _weight(event)
+        return event
+
+
+def reset_event(run_id: str, cause: str) -> Event:
+    """Returns that the chunks of every node that has not ended no longer stand."""
+    return Event.unnumbered(run_id, TOKENS_RESET, {"node": "", "cause": cause})
+
+
+def _weight(event: Event) -> int:
+    return CHUNK_WEIGHT + len((event.payload or {})["text"]) if event.kind == TOKEN_CHUNK else 0
+
+
+class Wanted(NamedTuple):
+    """What of a run this replica is to be told by others: that it has news, and perhaps its chunks."""
+
+    news: bool
+    chunks: bool
 
 
 class EventStream:
@@ -121,6 +188,38 @@ class EventStream:
         self._closed = False
         self._changes: set[str] = set()
         self.changed = asyncio.Event()
+        # Runs whose chunks somebody asks for at another replica, and those that a watch here is about to ask for.
+        self._asked_elsewhere: set[str] = set()
+        self._asked_presently: set[str] = set()
+        self.on_chunk: Callable[[int, Event], None] = lambda _epoch, _chunk: None
+
+    def asked_presently(self, run_id: str) -> None:
+        """Notes that who has created a run here is about to watch it with its chunks."""
+        self._asked_presently.add(run_id)
+
+    def asked_elsewhere(self, run_id: str) -> None:
+        """Notes that somebody at another replica asks for a run's chunks."""
+        self._asked_elsewhere.add(run_id)
+
+    def unasked_elsewhere(self, run_ids: Iterable[str]) -> None:
+        """Notes that nobody at another replica asks for the chunks of some runs any more."""
+        self._asked_elsewhere.difference_update(run_ids)
+
+    def wants_chunks(self, run_id: str) -> bool:
+        """Whether anybody asks for a run's chunks."""
+        asked = run_id in self._asked_elsewhere or run_id in self._asked_presently
+        return asked or any(each.chunks for each in self._watchers.get(run_id, ()))
+
+    def tell(self, epoch: int, chunk: Event) -> None:
+        """Hands a chunk of a run that is executed here, by the claim of that epoch, to all who ask for it."""
+        self.tell_here(chunk)
+        if chunk.run_id in self._asked_elsewhere:
+            self.on_chunk(epoch, chunk)
+
+    def tell_here(self, chunk: Event) -> None:
+        """Hands a chunk to the watchers on this replica."""
+        for watcher in self._watchers.get(chunk.run_id, ()):
+            watcher.tell(chunk)
 
     def has_watchers(self, run_id: str) -> bool:
         """True when somebody on this replica watches the run."""
@@ -140,6 +239,8 @@ class EventStream:
     def leaves(self, run_id: str) -> None:
         """Notes that a run is no longer executed here."""
         self._executing.discard(run_id)
+        self._asked_elsewhere.discard(run_id)
+        self._asked_presently.discard(run_id)
         self._hand_on(run_id)
 
     def look(self, run_ids: Iterable[str]) -> None:
@@ -152,11 +253,12 @@ class EventStream:
         """Returns the watched runs, and up to which event all who watch each have seen it."""
         return {run_id: min(watcher.seen for watcher in watchers) for run_id, watchers in self._watchers.items()}
 
-    def changes(self) -> Mapping[str, bool]:
-        """Returns the runs for which it has changed whether this replica must be told of them, and whether it must."""
+    def changes(self) -> Mapping[str, Wanted]:
+        """Returns the runs for which it has changed what this replica must be told of them, and what it must."""
         changes, self._changes = self._changes, set()
         self.changed.clear()
-        return {run_id: run_id in self._watchers and run_id not in self._executing for run_id in changes}
+        watchers = {run_id: () if run_id in self._executing else self._watchers.get(run_id, ()) for run_id in changes}
+        return {run_id: Wanted(bool(some), any(each.chunks for each in some)) for run_id, some in watchers.items()}
 
     def all_changed(self) -> None:
         """Forgets what was said of changes: all that is watched is to be told of anew."""
@@ -169,8 +271,10 @@ class EventStream:
         for watcher in itertools.chain.from_iterable(self._watchers.values()):
             watcher.look()
 
-    async def watch(self, run: RunRecord, after: int, *, fresh: bool = False) -> AsyncIterator[Event]:
-        """Yields the events after a sequence number until the run ends or asks a question.
+    async def watch(
+        self, run: RunRecord, after: int, *, fresh: bool = False, chunks: bool = False
+    ) -> AsyncIterator[Event]:
+        """Yields the events after a sequence number until the run ends or asks a question; with `chunks`, those too.
 
         `run` is as it was read for this watch. `fresh` says that it has just been created here, and nothing in the
         database can have been missed. Raises Draining, and RunNotFound when the run has been deleted meanwhile.
@@ -180,38 +284,53 @@ class EventStream:
         after = min(after, run.event_count)
         if after == run.event_count and (run.state.ended or run.state is RunState.AWAITING_INPUT):
             return
-        # What a run that goes on has asked so far is answered.
-        answered = run.event_count if run.state in (RunState.PENDING, RunState.RUNNING) else 0
-        watcher = Watcher(after, waits=not self._closed)
+        with self._watching(run_id, Watcher(after, waits=not self._closed, chunks=chunks)) as watcher:
+            async for event in self._followed(run, watcher, fresh=fresh):
+                yield event
+                if chunks and event.is_claim:
+                    yield reset_event(run_id, RERUN)
+
+    @contextmanager
+    def _watching(self, run_id: str, watcher: Watcher) -> Iterator[Watcher]:
         self._watchers[run_id].add(watcher)
+        self._asked_presently.discard(run_id)
         self._note(run_id)
         try:
-            last: Event | None = None
-            found: list[Event] = []
-            while True:
-                if not fresh:
-                    found = await self._read(run_id, watcher.seen)
-                fresh = False
-                for event in found:
-                    watcher.seen, last = event.sequence, event
-                    yield event
-                if len(found) == PAGE:
-                    continue
-                if last and last.is_last and last.sequence > answered:
-                    return
-                async for event in self._pushed(watcher):
-                    yield event
-                    if event.is_last:
-                        return
+            yield watcher
         finally:
             self._watchers[run_id].discard(watcher)
             if not self._watchers[run_id]:
                 del self._watchers[run_id]
+            if watcher.chunks or run_id not in self._watchers:
                 self._note(run_id)
+
+    async def _followed(self, run: RunRecord, watcher: Watcher, *, fresh: bool) -> AsyncIterator[Event]:
+        # What a run that goes on has asked so far is answered.
+        answered = run.event_count if run.state in (RunState.PENDING, RunState.RUNNING) else 0
+        last: Event | None = None
+        found: list[Event] = []
+        while True:
+            if not fresh:
+                found = await self._read(run.run_id, watcher.seen)
+            fresh = False
+            for event in found:
+                watcher.seen, last = event.sequence, event
+                yield event
+            if len(found) == PAGE:
+                continue
+            if last and last.is_last and last.sequence > answered:
+                return
+            async for event in self._pushed(watcher):
+                yield event
+                if event.is_last:
+                    return
 
     async def _pushed(self, watcher: Watcher) -> AsyncIterator[Event]:
         """Yields events handed over in this process, until there is a gap or reason to read the database."""
         while event := await watcher.next():
+            if not event.sequence:
+                yield event
+                continue
             if event.sequence <= watcher.seen:
                 continue
             if event.sequence != watcher.seen + 1:

@@ -45,6 +45,7 @@ from services.runtime.agents.policies import UnknownLimitTypeError
 from services.runtime.agents.screening import may_be_asked_again
 from services.runtime.calls.prices import Prices
 from services.runtime.calls.recording import AnswerRecording, answer_of_person, answer_of_thread, recording_into
+from services.runtime.calls.token_chunks import TokenChunks, speaking_to
 from services.runtime.engine.carrier import Carrier
 from services.runtime.engine.claim import Claim, StepWritten
 from services.runtime.engine.events import Event, EventStream, events_of_step
@@ -149,7 +150,8 @@ class Execution:
 
     async def _execute_and_record_outcome(self) -> None:
         try:
-            await self._invoke_graph()
+            with speaking_to(self._token_chunks()):
+                await self._invoke_graph()
         except ClaimLost:
             CLAIMS_LOST.inc()
             log.warning("claim lost; another replica goes on", epoch=self.run.epoch)
@@ -172,6 +174,13 @@ class Execution:
         except Exception as error:  # the run boundary: whatever else happens is this run's failure only
             log.exception("run failed", error=type(error).__name__)
             await self._end(INTERNAL_ERROR if self.session is None else await self._failure(self.session, error))
+
+    def _token_chunks(self) -> TokenChunks:
+        run_id, epoch, events = self.run.run_id, self.run.epoch, self.shared.events
+        return TokenChunks(
+            lambda: events.wants_chunks(run_id),
+            lambda kind, payload: events.tell(epoch, Event.unnumbered(run_id, kind, payload)),
+        )
 
     async def _failure(self, session: HostedSession, error: Exception) -> Ending:
         """Returns how a run ends whose graph raised; what it brought by then, when its budget is used up."""

@@ -45,8 +45,8 @@ class _Listening(AsyncConnection[Any]):
 class LivenessLock:
     """Holds a session-level advisory lock on the replica's name, on a connection that also tells the time."""
 
-    # Called with the id of a run that has news, and with None when some may have been missed.
-    on_news: Callable[[str | None], None] = staticmethod(lambda _run_id: None)
+    # Called with what another replica tells, as in `watches.py`, and with None when some may have been missed.
+    on_news: Callable[[str | None], None] = staticmethod(lambda _told: None)
     # Called with the agent that runs are pending of.
     on_work: Callable[[str], None] = staticmethod(lambda _agent: None)
 

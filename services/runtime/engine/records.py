@@ -171,6 +171,8 @@ class RunRecord:
     started_at: datetime | None
     ended_at: datetime | None
     title: str = ""
+    # Whether anybody at another replica asked for its chunks when it was claimed.
+    chunks_asked: bool = False
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
@@ -195,6 +197,7 @@ class RunRecord:
                 output_tokens=row["output_tokens"],
                 wall_time_s=row["wall_time_s"],
             ),
+            chunks_asked=row.get("chunks_asked", False),
             **{name: row[name] for name in (*same, *also, *kept, *times)},
         )
 

@@ -12,11 +12,14 @@ from contextlib import asynccontextmanager
 
 from services.runtime.engine.array_literal import array_literal
 from services.runtime.engine.background import attempt, stop
+from services.runtime.engine.chunk_post import ChunkPost, chunks_of
 from services.runtime.engine.database import Pools
 from services.runtime.engine.events import EventStream
 from services.runtime.engine.queries import query
 
 ASK_INTERVAL_S = 3.0
+# Before the id of a run whose chunks another replica asks for; `watch_runs.sql` says it.
+ASKED = "chunks:"
 # Who begins to watch often does so together with others.
 GATHER_S = 0.02
 # A statement that began before a watch was registered may commit after it, and tell nobody.
@@ -31,27 +34,37 @@ class Watches:
         self._pool = pools.upkeep
         self._events = events
         self._owner = owner
-        self._registered: set[str] = set()
+        self._post = ChunkPost(pools, events)
+        # With whether the chunks of each are asked for.
+        self._registered: dict[str, bool] = {}
         self._anew = True
         self._young: dict[str, float] = {}
         self._next_ask = 0.0
 
-    def news(self, run_id: str | None) -> None:
-        """Takes down that a run has news; None: that news of any may have been missed."""
-        if run_id is not None:
-            self._events.look([run_id])
-            return
-        self._next_ask = 0.0
-        self._begin_anew()
+    def news(self, told: str | None) -> None:
+        """Takes what another replica tells: that a run has news, chunks of one, or that it asks for such.
+
+        None: that some of it may have been missed.
+        """
+        if told is None:
+            self._next_ask = 0.0
+            self._begin_anew()
+        elif told.startswith(ASKED):
+            self._events.asked_elsewhere(told.removeprefix(ASKED))
+        elif told.startswith("{"):
+            for chunk in chunks_of(told):
+                self._events.tell_here(chunk)
+        else:
+            self._events.look([told])
 
     @asynccontextmanager
     async def keeping(self) -> AsyncIterator[None]:
-        """Keeps the table up to date inside the context, and asks now and then."""
-        keeping = asyncio.create_task(self._keep())
+        """Keeps the table up to date inside the context, asks now and then, and sends chunks to other replicas."""
+        keeping = [asyncio.create_task(self._keep()), asyncio.create_task(self._post.send())]
         try:
             yield
         finally:
-            await stop(keeping)
+            await stop(*keeping)
 
     async def _keep(self) -> None:
         loop = asyncio.get_running_loop()
@@ -73,13 +86,15 @@ class Watches:
             await self._execute("unwatch_runs", None)
             self._registered.clear()
             self._anew = False
-        added = [run_id for run_id, wanted in changes.items() if wanted and run_id not in self._registered]
-        gone = [run_id for run_id, wanted in changes.items() if not wanted and run_id in self._registered]
+        wanted = {run_id: each.chunks for run_id, each in changes.items() if each.news}
+        added = {run_id: chunks for run_id, chunks in wanted.items() if self._registered.get(run_id) is not chunks}
+        gone = [run_id for run_id in changes if run_id not in wanted and run_id in self._registered]
         if gone:
             await self._execute("unwatch_runs", gone)
-            self._registered.difference_update(gone)
+            for run_id in gone:
+                del self._registered[run_id]
         if added:
-            await self._execute("watch_runs", added)
+            await self._execute("watch_runs", added, chunks=array_literal(str(each) for each in added.values()))
             self._registered.update(added)
             self._young.update(dict.fromkeys(added, now))
         if now >= self._next_ask:
@@ -90,8 +105,8 @@ class Watches:
             await self._ask(self._young)
         self._young = {run_id: since for run_id, since in self._young.items() if now - since < YOUNG_S}
 
-    async def _execute(self, name: str, run_ids: list[str] | None) -> None:
-        parameters = {"owner": self._owner, "run_ids": None if run_ids is None else array_literal(run_ids)}
+    async def _execute(self, name: str, run_ids: Collection[str] | None, **more: str) -> None:
+        parameters = {"owner": self._owner, "run_ids": None if run_ids is None else array_literal(run_ids), **more}
         async with self._pool.connection() as connection:
             await connection.execute(query(name), parameters)
 

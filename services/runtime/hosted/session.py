@@ -18,9 +18,12 @@ from uuid import UUID
 
 import httpx
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import BaseMessage
-from langchain_core.outputs import ChatGeneration, LLMResult
+from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages.utils import count_tokens_approximately
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, GenerationChunk, LLMResult
+from langgraph.constants import TAG_NOSTREAM
 
+from services.runtime.calls.token_chunks import RERUN, StreamedMessage, token_chunks
 from services.runtime.errors import DependencyAway
 from services.runtime.routing.attempt import Attempt, cost_of
 from services.runtime.routing.calls import OK, cleaned
@@ -33,6 +36,10 @@ IN_PROCESS = "in_process"
 # Answers that say nothing against the request: the same one may succeed later.
 _AWAY = frozenset((408, 429, 500, 502, 503, 504, 529))
 _NAMESPACE = "langgraph_checkpoint_ns"
+# By these tags a graph keeps what a model says to itself, here as with LangGraph's own streams.
+_SILENT = frozenset((TAG_NOSTREAM, "langsmith:nostream"))
+# A chat model streams where one of its handlers has these (`_StreamingCallbackHandler` of langchain_core).
+_STREAMING = ("tap_output_aiter", "tap_output_iter")
 
 
 class BudgetSpentError(Exception):
@@ -59,6 +66,7 @@ class Visit:
     record: StepRecord | None = None
     left: list[StepRecord] = field(default_factory=list)
     away: tuple[BaseException, DependencyAway] | None = None
+    has_spoken: bool = False
 
     def end(self) -> float:
         """Returns the seconds that the node took by itself, and has the node around it count them as those inside."""
@@ -89,6 +97,7 @@ class HostedSession:
         self.refused = ""
         # Records of nodes whose failure another node handles, which go with the record of the next node that ends.
         self.handled: list[StepRecord] = []
+        self.token_chunks = token_chunks()
         self._row = spend
         self._spent = add_spend(spend, cost_of(self.attempts))
         self._began = time.perf_counter()
@@ -119,6 +128,9 @@ class HostedSession:
     def visit(self, task_id: str, node: str) -> Visit:
         """Returns a task that begins, or is tried again."""
         visit = self._visits.setdefault(task_id, Visit(node, _visit.get()))
+        if visit.has_spoken and self.token_chunks:
+            self.token_chunks.reset(node, RERUN)
+            visit.has_spoken = False
         visit.began, visit.inside_s, visit.left, visit.away = time.perf_counter(), 0.0, [], None
         visit.record = None
         if self.failed is not None and self.failed.get("task") == task_id:
@@ -215,6 +227,12 @@ class _Call:
     call: CallRecord
     began: float
     visit: Visit | None
+    # What it says while it is made; None where nobody is to hear.
+    message: StreamedMessage | None = None
+    # Whether its graph says that nobody is to.
+    silent: bool = False
+    # What it was asked, where it may answer in a stream that does not say what that took.
+    asked: Sequence[Any] = ()
 
 
 class CallbackHandler(BaseCallbackHandler):
@@ -235,19 +253,48 @@ class CallbackHandler(BaseCallbackHandler):
         self, serialized: dict[str, Any], messages: list[list[BaseMessage]], *, run_id: UUID, **kwargs: Any
     ) -> None:
         """Begins a call of a chat model. Raises BudgetSpentError."""
-        del messages
-        self._begin_model(serialized, run_id, kwargs)
+        self._begin_model(serialized, run_id, kwargs, messages)
 
     def on_llm_start(self, serialized: dict[str, Any], prompts: list[str], *, run_id: UUID, **kwargs: Any) -> None:
         """Begins a call of a model. Raises BudgetSpentError."""
-        del prompts
-        self._begin_model(serialized, run_id, kwargs)
+        self._begin_model(serialized, run_id, kwargs, prompts)
+
+    def on_llm_new_token(
+        self,
+        token: str | list[str | dict[str, Any]],
+        *,
+        chunk: GenerationChunk | ChatGenerationChunk | None = None,
+        run_id: UUID,
+        **kwargs: Any,
+    ) -> None:
+        """Tells what a model says, to those who asked for it."""
+        del kwargs
+        begun, chunks = self._calls.get(run_id), self._session.token_chunks
+        if begun is None or begun.silent or chunks is None:
+            return
+        said = chunk.message if isinstance(chunk, ChatGenerationChunk) else None
+        # What a provider streams as blocks has its text among others.
+        text = said.text if said is not None else token if isinstance(token, str) else ""
+        if not text:
+            return
+        if begun.message is None:
+            if not chunks.wanted:
+                return
+            node = begun.visit.node if begun.visit else ""
+            begun.message = chunks.message(node, (said and said.id) or str(run_id))
+            visit = begun.visit
+            while visit is not None:
+                visit.has_spoken, visit = True, visit.parent
+        begun.message.say(text)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
         """Ends a call of a model, with its tokens."""
         del kwargs
         if begun := self._calls.pop(run_id, None):
             given, made = _tokens(response)
+            if begun.asked and not given and not made:
+                given, made = _estimated_tokens(begun.asked, response)
+                begun.call["estimated"] = True
             begun.call["input_tokens"], begun.call["output_tokens"] = given, made
             self._end(begun, OK)
 
@@ -277,20 +324,36 @@ class CallbackHandler(BaseCallbackHandler):
         if begun := self._calls.pop(run_id, None):
             self._end(begun, type(error).__name__)
 
-    def _begin_model(self, serialized: dict[str, Any] | None, run_id: UUID, kwargs: Mapping[str, Any]) -> None:
+    def _begin_model(
+        self, serialized: dict[str, Any] | None, run_id: UUID, kwargs: Mapping[str, Any], asked: Sequence[Any]
+    ) -> None:
         self._session.check_budget(("model_calls", "tokens"))
         parameters, metadata = kwargs.get("invocation_params") or {}, kwargs.get("metadata") or {}
         named = (parameters.get("model"), parameters.get("model_name"), metadata.get("ls_model_name"))
         name = next(filter(None, named), None) or (serialized or {}).get("name") or kwargs.get("name") or "model"
-        self._begin(MODEL, str(name), run_id, kwargs)
+        begun = self._begin(MODEL, str(name), run_id, kwargs)
+        begun.silent = any(tag in _SILENT for tag in kwargs.get("tags") or ())
+        if self._ask_to_stream():
+            begun.asked = asked
 
-    def _begin(self, kind: str, name: str, run_id: UUID, kwargs: Mapping[str, Any]) -> None:
+    def _ask_to_stream(self) -> bool:
+        """Has the models that are asked from now on stream if anybody wants to hear them, and else not."""
+        wanted = self._session.token_chunks is not None and self._session.token_chunks.wanted
+        for method in _STREAMING:
+            if wanted:
+                setattr(self, method, _as_it_comes)
+            else:
+                vars(self).pop(method, None)
+        return wanted
+
+    def _begin(self, kind: str, name: str, run_id: UUID, kwargs: Mapping[str, Any]) -> _Call:
         # A thread that somebody has started by themselves has no context, but is told of the namespace.
         namespace = (kwargs.get("metadata") or {}).get(_NAMESPACE, "")
         visit = _visit.get() or self._session.visit_in(str(namespace))
         call = CallRecord(kind=kind, name=name, outcome=OK, elapsed_ms=0.0, input_tokens=0, output_tokens=0)
         call["service"] = IN_PROCESS if kind == TOOL else MODEL
-        self._calls[run_id] = _Call(call, time.perf_counter(), visit)
+        begun = self._calls[run_id] = _Call(call, time.perf_counter(), visit)
+        return begun
 
     def _end(self, begun: _Call, outcome: str) -> None:
         call = begun.call
@@ -307,6 +370,23 @@ def _tokens(response: LLMResult) -> tuple[int, int]:
             usage = getattr(generation.message, "usage_metadata", None) or {}
             given, made = given + (usage.get("input_tokens") or 0), made + (usage.get("output_tokens") or 0)
     return given, made
+
+
+def _estimated_tokens(asked: Sequence[Any], response: LLMResult) -> tuple[int, int]:
+    """Returns about how many tokens a call took: few endpoints say it in a stream that are not asked to."""
+    answers = [generation for generations in response.generations for generation in generations]
+    said = [each.message if isinstance(each, ChatGeneration) else HumanMessage(each.text) for each in answers]
+    given = [HumanMessage(each) if isinstance(each, str) else each for each in _flat(asked)]
+    return count_tokens_approximately(given), count_tokens_approximately(said)
+
+
+def _flat(asked: Sequence[Any]) -> Iterator[Any]:
+    for each in asked:
+        yield from each if isinstance(each, list) else (each,)
+
+
+def _as_it_comes(_run_id: UUID, output: Any) -> Any:
+    return output
 
 
 def _cause_of_absence(error: BaseException) -> str:

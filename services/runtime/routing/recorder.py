@@ -42,7 +42,8 @@ class CallRecord(TypedDict):
 
     What a call that `holds` was told need not be asked again by a later attempt at the node. `offline_rules`: of a
     model, that rules answered and no language model. `held_back`: of a wait, that the run made no call in vain itself.
-    `prompts`: of a model, the digest of the prompts that the replica had.
+    `prompts`: of a model, the digest of the prompts that the replica had. `estimated`: of a model, that its endpoint
+    did not say how many tokens it took.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class CallRecord(TypedDict):
     offline_rules: NotRequired[bool]
     held_back: NotRequired[bool]
     prompts: NotRequired[str]
+    estimated: NotRequired[bool]
 
 
 class TriedRecord(TypedDict):

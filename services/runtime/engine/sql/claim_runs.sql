@@ -49,5 +49,6 @@ SELECT
     (SELECT count(*) FROM candidates) AS candidate_count,
     coalesce((SELECT subject FROM candidates ORDER BY place DESC LIMIT 1),
         (SELECT subject FROM callers ORDER BY place DESC LIMIT 1)) AS last_caller,
+    EXISTS (SELECT FROM platform.watches AS w WHERE w.run_id = claimed.run_id AND w.chunks) AS chunks_asked,
     {claimed.*}
 FROM (SELECT) AS one LEFT JOIN claimed ON true

@@ -1,0 +1,107 @@
+"""Chunks for replicas whose callers watch a run that is executed here: sent together, a few times a second.
+
+They go by Postgres's notifications, as news of runs do: past any pooler where they are listened for, and through it
+where they are sent. A commit that notifies waits for every other that does, and a payload has less than 8,000 bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from services.kit.wire.event_kinds import TOKENS_RESET
+from services.runtime.calls.token_chunks import DROPPED
+from services.runtime.engine.background import attempt
+from services.runtime.engine.database import Pools
+from services.runtime.engine.events import Event, EventStream, reset_event
+from services.runtime.engine.queries import query
+
+INTERVAL_S = 0.1
+MOST_BYTES = 7900
+# Of one run's chunks in one batch, and of all runs'; what is beyond is left out, and that is said.
+MOST_OF_RUN = 100
+MOST_PAYLOADS = 100
+
+
+class ChunkPost:
+    """Sends what `events` has for others."""
+
+    def __init__(self, pools: Pools, events: EventStream) -> None:
+        self._pool = pools.upkeep
+        self._events = events
+        self._waiting: dict[tuple[str, int], list[Event]] = defaultdict(list)
+        self._news = asyncio.Event()
+        events.on_chunk = self._take
+
+    def _take(self, epoch: int, chunk: Event) -> None:
+        waiting = self._waiting[chunk.run_id, epoch]
+        if waiting and (longer := waiting[-1].with_next(chunk)):
+            waiting[-1] = longer
+        elif len(waiting) < MOST_OF_RUN or chunk.kind == TOKENS_RESET:
+            waiting.append(chunk)
+        elif len(waiting) == MOST_OF_RUN:
+            waiting.append(reset_event(chunk.run_id, DROPPED))
+        self._news.set()
+
+    async def send(self) -> None:
+        """Sends what comes, until it is cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            waiting, self._waiting = self._waiting, defaultdict(list)
+            await attempt("token_chunks", self._send(waiting))
+            await asyncio.sleep(INTERVAL_S)
+
+    async def _send(self, waiting: dict[tuple[str, int], list[Event]]) -> None:
+        letters = [(*key, payload) for key, chunks in waiting.items() for payload in payloads_of(key[0], chunks)]
+        # A run whose turn does not come is one whose chunks were left out: offsets tell its readers.
+        letters = letters[:MOST_PAYLOADS]
+        run_ids, epochs, payloads = (list(column) for column in zip(*letters, strict=True))
+        parameters = {"run_ids": run_ids, "epochs": epochs, "payloads": payloads}
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(query("tell_chunks"), parameters)
+            asked = {run_id for run_id, _ in await cursor.fetchall()}
+        self._events.unasked_elsewhere(set(run_ids) - asked)
+
+
+def payloads_of(run_id: str, chunks: Sequence[Event]) -> Iterator[str]:
+    """Yields texts that carry a run's chunks, each short enough for a notification."""
+    told: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        for part in _parts(chunk):
+            if told and size + len(part) > MOST_BYTES - 100:
+                yield _payload(run_id, told)
+                told, size = [], 0
+            told.append(part)
+            size += len(part) + 1
+    if told:
+        yield _payload(run_id, told)
+
+
+def chunks_of(payload: str) -> list[Event]:
+    """Reads what `payloads_of` has made."""
+    told: dict[str, Any] = orjson.loads(payload)
+    return [Event.unnumbered(told["run_id"], kind, part) for kind, part in told["chunks"]]
+
+
+def _payload(run_id: str, told: Sequence[bytes]) -> str:
+    return (b'{"run_id":"%b","chunks":[%b]}' % (run_id.encode(), b",".join(told))).decode()
+
+
+def _parts(chunk: Event) -> Iterator[bytes]:
+    """Yields a chunk as JSON, in as many parts as it takes."""
+    written = orjson.dumps([chunk.kind, chunk.payload])
+    payload = chunk.payload or {}
+    text = payload.get("text", "")
+    if len(written) <= MOST_BYTES - 100 or len(text) < 2:
+        yield written
+        return
+    half = len(text) // 2
+    yield from _parts(Event.unnumbered(chunk.run_id, chunk.kind, {**payload, "text": text[:half]}))
+    rest = {**payload, "text": text[half:], "offset": payload["offset"] + half}
+    yield from _parts(Event.unnumbered(chunk.run_id, chunk.kind, rest))
