@@ -47,6 +47,13 @@ class AnswerRight(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ANSWER_RIGHT_ROLE: _ClassVar[AnswerRight]
     ANSWER_RIGHT_ASSIGNEE: _ClassVar[AnswerRight]
 
+class TokensResetCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TOKENS_RESET_CAUSE_UNSPECIFIED: _ClassVar[TokensResetCause]
+    TOKENS_RESET_CAUSE_RERUN: _ClassVar[TokensResetCause]
+    TOKENS_RESET_CAUSE_WITHDRAWN: _ClassVar[TokensResetCause]
+    TOKENS_RESET_CAUSE_DROPPED: _ClassVar[TokensResetCause]
+
 class ClaimCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     CLAIM_CAUSE_UNSPECIFIED: _ClassVar[ClaimCause]
@@ -70,6 +77,10 @@ ANSWER_RIGHT_UNSPECIFIED: AnswerRight
 ANSWER_RIGHT_CALLER: AnswerRight
 ANSWER_RIGHT_ROLE: AnswerRight
 ANSWER_RIGHT_ASSIGNEE: AnswerRight
+TOKENS_RESET_CAUSE_UNSPECIFIED: TokensResetCause
+TOKENS_RESET_CAUSE_RERUN: TokensResetCause
+TOKENS_RESET_CAUSE_WITHDRAWN: TokensResetCause
+TOKENS_RESET_CAUSE_DROPPED: TokensResetCause
 CLAIM_CAUSE_UNSPECIFIED: ClaimCause
 CLAIM_CAUSE_BEGIN: ClaimCause
 CLAIM_CAUSE_ANSWER: ClaimCause
@@ -266,7 +277,7 @@ class TriedRule(_message.Message):
     def __init__(self, rule: _Optional[str] = ..., grounds: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
 
 class NodeCall(_message.Message):
-    __slots__ = ("kind", "name", "outcome", "elapsed_ms", "token_usage", "service", "end_time", "offline_rules", "prompts")
+    __slots__ = ("kind", "name", "outcome", "elapsed_ms", "token_usage", "service", "end_time", "offline_rules", "prompts", "estimated_tokens")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
@@ -276,6 +287,7 @@ class NodeCall(_message.Message):
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_RULES_FIELD_NUMBER: _ClassVar[int]
     PROMPTS_FIELD_NUMBER: _ClassVar[int]
+    ESTIMATED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     kind: str
     name: str
     outcome: str
@@ -285,10 +297,11 @@ class NodeCall(_message.Message):
     end_time: _timestamp_pb2.Timestamp
     offline_rules: bool
     prompts: str
-    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., outcome: _Optional[str] = ..., elapsed_ms: _Optional[float] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., service: _Optional[str] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., offline_rules: _Optional[bool] = ..., prompts: _Optional[str] = ...) -> None: ...
+    estimated_tokens: bool
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., outcome: _Optional[str] = ..., elapsed_ms: _Optional[float] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., service: _Optional[str] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., offline_rules: _Optional[bool] = ..., prompts: _Optional[str] = ..., estimated_tokens: _Optional[bool] = ...) -> None: ...
 
 class RunEvent(_message.Message):
-    __slots__ = ("sequence", "run_id", "event_time", "state_changed", "node_completed", "decision", "run_ended")
+    __slots__ = ("sequence", "run_id", "event_time", "state_changed", "node_completed", "decision", "run_ended", "token_chunk", "tokens_reset")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -296,6 +309,8 @@ class RunEvent(_message.Message):
     NODE_COMPLETED_FIELD_NUMBER: _ClassVar[int]
     DECISION_FIELD_NUMBER: _ClassVar[int]
     RUN_ENDED_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_CHUNK_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_RESET_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     run_id: str
     event_time: _timestamp_pb2.Timestamp
@@ -303,7 +318,31 @@ class RunEvent(_message.Message):
     node_completed: NodeCompleted
     decision: Decision
     run_ended: RunEnded
-    def __init__(self, sequence: _Optional[int] = ..., run_id: _Optional[str] = ..., event_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_changed: _Optional[_Union[StateChanged, _Mapping]] = ..., node_completed: _Optional[_Union[NodeCompleted, _Mapping]] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ...) -> None: ...
+    token_chunk: TokenChunk
+    tokens_reset: TokensReset
+    def __init__(self, sequence: _Optional[int] = ..., run_id: _Optional[str] = ..., event_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_changed: _Optional[_Union[StateChanged, _Mapping]] = ..., node_completed: _Optional[_Union[NodeCompleted, _Mapping]] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., token_chunk: _Optional[_Union[TokenChunk, _Mapping]] = ..., tokens_reset: _Optional[_Union[TokensReset, _Mapping]] = ...) -> None: ...
+
+class TokenChunk(_message.Message):
+    __slots__ = ("node", "message_id", "offset", "text", "provisional")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    PROVISIONAL_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    message_id: str
+    offset: int
+    text: str
+    provisional: bool
+    def __init__(self, node: _Optional[str] = ..., message_id: _Optional[str] = ..., offset: _Optional[int] = ..., text: _Optional[str] = ..., provisional: _Optional[bool] = ...) -> None: ...
+
+class TokensReset(_message.Message):
+    __slots__ = ("node", "cause")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    cause: TokensResetCause
+    def __init__(self, node: _Optional[str] = ..., cause: _Optional[_Union[TokensResetCause, str]] = ...) -> None: ...
 
 class StateChanged(_message.Message):
     __slots__ = ("state", "input_request", "waiting_for", "cause", "retry_time", "input_received")
@@ -371,10 +410,12 @@ class CreateRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
 
 class ExecuteRunRequest(_message.Message):
-    __slots__ = ("create",)
+    __slots__ = ("create", "token_chunks")
     CREATE_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_CHUNKS_FIELD_NUMBER: _ClassVar[int]
     create: CreateRunRequest
-    def __init__(self, create: _Optional[_Union[CreateRunRequest, _Mapping]] = ...) -> None: ...
+    token_chunks: bool
+    def __init__(self, create: _Optional[_Union[CreateRunRequest, _Mapping]] = ..., token_chunks: _Optional[bool] = ...) -> None: ...
 
 class ExecuteRunResponse(_message.Message):
     __slots__ = ("event",)
@@ -383,12 +424,14 @@ class ExecuteRunResponse(_message.Message):
     def __init__(self, event: _Optional[_Union[RunEvent, _Mapping]] = ...) -> None: ...
 
 class WatchRunRequest(_message.Message):
-    __slots__ = ("run_id", "after_sequence")
+    __slots__ = ("run_id", "after_sequence", "token_chunks")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     AFTER_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_CHUNKS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     after_sequence: int
-    def __init__(self, run_id: _Optional[str] = ..., after_sequence: _Optional[int] = ...) -> None: ...
+    token_chunks: bool
+    def __init__(self, run_id: _Optional[str] = ..., after_sequence: _Optional[int] = ..., token_chunks: _Optional[bool] = ...) -> None: ...
 
 class WatchRunResponse(_message.Message):
     __slots__ = ("event",)
