@@ -224,7 +224,7 @@ class Execution:
                 max_step_bytes=agent.max_step_bytes,
             )
             state = await self._invoked(agent, graph, own_config, recording)
-        if interrupts := state.get("__interrupt__"):
+        if isinstance(state, Mapping) and (interrupts := state.get("__interrupt__")):
             await self._pause(interrupts[0])
             return
         await self._end(self._ending(agent, state))

@@ -39,7 +39,10 @@ class StrictSerializer(JsonPlusSerializer):
                 found.add(type(value))
             return _msgpack_default(value)
 
-        written = "msgpack", ormsgpack.packb(obj, default=default, option=_option)
+        try:
+            written = "msgpack", ormsgpack.packb(obj, default=default, option=_option)
+        except ormsgpack.MsgpackEncodeError as error:
+            raise TypeNotAllowedError(f"the state holds what can't be stored: {error}") from error
         if found:
             self.loads_typed(written)
         return written

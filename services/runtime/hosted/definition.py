@@ -194,7 +194,8 @@ class PinnedHosted:
     def output(self, state: Mapping[str, Any], assigned_input: bytes) -> bytes:
         """Returns the serialized `RunOutput` of the fields that the graph gives back."""
         del assigned_input
-        values: dict[str, Any] = {"root": state}
+        # LangGraph gives back nothing where nothing was written.
+        values: dict[str, Any] = {} if state is None else {"root": state}
         if isinstance(state, Mapping):
             values = {name: value for name, value in state.items() if not name.startswith("__")}
         said = hosted_pb2.GraphOutput(agent=self._definition.name, output=as_struct(values))
@@ -249,9 +250,7 @@ def check_input(schemas: Schemas, given: runs_pb2.RunInput) -> None:
 
 def as_struct(values: Mapping[str, Any]) -> struct_pb2.Struct:
     """Returns values as JSON: messages and models as they dump themselves, what JSON has no word for as text."""
-    plain_values = to_jsonable_python(
-        values, fallback=str, serialize_unknown=True, inf_nan_mode="strings", bytes_mode="base64"
-    )
+    plain_values = to_jsonable_python(values, fallback=str, serialize_unknown=True, bytes_mode="base64")
     struct = struct_pb2.Struct()
     struct.update(presentable_parts(plain_values, _TOO_LONG))
     return struct

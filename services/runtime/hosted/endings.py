@@ -25,7 +25,9 @@ def failure_of(session: HostedSession, error: Exception) -> Ending:
     if isinstance(error, TypeNotAllowedError | StateTooLargeError):
         return Ending(RunState.FAILED, None, NODE_FAILED, presentable(str(error)))
     cause = session.failure or error
-    where = f"the node {session.failed['node']!r}" if session.failed else "the graph"
+    # What a node returned, or a path function after it, LangGraph can't take.
+    after = f" after {', '.join(map(repr, session.nodes_applying[:5]))}" if session.nodes_applying else ""
+    where = f"the node {session.failed['node']!r}" if session.failed else f"the graph{after}"
     place = _place(cause)
     said = f"{where} raised {reason_of(cause)}{f' at {place}' if place else ''}; see the run's trace"
     return Ending(RunState.FAILED, None, NODE_FAILED, presentable(said))

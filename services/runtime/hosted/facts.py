@@ -12,11 +12,11 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import BaseModel
 
+from services.runtime.routing.storable import presentable, presentable_parts
+
 LONGEST_TEXT: Final = 80
 MOST_FIELDS: Final = 20
 _DEEPEST: Final = 3
-# Integers beyond it are no numbers of JSON's readers.
-_MOST: Final = 2**53
 Reads = dict[str, Any]
 
 
@@ -113,37 +113,38 @@ def _recording_type(kind: Any) -> Any:
 
 def facts_of(reads: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what was read, bounded: at most 20 fields."""
-    return {name[:LONGEST_TEXT]: bounded(value) for name, value in list(reads.items())[:MOST_FIELDS]}
+    facts = {name[:LONGEST_TEXT]: _told(value) for name, value in list(reads.items())[:MOST_FIELDS]}
+    return dict(presentable_parts(facts, LONGEST_TEXT))
 
 
-def bounded(value: Any, depth: int = 0) -> Any:
+def _told(value: Any) -> Any:
+    try:
+        return _bounded(value)
+    except Exception:  # noqa: BLE001 - a value's own code, and no reason for the run to fail
+        return type(value).__name__
+
+
+def _bounded(value: Any, depth: int = 0) -> Any:
     """Returns a value as a ledger keeps it: numbers, flags and short texts whole, all else by what it is like."""
     if isinstance(value, Enum):
-        return bounded(value.value, depth)
-    if value is None or isinstance(value, bool | int | float | str):
-        return _scalar(value)
+        return _bounded(value.value, depth)
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST_TEXT else {"length": len(value)}
+    if value is None or isinstance(value, bool | int | float):
+        return value
     if isinstance(value, BaseMessage):
         return _message(value)
     return type(value).__name__ if depth >= _DEEPEST else _composite(value, depth)
 
 
-def _scalar(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.replace("\0", "") if len(value) <= LONGEST_TEXT else {"length": len(value)}
-    if isinstance(value, bool) or value is None:
-        return value
-    # A NaN is not below it either.
-    return value if abs(value) < _MOST else str(value)[:LONGEST_TEXT]
-
-
 def _composite(value: Any, depth: int) -> Any:
     if isinstance(value, Mapping):
-        return {str(key)[:LONGEST_TEXT]: bounded(part, depth + 1) for key, part in list(value.items())[:MOST_FIELDS]}
+        return {str(key)[:LONGEST_TEXT]: _bounded(part, depth + 1) for key, part in list(value.items())[:MOST_FIELDS]}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
-        return {"count": len(value), **({"last": bounded(value[-1], depth + 1)} if value else {})}
+        return {"count": len(value), **({"last": _bounded(value[-1], depth + 1)} if value else {})}
     if fields := _fields_of(type(value)):
         named = sorted(fields)[:MOST_FIELDS]
-        return {name: bounded(getattr(value, name, None), depth + 1) for name in named}
+        return {name: _bounded(getattr(value, name, None), depth + 1) for name in named}
     if isinstance(value, set | frozenset | bytes | bytearray):
         return {"count": len(value)}
     return type(value).__name__
@@ -162,5 +163,5 @@ def choice_of_model(reads: Mapping[str, Any]) -> str:
         last = value[-1] if isinstance(value, list) and value else value
         if isinstance(last, AIMessage):
             names = ", ".join(dict.fromkeys(call["name"][:LONGEST_TEXT] for call in last.tool_calls[:MOST_FIELDS]))
-            return f"the model asked for {names}" if names else "the model asked for no tool"
+            return f"the model asked for {presentable(names)}" if names else "the model asked for no tool"
     return ""

@@ -176,6 +176,11 @@ class HostedSession:
         }
         return Attempt(state, self.attempts, self.open_calls, started=visit.began).wait(away)
 
+    @property
+    def nodes_applying(self) -> list[str]:
+        """The nodes that have ended, and whose step is not committed."""
+        return [visit.node for visit in self._visits.values() if visit.record is not None]
+
     def last_steps(self) -> list[StepRecord]:
         """Returns the records of a step that is never applied: of the tasks that ended, and of the one that failed.
 

@@ -5,6 +5,7 @@ A step that can't be stored fails where a decision can still say so, and not whe
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +20,9 @@ LONGEST_MESSAGE = 2000
 # JSON's escape of a NUL, which Postgres takes in no text; not a backslash that is written out.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# Readers of JSON make a number a double, which has whole numbers up to here.
+_MOST_EXACT = 2**53
+_LONGEST_NUMBER = 1024
 _SERDE = JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
@@ -48,11 +52,14 @@ def presentable(text: str, longest: int = LONGEST_MESSAGE) -> str:
 
 
 def presentable_parts(value: Any, longest: int = LONGEST_MESSAGE) -> Any:
-    """Returns JSON whose texts are presentable, names included."""
+    """Returns JSON whose texts are presentable, names included; numbers that others would read otherwise are text."""
     if isinstance(value, str):
         return presentable(value, longest)
     if isinstance(value, Mapping):
         return {presentable(str(name), longest): presentable_parts(part, longest) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [presentable_parts(part, longest) for part in value]
-    return value
+    if isinstance(value, int) and abs(value) > _MOST_EXACT:
+        # Python itself refuses to write very long ones.
+        return str(value) if value.bit_length() <= _LONGEST_NUMBER else f"a number of {value.bit_length()} bits"
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

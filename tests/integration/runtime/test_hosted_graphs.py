@@ -231,6 +231,28 @@ async def test_what_would_end_the_process_ends_its_run(replica: HostedReplica) -
         assert (await replica.steps(run))[-1] == last
 
 
+async def test_values_that_not_every_place_can_take_are_brought_all_the_same(replica: HostedReplica) -> None:
+    expected = {
+        "half of a pair": ("a b", "a b"),
+        "nul": ("a b", "a b"),
+        "no numbers": (["nan", {"inside": "inf"}], {"count": 2, "last": {"inside": "inf"}}),
+        "exact": (str(2**60 + 1), str(2**60 + 1)),
+        "keys": ([{"1": "a", "1,2": "b", "None": "c"}, [1, 2]], {"count": 2, "last": {"count": 2}}),
+    }
+    for kind, (brought, fact) in expected.items():
+        run = await replica.run("extreme", {"kind": kind})
+        assert (run.state, output_of(run)["value"]) == (RunState.SUCCEEDED, brought), run.error
+        [decision] = await replica.decisions(run)
+        assert decision["facts"]["value"] == fact
+    refused = await replica.run("extreme", {"kind": "too long for a checkpoint"})
+    assert (refused.state, refused.error) == (
+        RunState.FAILED,
+        "the state holds what can't be stored: Integer exceeds 64-bit range",
+    )
+    nothing = await replica.run("empty", {})
+    assert (nothing.state, output_of(nothing)) == (RunState.SUCCEEDED, {})
+
+
 async def test_attempts_of_a_node_that_is_retried_are_paid_for(replica: HostedReplica) -> None:
     run = await replica.run("mended", {})
     assert (run.state, run.spend["model_calls"]) == (RunState.SUCCEEDED, 2)

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import END
 from pydantic import BaseModel
 
-from services.runtime.hosted.facts import bounded, facts_of, recorded
+from services.runtime.hosted.facts import facts_of, recorded
 from services.runtime.hosted.path_function import PathFunction
 
 MOST = 3
@@ -116,6 +116,13 @@ def test_state_of_a_class_stays_of_its_class(state: Any) -> None:
     assert type(state) in (Model, Data)
 
 
+class Unspeakable:
+    """Has no words for itself."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
 @pytest.mark.parametrize(
     ("value", "kept"),
     [
@@ -128,7 +135,8 @@ def test_state_of_a_class_stays_of_its_class(state: Any) -> None:
         (float("nan"), "nan"),
         (b"bytes", {"count": 5}),
         (object, "type"),
+        ({Unspeakable(): 1}, "dict"),
     ],
 )  # fmt: skip
 def test_values_are_bounded(value: Any, kept: Any) -> None:
-    assert bounded(value) == kept
+    assert facts_of({"value": value}) == {"value": kept}
