@@ -72,7 +72,7 @@ class GatewayClient:
     """RunService as the commands need it, and the stubs of the others for `call`. Every method raises CliError."""
 
     def __init__(self, channel: grpc.aio.Channel, connection: Connection) -> None:
-        self._stub = runs_pb2_grpc.RunServiceStub(channel)
+        self._stub = self.runs = runs_pb2_grpc.RunServiceStub(channel)
         self.agents = agents_pb2_grpc.AgentServiceStub(channel)
         self.questions = questions_pb2_grpc.QuestionServiceStub(channel)
         self.threads = threads_pb2_grpc.ThreadServiceStub(channel)
@@ -178,7 +178,7 @@ class GatewayClient:
         *,
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> ResponseT:
-        """Makes a call of `agents`, `questions`, `threads` or `maintenance`."""
+        """Makes a call of `runs`, `agents`, `questions`, `threads` or `maintenance`."""
         with self._worded(timeout_s):
             return await method(request, metadata=self._metadata, timeout=timeout_s)
 

@@ -14,6 +14,7 @@ from services.cli.exit_codes import ExitCode, exit_code_of
 from services.cli.following import follow
 from services.cli.invocation import As, AsJson, Roles, RunId, Timeout, terminal
 from services.cli.progress import progress_on
+from services.cli.run_names import run_id_of
 from services.cli.terminal import Terminal, run_command
 
 commands = typer.Typer()
@@ -48,6 +49,7 @@ def undo_command(
 ) -> None:
     """Undo what a run changed in the graph, unless it has changed since."""
     connection = context.obj.connection(subject, roles=roles, must_name=True)
+    run = run_id_of(connection, run, terminal)
     request = edit_request(undo_run_id=run, preview=preview)
     run_command(edit_graph(connection, request, terminal, as_json=as_json, timeout_s=timeout), terminal)
 

@@ -21,7 +21,7 @@ terminal = Terminal()
 As = Annotated[str | None, typer.Option("--as", metavar="USER", help="Act as this user, with a development token.")]
 Admin = Annotated[bool, typer.Option("--admin", help="Act with the role admin.")]
 Roles = Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="Act with this role; repeatable.")]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="Its id, the beginning of it, or `last`.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
 Stream = Annotated[
     bool | None,

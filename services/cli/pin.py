@@ -20,6 +20,7 @@ from services.cli.invocation import (
     terminal,
 )
 from services.cli.output_files import check_writable, remove_older, write_text
+from services.cli.run_names import run_id_of
 from services.cli.terminal import Terminal, run_command
 
 commands = typer.Typer()
@@ -43,6 +44,7 @@ def pin_command(
     The file holds what the run's nodes received, which is as confidential as its output.
     """
     connection = context.obj.connection(subject, roles=roles)
+    run = run_id_of(connection, run, terminal)
     run_command(pin(connection, run, terminal, output=output), terminal)
 
 

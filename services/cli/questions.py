@@ -18,6 +18,7 @@ from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode, exit_code_of
 from services.cli.invocation import As, AsJson, Roles, RunId, Timeout, terminal
 from services.cli.progress import progress_on
+from services.cli.run_names import run_id_of
 from services.cli.terminal import Terminal, prompt, run_command, run_part
 from services.kit.telemetry.names import ROLE_OPERATOR
 from services.kit.text.printing import printable
@@ -55,6 +56,7 @@ def resume_command(
 ) -> None:
     """Answer the question that a run waits with; if the run is yours, follow it to its end."""
     connection = context.obj.connection(subject, roles=roles)
+    run = run_id_of(connection, run, terminal)
     given, asked = option or answer, None
     if not given:
         asked = run_part(question_of(connection, run, timeout_s=timeout), terminal)
@@ -74,6 +76,7 @@ def assign_command(
 ) -> None:
     """Let one more person answer a run's question."""
     connection = context.obj.connection(subject, roles=roles)
+    run = run_id_of(connection, run, terminal)
     run_command(assign(connection, run, assignee, terminal), terminal)
 
 

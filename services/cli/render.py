@@ -122,11 +122,25 @@ def _message_text(message: data_chat_pb2.DebugMessage) -> str:
 
 def run_list(runs: Iterable[runs_pb2.Run]) -> Listing:
     """Runs."""
-    names = ("run", "agent", "caller", "state", "outcome", "stop reason", "tokens", "time", "created", "labels")
+    names = (
+        "run",
+        "title",
+        "agent",
+        "caller",
+        "state",
+        "outcome",
+        "stop reason",
+        "tokens",
+        "time",
+        "created",
+        "labels",
+    )
     shown = Listing(*names, right=("tokens", "time"))
     for run in runs:
+        state = state_text(run)
         shown.add(
-            run.run_id, run.agent, run.caller.subject, state_text(run), Outcome.of(run.outcome) or "", run.stop_reason,
+            run.run_id, run.title, run.agent, run.caller.subject, state,
+            Text((Outcome.of(run.outcome) or "").replace("_", " "), style=state.style), run.stop_reason,
             f"{run.spend.token_usage.total_tokens:,}", elapsed(run), moment(run.create_time),
             shown_labels(run.labels),
         )  # fmt: skip

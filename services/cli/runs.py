@@ -27,6 +27,7 @@ from services.cli.invocation import (
 )
 from services.cli.labels import WantedLabels, parse_labels
 from services.cli.output_files import check_writable, remove_older, write_text
+from services.cli.run_names import run_id_of
 from services.cli.story import story
 from services.cli.terminal import Terminal, run_command
 from services.kit.outcome import Outcome
@@ -49,6 +50,7 @@ def runs_command(
     until: Until = None,
     caller: Annotated[str, typer.Option(metavar="USER", help="Only runs of this caller. For operators.")] = "",
     labels: WantedLabels = None,
+    text: Annotated[str, typer.Option(metavar="WORDS", help="Only runs with these words in title or labels.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number to show.")] = 20,
     as_json: AsJson = False,
 ) -> None:
@@ -58,7 +60,7 @@ def runs_command(
     except CliError as error:
         raise fail(error) from error
     request = runs_pb2.ListRunsRequest(
-        agent=agent, thread_id=thread, subject=caller, labels=wanted, since_time=since, until_time=until
+        agent=agent, thread_id=thread, subject=caller, labels=wanted, text=text, since_time=since, until_time=until
     )
     if state or outcome:
         try:
@@ -78,6 +80,7 @@ def show_command(
 ) -> None:
     """Show a run; the exit status tells how it ended."""
     connection = context.obj.connection(subject, roles=roles)
+    run = run_id_of(connection, run, terminal)
     run_command(show(connection, run, terminal, as_json=as_json), terminal)
 
 
@@ -93,6 +96,7 @@ def explain_command(
 ) -> None:
     """Show why a run took its route: its decisions as a tree, with the numbers behind each."""
     connection = context.obj.connection(subject, roles=roles)
+    run = run_id_of(connection, run, terminal)
     run_command(explain(connection, run, terminal, html=html), terminal)
 
 
@@ -100,6 +104,7 @@ def explain_command(
 def cancel_command(context: typer.Context, run: RunId, subject: As = None, roles: Roles = None) -> None:
     """Ask a run to stop at its next step."""
     connection = context.obj.connection(subject, roles=roles)
+    run = run_id_of(connection, run, terminal)
     run_command(cancel(connection, run, terminal), terminal)
 
 

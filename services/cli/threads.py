@@ -15,6 +15,7 @@ from services.cli.client import Connection, open_gateway
 from services.cli.exit_codes import ExitCode
 from services.cli.invocation import As, AsJson, Roles, terminal
 from services.cli.listing import Listing
+from services.cli.run_names import run_id_of
 from services.cli.terminal import Terminal, run_command
 from services.kit.text.printing import printable
 from services.kit.text.words import moment, struct_json
@@ -54,6 +55,7 @@ def show_command(
     if checkpoint and not run:
         raise typer.BadParameter("a checkpoint is one of a run: name it with --run")
     connection = context.obj.connection(subject, roles=roles)
+    run = run_id_of(connection, run, terminal) if run else ""
     if run:
         shown = show_state(connection, thread, run, checkpoint, terminal, as_json=as_json)
     else:
@@ -73,8 +75,9 @@ def fork_command(
     as_json: AsJson = False,
 ) -> None:
     """Start a conversation with the history of another; with --checkpoint, go on from there in a new run."""
-    request = threads_pb2.ForkThreadRequest(thread_id=thread, run_id=run, checkpoint_id=checkpoint, new_thread_id=new)
     connection = context.obj.connection(subject, roles=roles)
+    run = run_id_of(connection, run, terminal)
+    request = threads_pb2.ForkThreadRequest(thread_id=thread, run_id=run, checkpoint_id=checkpoint, new_thread_id=new)
     run_command(fork(connection, request, terminal, as_json=as_json), terminal)
 
 

@@ -11,18 +11,19 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from services.console.agent_names import agent_names
-from services.console.errors import BadRequest
+from services.console.errors import BadRequest, NotFound
 from services.console.explanation_page.page import mood, shown
 from services.console.explanation_page.route_drawing import ENDED
 from services.console.filters import Filters
 from services.console.following import RunFollower
 from services.console.gateway import Gateway
+from services.console.run_names import RunNotNamed, may_name_run, run_named, short_ids
 from services.console.run_search import FoundRuns, RunSearch
 from services.console.settings import ConsoleSettings
 from services.console.showing import page
 from services.kit.outcome import Outcome
 
-FIELDS = ("agent", "state", "outcome", "rule", "caller", "thread", "labels", "since", "until", "page", "after")
+FIELDS = ("text", "agent", "state", "outcome", "rule", "caller", "thread", "labels", "since", "until", "page", "after")
 # The gateway's names of the fields, where they are others.
 NAMES = {
     "subject": "caller",
@@ -67,8 +68,11 @@ class RunPages:
             since_time=filters.time("since"),
             until_time=filters.time("until"),
             labels=filters.labels("labels"),
+            text=filters["text"],
             page_token=filters["page"],
         )
+        if named := await self._named(filters):
+            return RedirectResponse(f"/runs/{named}", status_code=303)
         found = FoundRuns((), "")
         agents = await agent_names(self._gateway)
         if not filters.problems:
@@ -86,6 +90,7 @@ class RunPages:
             states=STATES,
             outcomes=tuple(Outcome),
             found=found,
+            short_ids=short_ids([run.run_id for run in found.runs]),
             moods={run.run_id: mood(run) for run in found.runs},
             more=more,
             is_filtered=any(filters.texts.values()),
@@ -93,7 +98,14 @@ class RunPages:
 
     async def run(self, request: Request) -> Response:
         """Shows why a run goes as it does, and goes along with one that has not ended."""
-        explained = await self._gateway.explained(request.path_params["run_id"])
+        name = request.path_params["run_id"]
+        try:
+            run_id = await run_named(name, self._list_runs)
+        except RunNotNamed as error:
+            raise NotFound(f"{str(error)[0].upper()}{str(error)[1:]}.") from error
+        if run_id != name:
+            return RedirectResponse(f"/runs/{run_id}", status_code=303)
+        explained = await self._gateway.explained(run_id)
         is_live = explained.run.state not in ENDED
         return page("run.html.j2", "runs", **shown(explained), is_live=is_live)
 
@@ -101,6 +113,19 @@ class RunPages:
         """Tells a browser when a run has moved on, for as long as it listens."""
         told = self._follower.follow(request.path_params["run_id"])
         return StreamingResponse(told, media_type="text/event-stream")
+
+    async def _named(self, filters: Filters) -> str:
+        """Returns the run that the words name, where these are all that is asked for; empty where they name none."""
+        text = filters["text"]
+        if not may_name_run(text) or sum(map(bool, filters.texts.values())) > 1 or filters.problems:
+            return ""
+        try:
+            return await run_named(text, self._list_runs)
+        except RunNotNamed:
+            return ""  # they may be words of a title as well
+
+    async def _list_runs(self, request: runs_pb2.ListRunsRequest) -> runs_pb2.ListRunsResponse:
+        return await self._gateway.call(self._gateway.runs.ListRuns, request)
 
     async def _find(self, wanted: runs_pb2.ListRunsRequest, filters: Filters) -> FoundRuns:
         if filters["rule"]:

@@ -102,7 +102,12 @@ def _fits(run: runs_pb2.Run, wanted: runs_pb2.ListRunsRequest) -> bool:
         wanted.state in (runs_pb2.RUN_STATE_UNSPECIFIED, run.state)
         and wanted.outcome in (outcome_pb2.OUTCOME_UNSPECIFIED, run.outcome)
         and (not wanted.thread_id or run.thread_id == wanted.thread_id)
+        and all(_contains(run, word) for word in wanted.text.lower().split())
         and all(run.labels.get(key) == value for key, value in wanted.labels.items())
         and (not wanted.HasField("since_time") or created >= wanted.since_time.ToNanoseconds())
         and (not wanted.HasField("until_time") or created < wanted.until_time.ToNanoseconds())
     )
+
+
+def _contains(run: runs_pb2.Run, word: str) -> bool:
+    return any(word in text.lower() for text in (run.title, *(f"{key}={value}" for key, value in run.labels.items())))

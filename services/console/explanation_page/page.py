@@ -42,6 +42,12 @@ _MOODS: Mapping[int, str] = {
     runs_pb2.RUN_STATE_CANCELLED: "soft",
     runs_pb2.RUN_STATE_NEEDS_REVIEW: "warn",
 }
+# Of what is not reached, and is no matter for somebody to look at.
+_OUTCOME_MOODS: Mapping[Outcome, str] = {
+    Outcome.BLOCKED: "blocked",
+    Outcome.DECLINED: "soft",
+    Outcome.CANCELLED: "soft",
+}
 _CAUSES = {
     runs_pb2.CLAIM_CAUSE_BEGIN: "began it",
     runs_pb2.CLAIM_CAUSE_ANSWER: "went on with the answer",
@@ -100,10 +106,12 @@ def _calls(explained: Explained) -> Iterator[runs_pb2.NodeCall]:
 
 
 def mood(run: runs_pb2.Run) -> str:
-    """Returns how a run is coloured: one that ended well for its caller as good, and not one that only ended well."""
-    known = _MOODS.get(run.state, "live")
+    """Returns how a run is coloured: by what came of it for its caller, and not by how the machine ended."""
     outcome = Outcome.of(run.outcome)
-    return "warn" if known == "good" and outcome and outcome not in REACHED else known
+    known = _MOODS.get(run.state, "live")
+    if outcome is None or known in ("live", "bad"):
+        return known
+    return "good" if outcome in REACHED else _OUTCOME_MOODS.get(outcome, "warn")
 
 
 def drawn(explained: Explained) -> RouteDrawing:

@@ -82,9 +82,10 @@ class FakeGateway(
         if wrong := self.failure or failure:
             await context.abort_with_status(rpc_status.to_status(to_status(wrong)))
 
-    async def ListRuns(self, _request: runs_pb2.ListRunsRequest, context: Context) -> runs_pb2.ListRunsResponse:
+    async def ListRuns(self, request: runs_pb2.ListRunsRequest, context: Context) -> runs_pb2.ListRunsResponse:
         await self._called("ListRuns", context, self.list_failure)
-        return runs_pb2.ListRunsResponse(runs=self.runs.values())
+        runs = [run for run in self.runs.values() if run.run_id.startswith(request.run_id_prefix)]
+        return runs_pb2.ListRunsResponse(runs=runs[: request.page_size])
 
     async def GetRun(self, request: runs_pb2.GetRunRequest, context: Context) -> runs_pb2.GetRunResponse:
         there_is_none = None if request.run_id in self.runs else refusal(grpc.StatusCode.NOT_FOUND, "no such run")

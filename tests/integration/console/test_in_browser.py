@@ -165,6 +165,10 @@ async def test_every_page_fits_is_named_and_asks_nobody_else(
             assert await fields.evaluate_all(unnamed) == 0, path
             too_wide = "document.documentElement.scrollWidth > innerWidth"
             assert not await page.evaluate(too_wide), path
+            if options.get("viewport") == NARROW:  # no column has a heading there, so each value says what it is
+                unheaded = "all => all.filter(each => getComputedStyle(each, '::before').content === 'none').length"
+                values = page.locator(".stack td:not(:empty):not([colspan])")
+                assert await values.evaluate_all(unheaded) == 0, path
         backgrounds.add(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
         assert {url.startswith((console.base, "data:")) for url in seen.requests} == {True}
         assert seen.complaints == []

@@ -13,7 +13,7 @@ import grpc
 import httpx
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from signalbox.v1 import policy_pb2, runs_pb2, table_pb2
+from signalbox.v1 import outcome_pb2, policy_pb2, runs_pb2, table_pb2
 
 from services.console.showing import SECTIONS
 from services.kit.errors import FieldViolation
@@ -150,7 +150,7 @@ async def test_what_comes_from_the_platform_is_text(
     shown = explained(question=hostile, subject=hostile, asks=hostile)
     gateway.shown, gateway.runs = shown, {RUN_ID: shown.run}
     run = shown.run
-    run.agent = run.correlation_id = run.thread_id = run.stop_reason = run.error = hostile
+    run.title = run.agent = run.correlation_id = run.thread_id = run.stop_reason = run.error = hostile
     run.labels[hostile] = hostile
     run.output.CopyFrom(said(hostile))
     for decision in shown.decisions:
@@ -184,6 +184,42 @@ async def test_what_comes_from_the_platform_is_text(
         assert page.text.count("<script") == page.text.count("</script>") <= 4, path
 
 
+async def test_a_run_is_called_by_the_beginning_of_its_id(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
+    for name in (RUN_ID[:13], RUN_ID[:9].upper(), "last"):
+        for found in (await inside.get("/runs", params={"text": name}), await inside.get(f"/runs/{name}")):
+            assert (found.status_code, found.headers["location"]) == (303, f"/runs/{RUN_ID}"), name
+    # More is asked for than the one run, or it is a word that no id begins with.
+    for params in ({"text": "last", "agent": "data_chat"}, {"text": "decade"}, {"text": "which devices"}):
+        assert (await inside.get("/runs", params=params)).status_code == 200
+    gateway.runs[OTHER_RUN] = runs_pb2.Run(run_id=OTHER_RUN)
+    several = await inside.get(f"/runs/{RUN_ID[:13]}")
+    assert (several.status_code, f"begins several ids, such as {RUN_ID} and {OTHER_RUN}" in several.text) == (404, True)
+    assert (await inside.get("/runs", params={"text": RUN_ID[:13]})).status_code == 200
+    for name, said in (("ffff", "no run that you may see begins with ffff"), ("no-run", "names no run")):
+        unknown = await inside.get(f"/runs/{name}")
+        assert (unknown.status_code, said in unknown.text.lower()) == (404, True), unknown.text
+
+
+async def test_runs_are_told_apart_by_what_they_were_asked_and_what_came_of_it(
+    inside: httpx.AsyncClient, gateway: FakeGateway
+) -> None:
+    run = gateway.shown.run
+    run.title = "Which of my devices are hot?"
+    for outcome, colour in (
+        (outcome_pb2.OUTCOME_ANSWERED, "good"), (outcome_pb2.OUTCOME_BLOCKED, "blocked"),
+        (outcome_pb2.OUTCOME_NOT_ANSWERED, "warn"), (outcome_pb2.OUTCOME_DECLINED, "soft"),
+    ):  # fmt: skip
+        run.outcome = outcome
+        page = (await inside.get("/runs")).text
+        words = outcome_pb2.Outcome.Name(outcome).removeprefix("OUTCOME_").lower().replace("_", " ")
+        assert f'<span class="pill {colour}">{words}</span>' in page
+        assert f'<a href="/runs/{RUN_ID}" dir="auto">Which of my devices are hot?</a>' in page
+    gateway.pages = [[runs_pb2.Decision(run_id=RUN_ID, rule="allowed")]]
+    for text, is_found in (("DEVICES hot", True), ("devices cold", False)):
+        found = await inside.get("/runs", params={"rule": "allowed", "text": text})
+        assert (RUN_ID in found.text) == is_found
+
+
 async def test_runs_in_which_a_rule_fired(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
     def fired(run_id: str, sequence: int) -> runs_pb2.Decision:
         return runs_pb2.Decision(run_id=run_id, sequence=sequence, rule="allowed")
@@ -193,16 +229,16 @@ async def test_runs_in_which_a_rule_fired(inside: httpx.AsyncClient, gateway: Fa
     # A run's decisions can be on two pages, and outlive it.
     gateway.pages = [[fired(RUN_ID, 3), fired(RUN_ID, 2)], [fired(RUN_ID, 1), fired(GONE_RUN, 1), fired(OTHER_RUN, 1)]]
     first = await inside.get("/runs", params={"rule": "allowed"})
-    assert (first.text.count(f"<code>{RUN_ID}</code>"), OTHER_RUN in first.text) == (1, False)
+    assert (first.text.count(f'"/runs/{RUN_ID}"'), OTHER_RUN in first.text) == (1, False)
     following = html.unescape(first.text.partition('rel="next" href="')[2].partition('"')[0])
     second = await inside.get(following)
-    assert (f"<code>{RUN_ID}</code>" in second.text, f"<code>{OTHER_RUN}</code>" in second.text) == (False, True)
+    assert (f'"/runs/{RUN_ID}"' in second.text, f'"/runs/{OTHER_RUN}"' in second.text) == (False, True)
     assert "1 more had this rule fire; retention has removed them" in second.text
     assert 'rel="next"' not in second.text
     failed = await inside.get("/runs", params={"rule": "allowed", "state": "failed"})
-    assert (f"<code>{RUN_ID}</code>" in failed.text, f"<code>{OTHER_RUN}</code>" in failed.text) == (False, True)
+    assert (f'"/runs/{RUN_ID}"' in failed.text, f'"/runs/{OTHER_RUN}"' in failed.text) == (False, True)
     later = await inside.get("/runs", params={"rule": "allowed", "since": "2026-03-02T00:00+00:00"})
-    assert (f"<code>{RUN_ID}</code>" in later.text, f"<code>{OTHER_RUN}</code>" in later.text) == (True, False)
+    assert (f'"/runs/{RUN_ID}"' in later.text, f'"/runs/{OTHER_RUN}"' in later.text) == (True, False)
 
 
 async def test_a_rule_of_runs_that_do_not_fit_is_not_looked_for_for_ever(

@@ -130,11 +130,11 @@ def test_what_is_no_terminal_gets_whole_lines(capsys: pytest.CaptureFixture[str]
     wide.rows[0].values[0].text_value = "word " * 100
     Terminal().out.print(rows(wide))
     Terminal().out.print(render.run_list([run()]))
-    Terminal().rule("title")
+    Terminal().rule("heading")
     lines = capsys.readouterr().out.splitlines()
     assert sum("word " * 99 in line for line in lines) == 1
     assert len([line for line in lines if RUN_ID in line]) == 1
-    assert max(len(line) for line in lines if "title" in line) == 80
+    assert max(len(line) for line in lines if "heading" in line) == 80
 
 
 def test_ids_are_whole_on_a_narrow_terminal_as_the_next_command_takes_them() -> None:
