@@ -70,7 +70,7 @@ def test_it_shows_the_run_and_asks_nobody_anything(open_page: Open) -> None:
     opened = open_page(explained())
     page = opened.page
     assert page.title() == f"data_chat · {RUN_ID}"
-    assert page.locator(".pill").first.inner_text() == "succeeded"
+    assert page.locator(".pill").first.inner_text() == "answered"
     taken = page.locator(".graph .node.taken text:not(.visits)").all_text_contents()
     assert taken == ["screen_question", "agent", "tools", "format_answer", "end"]
     assert sorted(page.locator(".badge text").all_text_contents()) == ["1", "2 · 4", "3", "5"]
