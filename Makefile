@@ -71,10 +71,11 @@ mutants: .venv/.dev ## Break important lines one by one, in a copy, and see that
 faults: .venv/.dev ## Kill, freeze, cut, take away and upgrade parts of it under load, for some minutes (SEED=1)
 	SIGNALBOX_CHAOS_SEED=$(or $(SEED),1) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m faults tests/chaos $(PYTEST_ARGS)
 
-chaos: .venv/.dev ## Do that and more for long (RUNS=1000 KILLS=60 GRAPH_KILLS=500 SEED=1; PYTEST_ARGS to choose)
+chaos: .venv/.dev ## Do that and more for long (RUNS=1000 KILLS=60 GRAPH_KILLS=500 HOSTED_RUNS=1000 HOSTED_KILLS=60 SEED=1; PYTEST_ARGS to choose)
 	SIGNALBOX_CHAOS_RUNS=$(or $(RUNS),1000) SIGNALBOX_CHAOS_KILLS=$(or $(KILLS),60) SIGNALBOX_CHAOS_SEED=$(or $(SEED),1) \
 		SIGNALBOX_CHAOS_GRAPH_KILLS=$(or $(GRAPH_KILLS),500) SIGNALBOX_CHAOS_SLOW_S=40 SIGNALBOX_CHAOS_OUTAGE_S=60 SIGNALBOX_CHAOS_THOROUGH=1 \
-		$(BIN)/pytest tests/chaos --timeout 7200 $(PYTEST_ARGS)
+		SIGNALBOX_CHAOS_HOSTED_RUNS=$(or $(HOSTED_RUNS),1000) SIGNALBOX_CHAOS_HOSTED_KILLS=$(or $(HOSTED_KILLS),60) \
+		$(BIN)/pytest tests/chaos tests/e2e/test_hosted_graphs.py --timeout 7200 $(PYTEST_ARGS)
 
 adding-an-agent-test: .venv/.dev ## Add the agent of ARCHITECTURE.md's page to a copy of the repository, and run it there
 	$(BIN)/pytest -m adding_an_agent tests/e2e $(PYTEST_ARGS)

@@ -75,6 +75,10 @@ class ServiceSettings(BaseSettings):
         True, description="Whether callers must show a certificate of that authority; used with mTLS only."
     )
 
+    def name_of(self, service: str) -> str:
+        """Returns what this process is called in logs, traces and metrics."""
+        return service
+
     @model_validator(mode="after")
     def _tls_is_whole(self) -> Self:
         given = [self.tls_cert, self.tls_key, self.tls_ca]

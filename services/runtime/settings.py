@@ -262,6 +262,10 @@ class RuntimeSettings(CallSettings, PolicySettings):
         """Whether it offers hosted graphs only."""
         return self.pool != RUNTIME
 
+    def name_of(self, service: str) -> str:
+        """Returns what this process is called: pools are told apart from the platform's own replicas."""
+        return f"{service}-{self.pool}" if self.is_pool else service
+
     @model_validator(mode="after")
     def _agents_have_what_they_need(self) -> Self:
         missing = [f"SIGNALBOX_{name.upper()}" for name in _OF_AGENTS if not getattr(self, name)]

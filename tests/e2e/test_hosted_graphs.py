@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -19,8 +20,11 @@ from tests.fixtures.client import CALL_TIMEOUT_S, RunClient
 from tests.fixtures.hosted import FOLDER, graph_alone
 from tests.fixtures.stack import Platform, World, platform
 
-RUNS = 8
-KILLS = 6
+# `make chaos` has more of both.
+RUNS = int(os.environ.get("SIGNALBOX_CHAOS_HOSTED_RUNS", "8"))
+KILLS = int(os.environ.get("SIGNALBOX_CHAOS_HOSTED_KILLS", "6"))
+# Under way together; fewer than a caller may have.
+AT_ONCE = 100
 UNTIL = 6
 
 
@@ -51,6 +55,20 @@ async def followed(client: RunClient, run_id: str) -> list[runs_pb2.RunEvent]:
     return events
 
 
+async def created_and_followed(client: RunClient, number: int) -> list[runs_pb2.RunEvent]:
+    """The events of a run; its request is repeated when a replica dies of it."""
+    request = asking("slow_chain", until=UNTIL)
+    request.request_id = f"slow-chain-{number}"
+    while True:
+        try:
+            run = await client.create(request)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                raise
+        else:
+            return await followed(client, run.run_id)
+
+
 async def kill_replicas(signalbox: Platform) -> None:
     """Kills one replica after the other, each once the one before is back."""
     for replica in itertools.islice(itertools.cycle(signalbox.stack.runtimes), KILLS):
@@ -60,10 +78,13 @@ async def kill_replicas(signalbox: Platform) -> None:
 
 async def test_runs_through_deaths_of_replicas_bring_what_langgraph_alone_brings(hosting: Platform) -> None:
     client = hosting.caller("27")
-    created = [await client.create(asking("slow_chain", until=UNTIL)) for _ in range(RUNS)]
-    told, _ = await asyncio.gather(
-        asyncio.gather(*(followed(client, run.run_id) for run in created)), kill_replicas(hosting)
-    )
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def one(number: int) -> list[runs_pb2.RunEvent]:
+        async with places:
+            return await created_and_followed(client, number)
+
+    told, _ = await asyncio.gather(asyncio.gather(*(one(number) for number in range(RUNS))), kill_replicas(hosting))
     expected = await graph_alone("kinds", "slow_chain").ainvoke({"until": UNTIL})
     for events in told:
         run = events[-1].run_ended.run
@@ -78,7 +99,9 @@ async def test_runs_through_deaths_of_replicas_bring_what_langgraph_alone_brings
         assert [decision.destination for decision in decisions] == ["count"] * (UNTIL - 1) + ["fan", "square"]
         assert run.spend.model_calls == UNTIL
         assert [(each.node, each.count) for each in decisions[-1].destinations] == [("square", UNTIL)]
-    assert sum(events[-1].run_ended.run.epoch > 1 for events in told), "no replica died at work"
+    assert len({events[-1].run_id for events in told}) == RUNS
+    taken_over = sum(events[-1].run_ended.run.epoch > 1 for events in told)
+    assert taken_over, f"{RUNS} runs, and no replica died at work"
 
 
 async def test_what_a_model_says_is_heard_through_the_death_of_its_replica(hosting: Platform) -> None:

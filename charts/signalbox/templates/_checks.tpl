@@ -42,7 +42,7 @@
 {{/* A Secret that nobody uses is a misspelt one. */}}
 {{- define "signalbox.checkSecrets" -}}
 {{- $used := list "database" "callerToken" "runToken" "model" "sqlDatabase" .Values.model.apiKey.secret -}}
-{{- range $name, $values := .Values.services -}}
+{{- range $name, $values := include "signalbox.services" . | fromJson -}}
 {{- range $place := list "secretEnv" "secretFiles" -}}
 {{- range $setting, $ref := default dict (get (default dict $values) $place) -}}
 {{- $used = append $used $ref.secret -}}

@@ -145,9 +145,10 @@ imagePullSecrets:
 {{- required (printf "secrets.%s is missing or empty, and %s needs it" (index . 1) (index . 2)) (get $root.Values.secrets (index . 1)) -}}
 {{- end -}}
 
-{{/* Secret with the certificate of one service, or nothing. What speaks plain HTTP is for development, without TLS. */}}
+{{/* Secret with the certificate of one service, or nothing. What speaks plain HTTP is for development, without TLS.
+Nobody calls a pool, and it calls no service: it is not to have what would make it one of them. */}}
 {{- define "signalbox.tlsSecret" -}}
-{{- if eq .service.protocol "grpc" -}}
+{{- if and (eq .service.protocol "grpc") (not .service.pool) -}}
 {{- default .root.Values.tls.secret .service.tlsSecret -}}
 {{- end -}}
 {{- end -}}

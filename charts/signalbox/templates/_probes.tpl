@@ -8,7 +8,7 @@ Alive is a service whose event loop turns: one that waits for its database, or d
 httpGet:
   port: http
   path: /healthz
-{{- else if include "signalbox.tlsSecret" . }}
+{{- else if or .service.pool (include "signalbox.tlsSecret" .) }}
 httpGet:
   port: metrics
   path: /healthz

@@ -66,6 +66,7 @@ Build = Callable[[SettingsT, AsyncExitStack], Awaitable[Service]]
 def main(name: str, settings_class: type[SettingsT], build: Build[SettingsT]) -> NoReturn:
     """Runs a service until SIGTERM or SIGINT, then drains it and exits with status 0."""
     settings = load_settings(settings_class)
+    name = settings.name_of(name)
     configure_logs(name, settings.log_level)
     try:
         uvloop.run(_serve(name, settings, build))
