@@ -41,6 +41,21 @@ def prune_command(
     run_command(prune(connection, terminal, dry_run=dry_run, as_json=as_json), terminal)
 
 
+@commands.command("erase-store")
+def erase_store_command(
+    context: typer.Context,
+    caller: Annotated[str, typer.Argument(metavar="CALLER", help="Subject whose items to delete.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    subject: As = None,
+    roles: Roles = None,
+) -> None:
+    """Delete what the stores of hosted graphs hold of a caller. For operators."""
+    if not yes:
+        typer.confirm(f"Delete what all stores hold of {caller}?", abort=True, err=True)
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(erase_store(connection, caller, terminal), terminal)
+
+
 @commands.command("compat-check")
 def compat_check_command(context: typer.Context) -> None:
     """List unfinished runs that this release could not continue; exit status 1 if there are any.
@@ -76,6 +91,15 @@ async def prune(connection: Connection, terminal: Terminal, *, dry_run: bool, as
         terminal.out.print(pruned_table(pruned, dry_run=dry_run))
     else:
         terminal.err.print(Text("nothing to remove"))
+    return ExitCode.OK
+
+
+async def erase_store(connection: Connection, caller: str, terminal: Terminal) -> ExitCode:
+    """Deletes a caller's items."""
+    request = maintenance_pb2.EraseStoreRequest(subject=caller)
+    async with open_gateway(connection) as gateway:
+        erased = await gateway.call(gateway.maintenance.EraseStore, request, timeout_s=TIMEOUT_S)
+    terminal.out.print(Text(f"{erased.item_count} items deleted"))
     return ExitCode.OK
 
 

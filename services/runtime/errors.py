@@ -36,6 +36,7 @@ SignalboxError
 ├── ModelFailed                 a model did not answer in a way that can be used
 ├── ModelNotAllowed             a node that acts asked a model
 ├── QuestionNotAllowed          a node asked a person that does more than that
+├── StoreRefused                a node asked of its store what that does not do or hold
 ├── ServiceFailed               evaluator or executor did not do what it was asked
 ├── NodeTimedOut                a node did not end within its limit
 ├── BudgetSpent                 what the run may spend does not allow what a node was about to do, or was doing
@@ -328,6 +329,13 @@ class DependencyAway(SignalboxError):
         self.held_back = False
         # Before that nobody may ask again: it costs.
         self.least_wait_s = 0.0
+
+
+class StoreRefused(SignalboxError):
+    """A node of a hosted graph asked of its store what that does not do, or more than it may hold."""
+
+    reason = "STORE_REFUSED"
+    code = grpc.StatusCode.FAILED_PRECONDITION
 
 
 class ModelRefused(SignalboxError):

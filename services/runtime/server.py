@@ -57,6 +57,7 @@ from services.runtime.engine.quota import CallerQuota, TokensSpent
 from services.runtime.engine.retention import Pruner, pruning
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
+from services.runtime.engine.store_policy import StorePolicies
 from services.runtime.engine.threads import ThreadStore
 from services.runtime.engine.upkeep import Upkeep
 from services.runtime.engine.watches import Watches
@@ -169,6 +170,7 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
         offers=offers,
         tokens_spent=tokens_spent,
         prices=prices,
+        stores=StorePolicies(settings.stores),
         shadow=Shadow((agent.in_force for agent in agents.values()), shadow),
     )
     engine_limits = EngineLimits(

@@ -15,6 +15,7 @@ from services.kit.settings import OptionalFile, ServiceSettings
 from services.runtime.calls.model_price import ModelPrice
 from services.runtime.calls.peers import Peer
 from services.runtime.engine.retention_policy import RetentionPolicy
+from services.runtime.engine.store_policy import StorePolicy
 
 POOLER_IN_THE_WAY = (
     "SIGNALBOX_DATABASE_DSN leads through a pooler, whose sessions are shared: set SIGNALBOX_DIRECT_DSN to a DSN of "
@@ -240,6 +241,12 @@ class RuntimeSettings(CallSettings, PolicySettings):
         description="JSON: how long ended runs are kept, by agent and `default`, such as "
         '{"default": {"history_minutes": 10, "checkpoint_days": 30, "event_days": 30, "run_days": 365, '
         '"decision_days": 365}}; 0 is for ever.',
+    )
+    stores: dict[str, StorePolicy] = Field(
+        {},
+        description="JSON: whose store a hosted graph's runs have and how much it may hold, by agent and `default`, "
+        'such as {"default": {"scope": "caller", "most_items": 10000, "most_value_bytes": 65536, "most_writes": 1000, '
+        '"days": 365}}; a scope is `caller`, `thread` or `agent`.',
     )
     retention_interval_s: float = Field(60, gt=0, le=86_400, description="Seconds between looks for what to prune.")
     retention_batch: int = Field(100, ge=1, le=10_000, description="Runs that one transaction of the pruner handles.")

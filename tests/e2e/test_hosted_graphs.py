@@ -26,6 +26,7 @@ KILLS = int(os.environ.get("SIGNALBOX_CHAOS_HOSTED_KILLS", "6"))
 # Under way together; fewer than a caller may have.
 AT_ONCE = 100
 UNTIL = 6
+COUNTED = 60
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -84,7 +85,14 @@ async def test_runs_through_deaths_of_replicas_bring_what_langgraph_alone_brings
         async with places:
             return await created_and_followed(client, number)
 
-    told, _ = await asyncio.gather(asyncio.gather(*(one(number) for number in range(RUNS))), kill_replicas(hosting))
+    async def counted() -> list[runs_pb2.RunEvent]:
+        return await followed(client, (await client.create(asking("tally", until=COUNTED))).run_id)
+
+    chains = (one(number) for number in range(RUNS))
+    [tallied, *told], _ = await asyncio.gather(asyncio.gather(counted(), *chains), kill_replicas(hosting))
+    # In its store nothing is there twice, and nothing by half, whatever was run again.
+    kept = MessageToDict(tallied[-1].run_ended.run.output.graph.output)["kept"]
+    assert set(kept.values()) == {COUNTED / 2}, kept
     expected = await graph_alone("kinds", "slow_chain").ainvoke({"until": UNTIL})
     for events in told:
         run = events[-1].run_ended.run

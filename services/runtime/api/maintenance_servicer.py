@@ -33,6 +33,7 @@ _KINDS = {
     RetainedData.QUESTIONS: maintenance_pb2.RETAINED_KIND_QUESTIONS,
     RetainedData.RUNS: maintenance_pb2.RETAINED_KIND_RUNS,
     RetainedData.DECISIONS: maintenance_pb2.RETAINED_KIND_DECISIONS,
+    RetainedData.STORE: maintenance_pb2.RETAINED_KIND_STORE,
 }
 
 
@@ -61,6 +62,13 @@ class MaintenanceServicer(maintenance_pb2_grpc.MaintenanceServiceServicer):
                 continue
             break
         return maintenance_pb2.PruneResponse(pruned=_pruned(removals), more=more)
+
+    async def EraseStore(
+        self, request: maintenance_pb2.EraseStoreRequest, context: Context
+    ) -> maintenance_pb2.EraseStoreResponse:
+        """Deletes what stores hold of a caller."""
+        self._callers.operator(context)
+        return maintenance_pb2.EraseStoreResponse(item_count=await self._pruner.erase_store(request.subject))
 
     async def ReplayDecisions(
         self, request: maintenance_pb2.ReplayDecisionsRequest, context: Context

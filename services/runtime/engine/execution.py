@@ -57,10 +57,13 @@ from services.runtime.engine.records import Ending, InputRequest, RunRecord, Run
 from services.runtime.engine.run_tokens import RunTokens
 from services.runtime.engine.saver import RunSaver, led_by_of
 from services.runtime.engine.store import RunStore, noted
+from services.runtime.engine.store_policy import StorePolicies
+from services.runtime.engine.stored_items import StoreScope
 from services.runtime.engine.thread_state import left_state
 from services.runtime.errors import ClaimLost, DatabaseAway, ThreadStateLost
 from services.runtime.hosted.endings import BUDGET_EXHAUSTED, failure_of, question_of
 from services.runtime.hosted.session import HostedSession
+from services.runtime.hosted.store import NodeStore
 from services.runtime.metrics import CLAIMS_LOST, QUESTIONS_ESCALATED, RUNS_GIVEN_BACK, WAITS
 from services.runtime.routing.asking import expired
 from services.runtime.routing.recorder import LeadingDecision
@@ -98,6 +101,7 @@ class Dependencies:
     tokens_spent: TokensSpent = field(default_factory=TokensSpent)
     prices: Prices = field(default_factory=Prices)
     shadow: Shadow = field(default_factory=lambda: Shadow((), {}))
+    stores: StorePolicies = field(default_factory=StorePolicies)
 
 
 @dataclass
@@ -214,6 +218,9 @@ class Execution:
         worked = agent.working(config, run.input, budget=run.budget, spend=run.spend, attempts=run.attempts)
         with worked as (own_config, self.session):
             spent = run.spend if self.session else None
+            store = StoreScope.of(run, shared.stores.of(run.agent)) if self.session else None
+            if self.session and store:
+                graph.store = NodeStore(shared.pool, store, self.session)
             self.saver = graph.checkpointer = RunSaver(
                 shared.pool,
                 shared.serde,
@@ -222,6 +229,7 @@ class Execution:
                 steps_channel=agent.steps_channel,
                 spent=spent,
                 max_step_bytes=agent.max_step_bytes,
+                store=store,
             )
             state = await self._invoked(agent, graph, own_config, recording)
         if isinstance(state, Mapping) and (interrupts := state.get("__interrupt__")):

@@ -44,6 +44,7 @@ BATCH_LIMIT_S = 900.0
 ROUND_LIMIT_S = 6 * 3600.0
 # A decision is small next to a run with its checkpoints.
 DECISIONS_PER_RUN = 20
+ITEMS_PER_RUN = 10
 _LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended('signalbox retention', 2))"
 _WAIT_FOR_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('signalbox retention', 2)) IS NOT NULL"
 
@@ -57,6 +58,7 @@ class RetainedData(StrEnum):
     QUESTIONS = "questions"
     RUNS = "runs"
     DECISIONS = "decisions"
+    STORE = "store"
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,10 @@ class Pruner:
             for removal in await self._remove_decisions(connection, agent, policy):
                 more |= removal.row_count >= self._batch * DECISIONS_PER_RUN
                 tally.add(removal)
+        cursor = await connection.execute(query("prune_store"), {"limit": self._batch * ITEMS_PER_RUN})
+        for agent_of, row_count, size_bytes in await cursor.fetchall():
+            more |= row_count >= self._batch * ITEMS_PER_RUN
+            tally.add(Removal(RetainedData.STORE, agent_of, row_count, int(size_bytes)))
         PRUNE_LAG.set(self._lag_s)
         return more
 
@@ -173,6 +179,13 @@ class Pruner:
             ):
                 tally.add(Removal(RetainedData.DECISIONS, agent, row_count, size_bytes))
         return True
+
+    async def erase_store(self, subject: str) -> int:
+        """Deletes what stores hold of a caller; returns how many items went."""
+        async with unhurried(self._pool) as connection:
+            cursor = await connection.execute(query("erase_store"), {"subject": subject})
+            row = await cursor.fetchone()
+            return int(row[0]) if row else 0
 
     async def measure(self) -> None:
         """Sets the metrics of what is stored; rows as Postgres estimates them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
@@ -46,9 +47,10 @@ from services.runtime.engine.claim import Claim, StepWritten, step_rows
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.queries import RUN_COLUMNS, query
 from services.runtime.engine.records import Ending, RunRecord
+from services.runtime.engine.stored_items import StoreScope, put_items
 from services.runtime.errors import ClaimLost, DatabaseAway
 from services.runtime.metrics import CHECKPOINT_BYTES
-from services.runtime.routing.recorder import LeadingDecision, StepRecord, last_decision
+from services.runtime.routing.recorder import ItemWrite, LeadingDecision, StepRecord, last_decision
 from services.runtime.routing.state import STEPS, Spend, add_spend, spend_of
 
 log = get_logger()
@@ -89,15 +91,18 @@ class RunSaver(AsyncPostgresSaver):
         steps_channel: str = STEPS,
         spent: Spend | None = None,
         max_step_bytes: int | None = None,
+        store: StoreScope | None = None,
     ) -> None:
         """`spent` is what a claimed run has spent, where its state does not say so: steps are added to it.
 
-        More than `max_step_bytes` of a checkpoint, or of a task's writes, raises StateTooLargeError.
+        More than `max_step_bytes` of a checkpoint, or of a task's writes, raises StateTooLargeError. `store` is where
+        what its nodes keep is written to.
         """
         super().__init__(pool, serde=serde)
         self._steps_channel = steps_channel
         self._spent = spent
         self._max_step_bytes = max_step_bytes
+        self._store = store
         self._pool = pool
         self._claim = claim
         self._recording = recording
@@ -252,7 +257,8 @@ class RunSaver(AsyncPostgresSaver):
         if steps and not fenced["checkpoint_ns"] and all(step.get("concludes") for step in steps):
             self._last_step = HeldStep(claim, steps, parameters)
             return False
-        event_base, decision_base, cancel_requested, written_at = await self._commit("put_step", parameters)
+        stored = list(itertools.chain.from_iterable(step.get("stored", ()) for step in steps))
+        event_base, decision_base, cancel_requested, written_at = await self._commit("put_step", parameters, stored)
         if steps:
             claim.on_step(StepWritten(steps, event_base, decision_base, written_at, fenced["checkpoint_id"]))
         return bool(cancel_requested)
@@ -300,15 +306,20 @@ class RunSaver(AsyncPostgresSaver):
         claim.on_step(StepWritten(steps, event_base, decision_base, written_at, parameters["checkpoint_id"]))
         return RunRecord.of(dict(zip(RUN_COLUMNS, columns, strict=True)))
 
-    async def _commit(self, name: str, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Writes for the claimed run, together with what its nodes have heard. Raises ClaimLost."""
+    async def _commit(
+        self, name: str, parameters: Mapping[str, Any], stored: list[ItemWrite] | None = None
+    ) -> tuple[Any, ...]:
+        """Writes for the claimed run, together with what its nodes have heard and keep. Raises ClaimLost."""
         heard = self._recording.take() if self._recording else []
         async with self._pool.connection() as connection:
-            if not heard:
+            if not heard and not stored:
                 return await self._put(connection, name, parameters)
             async with connection.transaction():
                 written = await self._put(connection, name, parameters)
-                await connection.execute(query("put_answers"), {"run_id": parameters["run_id"], "answers": heard})
+                if heard:
+                    await connection.execute(query("put_answers"), {"run_id": parameters["run_id"], "answers": heard})
+                if stored and self._store:
+                    await put_items(connection, self._store, stored)
                 return written
 
     async def _put(self, connection: AsyncConnection[Any], name: str, parameters: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -85,7 +85,6 @@ class _Adapter:
         made = builder.compile(
             checkpointer=None if graph.checkpointer not in (True, False) else graph.checkpointer,
             cache=graph.cache,
-            store=graph.store,
             name=graph.name,
         )
         # Beside the channels of the state: nothing that the graph reads, writes or gives back knows of it.
@@ -171,6 +170,8 @@ class _Node(Runnable[Any, Any]):
             self._send(config, self._ended(session, task_id, visit, None), visit)
             raise command from None
         except GraphBubbleUp:
+            # It asks, and is run again from its beginning.
+            visit.stored = []
             raise
         except (ClaimLost, DatabaseAway):
             raise
@@ -199,6 +200,8 @@ class _Node(Runnable[Any, Any]):
         calls = [*session.take_attempts(), *visit.calls]
         record = step_record(self._place, elapsed_s, calls, decision, concludes=False)
         record["task"] = task_id
+        if visit.stored:
+            record["stored"] = visit.stored
         return session.recorded(visit, record)
 
     @staticmethod
@@ -215,6 +218,7 @@ class _Node(Runnable[Any, Any]):
 
     def _fail(self, session: HostedSession, task_id: str, visit: Visit, error: Exception) -> None:
         """Records a failure, for the run's end or for the node that handles it. Raises RunWaits for what is away."""
+        visit.stored = []
         if session.failure is error:  # It has come up from a node inside.
             self._hand_over(session)
             return

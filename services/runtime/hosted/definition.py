@@ -71,6 +71,7 @@ class HostedDefinition:
         self._loaded = loaded
         self._graph = loaded.graph
         self._source = loaded.source
+        self.store_ttl = loaded.store_ttl
 
     @cached_property
     def schemas(self) -> Schemas:
@@ -164,6 +165,7 @@ class PinnedHosted:
             attempts,
             node_timeout_s=self._policy.node_timeout_s,
             run_id=config["configurable"]["thread_id"],
+            store_ttl=self._definition.store_ttl,
         )
         asked = _asked(given)
         own = plain(asked.configurable)

@@ -12,6 +12,7 @@ from pydantic_core import to_jsonable_python
 from services.runtime.engine.records import Ending, RunState
 from services.runtime.engine.saver import StateTooLargeError
 from services.runtime.engine.serde import TypeNotAllowedError
+from services.runtime.errors import StoreRefused
 from services.runtime.hosted.adapter import BUDGET_EXHAUSTED, reason_of
 from services.runtime.hosted.session import HostedSession
 from services.runtime.routing.graph import NODE_FAILED
@@ -25,6 +26,8 @@ def failure_of(session: HostedSession, error: Exception) -> Ending:
     if isinstance(error, TypeNotAllowedError | StateTooLargeError):
         return Ending(RunState.FAILED, None, NODE_FAILED, presentable(str(error)))
     cause = session.failure or error
+    if isinstance(cause, StoreRefused):
+        return Ending(RunState.FAILED, None, NODE_FAILED, presentable(str(cause)))
     # What a node returned, or a path function after it, LangGraph can't take.
     after = f" after {', '.join(map(repr, session.nodes_applying[:5]))}" if session.nodes_applying else ""
     where = f"the node {session.failed['node']!r}" if session.failed else f"the graph{after}"

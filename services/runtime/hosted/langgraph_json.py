@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 from dotenv import dotenv_values
+from langgraph.store.base import TTLConfig
 
 FILE_NAME = "langgraph.json"
 # Names of agents: keys of `graphs`, and names of entry points.
@@ -31,6 +32,8 @@ _REFUSED: Mapping[str, str] = {
 _WITHOUT_EFFECT = frozenset(
     ("$schema", "python_version", "base_image", "image_distro", "pip_config_file", "pip_installer", "keep_pkg_tools")
 )
+# Of expired items none is ever read, and retention removes them.
+_HONOURED_OF_TTL = frozenset(("default_ttl", "refresh_on_read"))
 _HONOURED = frozenset(("graphs", "dependencies", "env", "store"))
 
 
@@ -61,6 +64,7 @@ class LanggraphFile:
     import_paths: tuple[Path, ...]
     environment: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    store_ttl: TTLConfig | None = None
 
 
 def read_langgraph_file(folder: Path) -> LanggraphFile:
@@ -78,14 +82,13 @@ def read_langgraph_file(folder: Path) -> LanggraphFile:
     problems = [sentence for key, sentence in _REFUSED.items() if document.get(key)]
     unknown = sorted(document.keys() - _REFUSED.keys() - _HONOURED - _WITHOUT_EFFECT)
     notes = [f"`{key}` has no effect here" for key in unknown]
-    if document.get("store"):
-        notes.append("`store` has no effect yet: graphs get no store")
+    store_ttl = _store_ttl(document.get("store"), problems, notes)
     graphs = _graphs(folder, document.get("graphs"), problems)
     import_paths = _import_paths(folder, document.get("dependencies", []), problems)
     environment = _environment(folder, document.get("env"), problems, notes)
     if problems:
         raise InvalidAgentsError([f"{path}: {problem}" for problem in problems])
-    return LanggraphFile(folder, tuple(graphs), tuple(import_paths), environment, tuple(notes))
+    return LanggraphFile(folder, tuple(graphs), tuple(import_paths), environment, tuple(notes), store_ttl)
 
 
 def _graphs(folder: Path, given: Any, problems: list[str]) -> list[GraphReference]:
@@ -133,6 +136,28 @@ def _import_paths(folder: Path, given: Any, problems: list[str]) -> list[Path]:
         except (metadata.PackageNotFoundError, ValueError):
             problems.append(f"dependency {each!r} is not installed beside the runtime; install it there")
     return paths
+
+
+def _store_ttl(given: Any, problems: list[str], notes: list[str]) -> TTLConfig | None:
+    """Returns how long items of the store last; the store itself is the platform's."""
+    if not given:
+        return None
+    ttl = given.get("ttl") if isinstance(given, dict) else None
+    if not isinstance(given, dict) or not isinstance(ttl or {}, dict):
+        problems.append('`store` is no object such as {"ttl": {"default_ttl": 60}}')
+        return None
+    if given.get("path"):
+        problems.append("`store.path` can't be honoured: the store is the platform's; remove it")
+    if given.get("index"):
+        notes.append("`store.index` has no effect: a search goes by namespace and filter, and not by meaning")
+    if ttl is None:
+        return None
+    notes += [f"`store.ttl.{key}` has no effect here" for key in sorted(ttl.keys() - _HONOURED_OF_TTL)]
+    minutes = ttl.get("default_ttl")
+    if minutes is not None and (isinstance(minutes, bool) or not isinstance(minutes, int | float) or minutes <= 0):
+        problems.append("`store.ttl.default_ttl` is no number of minutes above 0")
+        return None
+    return TTLConfig(default_ttl=minutes, refresh_on_read=bool(ttl.get("refresh_on_read", True)))
 
 
 def _environment(folder: Path, given: Any, problems: list[str], notes: list[str]) -> Mapping[str, str]:

@@ -22,6 +22,7 @@ from typing import Any
 
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.store.base import TTLConfig
 
 from services.kit.telemetry.logs import get_logger
 from services.runtime.hosted.langgraph_json import (
@@ -46,6 +47,7 @@ class LoadedGraph:
     description: str
     graph: Graph
     source: CodeSource
+    store_ttl: TTLConfig | None = None
 
 
 async def load_graphs(folders: Iterable[Path], stack: AsyncExitStack, *, packages: bool = True) -> list[LoadedGraph]:
@@ -91,7 +93,8 @@ async def _load_folder(file: LanggraphFile, stack: AsyncExitStack) -> list[Loade
             log.exception("a graph can't be loaded", agent=reference.agent)
             problems.append(f"graph {reference.agent!r} can't be loaded: {_said(error)}")
         else:
-            found.append(LoadedGraph(reference.agent, reference.description or _doc(made), made, source))
+            described = reference.description or _doc(made)
+            found.append(LoadedGraph(reference.agent, described, made, source, file.store_ttl))
     if problems:
         raise InvalidAgentsError([f"{file.folder}: {problem}" for problem in problems])
     return found

@@ -22,12 +22,13 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, GenerationChunk, LLMResult
 from langgraph.constants import TAG_NOSTREAM
+from langgraph.store.base import TTLConfig
 
 from services.runtime.calls.token_chunks import RERUN, StreamedMessage, token_chunks
 from services.runtime.errors import DependencyAway
 from services.runtime.routing.attempt import Attempt, cost_of
 from services.runtime.routing.calls import OK, cleaned
-from services.runtime.routing.recorder import CallRecord, StepRecord
+from services.runtime.routing.recorder import CallRecord, ItemWrite, StepRecord
 from services.runtime.routing.state import Budget, Spend, add_spend, budget_spent, spend_of
 from services.runtime.routing.waiting import RunWaits
 
@@ -55,7 +56,8 @@ class Visit:
     """A task of a node: its calls, those of attempts that failed included, and its record once it has ended.
 
     `inside_s` is time of nodes of a graph inside it, which have records of their own; `left` are such records that the
-    inner graph could not keep, since a `Command` to the parent left it.
+    inner graph could not keep, since a `Command` to the parent left it. `stored` is what it writes to the store, which
+    is of no account unless it ends.
     """
 
     node: str
@@ -65,6 +67,7 @@ class Visit:
     inside_s: float = 0.0
     record: StepRecord | None = None
     left: list[StepRecord] = field(default_factory=list)
+    stored: list[ItemWrite] = field(default_factory=list)
     away: tuple[BaseException, DependencyAway] | None = None
     has_spoken: bool = False
 
@@ -84,10 +87,19 @@ class HostedSession:
     """A claimed run of a hosted graph."""
 
     def __init__(
-        self, spend: Spend, budget: Budget, attempts: Sequence[CallRecord], *, node_timeout_s: float, run_id: str
+        self,
+        spend: Spend,
+        budget: Budget,
+        attempts: Sequence[CallRecord],
+        *,
+        node_timeout_s: float,
+        run_id: str,
+        store_ttl: TTLConfig | None = None,
     ) -> None:
         self.run_id = run_id
         self.node_timeout_s = node_timeout_s
+        # How long items of its store last where its nodes do not say so.
+        self.store_ttl = store_ttl
         self.budget = budget
         # What the run's row says of attempts before this claim; the first record takes it over.
         self.attempts = list(attempts)
@@ -132,7 +144,7 @@ class HostedSession:
             self.token_chunks.reset(node, RERUN)
             visit.has_spoken = False
         visit.began, visit.inside_s, visit.left, visit.away = time.perf_counter(), 0.0, [], None
-        visit.record = None
+        visit.record, visit.stored = None, []
         if self.failed is not None and self.failed.get("task") == task_id:
             self.failed = self.failure = None  # LangGraph tries it again.
         return visit
@@ -155,6 +167,19 @@ class HostedSession:
         """Returns what attempts before this claim cost, once."""
         taken, self.attempts = self.attempts, []
         return taken
+
+    @property
+    def stored(self) -> list[ItemWrite]:
+        """What tasks have written to the store and no step has committed, of those that failed or ask excepted."""
+        return list(itertools.chain.from_iterable(visit.stored for visit in list(self._visits.values())))
+
+    def writing(self) -> Visit | None:
+        """Returns the task that a write to the store is of; None where that is not known."""
+        if visit := _visit.get():
+            return visit
+        # In a thread that a node has started by itself, or after the node, where its path function is asked.
+        under_way = [visit for visit in list(self._visits.values()) if visit.record is None]
+        return under_way[0] if len(under_way) == 1 else None
 
     @property
     def open_calls(self) -> list[CallRecord]:

@@ -117,10 +117,24 @@ class DecisionRecord(LeadingDecision):
     decided: NotRequired[DecidedRecord]
 
 
+class ItemWrite(TypedDict):
+    """A write of a node to its store: a value, as JSON, or None to delete it; or only its time anew, to `refresh` it.
+
+    `namespace` is its labels, joined with points. Writes of one claim are numbered in the order that they were made in.
+    """
+
+    number: int
+    namespace: str
+    key: str
+    value: bytes | None
+    ttl_s: float | None
+    refresh: bool
+
+
 class StepRecord(TypedDict):
     """A node that ran: how long, what it called, and the decision it led to. Travels in the channel `steps`.
 
-    One that `concludes` leads nowhere. `task` is LangGraph's id of it, of a hosted graph.
+    One that `concludes` leads nowhere. `task` is LangGraph's id of it, of a hosted graph; `stored`, what it keeps.
     """
 
     node: str
@@ -130,6 +144,7 @@ class StepRecord(TypedDict):
     decision: DecisionRecord | None
     concludes: NotRequired[bool]
     task: NotRequired[str]
+    stored: NotRequired[list[ItemWrite]]
 
 
 @dataclass(frozen=True)

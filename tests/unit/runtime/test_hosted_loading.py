@@ -126,10 +126,30 @@ def test_a_file_of_variables_may_be_missing(folder: Path) -> None:
     assert read_langgraph_file(write(folder, env=".env")).environment == {"MODEL": "x"}
 
 
-def test_a_store_has_no_effect_yet_and_that_is_said(folder: Path) -> None:
-    assert read_langgraph_file(write(folder, store={"index": {}})).notes == (
-        "`store` has no effect yet: graphs get no store",
+def test_of_a_store_the_time_that_items_last_is_honoured(folder: Path) -> None:
+    file = read_langgraph_file(
+        write(folder, store={"ttl": {"default_ttl": 60, "sweep_interval_minutes": 5}, "index": {"dims": 3}})
     )
+    assert file.store_ttl == {"default_ttl": 60, "refresh_on_read": True}
+    assert file.notes == (
+        "`store.index` has no effect: a search goes by namespace and filter, and not by meaning",
+        "`store.ttl.sweep_interval_minutes` has no effect here",
+    )
+    assert read_langgraph_file(write(folder, store={})).store_ttl is None
+
+
+@pytest.mark.parametrize(
+    ("store", "said"),
+    [
+        ({"path": "./store.py:store"}, "the store is the platform's"),
+        ({"ttl": {"default_ttl": 0}}, "no number of minutes above 0"),
+        ({"ttl": 60}, "no object such as"),
+        ("ours", "no object such as"),
+    ],
+)
+def test_a_store_of_its_own_is_refused(folder: Path, store: Any, said: str) -> None:
+    with pytest.raises(InvalidAgentsError, match=said):
+        read_langgraph_file(write(folder, store=store))
 
 
 def test_other_code_is_another_version(folder: Path) -> None:

@@ -10,6 +10,8 @@ WITH doomed AS (
     DELETE FROM platform.checkpoint_writes WHERE thread_id IN (SELECT run_id::text FROM doomed)
 ), gone_runs AS (
     DELETE FROM platform.runs WHERE run_id IN (SELECT run_id FROM doomed) RETURNING 1
+), gone_items AS (
+    DELETE FROM platform.store WHERE scope = 'thread' AND owner = %(subject)s AND thread_id = %(thread_id)s
 ), gone_thread AS (
     DELETE FROM platform.threads WHERE subject = %(subject)s AND thread_id = %(thread_id)s
 )

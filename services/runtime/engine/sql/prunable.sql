@@ -62,4 +62,9 @@ JOIN policy AS p ON d.run_id < p.oldest_kept AND (d.agent = p.agent OR (p.agent 
 WHERE NOT EXISTS (SELECT 1 FROM platform.runs AS r WHERE r.run_id = d.run_id
     AND (r.ended_at IS NULL OR r.ended_at >= p.decided_until))
 GROUP BY d.agent
+UNION ALL
+SELECT 'store', CASE scope WHEN 'agent' THEN owner ELSE '' END, count(*), sum(pg_column_size(value) + 200)
+FROM platform.store
+WHERE expires_at <= now()
+GROUP BY 2
 ORDER BY 1, 2

@@ -1,0 +1,1 @@
+SELECT namespace, key FROM platform.store WHERE {store_scope.sql}

@@ -1,0 +1,270 @@
+"""LangGraph's store for the nodes of one claimed run, over the platform's database.
+
+What a node writes is committed with its step or not at all: a node that fails, asks, or is run again elsewhere has
+written nothing before. Reads see what the run's own tasks have written so far. Whose store it is, the run's claims say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import orjson
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    Item,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+)
+
+# What a filter and a condition mean, said once: as LangGraph's own store in memory has it.
+from langgraph.store.memory import _compare_values, _does_match
+from psycopg.rows import class_row
+from psycopg_pool import AsyncConnectionPool
+
+from services.runtime.engine.queries import query
+from services.runtime.engine.stored_items import StoreScope, last_writes
+from services.runtime.errors import StoreRefused
+from services.runtime.hosted.session import HostedSession, Visit
+from services.runtime.routing.recorder import ItemWrite
+
+MOST_FOUND: Final = 1000
+MOST_NAME_BYTES: Final = 500
+SECONDS = 60.0
+Place = tuple[str, str]
+
+
+class _Row(NamedTuple):
+    namespace: str
+    key: str
+    value: bytes
+    ttl_s: float | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class NodeStore(BaseStore):
+    """The store of one claimed run of a hosted graph."""
+
+    supports_ttl = True
+
+    def __init__(self, pool: AsyncConnectionPool[Any], scope: StoreScope, session: HostedSession) -> None:
+        self._pool = pool
+        self._scope = scope
+        self._session = session
+        self._loop = asyncio.get_running_loop()
+        self._numbers = itertools.count()
+        self.ttl_config: TTLConfig | None = session.store_ttl
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Does what a node that is no coroutine asks for. Raises StoreRefused."""
+        if _running_loop() is self._loop:
+            raise StoreRefused("a node that is a coroutine asks its store by `await store.aget(…)`, `aput`, `asearch`")
+        return self._elsewhere(list(ops)).result()
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Does what a node asks for; reads come before writes. Raises StoreRefused."""
+        if _running_loop() is not self._loop:
+            return await asyncio.wrap_future(self._elsewhere(list(ops)))
+        return await self._done(list(ops), self._session.writing())
+
+    def _elsewhere(self, ops: Sequence[Op]) -> Future[list[Result]]:
+        return asyncio.run_coroutine_threadsafe(self._done(ops, self._session.writing()), self._loop)
+
+    async def _done(self, ops: Sequence[Op], visit: Visit | None) -> list[Result]:
+        results: list[Result] = []
+        for op in ops:
+            match op:
+                case GetOp():
+                    results.append(await self._get(op, visit))
+                case SearchOp():
+                    results.append(await self._search(op, visit))
+                case ListNamespacesOp():
+                    results.append(await self._namespaces(op))
+                case PutOp():
+                    results.append(None)
+                case _:
+                    raise StoreRefused(f"the store does not know {type(op).__name__}")
+        if puts := [op for op in ops if isinstance(op, PutOp)]:
+            await self._put(puts, visit)
+        return results
+
+    async def _get(self, op: GetOp, visit: Visit | None) -> Item | None:
+        place = _place(op.namespace, op.key)
+        written = last_writes(self._session.stored).get(place)
+        if written is not None and written["value"] is None:
+            return None
+        async with self._pool.connection() as connection:
+            cursor = connection.cursor(row_factory=class_row(_Row))
+            parameters = {**self._scope.parameters, "namespace": place[0], "key": place[1]}
+            await cursor.execute(query("stored_item"), parameters)
+            row = await cursor.fetchone()
+        if written is not None:
+            return Item(**_written(written, row.created_at if row else None))
+        if row is None:
+            return None
+        self._refresh([row] if op.refresh_ttl else [], visit)
+        return Item(**_fields(row))
+
+    async def _search(self, op: SearchOp, visit: Visit | None) -> list[SearchItem]:
+        if not 0 <= op.limit <= MOST_FOUND or op.offset < 0:
+            raise StoreRefused(f"a search finds at most {MOST_FOUND} items, from an offset of 0 or more")
+        own = last_writes(self._session.stored)
+        prefix = ".".join(op.namespace_prefix)
+        found: list[SearchItem] = []
+        for (namespace, _), write in reversed(own.items()):
+            if write["value"] is not None and f"{namespace}.".startswith(f"{prefix}." if prefix else ""):
+                found += _fitting(op, SearchItem(**_written(write, None)))
+        rows: list[_Row] = []
+        async with aclosing(self._rows(prefix)) as stored:
+            # None that is not shown is read: a store may be large.
+            while len(found) < op.offset + op.limit and (row := await anext(stored, None)):
+                if (row.namespace, row.key) not in own and (fitting := _fitting(op, SearchItem(**_fields(row)))):
+                    found += fitting
+                    rows += [row] if len(found) > op.offset else []
+        self._refresh(rows if op.refresh_ttl else [], visit)
+        return found[op.offset : op.offset + op.limit]
+
+    async def _rows(self, prefix: str) -> AsyncGenerator[_Row]:
+        """Yields the items below a namespace, those written last first, a page at a time."""
+        async with (
+            self._pool.connection() as connection,
+            connection.transaction(),
+            connection.cursor(name="stored_items", row_factory=class_row(_Row)) as cursor,
+        ):
+            await cursor.execute(query("stored_items"), {**self._scope.parameters, "prefix": prefix})
+            async for row in cursor:
+                yield row
+
+    async def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
+        places = await self._places()
+        namespaces = {tuple(namespace.split(".")) for namespace, _ in places}
+        fitting = {each for each in namespaces if all(_does_match(part, each) for part in op.match_conditions or ())}
+        if op.max_depth is not None:
+            fitting = {each[: op.max_depth] for each in fitting}
+        return sorted(fitting)[op.offset : op.offset + op.limit]
+
+    async def _places(self) -> set[Place]:
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(query("stored_keys"), self._scope.parameters)
+            places: set[Place] = {(namespace, key) for namespace, key in await cursor.fetchall()}
+        for place, write in last_writes(self._session.stored).items():
+            (places.add if write["value"] is not None else places.discard)(place)
+        return places
+
+    async def _put(self, puts: Sequence[PutOp], visit: Visit | None) -> None:
+        if visit is None:
+            raise StoreRefused("the store takes writes of nodes while they run; this one comes from outside of any")
+        policy = self._scope.policy
+        writes = [self._write(op) for op in puts]
+        if len(visit.stored) + len(writes) > policy.most_writes:
+            raise StoreRefused(f"the node {visit.node!r} writes more than {policy.most_writes} times to its store")
+        added = {(each["namespace"], each["key"]) for each in writes if each["value"] is not None}
+        if added and not await self._has_room(added):
+            most = f"{policy.most_items} items"
+            raise StoreRefused(f"the store of this {self._scope.scope} holds at most {most}; delete some first")
+        visit.stored += writes
+
+    async def _has_room(self, added: set[Place]) -> bool:
+        most = self._scope.policy.most_items
+        async with self._pool.connection() as connection:
+            parameters = {**self._scope.parameters, "most": most + 1}
+            cursor = await connection.execute(query("stored_count"), parameters)
+            row = await cursor.fetchone()
+        count = row[0] if row else 0
+        if count + len(last_writes(self._session.stored)) + len(added) <= most:
+            return True
+        # Near the end of it: which are there already, and which are deleted.
+        places = await self._places()
+        return added <= places or len(places | added) <= most
+
+    def _write(self, op: PutOp) -> ItemWrite:
+        namespace, key = _place(op.namespace, op.key)
+        value = None
+        if op.value is not None:
+            try:
+                value = orjson.dumps(op.value)
+            except TypeError as error:
+                raise StoreRefused(f"the store holds JSON, and the value of {op.key!r} is none: {error}") from error
+            if len(value) > (most := self._scope.policy.most_value_bytes):
+                raise StoreRefused(f"the value of {op.key!r} is {len(value)} bytes of JSON; {most} is the most")
+        ttl_s = None if op.ttl is None else op.ttl * SECONDS
+        return ItemWrite(
+            number=next(self._numbers), namespace=namespace, key=key, value=value, ttl_s=ttl_s, refresh=False
+        )
+
+    def _refresh(self, rows: Iterable[_Row], visit: Visit | None) -> None:
+        """Has items with a time to live last it anew, once the task that reads them has ended."""
+        for row in rows:
+            if row.ttl_s is not None and visit is not None:
+                write = ItemWrite(
+                    number=next(self._numbers),
+                    namespace=row.namespace,
+                    key=row.key,
+                    value=None,
+                    ttl_s=row.ttl_s,
+                    refresh=True,
+                )
+                visit.stored.append(write)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _place(namespace: tuple[str, ...], key: str) -> Place:
+    """Returns where an item is. Raises StoreRefused for names that can't be."""
+    labels = [*namespace, key]
+    if not namespace or not all(isinstance(each, str) and each and "\x00" not in each for each in labels):
+        raise StoreRefused("namespace and key of an item are texts, none of them empty or with a NUL")
+    if any("." in label for label in namespace):
+        raise StoreRefused("labels of a namespace hold no points")
+    joined = ".".join(namespace)
+    if any(len(each.encode(errors="replace")) > MOST_NAME_BYTES for each in (joined, key)):
+        raise StoreRefused(f"the key {key[:40]!r} or its namespace is longer than {MOST_NAME_BYTES} bytes")
+    return joined, key
+
+
+def _fitting(op: SearchOp, item: SearchItem) -> list[SearchItem]:
+    wanted = (op.filter or {}).items()
+    return [item] if all(_compare_values(item.value.get(name), value) for name, value in wanted) else []
+
+
+def _value(stored: bytes) -> dict[str, Any]:
+    value: dict[str, Any] = orjson.loads(stored)
+    return value
+
+
+def _fields(row: _Row) -> dict[str, Any]:
+    return {
+        "namespace": tuple(row.namespace.split(".")),
+        "key": row.key,
+        "value": _value(row.value),
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+    }
+
+
+def _written(write: ItemWrite, created_at: datetime | None) -> dict[str, Any]:
+    now = datetime.now(UTC)
+    return {
+        "namespace": tuple(write["namespace"].split(".")),
+        "key": write["key"],
+        "value": _value(write["value"] or b"{}"),
+        "created_at": created_at or now,
+        "updated_at": now,
+    }

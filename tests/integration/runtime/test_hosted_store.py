@@ -1,0 +1,227 @@
+"""The store of hosted graphs: what LangGraph's own does, committed with steps, scoped by the run's claims, bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, TypedDict
+
+import pytest
+from langgraph.graph import START, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import RetryPolicy, interrupt
+
+from services.kit.identity.caller import Caller
+from services.runtime.engine.history import CheckpointHistory
+from services.runtime.engine.records import RunRecord, RunState
+from services.runtime.engine.retention import Pruner, RetainedData
+from services.runtime.engine.serde import make_serde
+from services.runtime.engine.store_policy import StorePolicy
+from services.runtime.engine.threads import ThreadStore
+from tests.fixtures.hosted import CALLER, FOLDER, HostedReplica, graph_alone, hosted_replica, loaded, output_of
+
+OTHER = Caller("28", frozenset())
+PEOPLE = ["people", "ann"]
+
+
+@pytest.fixture
+async def replica(platform_dsn: str) -> AsyncIterator[HostedReplica]:
+    """A replica that offers the graphs of the folder, with stores of every scope."""
+    stores = {
+        "notes": StorePolicy(most_items=4, most_value_bytes=100, most_writes=5),
+        "tally": StorePolicy(scope="agent"),
+        "noting": StorePolicy(scope="thread"),
+    }
+    async with hosted_replica(platform_dsn, loaded("noting", noting()), folder=FOLDER, stores=stores) as working:
+        yield working
+
+
+class Noting(TypedDict, total=False):
+    """What a node notes, and then does."""
+
+    note: str
+    then: str
+    found: list[str]
+
+
+STOPPED: dict[str, asyncio.Event] = {}
+
+
+def noting() -> StateGraph[Noting, None, Noting, Noting]:
+    """A graph whose node writes to its store first, and then fails, asks or waits, as it is told."""
+    failed: set[str] = set()
+
+    async def note(state: Noting, runtime: Runtime) -> dict[str, Any]:
+        assert runtime.store is not None
+        found = [item.key for item in await runtime.store.asearch(("notes",))]
+        await runtime.store.aput(("notes",), f"{state['note']} {len(found)}", {})
+        then = state.get("then", "")
+        if then == "fail":
+            raise ValueError("as asked")
+        if then == "fail once" and then not in failed:
+            failed.add(then)
+            raise ConnectionError("as asked")
+        if then == "ask":
+            interrupt("Go on?")
+        if then == "wait":
+            STOPPED["at"].set()
+            await STOPPED["on"].wait()
+        return {"found": found}
+
+    graph = StateGraph(Noting)
+    again = RetryPolicy(max_attempts=2, initial_interval=0.01, retry_on=ConnectionError)
+    graph.add_node("note", note, retry_policy=again)
+    return graph.add_edge(START, "note")
+
+
+async def noted(replica: HostedReplica, note: str, then: str = "", *, thread: str = "t", **changes: Any) -> RunRecord:
+    return await replica.run("noting", {"note": note, "then": then}, thread_id=thread, **changes)
+
+
+def found_by(run: RunRecord) -> list[str]:
+    """What the last node has found."""
+    found: list[str] = output_of(run)["found"]
+    return sorted(found)
+
+
+SCRIPTS: list[list[Any]] = [
+    [
+        ["put", [PEOPLE, "food", {"likes": "pasta", "stars": 5, "deep": {"a": [1, 2]}}], {}],
+        ["put", [PEOPLE, "town", {"likes": "Bonn", "stars": 3}], {}],
+        ["get", [PEOPLE, "food"], {}],
+        ["search", [["people"]], {}],
+    ],
+    [
+        ["get", [PEOPLE, "town"], {}],
+        ["search", [PEOPLE], {"filter": {"stars": {"$gte": 4}}}],
+        ["put", [PEOPLE, "town", {"likes": "Rome", "stars": 4}], {}],
+        ["search", [["people"]], {"filter": {"deep": {"a": [1, 2]}}}],
+        ["search", [["peop"]], {}],
+    ],
+    [
+        ["search", [[]], {"filter": {"likes": {"$ne": "pasta"}}}],
+        ["put", [["people", "bob"], "food", {"likes": "rice"}], {}],
+        ["delete", [PEOPLE, "food"], {}],
+        ["get", [PEOPLE, "food"], {}],
+        ["list_namespaces", [], {}],
+    ],
+    [
+        ["list_namespaces", [], {"prefix": ["people"], "max_depth": 1}],
+        ["list_namespaces", [], {"suffix": ["bob"]}],
+        ["search", [["people"]], {"limit": 1, "offset": 5}],
+        ["search", [["people"]], {"query": "what is liked?"}],
+    ],
+]
+
+
+async def test_it_does_what_langgraphs_own_does(replica: HostedReplica) -> None:
+    run = await replica.run("notes", {"script": SCRIPTS, "messages": []})
+    assert run.state is RunState.SUCCEEDED, run.error
+    alone = graph_alone("threads", "notes").compile(store=InMemoryStore())
+    expected = await alone.ainvoke({"script": SCRIPTS, "messages": []})
+    assert output_of(run)["told"] == expected["told"]
+    # And again from what another run has left: nothing of it rested on the run.
+    assert (
+        output_of(await replica.run("notes", {"script": SCRIPTS, "messages": []}))["told"]
+        == (await alone.ainvoke({"script": SCRIPTS, "messages": []}))["told"]
+    )
+
+
+async def test_a_store_is_its_callers(replica: HostedReplica) -> None:
+    script = [[["put", [["mine"], "a", {"b": 1}], {}]], [], [], [["search", [[]], {}]]]
+    seen = []
+    for caller in (CALLER, OTHER, CALLER):
+        run = await replica.run("notes", {"script": script, "messages": []}, caller=caller)
+        seen.append("mine" in output_of(run)["told"][-1])
+        script[0] = []
+    assert seen == [True, False, True]
+
+
+async def test_a_store_of_a_thread_and_one_of_an_agent(replica: HostedReplica) -> None:
+    await noted(replica, "one")
+    assert found_by(await noted(replica, "two")) == ["one 0"]
+    assert found_by(await noted(replica, "three", thread="u")) == []
+    assert found_by(await noted(replica, "four", caller=OTHER)) == []
+    kept = [output_of(await replica.run("tally", {"until": 2}, caller=caller))["kept"] for caller in (CALLER, OTHER)]
+    assert [each["left"] for each in kept] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ([["put", [["a"], "k", {"text": "x" * 200}], {}]], "bytes of JSON; 100 is the most"),
+        ([["put", [["a"], str(n), {}], {}] for n in range(5)], "holds at most 4 items"),
+        ([["put", [["a"], "k", {}], {}]] * 6, "writes more than 5 times"),
+        ([["search", [["a"]], {"limit": 5000}]], "finds at most 1000 items"),
+        ([["put", [["a"], "k" * 600, {}], {}]], "longer than 500 bytes"),
+    ],
+)
+async def test_what_it_does_not_hold_is_said(replica: HostedReplica, script: list[Any], said: str) -> None:
+    run = await replica.run("notes", {"script": [script, [], [], []], "messages": []})
+    assert (run.state, run.stop_reason) == (RunState.FAILED, "node_failed")
+    assert said in run.error
+
+
+async def test_what_a_node_writes_and_does_not_come_to_an_end_with_is_not_there(replica: HostedReplica) -> None:
+    assert (await noted(replica, "failed", "fail")).state is RunState.FAILED
+    assert found_by(await noted(replica, "again", "fail once")) == []
+    asked = await noted(replica, "asked", "ask")
+    assert asked.state is RunState.AWAITING_INPUT
+    assert found_by(await replica.answer(asked, "yes")) == ["again 0"]
+    assert found_by(await noted(replica, "last")) == ["again 0", "asked 1"]
+
+
+async def test_a_replica_that_has_lost_the_run_writes_nothing(replica: HostedReplica) -> None:
+    STOPPED["at"], STOPPED["on"] = asyncio.Event(), asyncio.Event()
+    run = await replica.create("noting", {"note": "lost", "then": "wait"}, thread_id="f")
+    await STOPPED["at"].wait()
+    async with replica.pools.calls.connection() as connection:
+        await connection.execute(
+            "UPDATE platform.runs SET owner = 'gone', claim_id = gen_random_uuid(), epoch = epoch + 1 "
+            "WHERE run_id = %s",
+            [run.run_id],
+        )
+    STOPPED["on"].set()
+    # Whose claim it seems to be is gone, so that it is claimed once more; what was written in vain is not found.
+    ended = await replica.left_off(run)
+    assert (ended.state, ended.epoch > 2, found_by(ended)) == (RunState.SUCCEEDED, True, [])
+    assert found_by(await noted(replica, "after", thread="f")) == ["lost 0"]
+
+
+async def test_items_last_as_long_as_they_are_to(replica: HostedReplica) -> None:
+    short, tool = 0.02 / 60, [["search", [["t"]], {}]]
+    script = [[["put", [["t"], "soon", {}], {"ttl": short}], ["put", [["t"], "late", {}], {"ttl": 60}]], [], [], tool]
+    run = await replica.run("notes", {"script": script, "messages": []})
+    while "soon" in output_of(run)["told"][-1]:
+        run = await replica.run("notes", {"script": [[], [], [], tool], "messages": []})
+    assert "late" in output_of(run)["told"][-1]
+    async with replica.pools.calls.connection() as connection:
+        cursor = await connection.execute(
+            "SELECT expires_at > updated_at + interval '1 hour' FROM platform.store WHERE key = 'late'"
+        )
+        # The search has begun its time anew.
+        assert await cursor.fetchone() == (True,)
+    pruner = pruner_of(replica)
+    due = [removal for removal in await pruner.due() if removal.kind is RetainedData.STORE]
+    batch = await pruner.prune(wait=True)
+    assert batch is not None
+    assert [(each.kind, each.row_count) for each in batch.removals] == [(RetainedData.STORE, 1)]
+    assert [removal.row_count for removal in due] == [1]
+
+
+def pruner_of(replica: HostedReplica) -> Pruner:
+    return Pruner(replica.pools.calls, CheckpointHistory(replica.pools.steps, make_serde()), {})
+
+
+async def test_what_is_a_threads_goes_with_it_and_what_is_a_callers_when_it_is_erased(replica: HostedReplica) -> None:
+    await noted(replica, "one")
+    await noted(replica, "one", thread="u")
+    threads = ThreadStore(replica.pools.calls, make_serde(), replica.store, replica.agents)
+    await threads.delete(CALLER, "t")
+    assert found_by(await noted(replica, "two")) == []
+    await replica.run("tally", {"until": 2}, caller=OTHER)
+    await replica.run("notes", {"script": [[["put", [["a"], "k", {}], {}]], [], [], []], "messages": []})
+    erase = pruner_of(replica).erase_store
+    # Two of threads and one of the caller's; of the agent's, those that the other caller has written.
+    assert [await erase(subject) for subject in ("27", "28", "27")] == [3, 4, 0]
