@@ -28,7 +28,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from signalbox.v1 import runs_pb2 as signalbox_dot_v1_dot_runs__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esignalbox/v1/maintenance.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17signalbox/v1/runs.proto\"l\n\nPrunedData\x12(\n\x04kind\x18\x01 \x01(\x0e\x32\x1a.signalbox.v1.RetainedKind\x12\r\n\x05\x61gent\x18\x02 \x01(\t\x12\x11\n\trow_count\x18\x03 \x01(\x03\x12\x12\n\nsize_bytes\x18\x04 \x01(\x03\"\x1f\n\x0cPruneRequest\x12\x0f\n\x07\x64ry_run\x18\x01 \x01(\x08\"G\n\rPruneResponse\x12(\n\x06pruned\x18\x01 \x03(\x0b\x32\x18.signalbox.v1.PrunedData\x12\x0c\n\x04more\x18\x02 \x01(\x08\"\x94\x02\n\x16ReplayDecisionsRequest\x12\x1a\n\x06router\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x01\x12Z\n\x06limits\x18\x02 \x03(\x0b\x32\x30.signalbox.v1.ReplayDecisionsRequest.LimitsEntryB\x18\xbaH\x15\x9a\x01\x12\x10@\"\x07r\x05\x10\x01\x18\x80\x01*\x05r\x03\x18\x80\x02\x12.\n\nsince_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12#\n\x0fmax_divergences\x18\x04 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\x1a-\n\x0bLimitsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xdb\x01\n\nDivergence\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12/\n\x0b\x64\x65\x63ide_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04rule\x18\x04 \x01(\t\x12\x13\n\x0b\x64\x65stination\x18\x05 \x01(\t\x12\x12\n\nother_rule\x18\x06 \x01(\t\x12\x19\n\x11other_destination\x18\x07 \x01(\t\x12(\n\x0bspent_after\x18\x08 \x01(\x0b\x32\x13.signalbox.v1.Spend\"\xe4\x01\n\x17ReplayDecisionsResponse\x12\x16\n\x0epolicy_version\x18\x01 \x01(\t\x12\x11\n\trun_count\x18\x02 \x01(\x03\x12\x16\n\x0e\x64\x65\x63ision_count\x18\x03 \x01(\x03\x12\x15\n\rskipped_count\x18\x04 \x01(\x03\x12\x16\n\x0e\x64iverged_count\x18\x05 \x01(\x03\x12-\n\x0b\x64ivergences\x18\x06 \x03(\x0b\x32\x18.signalbox.v1.Divergence\x12(\n\x0bspent_after\x18\x07 \x01(\x0b\x32\x13.signalbox.v1.Spend\"o\n\x16VerifyDecisionsRequest\x12.\n\nsince_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12%\n\x11max_disagreements\x18\x02 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\"\x83\x02\n\x0c\x44isagreement\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12/\n\x0b\x64\x65\x63ide_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06router\x18\x04 \x01(\t\x12\x16\n\x0epolicy_version\x18\x05 \x01(\t\x12&\n\x05\x66\x61\x63ts\x18\x06 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0c\n\x04rule\x18\x07 \x01(\t\x12\x13\n\x0b\x64\x65stination\x18\x08 \x01(\t\x12\x12\n\nother_rule\x18\t \x01(\t\x12\x19\n\x11other_destination\x18\n \x01(\t\"\x97\x01\n\x17VerifyDecisionsResponse\x12\x16\n\x0e\x64\x65\x63ision_count\x18\x01 \x01(\x03\x12\x15\n\rskipped_count\x18\x02 \x01(\x03\x12\x1a\n\x12\x64isagreement_count\x18\x03 \x01(\x03\x12\x31\n\rdisagreements\x18\x04 \x03(\x0b\x32\x1a.signalbox.v1.Disagreement*\xd3\x01\n\x0cRetainedKind\x12\x1d\n\x19RETAINED_KIND_UNSPECIFIED\x10\x00\x12\x19\n\x15RETAINED_KIND_HISTORY\x10\x01\x12\x1d\n\x19RETAINED_KIND_CHECKPOINTS\x10\x02\x12\x18\n\x14RETAINED_KIND_EVENTS\x10\x03\x12\x16\n\x12RETAINED_KIND_RUNS\x10\x04\x12\x1b\n\x17RETAINED_KIND_DECISIONS\x10\x05\x12\x1b\n\x17RETAINED_KIND_QUESTIONS\x10\x06\x32\x96\x02\n\x12MaintenanceService\x12@\n\x05Prune\x12\x1a.signalbox.v1.PruneRequest\x1a\x1b.signalbox.v1.PruneResponse\x12^\n\x0fReplayDecisions\x12$.signalbox.v1.ReplayDecisionsRequest\x1a%.signalbox.v1.ReplayDecisionsResponse\x12^\n\x0fVerifyDecisions\x12$.signalbox.v1.VerifyDecisionsRequest\x1a%.signalbox.v1.VerifyDecisionsResponseB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esignalbox/v1/maintenance.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17signalbox/v1/runs.proto\"l\n\nPrunedData\x12(\n\x04kind\x18\x01 \x01(\x0e\x32\x1a.signalbox.v1.RetainedKind\x12\r\n\x05\x61gent\x18\x02 \x01(\t\x12\x11\n\trow_count\x18\x03 \x01(\x03\x12\x12\n\nsize_bytes\x18\x04 \x01(\x03\"\x1f\n\x0cPruneRequest\x12\x0f\n\x07\x64ry_run\x18\x01 \x01(\x08\"G\n\rPruneResponse\x12(\n\x06pruned\x18\x01 \x03(\x0b\x32\x18.signalbox.v1.PrunedData\x12\x0c\n\x04more\x18\x02 \x01(\x08\"0\n\x11\x45raseStoreRequest\x12\x1b\n\x07subject\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x01\"(\n\x12\x45raseStoreResponse\x12\x12\n\nitem_count\x18\x01 \x01(\x03\"\x94\x02\n\x16ReplayDecisionsRequest\x12\x1a\n\x06router\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x01\x12Z\n\x06limits\x18\x02 \x03(\x0b\x32\x30.signalbox.v1.ReplayDecisionsRequest.LimitsEntryB\x18\xbaH\x15\x9a\x01\x12\x10@\"\x07r\x05\x10\x01\x18\x80\x01*\x05r\x03\x18\x80\x02\x12.\n\nsince_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12#\n\x0fmax_divergences\x18\x04 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\x1a-\n\x0bLimitsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xdb\x01\n\nDivergence\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12/\n\x0b\x64\x65\x63ide_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04rule\x18\x04 \x01(\t\x12\x13\n\x0b\x64\x65stination\x18\x05 \x01(\t\x12\x12\n\nother_rule\x18\x06 \x01(\t\x12\x19\n\x11other_destination\x18\x07 \x01(\t\x12(\n\x0bspent_after\x18\x08 \x01(\x0b\x32\x13.signalbox.v1.Spend\"\xe4\x01\n\x17ReplayDecisionsResponse\x12\x16\n\x0epolicy_version\x18\x01 \x01(\t\x12\x11\n\trun_count\x18\x02 \x01(\x03\x12\x16\n\x0e\x64\x65\x63ision_count\x18\x03 \x01(\x03\x12\x15\n\rskipped_count\x18\x04 \x01(\x03\x12\x16\n\x0e\x64iverged_count\x18\x05 \x01(\x03\x12-\n\x0b\x64ivergences\x18\x06 \x03(\x0b\x32\x18.signalbox.v1.Divergence\x12(\n\x0bspent_after\x18\x07 \x01(\x0b\x32\x13.signalbox.v1.Spend\"o\n\x16VerifyDecisionsRequest\x12.\n\nsince_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12%\n\x11max_disagreements\x18\x02 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\"\x83\x02\n\x0c\x44isagreement\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12/\n\x0b\x64\x65\x63ide_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06router\x18\x04 \x01(\t\x12\x16\n\x0epolicy_version\x18\x05 \x01(\t\x12&\n\x05\x66\x61\x63ts\x18\x06 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0c\n\x04rule\x18\x07 \x01(\t\x12\x13\n\x0b\x64\x65stination\x18\x08 \x01(\t\x12\x12\n\nother_rule\x18\t \x01(\t\x12\x19\n\x11other_destination\x18\n \x01(\t\"\x97\x01\n\x17VerifyDecisionsResponse\x12\x16\n\x0e\x64\x65\x63ision_count\x18\x01 \x01(\x03\x12\x15\n\rskipped_count\x18\x02 \x01(\x03\x12\x1a\n\x12\x64isagreement_count\x18\x03 \x01(\x03\x12\x31\n\rdisagreements\x18\x04 \x03(\x0b\x32\x1a.signalbox.v1.Disagreement*\xec\x01\n\x0cRetainedKind\x12\x1d\n\x19RETAINED_KIND_UNSPECIFIED\x10\x00\x12\x19\n\x15RETAINED_KIND_HISTORY\x10\x01\x12\x1d\n\x19RETAINED_KIND_CHECKPOINTS\x10\x02\x12\x18\n\x14RETAINED_KIND_EVENTS\x10\x03\x12\x16\n\x12RETAINED_KIND_RUNS\x10\x04\x12\x1b\n\x17RETAINED_KIND_DECISIONS\x10\x05\x12\x1b\n\x17RETAINED_KIND_QUESTIONS\x10\x06\x12\x17\n\x13RETAINED_KIND_STORE\x10\x07\x32\xe7\x02\n\x12MaintenanceService\x12@\n\x05Prune\x12\x1a.signalbox.v1.PruneRequest\x1a\x1b.signalbox.v1.PruneResponse\x12O\n\nEraseStore\x12\x1f.signalbox.v1.EraseStoreRequest\x1a .signalbox.v1.EraseStoreResponse\x12^\n\x0fReplayDecisions\x12$.signalbox.v1.ReplayDecisionsRequest\x1a%.signalbox.v1.ReplayDecisionsResponse\x12^\n\x0fVerifyDecisions\x12$.signalbox.v1.VerifyDecisionsRequest\x1a%.signalbox.v1.VerifyDecisionsResponseB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,6 +36,8 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'signalbox.v1.maintenance_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014signalbox.v1P\001Z\030signalbox/v1;signalboxv1'
+  _globals['_ERASESTOREREQUEST'].fields_by_name['subject']._loaded_options = None
+  _globals['_ERASESTOREREQUEST'].fields_by_name['subject']._serialized_options = b'\272H\007r\005\020\001\030\200\001'
   _globals['_REPLAYDECISIONSREQUEST_LIMITSENTRY']._loaded_options = None
   _globals['_REPLAYDECISIONSREQUEST_LIMITSENTRY']._serialized_options = b'8\001'
   _globals['_REPLAYDECISIONSREQUEST'].fields_by_name['router']._loaded_options = None
@@ -46,28 +48,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REPLAYDECISIONSREQUEST'].fields_by_name['max_divergences']._serialized_options = b'\272H\007\032\005\030\350\007(\000'
   _globals['_VERIFYDECISIONSREQUEST'].fields_by_name['max_disagreements']._loaded_options = None
   _globals['_VERIFYDECISIONSREQUEST'].fields_by_name['max_disagreements']._serialized_options = b'\272H\007\032\005\030\350\007(\000'
-  _globals['_RETAINEDKIND']._serialized_start=1643
-  _globals['_RETAINEDKIND']._serialized_end=1854
+  _globals['_RETAINEDKIND']._serialized_start=1735
+  _globals['_RETAINEDKIND']._serialized_end=1971
   _globals['_PRUNEDDATA']._serialized_start=165
   _globals['_PRUNEDDATA']._serialized_end=273
   _globals['_PRUNEREQUEST']._serialized_start=275
   _globals['_PRUNEREQUEST']._serialized_end=306
   _globals['_PRUNERESPONSE']._serialized_start=308
   _globals['_PRUNERESPONSE']._serialized_end=379
-  _globals['_REPLAYDECISIONSREQUEST']._serialized_start=382
-  _globals['_REPLAYDECISIONSREQUEST']._serialized_end=658
-  _globals['_REPLAYDECISIONSREQUEST_LIMITSENTRY']._serialized_start=613
-  _globals['_REPLAYDECISIONSREQUEST_LIMITSENTRY']._serialized_end=658
-  _globals['_DIVERGENCE']._serialized_start=661
-  _globals['_DIVERGENCE']._serialized_end=880
-  _globals['_REPLAYDECISIONSRESPONSE']._serialized_start=883
-  _globals['_REPLAYDECISIONSRESPONSE']._serialized_end=1111
-  _globals['_VERIFYDECISIONSREQUEST']._serialized_start=1113
-  _globals['_VERIFYDECISIONSREQUEST']._serialized_end=1224
-  _globals['_DISAGREEMENT']._serialized_start=1227
-  _globals['_DISAGREEMENT']._serialized_end=1486
-  _globals['_VERIFYDECISIONSRESPONSE']._serialized_start=1489
-  _globals['_VERIFYDECISIONSRESPONSE']._serialized_end=1640
-  _globals['_MAINTENANCESERVICE']._serialized_start=1857
-  _globals['_MAINTENANCESERVICE']._serialized_end=2135
+  _globals['_ERASESTOREREQUEST']._serialized_start=381
+  _globals['_ERASESTOREREQUEST']._serialized_end=429
+  _globals['_ERASESTORERESPONSE']._serialized_start=431
+  _globals['_ERASESTORERESPONSE']._serialized_end=471
+  _globals['_REPLAYDECISIONSREQUEST']._serialized_start=474
+  _globals['_REPLAYDECISIONSREQUEST']._serialized_end=750
+  _globals['_REPLAYDECISIONSREQUEST_LIMITSENTRY']._serialized_start=705
+  _globals['_REPLAYDECISIONSREQUEST_LIMITSENTRY']._serialized_end=750
+  _globals['_DIVERGENCE']._serialized_start=753
+  _globals['_DIVERGENCE']._serialized_end=972
+  _globals['_REPLAYDECISIONSRESPONSE']._serialized_start=975
+  _globals['_REPLAYDECISIONSRESPONSE']._serialized_end=1203
+  _globals['_VERIFYDECISIONSREQUEST']._serialized_start=1205
+  _globals['_VERIFYDECISIONSREQUEST']._serialized_end=1316
+  _globals['_DISAGREEMENT']._serialized_start=1319
+  _globals['_DISAGREEMENT']._serialized_end=1578
+  _globals['_VERIFYDECISIONSRESPONSE']._serialized_start=1581
+  _globals['_VERIFYDECISIONSRESPONSE']._serialized_end=1732
+  _globals['_MAINTENANCESERVICE']._serialized_start=1974
+  _globals['_MAINTENANCESERVICE']._serialized_end=2333
 # @@protoc_insertion_point(module_scope)

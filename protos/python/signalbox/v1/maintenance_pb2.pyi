@@ -22,6 +22,7 @@ class RetainedKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RETAINED_KIND_RUNS: _ClassVar[RetainedKind]
     RETAINED_KIND_DECISIONS: _ClassVar[RetainedKind]
     RETAINED_KIND_QUESTIONS: _ClassVar[RetainedKind]
+    RETAINED_KIND_STORE: _ClassVar[RetainedKind]
 RETAINED_KIND_UNSPECIFIED: RetainedKind
 RETAINED_KIND_HISTORY: RetainedKind
 RETAINED_KIND_CHECKPOINTS: RetainedKind
@@ -29,6 +30,7 @@ RETAINED_KIND_EVENTS: RetainedKind
 RETAINED_KIND_RUNS: RetainedKind
 RETAINED_KIND_DECISIONS: RetainedKind
 RETAINED_KIND_QUESTIONS: RetainedKind
+RETAINED_KIND_STORE: RetainedKind
 
 class PrunedData(_message.Message):
     __slots__ = ("kind", "agent", "row_count", "size_bytes")
@@ -55,6 +57,18 @@ class PruneResponse(_message.Message):
     pruned: _containers.RepeatedCompositeFieldContainer[PrunedData]
     more: bool
     def __init__(self, pruned: _Optional[_Iterable[_Union[PrunedData, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
+
+class EraseStoreRequest(_message.Message):
+    __slots__ = ("subject",)
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    def __init__(self, subject: _Optional[str] = ...) -> None: ...
+
+class EraseStoreResponse(_message.Message):
+    __slots__ = ("item_count",)
+    ITEM_COUNT_FIELD_NUMBER: _ClassVar[int]
+    item_count: int
+    def __init__(self, item_count: _Optional[int] = ...) -> None: ...
 
 class ReplayDecisionsRequest(_message.Message):
     __slots__ = ("router", "limits", "since_time", "max_divergences")

@@ -43,6 +43,11 @@ class MaintenanceServiceStub:
                 request_serializer=signalbox_dot_v1_dot_maintenance__pb2.PruneRequest.SerializeToString,
                 response_deserializer=signalbox_dot_v1_dot_maintenance__pb2.PruneResponse.FromString,
                 _registered_method=True)
+        self.EraseStore = channel.unary_unary(
+                '/signalbox.v1.MaintenanceService/EraseStore',
+                request_serializer=signalbox_dot_v1_dot_maintenance__pb2.EraseStoreRequest.SerializeToString,
+                response_deserializer=signalbox_dot_v1_dot_maintenance__pb2.EraseStoreResponse.FromString,
+                _registered_method=True)
         self.ReplayDecisions = channel.unary_unary(
                 '/signalbox.v1.MaintenanceService/ReplayDecisions',
                 request_serializer=signalbox_dot_v1_dot_maintenance__pb2.ReplayDecisionsRequest.SerializeToString,
@@ -64,6 +69,13 @@ class MaintenanceServiceServicer:
 
     def Prune(self, request, context):
         """Removes what retention has no use for any more, or says what it would remove. The runtime does so by itself, too.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EraseStore(self, request, context):
+        """Deletes what the stores of hosted graphs hold of a caller. Runs are removed by their threads and by retention.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -92,6 +104,11 @@ def add_MaintenanceServiceServicer_to_server(servicer, server):
                     servicer.Prune,
                     request_deserializer=signalbox_dot_v1_dot_maintenance__pb2.PruneRequest.FromString,
                     response_serializer=signalbox_dot_v1_dot_maintenance__pb2.PruneResponse.SerializeToString,
+            ),
+            'EraseStore': grpc.unary_unary_rpc_method_handler(
+                    servicer.EraseStore,
+                    request_deserializer=signalbox_dot_v1_dot_maintenance__pb2.EraseStoreRequest.FromString,
+                    response_serializer=signalbox_dot_v1_dot_maintenance__pb2.EraseStoreResponse.SerializeToString,
             ),
             'ReplayDecisions': grpc.unary_unary_rpc_method_handler(
                     servicer.ReplayDecisions,
@@ -135,6 +152,33 @@ class MaintenanceService:
             '/signalbox.v1.MaintenanceService/Prune',
             signalbox_dot_v1_dot_maintenance__pb2.PruneRequest.SerializeToString,
             signalbox_dot_v1_dot_maintenance__pb2.PruneResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EraseStore(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/signalbox.v1.MaintenanceService/EraseStore',
+            signalbox_dot_v1_dot_maintenance__pb2.EraseStoreRequest.SerializeToString,
+            signalbox_dot_v1_dot_maintenance__pb2.EraseStoreResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,8 @@ class MaintenanceServiceStub:
     def __new__(cls, channel: _aio.Channel) -> MaintenanceServiceAsyncStub: ...
     Prune: _grpc.UnaryUnaryMultiCallable[_maintenance_pb2.PruneRequest, _maintenance_pb2.PruneResponse]
     """Removes what retention has no use for any more, or says what it would remove. The runtime does so by itself, too."""
+    EraseStore: _grpc.UnaryUnaryMultiCallable[_maintenance_pb2.EraseStoreRequest, _maintenance_pb2.EraseStoreResponse]
+    """Deletes what the stores of hosted graphs hold of a caller. Runs are removed by their threads and by retention."""
     ReplayDecisions: _grpc.UnaryUnaryMultiCallable[_maintenance_pb2.ReplayDecisionsRequest, _maintenance_pb2.ReplayDecisionsResponse]
     """Decides the stored decisions of a router once more under other limits, without a model call: which runs would have
     gone elsewhere, at which step, and what they spent after it.
@@ -59,6 +61,8 @@ class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Prune: _aio.UnaryUnaryMultiCallable[_maintenance_pb2.PruneRequest, _maintenance_pb2.PruneResponse]  # type: ignore[assignment]
     """Removes what retention has no use for any more, or says what it would remove. The runtime does so by itself, too."""
+    EraseStore: _aio.UnaryUnaryMultiCallable[_maintenance_pb2.EraseStoreRequest, _maintenance_pb2.EraseStoreResponse]  # type: ignore[assignment]
+    """Deletes what the stores of hosted graphs hold of a caller. Runs are removed by their threads and by retention."""
     ReplayDecisions: _aio.UnaryUnaryMultiCallable[_maintenance_pb2.ReplayDecisionsRequest, _maintenance_pb2.ReplayDecisionsResponse]  # type: ignore[assignment]
     """Decides the stored decisions of a router once more under other limits, without a model call: which runs would have
     gone elsewhere, at which step, and what they spent after it.
@@ -82,6 +86,14 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_maintenance_pb2.PruneResponse, _abc.Awaitable[_maintenance_pb2.PruneResponse]]:
         """Removes what retention has no use for any more, or says what it would remove. The runtime does so by itself, too."""
+
+    @_abc_1.abstractmethod
+    def EraseStore(
+        self,
+        request: _maintenance_pb2.EraseStoreRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_maintenance_pb2.EraseStoreResponse, _abc.Awaitable[_maintenance_pb2.EraseStoreResponse]]:
+        """Deletes what the stores of hosted graphs hold of a caller. Runs are removed by their threads and by retention."""
 
     @_abc_1.abstractmethod
     def ReplayDecisions(
