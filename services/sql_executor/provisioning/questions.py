@@ -39,7 +39,8 @@ def drafted_examples(policy: SqlPolicy, tables: Sequence[Table]) -> str:
             for question, statement in _examples(table):
                 found.setdefault(question, statement)
     entries = [{"question": question, "sql": statement} for question, statement in found.items()]
-    content = {"version": 1, "examples": entries[:MOST_EXAMPLES], "notes": list(dict.fromkeys(_notes(tables)))}
+    # Examples last, so that one is added at the file's end.
+    content = {"version": 1, "notes": list(dict.fromkeys(_notes(tables))), "examples": entries[:MOST_EXAMPLES]}
     return _head(policy, tables) + _yaml(content)
 
 

@@ -84,13 +84,15 @@ class Up:
         return status
 
 
-async def start_up(runtime_dir: Path, *options: str, replicas: int = 2, command: str = "up") -> Up:
+async def start_up(
+    runtime_dir: Path, *options: str, replicas: int = 2, command: str = "up", cwd: Path | None = None, **settings: str
+) -> Up:
     """Starts `signalbox up`, or `dev`, and waits until it says that it is."""
     named = ["up", "--replicas", str(replicas)] if command == "up" else [command]
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("SIGNALBOX_", "OPENAI_"))}
-    env = {**ours, "SIGNALBOX_RUNTIME_DIR": str(runtime_dir), "COLUMNS": "80"}
+    env = {**ours, "COLUMNS": "80", **settings, "SIGNALBOX_RUNTIME_DIR": str(runtime_dir)}
     process = await asyncio.create_subprocess_exec(
-        *TETHERED, *COMMAND, *named, *options, env=env,
+        *TETHERED, *COMMAND, *named, *options, env=env, cwd=cwd,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None
