@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from services.kit.identity.caller import Caller
 from services.runtime.engine.carrier import Claimable
@@ -17,6 +18,7 @@ from services.runtime.engine.records import ActiveRunPolicy, NewRun, RunRecord
 from services.runtime.engine.store import RunStore
 from services.runtime.engine.upkeep import Upkeep
 from tests.fixtures.replica import BUDGET, Counting, Replica, counting_pins, open_replica
+from tests.integration.runtime.odd_services import OddServices, odd_services
 
 LEASE_S = 15.0
 AGENT = "counting"
@@ -76,6 +78,15 @@ def first(make_store: MakeStore) -> OwnerStore:
 def second(make_store: MakeStore) -> OwnerStore:
     """The store of another."""
     return make_store("second")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def around_runtime(
+    tmp_path_factory: pytest.TempPathFactory, shared_platform_dsn: str
+) -> AsyncIterator[OddServices]:
+    """A runtime that the tests of a file share, and around it services that answer as a test says."""
+    async with odd_services(tmp_path_factory.mktemp("odd"), shared_platform_dsn) as services:
+        yield services
 
 
 StartReplica = Callable[..., Awaitable[Replica]]

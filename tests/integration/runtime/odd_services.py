@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import grpc
 from google.protobuf import struct_pb2
@@ -68,6 +69,7 @@ class OddServices(
     stub: Any = None
     auth: Any = None
     model: Any = None
+    minter: Any = None
     tools: Sequence[tools_pb2.Tool] = tuple(map(described, TOOLS))
     screening: guard_pb2.ScreenResponse = field(default_factory=lambda: ALLOWED)
     evaluation: Any = None
@@ -112,6 +114,15 @@ class OddServices(
         """Validates a cause."""
         return self.validation or evaluator_pb2.ValidateCauseResponse(confirmed=True)
 
+    def forget(self) -> None:
+        """Forgets what a test has told it and asked of it; the next one asks as another caller."""
+        kept = {"stub", "auth", "model", "minter"}
+        said = type(self)()
+        for name in {each.name for each in fields(self)} - kept:
+            setattr(self, name, getattr(said, name))
+        self.auth = (bearer_metadata(self.minter.mint(Caller(uuid4().hex))),)
+        self.model.forget()
+
     async def run(self, given: runs_pb2.RunInput, **budget: Any) -> runs_pb2.Run:
         """Has a run come to its end."""
         request = runs_pb2.CreateRunRequest(
@@ -133,7 +144,7 @@ async def odd_services(folder: Path, platform_dsn: str, **settings: Any) -> Asyn
     runs, callers = generate_keypair(), generate_keypair()
     (folder / "run.key").write_text(runs.private_pem)
     (folder / "call.pub").write_text(callers.public_pem)
-    odd = OddServices(auth=(bearer_metadata(CallerTokenMinter(callers.private_pem).mint(Caller("27"))),))
+    odd = OddServices(minter=CallerTokenMinter(callers.private_pem))
     server = grpc.aio.server()
     tools_pb2_grpc.add_ToolExecutorServiceServicer_to_server(odd, server)
     guard_pb2_grpc.add_GuardServiceServicer_to_server(odd, server)
@@ -173,6 +184,7 @@ async def odd_services(folder: Path, platform_dsn: str, **settings: Any) -> Asyn
                 grpc.aio.insecure_channel(served.address) as channel,
             ):
                 odd.stub = runs_pb2_grpc.RunServiceStub(channel)
+                odd.forget()
                 yield odd
     finally:
         await server.stop(None)

@@ -5,28 +5,28 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from signalbox.v1 import runs_pb2, tools_pb2
 
 from tests.fixtures.scripted_model import Reply
-from tests.integration.runtime.odd_services import OddServices, odd_services
+from tests.integration.runtime.odd_services import OddServices
 from tests.integration.runtime.test_odd_answers import NO_EXAMPLES, QUESTION, concluded, incident, result
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MANY = 40
 QUERY: tuple[str, dict[str, Any]] = ("execute_db_query", {"query": "SELECT a, b FROM t"})
 
 
 @pytest.fixture
-async def odd(tmp_path: Path, platform_dsn: str) -> AsyncIterator[OddServices]:
+def odd(around_runtime: OddServices) -> OddServices:
     """The services, with a runtime among them."""
-    async with odd_services(tmp_path, platform_dsn) as services:
-        services.answers["get_few_shot_examples"] = NO_EXAMPLES
-        services.answers["execute_db_query"] = result(["a", "b"], ["x", "y"])
-        yield services
+    around_runtime.forget()
+    around_runtime.answers["get_few_shot_examples"] = NO_EXAMPLES
+    around_runtime.answers["execute_db_query"] = result(["a", "b"], ["x", "y"])
+    return around_runtime
 
 
 def called(odd: OddServices) -> Counter[str]:

@@ -9,12 +9,15 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+import pytest_asyncio
 from google.protobuf import timestamp_pb2
 from signalbox.v1 import data_chat_pb2, incident_investigation_pb2, runs_pb2, sast_pb2, table_pb2, tools_pb2
 
 from tests.fixtures.code_readings import reading_of
 from tests.fixtures.scripted_model import Reply
 from tests.integration.runtime.odd_services import OddServices, odd_services, output
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 COMMIT = "a" * 40
 FINDING = sast_pb2.Finding(
@@ -65,7 +68,14 @@ def concluded(**evidence: Any) -> Reply:
 
 
 @pytest.fixture
-async def odd(tmp_path: Path, platform_dsn: str) -> AsyncIterator[OddServices]:
+def odd(around_runtime: OddServices) -> OddServices:
+    around_runtime.forget()
+    return around_runtime
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def anew(tmp_path: Path, platform_dsn: str) -> AsyncIterator[OddServices]:
+    """The services around a runtime that has not asked yet which tools there are."""
     async with odd_services(tmp_path, platform_dsn) as services:
         yield services
 
@@ -103,11 +113,11 @@ async def test_examples_that_are_none(odd: OddServices, answer: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("schema", [{"type": 5}, {"type": "object", "x": math.inf}])
-async def test_a_tool_whose_schema_is_none(odd: OddServices, schema: dict[str, Any]) -> None:
+async def test_a_tool_whose_schema_is_none(anew: OddServices, schema: dict[str, Any]) -> None:
     tool = tools_pb2.Tool(name="execute_db_query")
     tool.input_schema.update(schema)
-    odd.tools = [tool]
-    check_failed(await odd.run(QUESTION), "sql_executor")
+    anew.tools = [tool]
+    check_failed(await anew.run(QUESTION), "sql_executor")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -11,7 +9,9 @@ import pytest
 from signalbox.v1 import graph_editor_pb2, outcome_pb2, runs_pb2, tools_pb2
 
 from tests.integration.graph_editor.scripted_goals import goal, ticket
-from tests.integration.runtime.odd_services import Context, OddServices, odd_services, output
+from tests.integration.runtime.odd_services import Context, OddServices, output
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 GOAL = runs_pb2.RunInput(graph_editor=graph_editor_pb2.GraphEditorInput(goal="Do it."))
 UNDO = runs_pb2.RunInput(graph_editor=graph_editor_pb2.GraphEditorInput(undo_run_id="r-1"))
@@ -23,11 +23,11 @@ EMPTY = tools_pb2.CallToolResponse(output={})
 
 
 @pytest.fixture
-async def odd(tmp_path: Path, platform_dsn: str) -> AsyncIterator[OddServices]:
-    async with odd_services(tmp_path, platform_dsn) as services:
-        services.model.respond("parse", lambda _: goal(*ticket("T-1")))
-        services.answers = {"preview_changes": PREVIEW, "add_node": DONE}
-        yield services
+def odd(around_runtime: OddServices) -> OddServices:
+    around_runtime.forget()
+    around_runtime.model.respond("parse", lambda _: goal(*ticket("T-1")))
+    around_runtime.answers = {"preview_changes": PREVIEW, "add_node": DONE}
+    return around_runtime
 
 
 def written(odd: OddServices) -> list[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +12,9 @@ from services.runtime.routing.calls import MOST_TOKENS
 from tests.fixtures.code_readings import reading_of
 from tests.fixtures.scripted_model import ModelRequest, Reply
 from tests.integration.code_agents.conftest import draft
-from tests.integration.runtime.odd_services import OddServices, odd_services, output
+from tests.integration.runtime.odd_services import OddServices, output
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 COMMIT = "a" * 40
 FINDING = sast_pb2.Finding(
@@ -33,19 +33,19 @@ ALLOW, BLOCK = guard_pb2.SCREEN_VERDICT_ALLOW, guard_pb2.SCREEN_VERDICT_BLOCK
 
 
 @pytest.fixture
-async def odd(tmp_path: Path, platform_dsn: str) -> AsyncIterator[OddServices]:
-    async with odd_services(tmp_path, platform_dsn) as services:
-        services.answers = {
-            "get_few_shot_examples": NO_EXAMPLES,
-            "fetch_code": output({"fragments": [FRAGMENT]}, code_readings=[reading_of("a.py", "a\nb\nc\n")]),
-            "read_file": output({"fragments": [FRAGMENT]}, code_readings=[reading_of("a.py", "a\nb\nc\n")]),
-        }
-        services.model.respond("agent", lambda _: Reply.text("There are 3."))
-        services.model.respond("format", lambda _: Reply.text("There are 3."))
-        services.model.respond("triage", lambda request: after_reading("analyze_issue", "fetch_code", request))
-        services.model.respond("research", lambda request: after_reading("", "read_file", request))
-        services.model.respond("analysis", lambda _: draft("FALSE_POSITIVE", CLAIM))
-        yield services
+def odd(around_runtime: OddServices) -> OddServices:
+    around_runtime.forget()
+    around_runtime.answers = {
+        "get_few_shot_examples": NO_EXAMPLES,
+        "fetch_code": output({"fragments": [FRAGMENT]}, code_readings=[reading_of("a.py", "a\nb\nc\n")]),
+        "read_file": output({"fragments": [FRAGMENT]}, code_readings=[reading_of("a.py", "a\nb\nc\n")]),
+    }
+    around_runtime.model.respond("agent", lambda _: Reply.text("There are 3."))
+    around_runtime.model.respond("format", lambda _: Reply.text("There are 3."))
+    around_runtime.model.respond("triage", lambda request: after_reading("analyze_issue", "fetch_code", request))
+    around_runtime.model.respond("research", lambda request: after_reading("", "read_file", request))
+    around_runtime.model.respond("analysis", lambda _: draft("FALSE_POSITIVE", CLAIM))
+    return around_runtime
 
 
 CLAIM = {"claim": "c", "file": "a.py", "first_line": 3, "last_line": 3, "quote": "c"}
@@ -78,7 +78,9 @@ async def test_what_is_no_verdict_lets_nothing_through(odd: OddServices, verdict
     assert not odd.called
 
 
-@pytest.mark.parametrize(("verdict", "ended"), [(ALLOW, ("NEEDS_REVIEW", "")), (BLOCK, ("SUCCEEDED", "blocked"))])
+@pytest.mark.parametrize(
+    ("verdict", "ended"), [(ALLOW, ("NEEDS_REVIEW", "plain_text")), (BLOCK, ("SUCCEEDED", "blocked"))]
+)
 async def test_a_reason_that_can_not_be_stored_is_one_that_can(
     odd: OddServices, verdict: Any, ended: tuple[str, str]
 ) -> None:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from signalbox.v1 import data_chat_pb2, outcome_pb2, runs_pb2, table_pb2, tools_pb2
 
 from tests.fixtures.scripted_model import Reply
-from tests.integration.runtime.odd_services import OddServices, odd_services, output
+from tests.integration.runtime.odd_services import OddServices, output
 from tests.integration.runtime.test_odd_answers import NO_EXAMPLES
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 QUERY = Reply.tool_call("execute_db_query", {"query": "SELECT count(*) FROM devices"})
 HOW_MANY = "How many devices do I have?"
 
 
 @pytest.fixture
-async def odd(tmp_path: Path, platform_dsn: str) -> AsyncIterator[OddServices]:
+def odd(around_runtime: OddServices) -> OddServices:
     """The services, with a runtime among them."""
-    async with odd_services(tmp_path, platform_dsn) as services:
-        services.answers["get_few_shot_examples"] = NO_EXAMPLES
-        yield services
+    around_runtime.forget()
+    around_runtime.answers["get_few_shot_examples"] = NO_EXAMPLES
+    return around_runtime
 
 
 def counted(number: int, **fields: Any) -> tools_pb2.CallToolResponse:

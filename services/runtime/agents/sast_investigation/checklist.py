@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Final, Self
 
 import yaml
@@ -96,6 +97,7 @@ def load_checklists(texts: Mapping[str, str] | None = None) -> Checklists:
     return Checklists(_read(name, text) for name, text in sorted(given.items()))
 
 
+@cache
 def _read(file: str, text: str) -> Checklist:
     try:
         checklist = Checklist.model_validate(parse_yaml(text))
