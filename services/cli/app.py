@@ -15,6 +15,7 @@ from services.cli import (
     console,
     decisions,
     demo,
+    doctor,
     findings,
     graph_edits,
     investigate,
@@ -40,7 +41,7 @@ GROUPS: dict[str, tuple[ModuleType, ...]] = {
     "Answer": (questions,),
     "Judge findings": (triage, investigate, findings),
     "Try other limits": (replay, pin),
-    "Set up and look after": (check_model, sql_policy, maintenance, token),
+    "Set up and look after": (doctor, check_model, sql_policy, maintenance, token),
 }
 app = typer.Typer(
     no_args_is_help=True,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import sys
 import time
 from importlib.resources import as_file, files
 from urllib.parse import urlencode
@@ -74,6 +76,17 @@ def migrate(dsn: str) -> list[str]:
         # A pooler's session outlives this connection, and would keep the lock.
         backend.execute(_UNLOCK)
     return applied
+
+
+def missing(dsn: str) -> list[str]:
+    """Returns the names of the migrations that a database lacks; only reads. Raises psycopg.Error."""
+    with as_file(files("services.runtime") / "migrations") as folder:
+        known = [str(migration.id) for migration in read_migrations(str(folder))]
+    with psycopg.connect(dsn, prepare_threshold=None) as connection:
+        [[is_there]] = connection.execute("SELECT to_regclass('_yoyo_migration') IS NOT NULL").fetchall()
+        rows = connection.execute("SELECT migration_id FROM _yoyo_migration").fetchall() if is_there else []
+    applied = {name for (name,) in rows}
+    return [name for name in known if name not in applied]
 
 
 def _first(error: BaseException) -> BaseException:
@@ -158,12 +171,18 @@ def _apply(backend: DatabaseBackend, migration: Migration) -> None:
 
 
 def main() -> None:
-    """Migrates the database that the settings name."""
+    """Migrates the database that the settings name; with `--missing`, says what that would apply."""
+    parser = argparse.ArgumentParser(prog="migrate", description=main.__doc__)
+    parser.add_argument("--missing", action="store_true", help="only print the names of what is missing")
+    options = parser.parse_args()
     settings = load_settings(MigrationSettings)
     configure_logs("runtime-migrate", settings.log_level)
     dsn, variable = settings.session_dsn, DIRECT_VARIABLE if settings.direct_dsn else DSN_VARIABLE
     require_database(dsn, variable)
     try:
+        if options.missing:
+            sys.stdout.write("".join(f"{name}\n" for name in missing(dsn)))
+            return
         if settings.direct_dsn is None and asyncio.run(leads_through_pooler(dsn)):
             refuse([POOLER_IN_THE_WAY])
         applied = migrate(dsn)
