@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from uuid import uuid4
 
@@ -26,6 +26,7 @@ from services.runtime.agents.registry import (
     limits_in_force,
     limits_in_shadow,
     open_agents,
+    open_connections,
     open_hosted,
     prompt_problems,
     unknown_roles,
@@ -63,6 +64,7 @@ from services.runtime.engine.upkeep import Upkeep
 from services.runtime.engine.watches import Watches
 from services.runtime.hosted.containment import contain
 from services.runtime.hosted.definition import HostedDefinition
+from services.runtime.hosted.executor_catalogs import ExecutorCatalogs
 from services.runtime.hosted.langgraph_json import InvalidAgentsError
 from services.runtime.metrics import count_from_zero
 from services.runtime.routing.shadow import Shadow
@@ -72,10 +74,12 @@ from services.runtime.settings import POOLER_IN_THE_WAY, RuntimeSettings
 DATABASE = "the platform database"
 
 
-async def _hosted(settings: RuntimeSettings, stack: AsyncExitStack) -> list[HostedDefinition]:
+async def _hosted(
+    settings: RuntimeSettings, stack: AsyncExitStack, catalogs: ExecutorCatalogs
+) -> list[HostedDefinition]:
     """Returns the graphs that teams have brought; ends the program when they can't be hosted."""
     try:
-        hosted = await open_hosted(settings, stack)
+        hosted = await open_hosted(settings, stack, catalogs)
     except InvalidAgentsError as error:
         refuse(error.problems)
     if hosted:
@@ -93,9 +97,23 @@ def checked_limits(
         shadow = limits_in_shadow(settings.shadow_policies, limits)
     except InvalidPoliciesError as error:
         problems += error.problems
+    else:
+        problems += _unscreenable(settings, limits)
     if problems:
         refuse(problems)
     return limits, shadow
+
+
+def _unscreenable(settings: RuntimeSettings, limits: Mapping[str, Limits]) -> list[str]:
+    """Returns for which graphs the guard is to screen inputs, where nobody can ask it."""
+    if settings.guard_target and settings.run_token_private_key_file:
+        return []
+    return [
+        f"{name}.screened_input: the guard is asked under a run token; set SIGNALBOX_GUARD_TARGET and "
+        "SIGNALBOX_RUN_TOKEN_PRIVATE_KEY_FILE"
+        for name, each in limits.items()
+        if getattr(each.policy, "screened_input", "")
+    ]
 
 
 async def _enter(offers: Offers) -> None:
@@ -113,7 +131,9 @@ async def _minter(settings: RuntimeSettings) -> RunTokenMinter | None:
 
 async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     """Wires the runtime: database, liveness, agents, engine, servicer."""
-    hosted = await _hosted(settings, stack)
+    tokens = await _minter(settings)
+    connections = await open_connections(settings, stack)
+    hosted = await _hosted(settings, stack, ExecutorCatalogs(connections, tokens))
     limits, shadow = checked_limits(settings, hosted)
     dsn = settings.database_dsn.get_secret_value()
     owner = f"{socket.gethostname()}-{uuid4().hex[:12]}"
@@ -135,7 +155,7 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     events = EventStream(pools.calls)
     watches = Watches(pools, events, owner)
     liveness.on_news = watches.news
-    agents = await open_agents(settings, limits, stack, hosted)
+    agents = open_agents(settings, limits, connections, hosted)
     count_from_zero((agent.in_force, agent.definition.outcomes) for agent in agents.values())
     offers = Offers(
         pools.upkeep, offers_of(agents, settings.pool), pool_name=settings.pool, succeeds=settings.pool_succeeds
@@ -151,7 +171,6 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     )
     store = RunStore(pools, pins, owner=owner, lease_s=settings.lease_s, quota=quota)
     upkeep = Upkeep(pools, pins, owner=owner, lease_s=settings.lease_s, suspect_after=settings.max_idle_claims)
-    tokens = await _minter(settings)
     tokens_spent, prices = TokensSpent(), Prices(settings.model_prices)
     serde = make_serde(set().union(*(each.types for each in hosted)))
     graphs = {name: agent.outline for name, agent in agents.items()}

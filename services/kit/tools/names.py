@@ -26,3 +26,10 @@ CYPHER_QUERY: Final = "cypher_query"
 READ_CHANGES: Final = "read_changes"
 PREVIEW_CHANGES: Final = "preview_changes"
 UNDO_CHANGE: Final = "undo_change"
+
+# What executors offer to models, by the executor's name.
+OFFERED: Final = {
+    "sql_executor": (EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES),
+    "code_executor": (FETCH_CODE, READ_FILE, SEARCH_CODEBASE, LIST_DIRECTORY, FIND_FILE),
+    "graph_executor": (ADD_NODE, ADD_EDGE, UPDATE_PROPS, DELETE_NODE, DELETE_EDGE, QUERY_GRAPH, CYPHER_QUERY),
+}

@@ -77,6 +77,9 @@ class PinnedAgent:
         del given
         return run
 
+    async def admit(self, run: RunContext, given: bytes) -> None:
+        """Lets any input in: where one is to be screened, a node does it."""
+
     def answer(self, text: str) -> str:
         """Returns what a graph gets for a person's answer."""
         return text

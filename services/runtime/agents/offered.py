@@ -111,6 +111,9 @@ class Pinned(Protocol):
     def context(self, run: RunContext, given: bytes) -> Any:
         """Returns what nodes get as their runtime's context."""
 
+    async def admit(self, run: RunContext, given: bytes) -> None:
+        """Screens the input before any node runs, where no node does. Raises InputNotAdmitted, RunWaits."""
+
     def answer(self, text: str) -> Any:
         """Returns what a graph gets for a person's answer."""
 

@@ -18,7 +18,10 @@ from services.runtime.agents.offered import Offered
 from services.runtime.agents.policies import BUDGET, InvalidPoliciesError, Limits, built_in, load_policies, set_limits
 from services.runtime.agents.sast_investigation.checklist import InvalidChecklistError, load_checklists
 from services.runtime.calls.connections import Connections
+from services.runtime.calls.peers import GUARD
 from services.runtime.hosted.definition import FIELD, HostedAgent, HostedDefinition
+from services.runtime.hosted.executor_catalogs import ExecutorCatalogs
+from services.runtime.hosted.executor_tools import EXECUTORS
 from services.runtime.hosted.langgraph_json import InvalidAgentsError
 from services.runtime.hosted.loading import load_graphs
 from services.runtime.routing.graph import AgentGraph
@@ -134,9 +137,14 @@ def unknown_roles(settings: RuntimeSettings) -> list[str]:
     return unknown + [problem for role in sorted(roles) for problem in settings.problems_of_model(role)]
 
 
-async def open_hosted(settings: PolicySettings, stack: AsyncExitStack) -> list[HostedDefinition]:
-    """Returns the graphs that teams have brought, open for as long as the stack is. Raises InvalidAgentsError."""
-    loaded = await load_graphs(settings.agent_folders, stack)
+async def open_hosted(
+    settings: PolicySettings, stack: AsyncExitStack, catalogs: ExecutorCatalogs | None = None
+) -> list[HostedDefinition]:
+    """Returns the graphs that teams have brought, open for as long as the stack is. Raises InvalidAgentsError.
+
+    Without `catalogs` they are to be looked at, and call no tools of executors.
+    """
+    loaded = await load_graphs(settings.agent_folders, stack, catalogs=catalogs)
     if taken := sorted({each.name for each in loaded} & {*definitions(), FIELD}):
         raise InvalidAgentsError(
             [f"{name!r} is an agent of the platform's own; name the graph otherwise" for name in taken]
@@ -144,20 +152,24 @@ async def open_hosted(settings: PolicySettings, stack: AsyncExitStack) -> list[H
     return [HostedDefinition(each) for each in loaded]
 
 
-async def open_agents(
+async def open_connections(settings: RuntimeSettings, stack: AsyncExitStack) -> Connections:
+    """Returns the clients of what agents call, and of what hosted graphs may, open for as long as the stack is."""
+    peers = [peer for definition in offered(settings).values() for peer in definition.peers]
+    peers += [peer for peer in (GUARD, *EXECUTORS.values()) if settings.target_of(peer)]
+    return await Connections.open(settings, peers, stack)
+
+
+def open_agents(
     settings: RuntimeSettings,
     limits: Mapping[str, Limits],
-    stack: AsyncExitStack,
+    connections: Connections,
     hosted: Iterable[HostedDefinition] = (),
 ) -> Mapping[str, Offered]:
-    """Returns the agents by name, connected to their services for as long as the stack is open."""
-    here = offered(settings)
-    peers = [peer for definition in here.values() for peer in definition.peers]
-    connections = await Connections.open(settings, peers, stack)
+    """Returns the agents by name, with what they call."""
     agents: dict[str, Offered] = {
-        name: Agent(definition, connections, limits[name]) for name, definition in here.items()
+        name: Agent(definition, connections, limits[name]) for name, definition in offered(settings).items()
     }
-    agents |= {each.name: HostedAgent(each, limits[each.name]) for each in hosted}
+    agents |= {each.name: HostedAgent(each, limits[each.name], connections) for each in hosted}
     for agent in agents.values():
         agent.under(agent.limits.policy)  # what can't be built is to end the start, not a run
     return agents

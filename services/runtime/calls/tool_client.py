@@ -56,6 +56,7 @@ class ToolDescription:
     notes: str
     input_schema: Mapping[str, Any]
     for_platform: bool = False
+    read_only: bool = False
 
     def as_function(self) -> dict[str, Any]:
         """Returns the tool in the form that chat completions take."""
@@ -222,7 +223,7 @@ def _description(tool: tools_pb2.Tool) -> ToolDescription:
     description, _, notes = tool.description.partition("\n\n")
     schema = json_format.MessageToDict(tool.input_schema)
     Draft202012Validator.check_schema(schema)
-    return ToolDescription(tool.name, description, notes, schema, tool.for_platform)
+    return ToolDescription(tool.name, description, notes, schema, tool.for_platform, tool.read_only)
 
 
 def _is_readable(answer: tools_pb2.CallToolResponse) -> bool:

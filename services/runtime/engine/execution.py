@@ -48,6 +48,7 @@ from services.runtime.calls.recording import AnswerRecording, answer_of_person, 
 from services.runtime.calls.token_chunks import TokenChunks, speaking_to
 from services.runtime.engine.carrier import Carrier
 from services.runtime.engine.claim import Claim, StepWritten
+from services.runtime.engine.effect_journal import EffectJournal
 from services.runtime.engine.events import Event, EventStream, events_of_step
 from services.runtime.engine.offers import Offers
 from services.runtime.engine.pins import Pins
@@ -62,6 +63,7 @@ from services.runtime.engine.stored_items import StoreScope
 from services.runtime.engine.thread_state import left_state
 from services.runtime.errors import ClaimLost, DatabaseAway, ThreadStateLost
 from services.runtime.hosted.endings import BUDGET_EXHAUSTED, failure_of, question_of
+from services.runtime.hosted.screening import InputNotAdmitted, admission_router
 from services.runtime.hosted.session import HostedSession
 from services.runtime.hosted.store import NodeStore
 from services.runtime.metrics import CLAIMS_LOST, QUESTIONS_ESCALATED, RUNS_GIVEN_BACK, WAITS
@@ -231,7 +233,13 @@ class Execution:
                 max_step_bytes=agent.max_step_bytes,
                 store=store,
             )
-            state = await self._invoked(agent, graph, own_config, recording)
+            if self.session is not None:
+                self.session.journal = EffectJournal(shared.pool, shared.serde, self.claim)
+            try:
+                state = await self._invoked(agent, graph, own_config, recording)
+            except InputNotAdmitted as refused:
+                await self._end(refused.ending)
+                return
         if isinstance(state, Mapping) and (interrupts := state.get("__interrupt__")):
             await self._pause(interrupts[0])
             return
@@ -260,10 +268,13 @@ class Execution:
         )  # fmt: skip
         try:
             with recording_into(recording):
+                own_context = agent.context(run_context, run.input)
+                if not begun or not await self.shared.store.has_decided(run, admission_router(run.agent)):
+                    await agent.admit(run_context, run.input)
                 return await graph.ainvoke(
                     given,
                     config,
-                    context=agent.context(run_context, run.input),
+                    context=own_context,
                     durability="sync",
                     control=self.control,
                 )

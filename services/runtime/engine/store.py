@@ -291,6 +291,12 @@ class RunStore:
             cursor = await connection.execute(query("thread_turns"), parameters)
             return [ThreadTurn(*row) for row in reversed(await cursor.fetchall())]
 
+    async def has_decided(self, run: RunRecord, router: str) -> bool:
+        """Tells whether a router has decided anything in a run."""
+        async with self._pools.steps.connection() as connection:
+            cursor = await connection.execute(query("has_decided"), {"run_id": run.run_id, "router": router})
+            return await cursor.fetchone() is not None
+
     async def leading_decision(self, run: RunRecord, nodes: Sequence[str]) -> list[LeadingDecision]:
         """Returns the decision that led to the nodes that a run goes on with; none where an edge did."""
         parameters = {"run_id": run.run_id, "nodes": list(nodes)}

@@ -22,12 +22,14 @@ from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.policies import Limits
 from services.runtime.agents.run_key import RunKey
 from services.runtime.agents.titles import title
+from services.runtime.calls.connections import Connections
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.hosted.adapter import STEPS_CHANNEL, Graph, adapted
 from services.runtime.hosted.graph import HostedGraph
 from services.runtime.hosted.loading import LoadedGraph
 from services.runtime.hosted.schemas import Schemas, plain
-from services.runtime.hosted.session import HostedSession
+from services.runtime.hosted.screening import PATH, admit, text_at
+from services.runtime.hosted.session import HostedSession, current_session
 from services.runtime.hosted.types import allowed_types
 from services.runtime.routing.recorder import CallRecord
 from services.runtime.routing.run_context import RunContext
@@ -45,11 +47,16 @@ _PEOPLE = ("human", "user")
 
 @dataclass(frozen=True)
 class HostedPolicy:
-    """The limits of a hosted graph."""
+    """The limits of a hosted graph.
+
+    `screened_input` is a path into the input, such as `messages[-1].content`, to what the guard screens before any node
+    runs; nothing is screened where it is empty.
+    """
 
     node_timeout_s: Annotated[float, Field(ge=1, le=86_400)] = 600.0
     max_steps: Annotated[int, Field(ge=1, le=10_000)] = 1000
     max_step_bytes: Annotated[int, Field(ge=10_000, le=500_000_000)] = 32_000_000
+    screened_input: Annotated[str, Field(max_length=200, pattern=PATH)] = ""
 
 
 class HostedDefinition:
@@ -60,13 +67,15 @@ class HostedDefinition:
     policy: type[HostedPolicy] = HostedPolicy
     budget = BUDGET
     # What else came of it, its output says in its own words.
-    outcomes = (Outcome.DONE,)
+    outcomes = (Outcome.DONE, Outcome.BLOCKED)
     # Nothing of it is screened: the team that brings a graph says what may be asked of it.
     words: Callable[[Any], str] | None = None
     run_key: Callable[[Any], RunKey] | None = None
 
     def __init__(self, loaded: LoadedGraph) -> None:
         self.name = loaded.name
+        # The tools of executors that graphs may call, as these were listed when graphs were loaded.
+        self.catalogs = loaded.catalogs
         self.description = loaded.description
         self._loaded = loaded
         self._graph = loaded.graph
@@ -141,8 +150,11 @@ class PinnedHosted:
         """What a step may change of the state, as it is stored."""
         return self._policy.max_step_bytes
 
-    def __init__(self, definition: HostedDefinition, policy: HostedPolicy) -> None:
+    def __init__(
+        self, definition: HostedDefinition, policy: HostedPolicy, connections: Connections | None = None
+    ) -> None:
         self._definition = definition
+        self._connections = connections
         self._policy = policy
         self.graph = definition.outline_under(policy)
         self.compiled = definition.adapted
@@ -166,6 +178,8 @@ class PinnedHosted:
             node_timeout_s=self._policy.node_timeout_s,
             run_id=config["configurable"]["thread_id"],
             store_ttl=self._definition.store_ttl,
+            connections=self._connections,
+            catalogs=self._definition.catalogs,
         )
         asked = _asked(given)
         own = plain(asked.configurable)
@@ -177,9 +191,18 @@ class PinnedHosted:
 
     def context(self, run: RunContext, given: bytes) -> Any:
         """Returns the value of the graph's own `context_schema`; None where it has none."""
-        del run
+        if session := current_session():
+            session.run = run
         asked = _asked(given)
         return plain(asked.context) if asked.HasField("context") or self._definition.schemas.context else None
+
+    async def admit(self, run: RunContext, given: bytes) -> None:
+        """Has the guard screen what the policy points at in an input. Raises InputNotAdmitted, RunWaits."""
+        session = current_session()
+        if self._connections is None or session is None or not self._policy.screened_input:
+            return
+        text = text_at(self._policy.screened_input, plain(_asked(given).input))
+        await admit(session, self._connections.guard, run, self._definition.name, self.graph.entry, text)
 
     def answer(self, text: str) -> Any:
         """Returns what a graph gets for a person's answer: what is JSON as that, any other text as it is."""
@@ -207,8 +230,9 @@ class PinnedHosted:
 class HostedAgent:
     """A hosted graph that this runtime offers, and the limits that its new runs get."""
 
-    def __init__(self, definition: HostedDefinition, limits: Limits) -> None:
+    def __init__(self, definition: HostedDefinition, limits: Limits, connections: Connections | None = None) -> None:
         self.definition = definition
+        self._connections = connections
         self.limits = limits
         self._pinned: dict[Record, PinnedHosted] = {}
 
@@ -235,7 +259,7 @@ class HostedAgent:
     def under(self, policy: Any) -> PinnedHosted:
         """Returns it under a policy; made once for each."""
         if policy not in self._pinned:
-            self._pinned[policy] = PinnedHosted(self.definition, policy)
+            self._pinned[policy] = PinnedHosted(self.definition, policy, self._connections)
         return self._pinned[policy]
 
 

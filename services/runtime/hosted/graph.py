@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import Any
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 
+from services.kit.tools.names import OFFERED
 from services.runtime.errors import InvalidGraphError
 from services.runtime.hosted.adapter import STEPS_CHANNEL, STOPS_CHANNEL, nodes_of
 from services.runtime.hosted.schemas import Schemas
@@ -61,6 +63,7 @@ class HostedGraph(AgentGraph):
             state=graph.builder.state_schema,
             entry=starts[0] if starts else START,
             nodes=nodes,
+            tools=frozenset(itertools.chain.from_iterable(OFFERED.values())),
             max_steps=max_steps,
             channels=frozenset(graph.channels)
             | {STEPS_CHANNEL}

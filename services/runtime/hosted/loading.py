@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +25,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import TTLConfig
 
 from services.kit.telemetry.logs import get_logger
+from services.runtime.hosted.executor_catalogs import ExecutorCatalogs
+from services.runtime.hosted.executor_tools import Catalog
 from services.runtime.hosted.langgraph_json import (
     AGENT_NAME,
     GraphReference,
@@ -48,20 +50,31 @@ class LoadedGraph:
     graph: Graph
     source: CodeSource
     store_ttl: TTLConfig | None = None
+    catalogs: Mapping[str, Catalog] = field(default_factory=dict)
 
 
-async def load_graphs(folders: Iterable[Path], stack: AsyncExitStack, *, packages: bool = True) -> list[LoadedGraph]:
-    """Returns the graphs of folders and of installed packages. Raises InvalidAgentsError with all that is wrong."""
+async def load_graphs(
+    folders: Iterable[Path],
+    stack: AsyncExitStack,
+    *,
+    packages: bool = True,
+    catalogs: ExecutorCatalogs | None = None,
+) -> list[LoadedGraph]:
+    """Returns the graphs of folders and of installed packages. Raises InvalidAgentsError with all that is wrong.
+
+    Without `catalogs` they can be looked at, and the tools of executors that they want are no more than names.
+    """
+    catalogs = catalogs or ExecutorCatalogs.of_names()
     found: list[LoadedGraph] = []
     problems: list[str] = []
     for folder in folders:
         try:
             file = read_langgraph_file(folder)
-            found += await _load_folder(file, stack)
+            found += await _load_folder(file, stack, catalogs)
         except InvalidAgentsError as error:
             problems += error.problems
     try:
-        found += await _load_entry_points(stack) if packages else []
+        found += await _load_entry_points(stack, catalogs) if packages else []
     except InvalidAgentsError as error:
         problems += error.problems
     names = [each.name for each in found]
@@ -71,7 +84,7 @@ async def load_graphs(folders: Iterable[Path], stack: AsyncExitStack, *, package
     return found
 
 
-async def _load_folder(file: LanggraphFile, stack: AsyncExitStack) -> list[LoadedGraph]:
+async def _load_folder(file: LanggraphFile, stack: AsyncExitStack, catalogs: ExecutorCatalogs) -> list[LoadedGraph]:
     for note in file.notes:
         log.warning("langgraph.json", folder=str(file.folder), note=note)
     for path in file.import_paths:
@@ -79,14 +92,14 @@ async def _load_folder(file: LanggraphFile, stack: AsyncExitStack) -> list[Loade
     for name, value in file.environment.items():
         os.environ.setdefault(name, value)
     source = CodeSource.of_folder(file.folder)
-    modules, problems = _modules(file)
+    modules, problems = await _modules(file, catalogs)
     found = []
     for reference in file.graphs:
         if reference.file not in modules:
             continue
         try:
             given = getattr(modules[reference.file], reference.attribute)
-            made = await _made(given, reference.agent, stack)
+            made = await catalogs.loading(_made, given, reference.agent, stack)
         except InvalidAgentsError as error:
             problems += error.problems
         except (Exception, SystemExit) as error:
@@ -94,19 +107,19 @@ async def _load_folder(file: LanggraphFile, stack: AsyncExitStack) -> list[Loade
             problems.append(f"graph {reference.agent!r} can't be loaded: {_said(error)}")
         else:
             described = reference.description or _doc(made)
-            found.append(LoadedGraph(reference.agent, described, made, source, file.store_ttl))
+            found.append(LoadedGraph(reference.agent, described, made, source, file.store_ttl, catalogs.known))
     if problems:
         raise InvalidAgentsError([f"{file.folder}: {problem}" for problem in problems])
     return found
 
 
-def _modules(file: LanggraphFile) -> tuple[dict[Path, ModuleType], list[str]]:
+async def _modules(file: LanggraphFile, catalogs: ExecutorCatalogs) -> tuple[dict[Path, ModuleType], list[str]]:
     """Imports the files of a folder's graphs; what is wrong with one is told once, whatever graphs it has."""
     modules, problems = {}, []
     for path, references in itertools.groupby(sorted(file.graphs, key=lambda each: each.file), lambda each: each.file):
         first, *others = references
         try:
-            modules[path] = _module(first, file)
+            modules[path] = await catalogs.loading(_imported, first, file)
         except InvalidAgentsError as error:
             problems += error.problems
         except (Exception, SystemExit) as error:
@@ -116,7 +129,11 @@ def _modules(file: LanggraphFile) -> tuple[dict[Path, ModuleType], list[str]]:
     return modules, problems
 
 
-async def _load_entry_points(stack: AsyncExitStack) -> list[LoadedGraph]:
+async def _imported(reference: GraphReference, file: LanggraphFile) -> ModuleType:
+    return _module(reference, file)
+
+
+async def _load_entry_points(stack: AsyncExitStack, catalogs: ExecutorCatalogs) -> list[LoadedGraph]:
     found, problems = [], []
     for point in metadata.entry_points(group=ENTRY_POINTS):
         distribution = point.dist
@@ -125,14 +142,16 @@ async def _load_entry_points(stack: AsyncExitStack) -> list[LoadedGraph]:
             problems.append(f"{named}: {point.name!r}: a name is 1 to 64 letters, digits and `-_`, a letter first")
             continue
         try:
-            made = await _made(point.load(), point.name, stack)
+            made = await catalogs.loading(_of_entry_point, point, stack)
         except InvalidAgentsError as error:
             problems += [f"{named}: {problem}" for problem in error.problems]
         except (Exception, SystemExit) as error:
             log.exception("a graph can't be loaded", agent=point.name)
             problems.append(f"{named}: graph {point.name!r} can't be loaded: {_said(error)}")
         else:
-            found.append(LoadedGraph(point.name, _doc(made), made, CodeSource(None, named, named)))
+            found.append(
+                LoadedGraph(point.name, _doc(made), made, CodeSource(None, named, named), catalogs=catalogs.known)
+            )
     if problems:
         raise InvalidAgentsError(problems)
     return found
@@ -173,6 +192,10 @@ def _import_from(path: Path) -> None:
     if str(path) not in sys.path:
         # Behind all else: a folder of a team's never takes the place of what is installed.
         sys.path.append(str(path))
+
+
+async def _of_entry_point(point: metadata.EntryPoint, stack: AsyncExitStack) -> Graph:
+    return await _made(point.load(), point.name, stack)
 
 
 async def _made(given: Any, name: str, stack: AsyncExitStack) -> Graph:

@@ -6,6 +6,7 @@ variable, which LangChain and LangGraph carry into the tasks and threads that th
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import threading
 import time
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 import httpx
@@ -24,16 +25,20 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, Generati
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.store.base import TTLConfig
 
+from services.runtime.calls.connections import Connections
 from services.runtime.calls.token_chunks import RERUN, StreamedMessage, token_chunks
+from services.runtime.calls.tool_client import ToolDescription
 from services.runtime.errors import DependencyAway
 from services.runtime.routing.attempt import Attempt, cost_of
 from services.runtime.routing.calls import OK, cleaned
 from services.runtime.routing.recorder import CallRecord, ItemWrite, StepRecord
+from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.state import Budget, Spend, add_spend, budget_spent, spend_of
 from services.runtime.routing.waiting import RunWaits
 
 MODEL, TOOL = "model", "tool"
 IN_PROCESS = "in_process"
+CUT = "cut"
 # Answers that say nothing against the request: the same one may succeed later.
 _AWAY = frozenset((408, 429, 500, 502, 503, 504, 529))
 _NAMESPACE = "langgraph_checkpoint_ns"
@@ -61,6 +66,7 @@ class Visit:
     """
 
     node: str
+    task_id: str = ""
     parent: Visit | None = None
     calls: list[CallRecord] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
@@ -70,6 +76,8 @@ class Visit:
     stored: list[ItemWrite] = field(default_factory=list)
     away: tuple[BaseException, DependencyAway] | None = None
     has_spoken: bool = False
+    # How often it has made each call that has no id of its own.
+    unnamed: dict[str, int] = field(default_factory=dict)
 
     def end(self) -> float:
         """Returns the seconds that the node took by itself, and has the node around it count them as those inside."""
@@ -95,8 +103,16 @@ class HostedSession:
         node_timeout_s: float,
         run_id: str,
         store_ttl: TTLConfig | None = None,
+        connections: Connections | None = None,
+        catalogs: Mapping[str, Mapping[str, ToolDescription]] | None = None,
     ) -> None:
         self.run_id = run_id
+        self.loop = asyncio.get_running_loop()
+        # What calls of the platform's own need, where it is there.
+        self.run: RunContext | None = None
+        self.connections = connections
+        self.catalogs: Mapping[str, Mapping[str, ToolDescription]] = catalogs or {}
+        self.journal: Journal | None = None
         self.node_timeout_s = node_timeout_s
         # How long items of its store last where its nodes do not say so.
         self.store_ttl = store_ttl
@@ -105,6 +121,8 @@ class HostedSession:
         self.attempts = list(attempts)
         # The step that ended the run, and why; the first that failed is the cause of others.
         self.failed: StepRecord | None = None
+        # What the guard has let through, which is no node's and needs no checkpoint.
+        self.admitted: StepRecord | None = None
         self.failure: BaseException | None = None
         self.refused = ""
         # Records of nodes whose failure another node handles, which go with the record of the next node that ends.
@@ -114,15 +132,18 @@ class HostedSession:
         self._spent = add_spend(spend, cost_of(self.attempts))
         self._began = time.perf_counter()
         self._visits: dict[str, Visit] = {}
+        # Calls under way, which count before they end.
+        self._open: dict[UUID, _Call] = {}
         # Handlers are called in the threads of nodes that are no coroutines.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def spent(self) -> Spend:
         """What the run has spent, calls of nodes included that go on; of wall time this claim's as it passes."""
         with self._lock:
             passed = time.perf_counter() - self._began
-            return {**self._spent, "wall_time_s": self._spent["wall_time_s"] + passed}
+            under_way = spend_of([begun.call for begun in self._open.values()], 0.0)
+            return add_spend({**self._spent, "wall_time_s": self._spent["wall_time_s"] + passed}, under_way)
 
     def check_time(self) -> None:
         """Raises BudgetSpentError before a node for which no time is left, or after a call that was refused."""
@@ -139,12 +160,14 @@ class HostedSession:
 
     def visit(self, task_id: str, node: str) -> Visit:
         """Returns a task that begins, or is tried again."""
-        visit = self._visits.setdefault(task_id, Visit(node, _visit.get()))
+        visit = self._visits.setdefault(task_id, Visit(node, task_id, _visit.get()))
         if visit.has_spoken and self.token_chunks:
             self.token_chunks.reset(node, RERUN)
             visit.has_spoken = False
         visit.began, visit.inside_s, visit.left, visit.away = time.perf_counter(), 0.0, [], None
         visit.record, visit.stored = None, []
+        visit.unnamed = {}
+        visit.record = None
         if self.failed is not None and self.failed.get("task") == task_id:
             self.failed = self.failure = None  # LangGraph tries it again.
         return visit
@@ -211,12 +234,43 @@ class HostedSession:
 
         A decision is in the ledger when its effect is in a checkpoint, so that only that of the failure is one.
         """
+        self._charge_open_calls()
         ended = [visit.record for visit in self._visits.values() if visit.record is not None]
-        steps = [StepRecord(**{**record, "decision": None}) for record in ended if record is not self.failed]
+        others = [record for record in ended if record is not self.failed]
+        steps = [each if each is self.admitted else StepRecord(**{**each, "decision": None}) for each in others]
         if self.failed is not None:
             calls = [call for visit in self._visits.values() if visit.record is None for call in visit.calls]
             steps.append(StepRecord(**{**self.failed, "calls": [*self.failed["calls"], *calls]}))
         return steps
+
+    def begin(self, run_id: UUID, begun: _Call, kinds: Sequence[str]) -> None:
+        """Notes a call that begins. Raises BudgetSpentError when what it takes is used up, those under way included."""
+        with self._lock:
+            self.check_budget(kinds)
+            self._open[run_id] = begun
+
+    def told(self, run_id: UUID, *, service: str, outcome: str) -> None:
+        """Notes where a call under way went, and what it came to if not well."""
+        if begun := self._open.get(run_id):
+            begun.call["service"], begun.outcome = service, outcome
+
+    def under_way(self, run_id: UUID) -> _Call | None:
+        """Returns a call that is under way."""
+        return self._open.get(run_id)
+
+    def ended(self, run_id: UUID) -> _Call | None:
+        """Returns a call that was under way."""
+        with self._lock:
+            return self._open.pop(run_id, None)
+
+    def _charge_open_calls(self) -> None:
+        """Notes calls that nobody waits for any more, since whoever made them has failed."""
+        for run_id in [*self._open]:
+            if begun := self.ended(run_id):
+                begun.call["outcome"] = CUT
+                self.note(cleaned(begun.call), begun.visit)
+                if self.failed is not None and begun.visit and begun.visit.record is self.failed:
+                    self.failed["calls"].append(begun.call)
 
     def note(self, call: CallRecord, visit: Visit | None) -> None:
         """Notes a call, of a task if it is known."""
@@ -252,6 +306,33 @@ def current_session() -> HostedSession | None:
     return _session.get()
 
 
+def current_visit() -> Visit | None:
+    """Returns the task that the caller works for; None outside of any."""
+    return _visit.get()
+
+
+class Earlier(Protocol):
+    """What is known of an effect that began before."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether its result is known."""
+
+    @property
+    def result(self) -> Any:
+        """Its result."""
+
+
+class Journal(Protocol):
+    """What is kept of effects of a run's own functions."""
+
+    async def begin(self, operation: str, name: str) -> Earlier | None:
+        """Writes down that an effect begins; returns what is known of it from before. Raises ClaimLost."""
+
+    async def end(self, operation: str, result: Any) -> None:
+        """Keeps the result of an effect. Raises ClaimLost."""
+
+
 @dataclass
 class _Call:
     call: CallRecord
@@ -263,6 +344,8 @@ class _Call:
     silent: bool = False
     # What it was asked, where it may answer in a stream that does not say what that took.
     asked: Sequence[Any] = ()
+    # What it came to, where whoever made it knows better than LangChain.
+    outcome: str = ""
 
 
 class CallbackHandler(BaseCallbackHandler):
@@ -277,7 +360,6 @@ class CallbackHandler(BaseCallbackHandler):
 
     def __init__(self, session: HostedSession) -> None:
         self._session = session
-        self._calls: dict[UUID, _Call] = {}
 
     def on_chat_model_start(
         self, serialized: dict[str, Any], messages: list[list[BaseMessage]], *, run_id: UUID, **kwargs: Any
@@ -299,7 +381,7 @@ class CallbackHandler(BaseCallbackHandler):
     ) -> None:
         """Tells what a model says, to those who asked for it."""
         del kwargs
-        begun, chunks = self._calls.get(run_id), self._session.token_chunks
+        begun, chunks = self._session.under_way(run_id), self._session.token_chunks
         if begun is None or begun.silent or chunks is None:
             return
         said = chunk.message if isinstance(chunk, ChatGenerationChunk) else None
@@ -320,7 +402,7 @@ class CallbackHandler(BaseCallbackHandler):
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
         """Ends a call of a model, with its tokens."""
         del kwargs
-        if begun := self._calls.pop(run_id, None):
+        if begun := self._session.ended(run_id):
             given, made = _tokens(response)
             if begun.asked and not given and not made:
                 given, made = _estimated_tokens(begun.asked, response)
@@ -331,7 +413,7 @@ class CallbackHandler(BaseCallbackHandler):
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Ends a call of a model that failed; one whose endpoint is away can be waited for."""
         del kwargs
-        if begun := self._calls.pop(run_id, None):
+        if begun := self._session.ended(run_id):
             if begun.visit and (cause := _cause_of_absence(error)):
                 begun.visit.away = error, DependencyAway(f"model {begun.call['name']}", cause)
             self._end(begun, type(error).__name__)
@@ -339,25 +421,23 @@ class CallbackHandler(BaseCallbackHandler):
     def on_tool_start(self, serialized: dict[str, Any], input_str: str, *, run_id: UUID, **kwargs: Any) -> None:
         """Begins a call of a tool. Raises BudgetSpentError."""
         del input_str
-        self._session.check_budget(("tool_calls",))
         self._begin(TOOL, str((serialized or {}).get("name") or kwargs.get("name") or "tool"), run_id, kwargs)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Ends a call of a tool."""
         del kwargs
-        if begun := self._calls.pop(run_id, None):
+        if begun := self._session.ended(run_id):
             self._end(begun, "error" if getattr(output, "status", "") == "error" else OK)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Ends a call of a tool that raised."""
         del kwargs
-        if begun := self._calls.pop(run_id, None):
+        if begun := self._session.ended(run_id):
             self._end(begun, type(error).__name__)
 
     def _begin_model(
         self, serialized: dict[str, Any] | None, run_id: UUID, kwargs: Mapping[str, Any], asked: Sequence[Any]
     ) -> None:
-        self._session.check_budget(("model_calls", "tokens"))
         parameters, metadata = kwargs.get("invocation_params") or {}, kwargs.get("metadata") or {}
         named = (parameters.get("model"), parameters.get("model_name"), metadata.get("ls_model_name"))
         name = next(filter(None, named), None) or (serialized or {}).get("name") or kwargs.get("name") or "model"
@@ -382,12 +462,14 @@ class CallbackHandler(BaseCallbackHandler):
         visit = _visit.get() or self._session.visit_in(str(namespace))
         call = CallRecord(kind=kind, name=name, outcome=OK, elapsed_ms=0.0, input_tokens=0, output_tokens=0)
         call["service"] = IN_PROCESS if kind == TOOL else MODEL
-        begun = self._calls[run_id] = _Call(call, time.perf_counter(), visit)
+        kinds = ("tool_calls",) if kind == TOOL else ("model_calls", "tokens")
+        begun = _Call(call, time.perf_counter(), visit)
+        self._session.begin(run_id, begun, kinds)
         return begun
 
     def _end(self, begun: _Call, outcome: str) -> None:
         call = begun.call
-        call["outcome"] = outcome
+        call["outcome"] = begun.outcome or outcome
         call["elapsed_ms"] = round((time.perf_counter() - begun.began) * 1000, 3)
         call["ended_at"] = round(time.time(), 6)
         self._session.note(cleaned(call), begun.visit)

@@ -1,0 +1,58 @@
+"""What is kept of the effects of a claimed run's own functions: that one began, and what came of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from psycopg_pool import AsyncConnectionPool
+
+from services.runtime.engine.claim import Claim
+from services.runtime.engine.queries import query
+from services.runtime.errors import ClaimLost
+
+
+class EarlierEffect(NamedTuple):
+    """An effect that began before, and its result if it ended."""
+
+    ended: bool
+    result: Any
+
+
+class EffectJournal:
+    """The journal of one claimed run; each statement names its claim."""
+
+    def __init__(self, pool: AsyncConnectionPool[Any], serde: SerializerProtocol, claim: Claim) -> None:
+        self._pool = pool
+        self._serde = serde
+        self._claim = claim
+
+    async def begin(self, operation: str, name: str) -> EarlierEffect | None:
+        """Writes down that an effect begins; returns what is known of it from before. Raises ClaimLost."""
+        async with self._pool.connection() as connection:
+            parameters = {**self._fenced, "operation": operation, "name": name}
+            cursor = await connection.execute(query("begin_effect"), parameters)
+            row = await cursor.fetchone()
+        if row is None:
+            raise self._lost()
+        known, ended, result_type, result = row
+        if not known:
+            return None
+        return EarlierEffect(ended, self._serde.loads_typed((result_type, bytes(result))) if ended else None)
+
+    async def end(self, operation: str, result: Any) -> None:
+        """Keeps the result of an effect. Raises ClaimLost, and TypeNotAllowedError for one that no state may hold."""
+        result_type, stored = self._serde.dumps_typed(result)
+        self._serde.loads_typed((result_type, stored))  # who repeats it has to read it
+        async with self._pool.connection() as connection:
+            parameters = {**self._fenced, "operation": operation, "result_type": result_type, "result": stored}
+            cursor = await connection.execute(query("end_effect"), parameters)
+        if not cursor.rowcount:
+            raise self._lost()
+
+    @property
+    def _fenced(self) -> dict[str, Any]:
+        return {"run_id": self._claim.run_id, "epoch": self._claim.epoch, "claim_id": self._claim.claim_id}
+
+    def _lost(self) -> ClaimLost:
+        return ClaimLost(f"run {self._claim.run_id} is no longer claimed at epoch {self._claim.epoch}")

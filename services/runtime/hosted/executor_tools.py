@@ -1,0 +1,202 @@
+"""Tools of the platform's executors for hosted graphs, as LangChain has tools: `signalbox.tools("sql_executor")`.
+
+A graph asks for them when it is loaded, when no run is there; they are described by what their executor listed then. A
+call finds its run in the session, and goes out with that run's token, at its epoch, by a key that is the same when the
+step runs again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, TypeVar
+
+from langchain_core.callbacks import AsyncCallbackManagerForToolRun, CallbackManagerForToolRun
+from langchain_core.tools import BaseTool, ToolException
+from pydantic_core import to_jsonable_python
+from signalbox.v1 import tools_pb2
+
+from services.runtime.agents.refusals import refusal
+from services.runtime.calls.peers import CODE_EXECUTOR, GRAPH_EXECUTOR, SQL_EXECUTOR, Executor
+from services.runtime.calls.tool_client import ToolDescription
+from services.runtime.errors import DependencyAway
+from services.runtime.hosted.session import HostedSession, Visit, current_session, current_visit
+from services.runtime.routing.calls import Allowance, allowing, collecting
+from services.runtime.routing.run_context import NodeContext
+
+EXECUTORS: Final = {each.name: each for each in (SQL_EXECUTOR, GRAPH_EXECUTOR, CODE_EXECUTOR)}
+Catalog = Mapping[str, ToolDescription]
+_LONGEST_CALL_ID: Final = 128
+_T = TypeVar("_T")
+
+
+class PlatformMissing(RuntimeError):
+    """What needs the platform was asked for where none is, or not from where it can be given."""
+
+
+class CatalogNeeded(Exception):
+    """A graph that is loaded wants the tools of an executor that has not been asked for them yet."""
+
+    def __init__(self, executor: Executor) -> None:
+        super().__init__(f"the tools of {executor.title} are not known yet")
+        self.executor = executor
+
+
+_catalogs: ContextVar[Mapping[str, Catalog] | None] = ContextVar("catalogs", default=None)
+
+
+@contextmanager
+def offering(catalogs: Mapping[str, Catalog]) -> Iterator[None]:
+    """Has graphs that are loaded inside the context find these catalogs, by the name of their executor."""
+    token = _catalogs.set(catalogs)
+    try:
+        yield
+    finally:
+        _catalogs.reset(token)
+
+
+def tools(executor: str, fixed: Mapping[str, Any]) -> list[BaseTool]:
+    """Returns the tools of an executor. Raises PlatformMissing, ValueError, CatalogNeeded while a graph is loaded."""
+    known = EXECUTORS.get(executor)
+    if known is None:
+        raise ValueError(f"there is no executor {executor!r}; there are {', '.join(EXECUTORS)}")
+    session = current_session()
+    catalogs = session.catalogs if session else _catalogs.get()
+    if catalogs is None:
+        raise PlatformMissing(
+            f"signalbox.tools({executor!r}) needs the platform: load the graph by `signalbox dev`, or leave them out"
+        )
+    if executor not in catalogs:
+        if session is not None:
+            raise PlatformMissing(f"ask for signalbox.tools({executor!r}) where the graph is made, not in a node")
+        raise CatalogNeeded(known)
+    described = [each for _, each in sorted(catalogs[executor].items()) if not each.for_platform]
+    return [_tool(known, each, fixed) for each in described]
+
+
+def _tool(executor: Executor, described: ToolDescription, fixed: Mapping[str, Any]) -> ExecutorTool:
+    schema = dict(described.input_schema)
+    properties = {name: value for name, value in (schema.get("properties") or {}).items() if name not in fixed}
+    schema["properties"] = properties
+    if "required" in schema:
+        schema["required"] = [name for name in schema["required"] if name in properties]
+    description = "\n\n".join(filter(None, (described.description, described.notes)))
+    return ExecutorTool(
+        name=described.name,
+        description=description,
+        args_schema={"title": described.name, "description": description, **schema},
+        executor=executor.name,
+        fixed=dict(fixed),
+        read_only=described.read_only,
+        handle_tool_error=True,
+    )
+
+
+_call_id: ContextVar[str] = ContextVar("tool_call_id", default="")
+
+
+class ExecutorTool(BaseTool):
+    """A tool of an executor."""
+
+    executor: str
+    fixed: dict[str, Any]
+    read_only: bool
+
+    def run(self, *given: Any, tool_call_id: str | None = None, **options: Any) -> Any:
+        """Runs it from a node that is no coroutine."""
+        with _called_by(tool_call_id):
+            return super().run(*given, tool_call_id=tool_call_id, **options)
+
+    async def arun(self, *given: Any, tool_call_id: str | None = None, **options: Any) -> Any:
+        """Runs it."""
+        with _called_by(tool_call_id):
+            return await super().arun(*given, tool_call_id=tool_call_id, **options)
+
+    def _run(self, *, run_manager: CallbackManagerForToolRun | None = None, **arguments: Any) -> Any:
+        session = _session()
+        return from_thread(session, self._call(session, current_visit(), arguments, run_manager))
+
+    async def _arun(self, *, run_manager: AsyncCallbackManagerForToolRun | None = None, **arguments: Any) -> Any:
+        session = _session()
+        return await on_platform(session, self._call(session, current_visit(), arguments, run_manager))
+
+    async def _call(self, session: HostedSession, visit: Visit | None, arguments: dict[str, Any], manager: Any) -> str:
+        if session.connections is None or session.run is None or visit is None:
+            raise PlatformMissing(f"the tool {self.name!r} was called outside of a node of the graph")
+        arguments = {**arguments, **self.fixed}
+        key = operation_id(visit, self.name, arguments, _call_id.get())
+        run = session.run.of_node(acts=not self.read_only)
+        # Calls are counted where the tool begins; what is left here is time.
+        allowance = Allowance(session.spent, {**session.budget, "model_calls": 0, "tool_calls": 0, "tokens": 0})
+        client = session.connections.tools(EXECUTORS[self.executor])
+        with collecting(acts=not self.read_only), allowing(allowance):
+            try:
+                answer = await client.call(NodeContext(run, visit.task_id), self.name, arguments, key)
+            except DependencyAway as away:
+                visit.away = away, away
+                raise
+        if manager is not None:
+            session.told(manager.run_id, service=self.executor, outcome=answer.error.reason)
+        return _said(answer)
+
+
+def _said(answer: tools_pb2.CallToolResponse) -> str:
+    if answer.HasField("error"):
+        raise ToolException(refusal(answer.error.reason, answer.error.message))
+    return answer.output.text
+
+
+def operation_id(visit: Visit, name: str, arguments: Mapping[str, Any], call_id: str) -> str:
+    """Returns what a call is known by within its run: by its task, which is the same when it runs again, and its id.
+
+    Models repeat ids from one turn to the next, so that an id alone is not enough. A call that a node makes itself has
+    none, and is the first, second, … of its kind.
+    """
+    if not call_id:
+        # What JSON has no word for counts as what it is: an object's address is another one each time.
+        plain = to_jsonable_python(arguments, fallback=lambda each: type(each).__qualname__)
+        kind = json.dumps([name, plain], sort_keys=True)
+        visit.unnamed[kind] = visit.unnamed.get(kind, 0) + 1
+        call_id = f"{hashlib.sha256(kind.encode()).hexdigest()[:16]}-{visit.unnamed[kind]}"
+    elif len(call_id) > _LONGEST_CALL_ID:
+        call_id = hashlib.sha256(call_id.encode()).hexdigest()
+    return f"{call_id}@{visit.task_id}"
+
+
+def _session() -> HostedSession:
+    session = current_session()
+    if session is None:
+        raise PlatformMissing("a tool of the platform was called outside of a run")
+    return session
+
+
+@contextmanager
+def _called_by(tool_call_id: str | None) -> Iterator[None]:
+    token = _call_id.set(tool_call_id or "")
+    try:
+        yield
+    finally:
+        _call_id.reset(token)
+
+
+def from_thread(session: HostedSession, work: Coroutine[Any, Any, _T]) -> _T:
+    """Returns what comes of work on the platform's loop, for one in a thread. Raises PlatformMissing on the loop."""
+    try:
+        here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+    except RuntimeError:
+        here = None
+    if here is session.loop:
+        work.close()
+        raise PlatformMissing("it would wait for itself: in a coroutine await `ainvoke`, or make the function one")
+    return asyncio.run_coroutine_threadsafe(work, session.loop).result()
+
+
+async def on_platform(session: HostedSession, work: Coroutine[Any, Any, _T]) -> _T:
+    """Returns what comes of work on the platform's loop, for a coroutine of whichever loop."""
+    if asyncio.get_running_loop() is session.loop:
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, session.loop))
