@@ -57,9 +57,7 @@ class ExecutorCatalogs:
         if self._connections is None or not self._connections.settings.target_of(executor):
             raise InvalidAgentsError([f"{wanted}, and SIGNALBOX_{executor.name.upper()}_TARGET is not set"])
         if self._tokens is None:
-            raise InvalidAgentsError(
-                [f"{wanted}, and without SIGNALBOX_RUN_TOKEN_PRIVATE_KEY_FILE there are no tokens"]
-            )
+            raise InvalidAgentsError([f"{wanted}, and SIGNALBOX_RUN_TOKEN_PRIVATE_KEY_FILE is not set"])
         client = self._connections.tools(executor)
         claims = RunClaims(Caller("signalbox"), LISTING, "", frozenset(), 1)
         token = self._tokens.mint(claims, executor.audience)

@@ -76,6 +76,8 @@ class Visit:
     stored: list[ItemWrite] = field(default_factory=list)
     away: tuple[BaseException, DependencyAway] | None = None
     has_spoken: bool = False
+    # How many of its calls the record has.
+    recorded_calls: int = 0
     # How often it has made each call that has no id of its own.
     unnamed: dict[str, int] = field(default_factory=dict)
 
@@ -166,8 +168,7 @@ class HostedSession:
             visit.has_spoken = False
         visit.began, visit.inside_s, visit.left, visit.away = time.perf_counter(), 0.0, [], None
         visit.record, visit.stored = None, []
-        visit.unnamed = {}
-        visit.record = None
+        visit.unnamed, visit.recorded_calls = {}, 0
         if self.failed is not None and self.failed.get("task") == task_id:
             self.failed = self.failure = None  # LangGraph tries it again.
         return visit
@@ -178,7 +179,7 @@ class HostedSession:
 
     def recorded(self, visit: Visit, record: StepRecord) -> StepRecord:
         """Notes the record of a task that has ended."""
-        visit.record = record
+        visit.record, visit.recorded_calls = record, len(visit.calls)
         return record
 
     def forget(self, steps: Sequence[StepRecord]) -> None:
@@ -239,7 +240,13 @@ class HostedSession:
         others = [record for record in ended if record is not self.failed]
         steps = [each if each is self.admitted else StepRecord(**{**each, "decision": None}) for each in others]
         if self.failed is not None:
-            calls = [call for visit in self._visits.values() if visit.record is None for call in visit.calls]
+            # Also those that have ended, or were given up, since their node failed.
+            calls = [
+                call
+                for visit in self._visits.values()
+                if visit.record is None or visit.record is self.failed
+                for call in visit.calls[visit.recorded_calls :]
+            ]
             steps.append(StepRecord(**{**self.failed, "calls": [*self.failed["calls"], *calls]}))
         return steps
 
@@ -269,8 +276,6 @@ class HostedSession:
             if begun := self.ended(run_id):
                 begun.call["outcome"] = CUT
                 self.note(cleaned(begun.call), begun.visit)
-                if self.failed is not None and begun.visit and begun.visit.record is self.failed:
-                    self.failed["calls"].append(begun.call)
 
     def note(self, call: CallRecord, visit: Visit | None) -> None:
         """Notes a call, of a task if it is known."""
