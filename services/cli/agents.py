@@ -12,10 +12,10 @@ from signalbox.v1 import agents_pb2, policy_pb2
 from services.cli.client import Connection, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.input_schema import agents_known, is_hosted
 from services.cli.invocation import As, AsJson, Roles, terminal
 from services.cli.listing import Listing
 from services.cli.terminal import Terminal, run_command
+from services.console.input_schema import agents_known, is_hosted
 from services.kit.text.printing import printable
 from services.kit.text.words import limit_text, moment, origin_name
 

@@ -16,7 +16,7 @@ from signalbox.v1 import runs_pb2
 from services.cli.client import MAX_MESSAGE_BYTES
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.input_schema import schema_of
+from services.console.input_schema import schema_of
 from services.kit.text.yaml_text import Loader, parse_yaml
 
 STANDARD_INPUT = Path("-")

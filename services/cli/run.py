@@ -18,11 +18,11 @@ from services.cli.client import Connection, GatewayClient, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode, exit_code_of
 from services.cli.following import follow
-from services.cli.input_schema import agents_known, is_hosted, schema_of
 from services.cli.invocation import Admin, As, AsJson, Roles, Stream, Timeout, fail, terminal
 from services.cli.labels import NewLabels, parse_labels
 from services.cli.progress import progress_on
 from services.cli.terminal import Terminal, run_command
+from services.console.input_schema import agents_known, is_hosted, schema_of
 
 commands = typer.Typer()
 

@@ -22,6 +22,8 @@ from services.console.question_pages import QuestionPages
 from services.console.run_pages import RunPages
 from services.console.settings import ConsoleSettings
 from services.console.showing import error_page
+from services.console.start_pages import StartPages
+from services.console.thread_pages import ThreadPages
 
 # What pages load: the folder and the kind of each. Those of the explanation are the ones that a page of its own holds.
 STATIC: Mapping[str, tuple[str, str]] = {
@@ -40,6 +42,8 @@ def make_app(gateway: Gateway, settings: ConsoleSettings, *, token: str, port: i
     """
     pages = (
         RunPages(gateway, settings, closing),
+        StartPages(gateway, settings),
+        ThreadPages(gateway, settings),
         QuestionPages(gateway, settings),
         AgentPages(gateway, settings),
         DecisionPages(gateway, settings),

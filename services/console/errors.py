@@ -101,7 +101,7 @@ class TooLarge(ConsoleError):
 
     status = 413
     title = "The request is too large"
-    advice = "An answer has at most 4,000 characters."
+    advice = "An answer has at most 4,000 characters; start a run of much input with `signalbox run`."
 
 
 class Busy(ConsoleError):

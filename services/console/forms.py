@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from services.console.errors import BadRequest, TooLarge
 
-MAX_FIELDS = 16
+MAX_FIELDS = 128
 FORM = "application/x-www-form-urlencoded"
 
 

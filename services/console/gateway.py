@@ -14,6 +14,7 @@ from signalbox.v1 import (
     questions_pb2_grpc,
     runs_pb2,
     runs_pb2_grpc,
+    threads_pb2_grpc,
 )
 
 from services.console.errors import NotOffered, from_rpc
@@ -33,6 +34,7 @@ class Gateway:
         self.runs = runs_pb2_grpc.RunServiceStub(channel)
         self.agents = agents_pb2_grpc.AgentServiceStub(channel)
         self.questions = questions_pb2_grpc.QuestionServiceStub(channel)
+        self.threads = threads_pb2_grpc.ThreadServiceStub(channel)
         self.maintenance = maintenance_pb2_grpc.MaintenanceServiceStub(channel)
         self.address = address
         self.token = token

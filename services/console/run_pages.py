@@ -107,7 +107,7 @@ class RunPages:
             return RedirectResponse(f"/runs/{run_id}", status_code=303)
         explained = await self._gateway.explained(run_id)
         is_live = explained.run.state not in ENDED
-        return page("run.html.j2", "runs", **shown(explained), is_live=is_live)
+        return page("run.html.j2", "runs", **shown(explained), has_console=True, is_live=is_live)
 
     async def events(self, request: Request) -> Response:
         """Tells a browser when a run has moved on, for as long as it listens."""

@@ -12,6 +12,7 @@ from services.console.templating import rendered
 RETRY_S = 3
 SECTIONS = (
     ("runs", "Runs"),
+    ("threads", "Conversations"),
     ("questions", "Questions"),
     ("routes", "Routes"),
     ("rules", "Rules"),

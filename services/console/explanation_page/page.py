@@ -71,6 +71,7 @@ def render_page(explained: Explained) -> str:
     return rendered(
         TEMPLATE,
         **shown(explained),
+        has_console=False,
         policy=_policy(),
         style=_source("page.css"),
         scripts=[_source("evaluate.js"), _source("page.js")],

@@ -146,17 +146,18 @@ def result_of(run: runs_pb2.Run) -> Result:
         return Result()
     output = getattr(run.output, agent)
     blocks = _BLOCKS.get(type(output), _unknown)(output)
-    return Result(tuple(blocks), _json("", MessageToDict(output, preserving_proto_field_name=True)))
+    return Result(tuple(blocks), json_block("", MessageToDict(output, preserving_proto_field_name=True)))
 
 
-def _json(title: str, values: Any) -> Json:
+def json_block(title: str, values: Any) -> Json:
+    """Returns values as JSON, as much of it as a page takes."""
     text = json_text(values)
     return Json(title, text) if len(text) <= LONGEST_JSON else Json(title, text[:LONGEST_JSON], is_whole=False)
 
 
 def _unknown(output: Message) -> Iterator[Block]:
     """Shows what an agent brought that the page knows nothing of, field by field."""
-    yield _json("", MessageToDict(output, preserving_proto_field_name=True))
+    yield json_block("", MessageToDict(output, preserving_proto_field_name=True))
 
 
 def _data_chat(output: data_chat_pb2.DataChatOutput) -> Iterator[Block]:
@@ -291,7 +292,7 @@ def _graph(output: hosted_pb2.GraphOutput) -> Iterator[Block]:
         yield Messages("Messages", messages)
         values = {name: value for name, value in values.items() if name != "messages"}
     if values:
-        yield _json("Output", values)
+        yield json_block("Output", values)
 
 
 def messages_of(value: Any) -> Sequence[tuple[str, str]]:

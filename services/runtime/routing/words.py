@@ -84,6 +84,8 @@ class Case:
                 return ", ".join(filter(None, map(self.missed_by, parts)))
             case Comparison(term, ">=", other):
                 return _short_of(term.name, self.value(term), self.value(other))
+            case Comparison(term, ">", Term() as other) if self.records.name_of(other) != FACTS:
+                return _short_of(term.name, self.value(term), self.value(other))
             case Comparison(term, operator, other) if term.kind.is_numeric:
                 return f"{self._as_it_is(term)}, {_NEEDS[operator]} {value_in_words(self.value(other))}"
         return ", ".join(map(self._as_it_is, terms_of(condition)))

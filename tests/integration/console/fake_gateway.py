@@ -20,6 +20,8 @@ from signalbox.v1 import (
     questions_pb2_grpc,
     runs_pb2,
     runs_pb2_grpc,
+    threads_pb2,
+    threads_pb2_grpc,
 )
 
 from services.console.explained import Explained
@@ -51,6 +53,7 @@ class FakeGateway(
     questions_pb2_grpc.QuestionServiceServicer,
     agents_pb2_grpc.AgentServiceServicer,
     maintenance_pb2_grpc.MaintenanceServiceServicer,
+    threads_pb2_grpc.ThreadServiceServicer,
 ):
     """Serves a run as it was explained, a question, and what else a test puts in; writes down who asked for what."""
 
@@ -67,6 +70,11 @@ class FakeGateway(
         self.policy = policy_pb2.Policy(version="in-force")
         self.events: list[runs_pb2.RunEvent] = []
         self.answers: list[questions_pb2.AnswerQuestionRequest] = []
+        self.created: list[runs_pb2.CreateRunRequest] = []
+        self.create_failure: SignalboxError | None = None
+        self.cancelled: list[str] = []
+        self.hosted: list[agents_pb2.Agent] = []
+        self.state = threads_pb2.ThreadState()
         self.replays: list[maintenance_pb2.ReplayDecisionsRequest] = []
         self.failure: SignalboxError | None = None
         self.answer_failure: SignalboxError | None = None
@@ -127,7 +135,39 @@ class FakeGateway(
     ) -> agents_pb2.ListAgentsResponse:
         await self._called("ListAgents", context)
         agent = agents_pb2.Agent(name="data_chat", routers=self.routers, policy=self.policy)
-        return agents_pb2.ListAgentsResponse(agents=[agent])
+        return agents_pb2.ListAgentsResponse(agents=[agent, *self.hosted])
+
+    async def CreateRun(self, request: runs_pb2.CreateRunRequest, context: Context) -> runs_pb2.CreateRunResponse:
+        self.created.append(request)
+        await self._called("CreateRun", context, self.create_failure)
+        return runs_pb2.CreateRunResponse(run=self.shown.run)
+
+    async def CancelRun(self, request: runs_pb2.CancelRunRequest, context: Context) -> runs_pb2.CancelRunResponse:
+        self.cancelled.append(request.run_id)
+        await self._called("CancelRun", context)
+        return runs_pb2.CancelRunResponse(run=self.shown.run)
+
+    async def ListThreads(
+        self, _request: threads_pb2.ListThreadsRequest, context: Context
+    ) -> threads_pb2.ListThreadsResponse:
+        await self._called("ListThreads", context)
+        return threads_pb2.ListThreadsResponse(threads=self._threads())
+
+    async def GetThread(self, request: threads_pb2.GetThreadRequest, context: Context) -> threads_pb2.GetThreadResponse:
+        found = [each for each in self._threads() if each.thread_id == request.thread_id]
+        await self._called("GetThread", context, None if found else refusal(grpc.StatusCode.NOT_FOUND))
+        runs = [run for run in self.runs.values() if run.thread_id == request.thread_id]
+        return threads_pb2.GetThreadResponse(thread=found[0], runs=runs)
+
+    async def GetThreadState(
+        self, _request: threads_pb2.GetThreadStateRequest, context: Context
+    ) -> threads_pb2.GetThreadStateResponse:
+        await self._called("GetThreadState", context)
+        return threads_pb2.GetThreadStateResponse(state=self.state, checkpoints=[self.state.checkpoint])
+
+    def _threads(self) -> list[threads_pb2.Thread]:
+        names = {run.thread_id for run in self.runs.values() if run.thread_id}
+        return [threads_pb2.Thread(thread_id=name, run_count=1) for name in sorted(names)]
 
     async def ListQuestions(
         self, _request: questions_pb2.ListQuestionsRequest, context: Context
@@ -193,6 +233,7 @@ async def serving(fake: FakeGateway, port: int = 0) -> AsyncIterator[int]:
     runs_pb2_grpc.add_RunServiceServicer_to_server(fake, server)
     questions_pb2_grpc.add_QuestionServiceServicer_to_server(fake, server)
     agents_pb2_grpc.add_AgentServiceServicer_to_server(fake, server)
+    threads_pb2_grpc.add_ThreadServiceServicer_to_server(fake, server)
     maintenance_pb2_grpc.add_MaintenanceServiceServicer_to_server(fake, server)
     bound = server.add_insecure_port(f"127.0.0.1:{port}")
     await server.start()

@@ -17,7 +17,7 @@ from signalbox.v1 import runs_pb2
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.input_file import parse_input, read_input
-from services.cli.input_schema import agents_known, schema_of
+from services.console.input_schema import AgentNotKnown, agents_known, schema_of
 from services.gateway.validation import RequestReader
 from services.kit.errors import InvalidRequest
 
@@ -155,7 +155,7 @@ def test_what_json_can_not_hold_is_no_input_either(value: str) -> None:
 
 
 def test_an_agent_that_this_command_does_not_know() -> None:
-    with pytest.raises(CliError, match="knows no agent 'weather'; it knows data_chat, sast_triage"):
+    with pytest.raises(AgentNotKnown, match="no agent 'weather' is known; there are data_chat, sast_triage"):
         schema_of("weather")
 
 

@@ -215,3 +215,17 @@ def test_blocked_questions_push_no_turn_out_of_the_window() -> None:
     told = [turn(f"Mine {number}", grounding=NOT_CHECKED) for number in range(POLICY.turns_remembered)]
     assert remembered(*told, *blocked) == [f"Mine {number}" for number in range(POLICY.turns_remembered)]
     assert AGENT.turns_remembered(POLICY) >= len(told) + len(blocked)
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("other_user", "belongs to somebody else"),
+        ("restricted_table", "a table that is not open"),
+        ("caller_change", "with other rights"),
+        ("model_blocked", "something other than to read your own data"),
+        ("of_a_later_release", "something other than to read your own data"),
+    ],
+)
+def test_a_refusal_says_what_it_is_for(reason: str, said: str) -> None:
+    assert said in refused_question(reason)

@@ -55,6 +55,8 @@ def router(*conditions: Condition) -> Router[Facts, Policy]:
 TWICE = "done is no, done is no, tool is empty"
 SAID: list[tuple[Condition, Facts, str, str]] = [
     (f.iteration_count >= p.max_iterations, Facts(2), "iteration_count >= max_iterations (3)", "2 of 3 iterations"),
+    (f.iteration_count > p.max_iterations, Facts(3), "iteration_count > max_iterations (3)", "3 of 3 iterations"),
+    (f.iteration_count > 3, Facts(3), "iteration_count > 3", "iteration_count is 3, wants more than 3"),
     (f.error_attempts >= 3, Facts(0, 1), "error_attempts >= 3", "1 of 3 error attempts"),
     (f.rejection_streak >= 3, Facts(), "rejection_streak >= 3", "rejection streak 0 of 3"),
     (f.confidence < 0.7, Facts(), "confidence < 0.7", "confidence is 0.75, wants less than 0.7"),

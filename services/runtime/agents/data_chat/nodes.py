@@ -22,7 +22,7 @@ from services.runtime.agents.context_budget import ask_within, lines_within
 from services.runtime.agents.data_chat.policy import DataChatPolicy
 from services.runtime.agents.data_chat.query_results import grounding_by, problems_of, run_of, runs_of
 from services.runtime.agents.data_chat.state import ADMIN_BYPASS, DataChatState, QueryRun, Turn
-from services.runtime.agents.data_chat.wording import REFUSAL, with_result, without_result
+from services.runtime.agents.data_chat.wording import refused_question, with_result, without_result
 from services.runtime.agents.prompt_messages import INTERNAL
 from services.runtime.agents.refusals import INVALID_ARGUMENTS, refusal, unknown_tool
 from services.runtime.agents.screening import ALLOWED, BLOCKED
@@ -83,7 +83,7 @@ class DataChatNodes:
             "model_calls": _guard_calls(screening, state["question"]),
         }
         if not screening.allowed:
-            update |= {"answer": REFUSAL, "status": COMPLETED}
+            update |= {"answer": refused_question(screening.reason), "status": COMPLETED}
         return update
 
     async def agent(self, state: DataChatState, context: NodeContext) -> StateUpdate:

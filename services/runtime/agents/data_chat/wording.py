@@ -16,7 +16,12 @@ from services.runtime.calls.chat_model import whole_text
 from services.runtime.routing.state import COMPLETED, NEEDS_REVIEW
 from services.runtime.routing.table import StateUpdate
 
-REFUSAL = "I can't help with that question: it asks for something outside your own data."
+# Why the guard blocked a question, by its reason; of another it is only known that reading one's own data is not all.
+_REFUSED_FOR = {
+    "restricted_table": "it is about a table that is not open to questions",
+    "other_user": "it asks for what belongs to somebody else",
+    "caller_change": "it asks to be answered as somebody else, with other rights, or by other rules",
+}
 NO_ANSWER = "I could not find an answer to that question."
 NO_QUERY = "No query was run, so nothing here comes from your data."
 NO_RESULT = "No query brought a result, so nothing here comes from your data."
@@ -34,6 +39,14 @@ _CANNOT = re.compile(
     re.IGNORECASE,
 )
 _MARK = re.compile(r"\W*unanswerable\b[\s:.,*-]*", re.IGNORECASE)
+
+
+def refused_question(reason: str) -> str:
+    """Returns the answer to a question that the guard blocked for a reason."""
+    why = _REFUSED_FOR.get(
+        reason, "it asks for something other than to read your own data, which is all that is done here"
+    )
+    return f"I can't help with that question: {why}."
 
 
 def grounding_of(state: Mapping[str, Any]) -> data_chat_pb2.Grounding:

@@ -13,9 +13,6 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from signalbox.v1 import agents_pb2, runs_pb2
 
-from services.cli.errors import CliError
-from services.cli.exit_codes import ExitCode
-
 # The field of `RunInput` that all hosted graphs share.
 HOSTED = "graph"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -47,21 +44,21 @@ def is_hosted(agent: agents_pb2.Agent) -> bool:
     return agent.HasField("input_schema") or agent.schemas_omitted
 
 
+class AgentNotKnown(LookupError):
+    """An agent that this release's contract has no input of."""
+
+
 def input_field(agent: str) -> FieldDescriptor:
-    """The field of `RunInput` that an agent's input goes into. Raises CliError."""
-    field: Any = runs_pb2.RunInput.DESCRIPTOR.fields_by_name.get(agent)
-    if field is None:
-        raise CliError(
-            f"this command knows no agent {agent!r}; it knows {', '.join(agents_known())}",
-            hint="`signalbox agents` lists what the platform offers; a newer platform may need a newer command",
-            code=ExitCode.USAGE,
-        )
-    found: FieldDescriptor = field
-    return found
+    """The field of `RunInput` that an agent's input goes into. Raises AgentNotKnown."""
+    found: Any = runs_pb2.RunInput.DESCRIPTOR.fields_by_name.get(agent)
+    if found is None:
+        raise AgentNotKnown(f"no agent {agent!r} is known; there are {', '.join(agents_known())}")
+    field: FieldDescriptor = found
+    return field
 
 
 def schema_of(agent: str) -> dict[str, Any]:
-    """The schema of an agent's input. Raises CliError."""
+    """The schema of an agent's input. Raises AgentNotKnown."""
     message = _message_of(input_field(agent))
     definitions: dict[str, Any] = {}
     schema = _object(message, definitions)

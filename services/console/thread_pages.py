@@ -1,0 +1,141 @@
+"""Pages of conversations: those there are, one as what was said in it, and the state that a step of it left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from google.protobuf.json_format import MessageToDict
+from signalbox.v1 import runs_pb2, threads_pb2
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from services.console.errors import BadRequest, NotFound
+from services.console.explanation_page.page import mood
+from services.console.explanation_page.result import Block, Messages, Result, Words, json_block, messages_of, result_of
+from services.console.explanation_page.route_drawing import ENDED
+from services.console.filters import Filters
+from services.console.gateway import Gateway
+from services.console.settings import ConsoleSettings
+from services.console.showing import page
+
+FIELDS = ("page",)
+NAMES = {"page_token": "page"}
+# The latest turns of a conversation: each is a run that is read.
+TURNS = 20
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What was asked in a run, and the block of its result that answers; None while there is none."""
+
+    run: runs_pb2.Run
+    mood: str
+    answer: Block | None
+
+
+class ThreadPages:
+    """The list of conversations, the page of each, and its states."""
+
+    def __init__(self, gateway: Gateway, settings: ConsoleSettings) -> None:
+        self._gateway = gateway
+        self._settings = settings
+
+    def routes(self) -> Sequence[Route]:
+        """Returns where these pages are."""
+        return (
+            Route("/threads", self.list),
+            Route("/threads/{thread_id}", self.thread),
+            Route("/threads/{thread_id}/runs/{run_id}/state", self.state),
+        )
+
+    async def list(self, request: Request) -> Response:
+        """Lists the caller's conversations, newest first."""
+        filters = Filters.of(request.query_params, FIELDS)
+        wanted = threads_pb2.ListThreadsRequest(page_token=filters["page"], page_size=self._settings.page_size)
+        found = threads_pb2.ListThreadsResponse()
+        if not filters.problems:
+            try:
+                found = await self._gateway.call(self._gateway.threads.ListThreads, wanted)
+            except BadRequest as error:
+                filters.refused(error, NAMES)
+        more = filters.address("/threads", page=found.next_page_token) if found.next_page_token else ""
+        status = 400 if filters.problems else 200
+        return page("threads.html.j2", "threads", status=status, filters=filters, threads=found.threads, more=more)
+
+    async def thread(self, request: Request) -> Response:
+        """Shows what was said in a conversation, and goes along with its active run."""
+        thread_id = request.path_params["thread_id"]
+        asked = threads_pb2.GetThreadRequest(thread_id=thread_id)
+        try:
+            found = await self._gateway.call(self._gateway.threads.GetThread, asked)
+        except NotFound:
+            # Another caller's, whose runs an operator may see all the same.
+            return RedirectResponse(f"/runs?{urlencode({'thread': thread_id})}", status_code=303)
+        runs = await self._read([run.run_id for run in found.runs[:TURNS]])
+        turns = [_turn(run) for run in reversed(runs)]
+        active = next((turn.run for turn in reversed(turns) if turn.run.state not in ENDED), None)
+        return page(
+            "thread.html.j2",
+            "threads",
+            thread=found.thread,
+            turns=turns,
+            left_out=max(0, found.thread.run_count - len(turns)),
+            active=active,
+        )
+
+    async def state(self, request: Request) -> Response:
+        """Shows the state of a run at one of its checkpoints."""
+        filters = Filters.of(request.query_params, ("checkpoint",))
+        asked = threads_pb2.GetThreadStateRequest(
+            thread_id=request.path_params["thread_id"],
+            run_id=request.path_params["run_id"],
+            checkpoint_id=filters["checkpoint"],
+        )
+        found = await self._gateway.call(self._gateway.threads.GetThreadState, asked)
+        values = MessageToDict(found.state.values)
+        messages = messages_of(values.get("messages"))
+        blocks: list[Block] = [Messages("Messages", messages)] if messages else []
+        blocks.append(
+            json_block("State", {name: each for name, each in values.items() if name != "messages" or not messages})
+        )
+        return page(
+            "state.html.j2",
+            "threads",
+            thread_id=asked.thread_id,
+            run=runs_pb2.Run(run_id=asked.run_id),
+            state=found.state,
+            checkpoints=found.checkpoints,
+            result=Result(tuple(blocks), json_block("", values)),
+        )
+
+    async def _read(self, run_ids: Sequence[str]) -> Sequence[runs_pb2.Run]:
+        at_once = asyncio.Semaphore(self._settings.runs_read_at_once)
+
+        async def read(run_id: str) -> runs_pb2.Run | None:
+            async with at_once:
+                try:
+                    asked = runs_pb2.GetRunRequest(run_id=run_id)
+                    return (await self._gateway.call(self._gateway.runs.GetRun, asked)).run
+                except NotFound:
+                    return None  # retention was faster
+
+        async with asyncio.TaskGroup() as group:
+            reading = [group.create_task(read(run_id)) for run_id in run_ids]
+        return [run for each in reading if (run := each.result()) is not None]
+
+
+def _turn(run: runs_pb2.Run) -> Turn:
+    return Turn(run, mood(run), answer_of(result_of(run)))
+
+
+def answer_of(result: Result) -> Block | None:
+    """Returns what of a result answers its caller: its leading words, the last message, or else its first block."""
+    leading = next((each for each in result.blocks if isinstance(each, Words) and each.leads), None)
+    if leading is not None or not result.blocks:
+        return leading
+    first = result.blocks[0]
+    return Messages("", first.messages[-1:]) if isinstance(first, Messages) else first

@@ -1,0 +1,160 @@
+"""Runs started, repeated and cancelled in the console, and conversations as what was said in them."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import grpc
+import httpx
+import pytest
+from google.protobuf.json_format import MessageToDict
+from signalbox.v1 import agents_pb2, data_chat_pb2, outcome_pb2, runs_pb2
+
+from services.console.input_schema import agents_known
+from services.kit.errors import FieldViolation
+from tests.fixtures.walked_run import RUN_ID
+from tests.integration.console.fake_gateway import FakeGateway, refusal
+from tests.integration.console.test_explanation_page import HOSTILE
+
+ASKED = {"agent": "data_chat", "request_id": "r-1"}
+
+
+def hosted(name: str = "mine") -> agents_pb2.Agent:
+    """A graph that takes messages, a number of one of its own types, and a list."""
+    agent = agents_pb2.Agent(name=name)
+    agent.input_schema.update(
+        {
+            "type": "object",
+            "required": ["messages"],
+            "properties": {
+                "messages": {"type": "array", "items": {"title": "Message"}},
+                "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+                "tags": {"type": "array", "items": {"type": "string"}},
+                "mode": {"enum": ["fast", "slow"]},
+            },
+        }
+    )
+    return agent
+
+
+async def test_a_form_starts_a_run(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
+    page = (await inside.get("/new", params={"agent": "data_chat", "thread": "talk"})).text
+    assert 'name="input.question"' in page
+    assert "required" in page.partition('name="input.question"')[2].partition(">")[0]
+    form = {**ASKED, "thread": "talk", "labels": "team=blue", "input.question": "How many?", "input.want_csv": "on"}
+    started = await inside.post("/new", data=form)
+    assert (started.status_code, started.headers["location"]) == (303, f"/runs/{RUN_ID}")
+    [made] = gateway.created
+    expected = data_chat_pb2.DataChatInput(question="How many?", want_csv=True)
+    assert made.input.data_chat == expected
+    assert (made.thread_id, dict(made.labels), made.request_id) == ("talk", {"team": "blue"}, "r-1")
+
+
+async def test_each_form_has_an_id_by_which_it_starts_one_run(inside: httpx.AsyncClient) -> None:
+    pages = [(await inside.get("/new")).text for _ in range(2)]
+    first, second = (re.findall(r'name="request_id" value="([^"]+)"', page) for page in pages)
+    assert first != second
+
+
+async def test_what_is_wrong_is_told_at_its_field_and_what_was_written_stays(
+    inside: httpx.AsyncClient, gateway: FakeGateway
+) -> None:
+    wrong = [FieldViolation("input.data_chat.question", "is <too> long"), FieldViolation("thread_id", "has a space")]
+    gateway.create_failure = refusal(grpc.StatusCode.INVALID_ARGUMENT, "no", violations=wrong)
+    form = {**ASKED, "input.question": "a </textarea> b", "thread": "a b", "labels": "team=blue"}
+    refused = await inside.post("/new", data=form)
+    assert refused.status_code == 400
+    assert 'id="problem-input.question">is &lt;too&gt; long' in refused.text
+    assert 'id="problem-thread">has a space' in refused.text
+    assert "a &lt;/textarea&gt; b</textarea>" in refused.text
+    assert 'name="request_id" value="r-1"' in refused.text
+    gateway.create_failure = refusal(grpc.StatusCode.UNAVAILABLE)
+    away = await inside.post("/new", data=form)
+    assert (away.status_code, 'http-equiv="refresh"' in away.text) == (503, False)
+    assert "a &lt;/textarea&gt; b</textarea>" in away.text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("limit", "many"), ("limit", "nan"), ("limit", "1e999"), ("tags", "[1"), ("tags", "[NaN]"),
+        ("tags", '["\\ud800"]'), ("tags", "[" * 20_000), ("tags", "1" * 5000),
+    ],
+)  # fmt: skip
+async def test_what_can_not_be_read_is_not_sent(
+    inside: httpx.AsyncClient, gateway: FakeGateway, name: str, text: str
+) -> None:
+    gateway.hosted = [hosted()]
+    form = {"agent": "mine", "input.messages": "Hello", f"input.{name}": text}
+    refused = await inside.post("/new", data=form)
+    assert (refused.status_code, f'id="problem-input.{name}"' in refused.text) == (400, True)
+    assert gateway.created == []
+
+
+async def test_a_hosted_graph_is_given_what_its_schema_asks_for(
+    inside: httpx.AsyncClient, gateway: FakeGateway
+) -> None:
+    gateway.hosted = [hosted()]
+    page = (await inside.get("/new", params={"agent": "mine"})).text
+    assert re.findall(r'name="input\.(\w+)"', page) == ["messages", "limit", "mode", "tags"]
+    form = {"agent": "mine", "input.messages": "Hello", "input.limit": "3", "input.tags": '["a"]', "input.mode": "slow"}
+    assert (await inside.post("/new", data=form)).status_code == 303
+    [made] = gateway.created
+    assert made.input.graph.agent == "mine"
+    assert MessageToDict(made.input.graph.input) == {
+        "messages": [{"role": "user", "content": "Hello"}], "limit": 3, "tags": ["a"], "mode": "slow",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("agent", agents_known())
+async def test_every_agent_has_a_form(inside: httpx.AsyncClient, gateway: FakeGateway, agent: str) -> None:
+    gateway.hosted = [agents_pb2.Agent(name=agent)]
+    page = await inside.get("/new", params={"agent": agent})
+    assert page.status_code == 200
+    assert re.search(r'name="input\.[\w.]+"', page.text)
+    # What the contract calls things is for programs.
+    assert not re.search(r">[^<]*([A-Z]+_[A-Z]+|Output\.|Input\.)[^<]*<", page.text)
+
+
+async def test_a_run_is_run_again_with_its_input(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
+    assert f'href="/new?from={RUN_ID}"' in (await inside.get(f"/runs/{RUN_ID}")).text
+    gateway.shown.run.labels["team"] = "blue"
+    page = (await inside.get("/new", params={"from": RUN_ID})).text
+    assert "Which of my devices are hot?</textarea>" in page
+    assert 'value="team=blue"' in page
+
+
+async def test_a_run_that_goes_on_can_be_cancelled(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
+    assert "/cancel" not in (await inside.get(f"/runs/{RUN_ID}")).text
+    gateway.shown.run.state = runs_pb2.RUN_STATE_RUNNING
+    assert f'action="/runs/{RUN_ID}/cancel"' in (await inside.get(f"/runs/{RUN_ID}")).text
+    cancelled = await inside.post(f"/runs/{RUN_ID}/cancel", data={"x": ""})
+    assert (cancelled.status_code, gateway.cancelled) == (303, [RUN_ID])
+
+
+async def test_a_conversation_is_what_was_said_in_it(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
+    run, hostile = gateway.shown.run, "".join(HOSTILE[:-1])
+    run.thread_id, run.title, run.outcome = "talk", f"How many? {hostile}", outcome_pb2.OUTCOME_ANSWERED
+    run.output.data_chat.answer = f"Three. {hostile}"
+    listed = (await inside.get("/threads")).text
+    assert 'href="/threads/talk"' in listed
+    page = (await inside.get("/threads/talk")).text
+    shown = html.escape(hostile).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+    assert page.index(f"How many? {shown}") < page.index(f"Three. {shown}")
+    assert hostile not in page
+    assert 'href="/new?thread=talk&amp;agent=data_chat"' in page
+    elsewhere = await inside.get("/threads/another")
+    assert (elsewhere.status_code, elsewhere.headers["location"]) == (303, "/runs?thread=another")
+
+
+async def test_the_state_that_a_step_left(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
+    gateway.shown.run.thread_id = "talk"
+    link = f"/threads/talk/runs/{RUN_ID}/state?checkpoint=checkpoint-1"
+    assert link in html.unescape((await inside.get(f"/runs/{RUN_ID}")).text)
+    gateway.state.checkpoint.checkpoint_id, gateway.state.checkpoint.step = "checkpoint-1", 3
+    gateway.state.values.update({"messages": [{"role": "human", "content": "<b>hi</b>"}], "count": 2})
+    page = (await inside.get(link)).text
+    assert "State after step 3" in page
+    assert "&lt;b&gt;hi&lt;/b&gt;</p>" in page
+    assert re.search(r"&#34;count&#34;: 2\b", page)
