@@ -9,10 +9,14 @@ import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from starlette.datastructures import QueryParams
 
+from services.console import decision_pages, question_pages, run_pages
+from services.console.filters import Filters
 from tests.contract.deploy.helm import CHART, ROOT, HelmError
 from tests.fixtures.alert_rules import ALERT_NAMES, rendered_rules
 from tests.fixtures.prometheus import needs_promtool
@@ -20,6 +24,7 @@ from tests.fixtures.prometheus import needs_promtool
 UNIT_TESTS = Path(__file__).parent / "alerts"
 RUNBOOKS = ROOT / "docs" / "runbooks"
 FAULTS = ROOT / "tests" / "chaos" / "test_alerts.py"
+PAGES = {"/runs": run_pages.FIELDS, "/questions": question_pages.FIELDS, "/decisions": decision_pages.FIELDS}
 HEADINGS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 
 alerts = pytest.mark.parametrize("name", ALERT_NAMES)
@@ -50,9 +55,23 @@ def test_every_alert_is_made_to_fire_by_a_fault() -> None:
 def test_an_alert_says_what_it_is_and_where_to_read_on(name: str) -> None:
     rule = rules()[name]
     assert rule["labels"]["severity"] in ("page", "ticket")
-    assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+    assert set(rule["annotations"]) - {"console_url"} == {"summary", "description", "runbook_url"}
     assert rule["annotations"]["runbook_url"] == f"docs/runbooks/{name}.md"
     assert "${" not in json.dumps(rule), "a placeholder that no value fills"
+
+
+@pytest.mark.parametrize("name", [name for name in ALERT_NAMES if "console_url" in rules()[name]["annotations"]])
+def test_the_console_has_the_filter_that_an_alert_leads_to(name: str) -> None:
+    """A label is known when the alert fires; a time, a state and a field are known now."""
+    where = urlsplit(rules()[name]["annotations"]["console_url"])
+    filters = Filters.of(QueryParams(where.query), PAGES[where.path])
+    if "state" in filters.texts:
+        filters.state("state")
+    if "since" in filters.texts:
+        filters.time("since")
+    assert filters.problems == {}
+    labels = set(re.findall(r"\$labels\.(\w+)", where.query))
+    assert all(f"by ({label})" in rules()[name]["expr"] for label in labels)
 
 
 @alerts
