@@ -25,6 +25,7 @@ from services.runtime.agents.data_chat.wording import (
     NO_QUERY,
     NO_RESULT,
     grounding_of,
+    refused_question,
     with_result,
     without_result,
 )
