@@ -88,7 +88,7 @@ async def _play(scene: GraphScene, runs: Sequence[str], gateway: GatewayClient, 
         run = await follow(gateway, request, progress, terminal, timeout_s=TIMEOUT_S)
     if run.state == runs_pb2.RUN_STATE_AWAITING_INPUT and scene.answer:
         terminal.out.print(render.question(run.input_request), Text(f"\nanswered: {scene.answer}\n", style="italic"))
-        await answer_question(gateway, run.run_id, scene.answer)
+        await answer_question(gateway, run.run_id, [scene.answer])
         with progress_on(terminal.err) as progress:
             async for event in gateway.watch(run.run_id, 0, timeout_s=TIMEOUT_S):
                 progress.event(event)

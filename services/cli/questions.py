@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from google.protobuf import json_format
 from rich.text import Text
 from signalbox.v1 import questions_pb2, runs_pb2
 
@@ -24,6 +26,8 @@ from services.kit.telemetry.names import ROLE_OPERATOR
 from services.kit.text.printing import printable
 
 commands = typer.Typer()
+# Fewer characters of an id may be a word of an answer.
+SHORTEST_ID = 4
 CLOSED = {
     questions_pb2.QUESTION_STATE_ANSWERED: "its question has been answered",
     questions_pb2.QUESTION_STATE_EXPIRED: "its question has expired",
@@ -49,7 +53,14 @@ def resume_command(
     context: typer.Context,
     run: RunId,
     answer: Annotated[str, typer.Argument(help="Answer to the run's question; you are asked for it if left out.")] = "",
-    option: Annotated[str, typer.Option("--answer", metavar="TEXT", help="The answer, as an option.")] = "",
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--answer",
+            metavar="TEXT|ID=JSON",
+            help="The answer, as an option; or that to one of several questions, by its id. Repeatable.",
+        ),
+    ] = None,
     subject: As = None,
     roles: Roles = None,
     timeout: Timeout = None,
@@ -57,10 +68,10 @@ def resume_command(
     """Answer the question that a run waits with; if the run is yours, follow it to its end."""
     connection = context.obj.connection(subject, roles=roles)
     run = run_id_of(connection, run, terminal)
-    given, asked = option or answer, None
+    given, asked = [*(options or ()), *([answer] if answer else [])], None
     if not given:
         asked = run_part(question_of(connection, run, timeout_s=timeout), terminal)
-        given = prompt(terminal, render.question(asked.input_request))
+        given = asked_for(asked.input_request, terminal)
     run_command(resume(connection, run, given, terminal, asked=asked, timeout_s=timeout), terminal)
 
 
@@ -119,7 +130,7 @@ async def question_of(connection: Connection, run_id: str, *, timeout_s: float |
 async def resume(
     connection: Connection,
     run_id: str,
-    answer: str,
+    answers: Sequence[str],
     terminal: Terminal,
     *,
     asked: questions_pb2.Question | None,
@@ -133,7 +144,7 @@ async def resume(
     )
     async with open_gateway(connection) as gateway:
         async with _within(timeout_s, late) as limit:
-            question = await answer_question(gateway, run_id, answer, asked)
+            question = await answer_question(gateway, run_id, answers, asked)
         if not _may_follow(question):
             terminal.out.print(Text(f"{printable(run_id)} has its answer and continues"))
             return ExitCode.OK
@@ -148,19 +159,60 @@ async def resume(
 
 
 async def answer_question(
-    gateway: GatewayClient, run_id: str, answer: str, asked: questions_pb2.Question | None = None
+    gateway: GatewayClient, run_id: str, answers: Sequence[str], asked: questions_pb2.Question | None = None
 ) -> questions_pb2.Question:
-    """Answers the question that a run waits with, or the one that was `asked`. Returns it as it was answered."""
+    """Answers the question that a run waits with, or the one that was `asked`. Returns it as it was answered.
+
+    Each answer is a text, or one to an interrupt as `ID=JSON`.
+    """
     asked = asked or await _asked(gateway, run_id)
     request = questions_pb2.AnswerQuestionRequest(
         run_id=run_id,
         input_request_id=asked.input_request.input_request_id,
         plan_hash=asked.plan_hash,
-        answer=answer,
     )
+    by_id = answers_by_id(asked.input_request, answers)
+    for interrupt_id, value in by_id.items():
+        json_format.ParseDict(value, request.answers[interrupt_id])
+    if not by_id:
+        [request.answer] = answers
     response = await gateway.call(gateway.questions.AnswerQuestion, request)
     answered: questions_pb2.Question = response.question
     return answered
+
+
+def answers_by_id(asked: runs_pb2.InputRequest, answers: Sequence[str]) -> dict[str, Any]:
+    """Reads answers of the form `ID=JSON`; none where a text answers the question. Raises CliError."""
+    ids = [each.interrupt_id for each in asked.interrupts]
+    found: dict[str, Any] = {}
+    for answer in answers:
+        begin, equals, text = answer.partition("=")
+        fitting = [each for each in ids if len(begin) >= SHORTEST_ID and each.startswith(begin)] if equals else []
+        if len(fitting) == 1:
+            found[fitting[0]] = _value_of(text)
+    if len(found) == len(answers) or (len(answers) == 1 and len(ids) < 2 and not found):
+        return found
+    raise CliError(
+        f"the run asks {len(ids) or 1} question{'s' if len(ids) > 1 else ''}; say which is answered by each answer",
+        hint=f"give --answer ID=JSON, where ID is one of {', '.join(ids)}" if ids else "give one answer",
+        code=ExitCode.USAGE,
+    )
+
+
+def _value_of(text: str) -> Any:
+    try:
+        value = json.loads(text, parse_constant=lambda _: text)
+    except (ValueError, RecursionError):
+        return text
+    return value
+
+
+def asked_for(asked: runs_pb2.InputRequest, terminal: Terminal) -> list[str]:
+    """Asks for an answer, or for one to each interrupt where there are several; those left empty are asked again."""
+    if len(asked.interrupts) < 2:
+        return [prompt(terminal, render.question(asked))]
+    given = [(each.interrupt_id, prompt(terminal, render.interrupt(each))) for each in asked.interrupts]
+    return [f"{interrupt_id}={text}" for interrupt_id, text in given if text]
 
 
 async def assign(connection: Connection, run_id: str, assignee: str, terminal: Terminal) -> ExitCode:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from google.protobuf import json_format
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.syntax import Syntax
 from rich.table import Table
@@ -16,6 +17,7 @@ from services.cli.listing import Listing
 from services.cli.output_view import rendered
 from services.cli.tables import rows
 from services.kit.outcome import REACHED, Outcome
+from services.kit.text.json_text import json_text
 from services.kit.text.printing import printable
 from services.kit.text.words import duration, elapsed, moment, shown_labels, state_name, struct_json, tokens
 
@@ -65,11 +67,26 @@ def answer(run: runs_pb2.Run) -> Group:
 
 def question(request: runs_pb2.InputRequest) -> Text:
     """A question for a person, with the answers that it takes."""
+    if len(request.interrupts) > 1:
+        shown = Text(f"{len(request.interrupts)} questions, each to be answered by its id", style="bold")
+        for each in request.interrupts:
+            shown.append("\n\n").append_text(interrupt(each))
+        return shown
     shown = Text(printable(request.question), style="bold")
     for option in request.options:
         shown.append(f"\n  - {printable(option)}", style="not bold cyan")
     if request.options and request.any_text:
         shown.append("\n  or in other words", style="not bold dim")
+    return shown
+
+
+def interrupt(asked: runs_pb2.Interrupt) -> Text:
+    """One of several questions of a hosted graph, with its id and what an answer is held to."""
+    payload = json_format.MessageToDict(asked.payload)
+    said = printable(payload) if isinstance(payload, str) else json_text(payload)
+    shown = Text.assemble((printable(asked.interrupt_id), "cyan"), "\n", (said, "bold"))
+    if asked.HasField("answer_schema"):
+        shown.append(f"\nan answer is held to {struct_json(asked.answer_schema)}", style="dim")
     return shown
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+from google.protobuf import json_format
 from signalbox.v1 import questions_pb2, runs_pb2
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -23,6 +26,8 @@ from services.kit.telemetry.names import ROLE_OPERATOR
 FIELDS = ("agent", "whose", "page")
 WHOSE = ("answerable", "all")
 NAMES = {"page_token": "page"}
+# Of the fields of a form, before the id of the interrupt that each answers.
+INTERRUPT = "interrupt."
 CLOSED: Mapping[int, str] = {
     questions_pb2.QUESTION_STATE_ANSWERED: "answered",
     questions_pb2.QUESTION_STATE_EXPIRED: "expired",
@@ -38,6 +43,8 @@ class Draft:
     input_request_id: str = ""
     option: str = ""
     text: str = ""
+    # To several interrupts, by their ids.
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 class QuestionPages:
@@ -93,13 +100,17 @@ class QuestionPages:
         """Gives an answer; one that is refused is shown again with the reason, and stays where it was written."""
         run_id = request.path_params["run_id"]
         form = await read_form(request, self._settings.max_form_bytes)
-        draft = Draft(form.get("input_request_id", ""), form.get("option", ""), form.get("text", ""))
+        texts = {name.removeprefix(INTERRUPT): text for name, text in form.items() if name.startswith(INTERRUPT)}
+        draft = Draft(form.get("input_request_id", ""), form.get("option", ""), form.get("text", ""), texts)
         given = questions_pb2.AnswerQuestionRequest(
             run_id=run_id,
             input_request_id=draft.input_request_id,
             plan_hash=form.get("plan_hash", ""),
             answer=draft.option or draft.text.strip(),
         )
+        for interrupt_id, text in texts.items():
+            if text.strip():
+                json_format.ParseDict(_value_of(text), given.answers[interrupt_id])
         try:
             await self._gateway.call(self._gateway.questions.AnswerQuestion, given)
         except ConsoleError as error:
@@ -153,6 +164,14 @@ class QuestionPages:
             draft=given if is_kept else Draft(),
             unsent=Draft() if is_kept else given,
         )
+
+
+def _value_of(text: str) -> Any:
+    """Returns what a text is given to a graph as: what is JSON as that, any other as it is."""
+    try:
+        return json.loads(text, parse_constant=lambda _: text)
+    except (ValueError, RecursionError):
+        return text.strip()
 
 
 def answerers(question: questions_pb2.Question) -> Sequence[str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from google.protobuf.json_format import MessageToDict
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from services.kit.outcome import Outcome
+from services.kit.text.json_text import json_text
 from services.kit.text.printing import printable
 from services.kit.text.words import (
     duration,
@@ -45,6 +47,7 @@ def _environment() -> Environment:
         "state": state_name,
         "outcome": lambda outcome: (Outcome.of(outcome) or "").replace("_", " "),
         "fact": fact,
+        "json": lambda message: json_text(MessageToDict(message)),
         "place": lambda name: "the end" if name == "__end__" else printable(name),
         "elapsed": elapsed,
         "labels": shown_labels,

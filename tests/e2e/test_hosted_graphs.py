@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 import os
 from collections.abc import AsyncIterator
@@ -12,9 +13,15 @@ import grpc
 import pytest
 import pytest_asyncio
 from google.protobuf.json_format import MessageToDict
+from rich.console import Console
 from signalbox.v1 import agents_pb2, agents_pb2_grpc, hosted_pb2, runs_pb2
 
+from services.cli.client import Connection
+from services.cli.errors import CliError
+from services.cli.exit_codes import ExitCode
+from services.cli.questions import resume
 from services.cli.speech import Speech
+from services.cli.terminal import Terminal
 from tests.e2e.test_console import inside
 from tests.fixtures.client import CALL_TIMEOUT_S, RunClient
 from tests.fixtures.hosted import FOLDER, graph_alone
@@ -144,6 +151,48 @@ async def test_what_a_model_says_is_heard_through_the_death_of_its_replica(hosti
     assert afterwards
     assert not afterwards & before
     assert said.startswith(heard[-1])
+
+
+async def test_several_questions_are_answered_from_the_command_and_the_console(hosting: Platform) -> None:
+    client, shown = hosting.caller("27"), io.StringIO()
+    terminal = Terminal(out=Console(file=shown, width=200), err=Console(file=io.StringIO()))
+    connection = Connection(hosting.stack.gateway_address, hosting.token("27"))
+
+    async def asked(agent: str, **given: Any) -> runs_pb2.Run:
+        events = [event async for event in client.execute(asking(agent, **given))]
+        return await client.get(events[0].run_id)
+
+    async def answered(run: runs_pb2.Run, *answers: str) -> ExitCode:
+        return await resume(connection, run.run_id, answers, terminal, asked=None, timeout_s=CALL_TIMEOUT_S)
+
+    run = await asked("two_questions")
+    ids = {each.payload.string_value: each.interrupt_id for each in run.input_request.interrupts}
+    with pytest.raises(CliError, match="2 questions"):
+        await answered(run, "a")
+    assert await answered(run, f"{ids['Left?']}=a", f'{ids["Right?"]}={{"b": 1}}') is ExitCode.OK
+    assert "right {'b': 1}" in shown.getvalue()
+
+    mail = await asked("guarded", messages=["Send it."])
+    with pytest.raises(CliError, match="does not fit"):
+        await answered(mail, '{"decisions": []}')
+    assert mail.input_request.options[0] == '{"decisions": [{"type": "approve"}]}'
+    assert await answered(mail, mail.input_request.options[0]) is ExitCode.OK
+
+    run = await asked("two_questions")
+    ids = {each.payload.string_value: each.interrupt_id for each in run.input_request.interrupts}
+    async with inside(hosting, lambda: hosting.token("27")) as console:
+        page = await console.get(f"/questions/{run.run_id}")
+        assert all(each in page.text for each in ("Left?", "Right?", *ids.values()))
+        form = {"input_request_id": run.input_request.input_request_id, f"interrupt.{ids['Right?']}": "b"}
+        assert (await console.post(f"/questions/{run.run_id}", data=form)).status_code == 303
+        async for _ in client.watch(run.run_id):
+            pass
+        again = await console.get(f"/questions/{run.run_id}")
+        assert "Left?" in again.text
+        assert "Right?" not in again.text
+    left = await client.get(run.run_id)
+    ended = await client.resume(left, "a")
+    assert list(MessageToDict(ended.output.graph.output)["answers"]) == ["left a", "right b", "both"]
 
 
 async def test_callers_learn_what_a_graph_takes(hosting: Platform) -> None:

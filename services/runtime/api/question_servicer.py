@@ -9,10 +9,11 @@ from signalbox.v1 import graph_editor_pb2, questions_pb2, questions_pb2_grpc, ru
 
 from services.runtime.api.callers import Callers, Context
 from services.runtime.api.page_tokens import run_place_of, time_token
-from services.runtime.api.wire import right_of, timestamp_proto
+from services.runtime.api.wire import answers_of, interrupts_proto, right_of, timestamp_proto
 from services.runtime.engine.engine import Engine
 from services.runtime.engine.pages import fitting
 from services.runtime.engine.questions import Answer, QuestionRecord, Questions, QuestionState
+from services.runtime.hosted.interrupts import INTERRUPTS
 from services.runtime.routing.asking import GRAPH_CHANGE_SET
 
 QUESTIONS_PAGE = 50
@@ -56,7 +57,8 @@ class QuestionServicer(questions_pb2_grpc.QuestionServiceServicer):
     ) -> questions_pb2.AnswerQuestionResponse:
         """Answers a question."""
         caller = self._callers.caller(context)
-        given = Answer(request.run_id, request.input_request_id, request.answer, request.plan_hash)
+        answers = answers_of(request)
+        given = Answer(request.run_id, request.input_request_id, request.answer, request.plan_hash, answers)
         await self._engine.answer(caller, given)
         answered = await self._questions.get(caller, request.run_id, request.input_request_id)
         return questions_pb2.AnswerQuestionResponse(question=question_proto(answered))
@@ -80,6 +82,7 @@ def question_proto(asked: QuestionRecord) -> questions_pb2.Question:
             options=asked.options,
             expire_time=timestamp_proto(asked.expires_at),
             any_text=asked.any_text,
+            interrupts=interrupts_proto((asked.detail or {}).get(INTERRUPTS) or ()),
         ),
         agent=asked.agent,
         subject=asked.subject,

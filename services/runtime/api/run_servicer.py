@@ -22,7 +22,7 @@ from services.runtime.api.explanations import Explanations, decisions_of
 from services.runtime.api.ledger_queries import LedgerQueries, refuse_filters
 from services.runtime.api.page_tokens import number_place_of, page_token, run_place_of, time_token
 from services.runtime.api.policy_wire import run_policy_proto
-from services.runtime.api.wire import decision_proto, event_proto, moment_of, run_proto, state_of
+from services.runtime.api.wire import answers_of, decision_proto, event_proto, moment_of, run_proto, state_of
 from services.runtime.engine.engine import Engine
 from services.runtime.engine.pages import fitting
 from services.runtime.engine.pins import Pins
@@ -144,8 +144,9 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         """Answers a paused run's question."""
         caller = self._callers.caller(context)
         await self._store.get(request.run_id, caller)
+        given = Answer(request.run_id, request.input_request_id, request.answer, answers=answers_of(request))
         try:
-            await self._engine.answer(caller, Answer(request.run_id, request.input_request_id, request.answer))
+            await self._engine.answer(caller, given)
         except QuestionNotFound as error:
             # The run is the caller's to see; so it is only this question that it does not ask.
             raise StaleAnswer("the run does not ask this question", metadata={"run_id": request.run_id}) from error

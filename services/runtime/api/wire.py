@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from google.protobuf import struct_pb2, timestamp_pb2
-from signalbox.v1 import caller_pb2, hosted_pb2, outcome_pb2, runs_pb2
+from google.protobuf import json_format, struct_pb2, timestamp_pb2
+from signalbox.v1 import caller_pb2, hosted_pb2, outcome_pb2, questions_pb2, runs_pb2
 
 from services.kit.errors import InvalidRequest
 from services.kit.outcome import Outcome
@@ -15,6 +15,7 @@ from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, T
 from services.runtime.calls.token_chunks import DROPPED, RERUN, WITHDRAWN
 from services.runtime.engine.events import Event
 from services.runtime.engine.records import InputRequest, RunRecord, RunState
+from services.runtime.hosted.schemas import whole
 from services.runtime.routing.explaining import ExplainedRule, Explanation
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.state import Budget, Spend
@@ -257,7 +258,27 @@ def _input_request(request: InputRequest) -> runs_pb2.InputRequest:
         options=request.options,
         expire_time=timestamp_proto(request.expires_at),
         any_text=request.any_text,
+        interrupts=interrupts_proto(request.interrupts),
     )
+
+
+def interrupts_proto(asked: Iterable[Mapping[str, Any]]) -> list[runs_pb2.Interrupt]:
+    """Returns the interrupts of a hosted graph."""
+    return [
+        runs_pb2.Interrupt(
+            interrupt_id=each["id"],
+            payload=json_format.ParseDict(each["payload"], struct_pb2.Value()),
+            answer_schema=json_format.ParseDict(each["schema"], struct_pb2.Struct()) if each["schema"] else None,
+        )
+        for each in asked
+    ]
+
+
+def answers_of(request: runs_pb2.ResumeRunRequest | questions_pb2.AnswerQuestionRequest) -> dict[str, Any] | None:
+    """Returns the answers of a request by interrupt; None where it has a text."""
+    if not request.answers:
+        return None
+    return {interrupt_id: whole(json_format.MessageToDict(value)) for interrupt_id, value in request.answers.items()}
 
 
 def timestamp_proto(moment: datetime | None) -> timestamp_pb2.Timestamp | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.errors import GraphDrained, GraphRecursionError
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import RunControl
-from langgraph.types import Command, StateSnapshot
+from langgraph.types import Command, Interrupt, StateSnapshot
 from opentelemetry import context, propagate, trace
 from psycopg_pool import AsyncConnectionPool
 
@@ -62,7 +62,8 @@ from services.runtime.engine.store_policy import StorePolicies
 from services.runtime.engine.stored_items import StoreScope
 from services.runtime.engine.thread_state import left_state
 from services.runtime.errors import ClaimLost, DatabaseAway, ThreadStateLost
-from services.runtime.hosted.endings import BUDGET_EXHAUSTED, failure_of, question_of
+from services.runtime.hosted.endings import BUDGET_EXHAUSTED, failure_of
+from services.runtime.hosted.interrupts import question_of, resumption_of
 from services.runtime.hosted.screening import InputNotAdmitted, admission_router
 from services.runtime.hosted.session import HostedSession
 from services.runtime.hosted.store import NodeStore
@@ -241,7 +242,7 @@ class Execution:
                 await self._end(refused.ending)
                 return
         if isinstance(state, Mapping) and (interrupts := state.get("__interrupt__")):
-            await self._pause(interrupts[0])
+            await self._pause(interrupts)
             return
         await self._end(self._ending(agent, state))
 
@@ -300,7 +301,12 @@ class Execution:
         """Returns what the graph goes on with: the answer it waits for, or nothing."""
         waiting = {interrupt.id for interrupt in begun.interrupts}
         asked = self.run.input_request
-        if asked is None or self.run.answer is None or asked.input_request_id not in waiting:
+        if asked is None or self.run.answer is None:
+            return None
+        if asked.interrupts:
+            given = resumption_of(asked.interrupts, self.run.answer, waiting, by_id=asked.by_id)
+            return Command(resume=given) if given else None
+        if asked.input_request_id not in waiting:
             return None
         given = expired(asked.input_request_id) if asked.expired else agent.answer(self.run.answer)
         if recording:
@@ -372,12 +378,16 @@ class Execution:
             return await self.saver.end_unfinished(self.claim, ending, steps)
         return await self.saver.end(ending)
 
-    async def _pause(self, interrupt: Any) -> None:
-        value: Mapping[str, Any] = interrupt.value if self.session is None else question_of(interrupt.value)
+    async def _pause(self, interrupts: Sequence[Interrupt]) -> None:
+        value: Mapping[str, Any]
+        if self.session is None:
+            input_request_id, value = interrupts[0].id, interrupts[0].value
+        else:
+            input_request_id, value = question_of(interrupts)
         lifetime = timedelta(seconds=value["expires_in_s"]) if "expires_in_s" in value else QUESTION_LIFETIME
         said = presentable_parts({name: part for name, part in value.items() if part is not None}, LONGEST_QUESTION)
         asked = InputRequest(
-            interrupt.id,
+            input_request_id,
             str(said["question"]),
             tuple(str(option) for option in said.get("options", ())),
             datetime.now(UTC) + lifetime,

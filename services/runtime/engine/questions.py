@@ -6,6 +6,7 @@ pauses the run. Only the statement that takes an answer decides whether it is ta
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,11 +35,14 @@ from services.runtime.errors import (
     RolesLost,
     StaleAnswer,
 )
+from services.runtime.hosted.interrupts import LONGEST_ANSWERS, check_answers
 from services.runtime.metrics import ANSWERS_REFUSED, QUESTIONS_CLOSED
 from services.runtime.routing.recorder import CallRecord
 
 log = get_logger()
 TAKEN, REPEATED, UNSCREENED, BLOCKED = "taken", "repeated", "unscreened", "blocked"
+# The answer to a hosted graph, which is held to what its interrupts take.
+UNCHECKED = "unchecked"
 
 
 class AnswerRight(StrEnum):
@@ -60,12 +64,26 @@ class QuestionState(StrEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer to a question; `plan_hash` is that of the plan it is about, and None is whichever that is."""
+    """An answer to a question; `plan_hash` is that of the plan it is about, and None is whichever that is.
+
+    `answers` are those to interrupts of a hosted graph, by their ids, in the place of the text.
+    """
 
     run_id: str
     input_request_id: str
     text: str
     plan_hash: str | None = None
+    answers: Mapping[str, Any] | None = None
+
+    @property
+    def kept(self) -> str:
+        """What is kept of it. Raises InvalidAnswer for what is too long, or holds a NUL."""
+        if self.answers is None:
+            return self.text
+        written = json.dumps(self.answers, ensure_ascii=False, sort_keys=True)
+        if len(written) > LONGEST_ANSWERS or "\\u0000" in written:
+            raise InvalidAnswer(f"the answers have more than {LONGEST_ANSWERS:,} characters as JSON, or a NUL")
+        return written
 
 
 @dataclass(frozen=True)
@@ -173,11 +191,17 @@ class Questions:
             **_who(caller),
             "run_id": given.run_id,
             "input_request_id": given.input_request_id,
-            "answer": given.text,
+            "answer": given.kept,
+            "by_id": given.answers is not None,
+            "fits": False,
             "plan_hash": given.plan_hash,
             "screening": None,
         }
         judged = await self._judged("answer_question", parameters)
+        if judged and judged["outcome"] == UNCHECKED:
+            check_answers(judged["interrupts"], given.text, given.answers)
+            parameters["fits"] = True
+            judged = await self._judged("answer_question", parameters)
         if judged and judged["outcome"] == UNSCREENED:
             # Nothing else stands in its way. While it is screened, another answer may be taken, and this one refused.
             agent, screening = judged["agent"], self._screening
@@ -282,6 +306,8 @@ def _refuse(outcome: str, run_id: str, judged: Mapping[str, Any]) -> NoReturn:
                 "the question is about another plan than the answer; look at it again",
                 metadata={**metadata, "plan_hash": judged["plan_hash"]},
             )
+        case "not_by_id":
+            raise InvalidAnswer("the question has no interrupts; answer it with a text")
         case "unfitting":
             raise InvalidAnswer(f"the answer must be one of: {', '.join(judged['options'])}")
         case _:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -68,17 +68,26 @@ class InputRequest:
     plan_hash: str = ""
     detail: Mapping[str, Any] | None = None
     screened: bool = False
+    # Of interrupts of a hosted graph: they were answered by their ids, and not with a text.
+    by_id: bool = False
+
+    @property
+    def interrupts(self) -> Sequence[Mapping[str, Any]]:
+        """The interrupts that a hosted graph asks with, as `hosted/interrupts.py` has them; none for other agents."""
+        return (self.detail or {}).get("interrupts") or ()
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Self:
         """Reads what its caller is told of it from JSON."""
+        # Questions of an earlier release say nothing of these.
+        flags = {name: data.get(name, False) for name in ("any_text", "expires_to_graph", "expired", "by_id")}
         return cls(
             data["input_request_id"],
             data["question"],
             tuple(data["options"]),
             datetime.fromisoformat(data["expires_at"]),
-            # Questions of an earlier release say nothing of these.
-            *(data.get(name, False) for name in ("any_text", "expires_to_graph", "expired")),
+            detail=data.get("detail"),
+            **flags,
         )
 
     def to_data(self) -> dict[str, Any]:

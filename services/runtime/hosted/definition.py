@@ -26,6 +26,7 @@ from services.runtime.calls.connections import Connections
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.hosted.adapter import STEPS_CHANNEL, Graph, adapted
 from services.runtime.hosted.graph import HostedGraph
+from services.runtime.hosted.interrupts import value_of
 from services.runtime.hosted.loading import LoadedGraph
 from services.runtime.hosted.schemas import Schemas, plain
 from services.runtime.hosted.screening import PATH, admit, text_at
@@ -205,11 +206,8 @@ class PinnedHosted:
         await admit(session, self._connections.guard, run, self._definition.name, self.graph.entry, text)
 
     def answer(self, text: str) -> Any:
-        """Returns what a graph gets for a person's answer: what is JSON as that, any other text as it is."""
-        try:
-            return json.loads(text, parse_constant=lambda _: text)
-        except ValueError:
-            return text
+        """Returns what a graph gets for a person's answer."""
+        return value_of(text)
 
     def outcome(self, state: Mapping[str, Any]) -> Outcome:
         """Returns that it is done: the graph came to its end, and says no more that the platform understands."""

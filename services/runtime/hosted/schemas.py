@@ -111,16 +111,17 @@ class Schemas:
 def plain(struct: struct_pb2.Struct) -> dict[str, Any]:
     """Returns what a struct holds; numbers that are whole as integers, which is what a graph's code takes them for."""
     found: dict[str, Any] = MessageToDict(struct)
-    return {name: _whole(value) for name, value in found.items()}
+    return {name: whole(value) for name, value in found.items()}
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
+    """Returns JSON that a proto has carried, whose whole numbers are integers again."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):
-        return [_whole(each) for each in value]
+        return [whole(each) for each in value]
     if isinstance(value, dict):
-        return {name: _whole(each) for name, each in value.items()}
+        return {name: whole(each) for name, each in value.items()}
     return value
 
 

@@ -75,7 +75,7 @@ async def answer(gateway: FakeGateway, timeout_s: float | None = None) -> tuple[
     terminal = Terminal(out=Console(file=shown, width=200), err=Console(file=io.StringIO()))
     async with serving(gateway) as address, asyncio.timeout(TIMEOUT_S):
         connection = Connection(address, "token")
-        status = await resume(connection, RUN_ID, "approve", terminal, asked=None, timeout_s=timeout_s)
+        status = await resume(connection, RUN_ID, ["approve"], terminal, asked=None, timeout_s=timeout_s)
     return status, shown.getvalue()
 
 

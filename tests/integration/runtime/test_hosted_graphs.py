@@ -26,6 +26,7 @@ from services.runtime.engine.records import ActiveRunPolicy, RunRecord, RunState
 from services.runtime.engine.retention import Pruner
 from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.serde import make_serde
+from services.runtime.errors import InvalidAnswer, QuestionAnswered
 from services.runtime.hosted.definition import HostedDefinition, HostedPolicy
 from tests.fixtures.hosted import FOLDER, HostedReplica, graph_alone, hosted_replica, loaded, output_of
 
@@ -35,6 +36,12 @@ async def replica(platform_dsn: str) -> AsyncIterator[HostedReplica]:
     """A replica that offers the graphs of the folder."""
     async with hosted_replica(platform_dsn, folder=FOLDER) as working:
         yield working
+
+
+class Answers(TypedDict):
+    """What was answered."""
+
+    answers: Annotated[list[Any], operator.add]
 
 
 def ways(decisions: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
@@ -110,14 +117,58 @@ async def test_a_text_that_is_no_json_is_an_answer_too(replica: HostedReplica) -
     assert output_of(run) == {"text": "Dear all", "answer": "let it go"}
 
 
-async def test_two_questions_of_one_step_are_both_asked(replica: HostedReplica) -> None:
+def asked_by(run: RunRecord) -> dict[str, str]:
+    """The ids of the interrupts that a run asks with, by their payloads."""
+    assert run.input_request is not None, run.error
+    return {str(each["payload"]): each["id"] for each in run.input_request.interrupts}
+
+
+async def test_two_questions_of_one_step_are_asked_at_once(replica: HostedReplica) -> None:
     run = await replica.run("two_questions", {})
-    answers = {"Left?": "a", "Right?": "b"}
-    while run.state is RunState.AWAITING_INPUT:
-        assert run.input_request is not None
-        run = await replica.answer(run, answers.pop(run.input_request.question))
+    ids = asked_by(run)
+    assert ids.keys() == {"Left?", "Right?"}
+    with pytest.raises(InvalidAnswer, match="2 questions"):
+        await replica.answer(run, "a")
+    with pytest.raises(InvalidAnswer, match="does not ask other"):
+        await replica.answer(run, answers={"other": "a"})
+    run = await replica.answer(run, answers={ids["Left?"]: "a", ids["Right?"]: "b"})
     assert run.state is RunState.SUCCEEDED, run.error
-    assert (output_of(run)["answers"], answers) == (["left a", "right b", "both"], {})
+    assert output_of(run)["answers"] == ["left a", "right b", "both"]
+
+
+async def test_questions_of_one_step_are_answered_one_by_one(replica: HostedReplica) -> None:
+    first = await replica.run("two_questions", {})
+    second = await replica.answer(first, answers={asked_by(first)["Right?"]: {"said": ["b", 2]}})
+    assert asked_by(second) == {"Left?": asked_by(first)["Left?"]}
+    with pytest.raises(QuestionAnswered):
+        # A late answer to the question before is none to this one.
+        await replica.answer(first, answers={asked_by(first)["Left?"]: "late"})
+    run = await replica.answer(second, "a")
+    assert output_of(run)["answers"] == ["left a", "right {'said': ['b', 2]}", "both"]
+
+
+async def test_an_answer_is_held_to_the_schema_of_its_question(platform_dsn: str) -> None:
+    schema = {"type": "object", "properties": {"paid": {"type": "boolean"}}, "required": ["paid"]}
+
+    def ask(state: Answers) -> dict[str, Any]:
+        return {"answers": [interrupt(state["answers"], response_schema=schema), interrupt("Sure?")]}
+
+    builder = StateGraph(Answers).add_node("ask", ask).add_edge(START, "ask")
+    async with hosted_replica(platform_dsn, loaded("payer", builder)) as replica:
+        asked = await replica.run("payer", {"answers": [1]})
+        assert asked.input_request is not None
+        [only] = asked.input_request.interrupts
+        assert (only["payload"], only["schema"]) == ([1], schema)
+        for text, answers in (("yes", None), ("", {only["id"]: {"paid": "yes"}})):
+            with pytest.raises(InvalidAnswer) as refused:
+                await replica.answer(asked, text, answers)
+            assert refused.value.violations
+        again = await replica.answer(asked, answers={only["id"]: {"paid": True}})
+        assert asked_by(again).keys() == {"Sure?"}
+        assert again.input_request is not None
+        assert again.input_request.input_request_id != asked.input_request.input_request_id
+        run = await replica.answer(again, "yes")
+        assert output_of(run)["answers"] == [1, {"paid": True}, "yes"]
 
 
 async def test_two_questions_of_one_node_are_asked_one_after_the_other(replica: HostedReplica) -> None:
@@ -188,7 +239,13 @@ async def test_a_person_before_a_tool_by_langchains_middleware(replica: HostedRe
     asked = await replica.run("guarded", {"messages": ["Send it."]})
     assert asked.input_request is not None, asked.error
     assert "send_mail" in asked.input_request.question
-    run = await replica.answer(asked, '{"decisions": [{"type": "approve"}]}')
+    for odd in ([], [{"type": "maybe"}], [{"type": "edit"}], [{"type": "approve"}] * 2):
+        with pytest.raises(InvalidAnswer):
+            await replica.answer(asked, answers={asked.input_request.input_request_id: {"decisions": odd}})
+    with pytest.raises(InvalidAnswer):
+        await replica.answer(asked, "approve")
+    assert asked.input_request.options[0] == '{"decisions": [{"type": "approve"}]}'
+    run = await replica.answer(asked, asked.input_request.options[0])
     assert run.state is RunState.SUCCEEDED, run.error
     assert [message["type"] for message in output_of(run)["messages"]] == ["human", "ai", "tool", "ai"]
 
