@@ -1,6 +1,7 @@
 import datetime
 
 from buf.validate import validate_pb2 as _validate_pb2
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from signalbox.v1 import graph_editor_pb2 as _graph_editor_pb2
 from signalbox.v1 import runs_pb2 as _runs_pb2
@@ -107,16 +108,25 @@ class GetQuestionResponse(_message.Message):
     def __init__(self, question: _Optional[_Union[Question, _Mapping]] = ...) -> None: ...
 
 class AnswerQuestionRequest(_message.Message):
-    __slots__ = ("run_id", "input_request_id", "plan_hash", "answer")
+    __slots__ = ("run_id", "input_request_id", "plan_hash", "answer", "answers")
+    class AnswersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: _struct_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ...) -> None: ...
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     INPUT_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     PLAN_HASH_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     input_request_id: str
     plan_hash: str
     answer: str
-    def __init__(self, run_id: _Optional[str] = ..., input_request_id: _Optional[str] = ..., plan_hash: _Optional[str] = ..., answer: _Optional[str] = ...) -> None: ...
+    answers: _containers.MessageMap[str, _struct_pb2.Value]
+    def __init__(self, run_id: _Optional[str] = ..., input_request_id: _Optional[str] = ..., plan_hash: _Optional[str] = ..., answer: _Optional[str] = ..., answers: _Optional[_Mapping[str, _struct_pb2.Value]] = ...) -> None: ...
 
 class AnswerQuestionResponse(_message.Message):
     __slots__ = ("question",)

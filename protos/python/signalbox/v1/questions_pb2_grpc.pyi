@@ -46,7 +46,8 @@ class QuestionServiceStub:
     """Answers a question; its run goes on. Exactly one answer is taken, and its repeat by the same caller is no error. Refused
     with FAILED_PRECONDITION and the reason `QUESTION_ANSWERED`, `QUESTION_EXPIRED`, `PLAN_MOVED` when it is about another
     plan than the answer names, or `STALE_ANSWER` when the run asks it no more; with INVALID_ARGUMENT and `INVALID_ANSWER`
-    when it is none of the options; with PERMISSION_DENIED and `ANSWER_NOT_ALLOWED` when others are to answer.
+    when it is none of the options, or breaks the schema of an interrupt (`google.rpc.BadRequest` names what of it does, and
+    the question stays open); with PERMISSION_DENIED and `ANSWER_NOT_ALLOWED` when others are to answer.
     What a model will read of it is screened first; an option never is. INVALID_ARGUMENT with `ANSWER_BLOCKED`, and the
     guard's `reason` in the metadata, is an answer that the guard blocks, and UNAVAILABLE with `ANSWER_UNSCREENED` one that
     it gives no verdict on for now. The question stays open in both cases, and can be answered again.
@@ -74,7 +75,8 @@ class QuestionServiceAsyncStub(QuestionServiceStub):
     """Answers a question; its run goes on. Exactly one answer is taken, and its repeat by the same caller is no error. Refused
     with FAILED_PRECONDITION and the reason `QUESTION_ANSWERED`, `QUESTION_EXPIRED`, `PLAN_MOVED` when it is about another
     plan than the answer names, or `STALE_ANSWER` when the run asks it no more; with INVALID_ARGUMENT and `INVALID_ANSWER`
-    when it is none of the options; with PERMISSION_DENIED and `ANSWER_NOT_ALLOWED` when others are to answer.
+    when it is none of the options, or breaks the schema of an interrupt (`google.rpc.BadRequest` names what of it does, and
+    the question stays open); with PERMISSION_DENIED and `ANSWER_NOT_ALLOWED` when others are to answer.
     What a model will read of it is screened first; an option never is. INVALID_ARGUMENT with `ANSWER_BLOCKED`, and the
     guard's `reason` in the metadata, is an answer that the guard blocks, and UNAVAILABLE with `ANSWER_UNSCREENED` one that
     it gives no verdict on for now. The question stays open in both cases, and can be answered again.
@@ -117,7 +119,8 @@ class QuestionServiceServicer(metaclass=_abc_1.ABCMeta):
         """Answers a question; its run goes on. Exactly one answer is taken, and its repeat by the same caller is no error. Refused
         with FAILED_PRECONDITION and the reason `QUESTION_ANSWERED`, `QUESTION_EXPIRED`, `PLAN_MOVED` when it is about another
         plan than the answer names, or `STALE_ANSWER` when the run asks it no more; with INVALID_ARGUMENT and `INVALID_ANSWER`
-        when it is none of the options; with PERMISSION_DENIED and `ANSWER_NOT_ALLOWED` when others are to answer.
+        when it is none of the options, or breaks the schema of an interrupt (`google.rpc.BadRequest` names what of it does, and
+        the question stays open); with PERMISSION_DENIED and `ANSWER_NOT_ALLOWED` when others are to answer.
         What a model will read of it is screened first; an option never is. INVALID_ARGUMENT with `ANSWER_BLOCKED`, and the
         guard's `reason` in the metadata, is an answer that the guard blocks, and UNAVAILABLE with `ANSWER_UNSCREENED` one that
         it gives no verdict on for now. The question stays open in both cases, and can be answered again.

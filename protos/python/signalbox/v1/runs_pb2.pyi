@@ -197,18 +197,30 @@ class Spend(_message.Message):
     def __init__(self, model_calls: _Optional[int] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., tool_calls: _Optional[int] = ..., wall_time_s: _Optional[float] = ...) -> None: ...
 
 class InputRequest(_message.Message):
-    __slots__ = ("input_request_id", "question", "options", "expire_time", "any_text")
+    __slots__ = ("input_request_id", "question", "options", "expire_time", "any_text", "interrupts")
     INPUT_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
     ANY_TEXT_FIELD_NUMBER: _ClassVar[int]
+    INTERRUPTS_FIELD_NUMBER: _ClassVar[int]
     input_request_id: str
     question: str
     options: _containers.RepeatedScalarFieldContainer[str]
     expire_time: _timestamp_pb2.Timestamp
     any_text: bool
-    def __init__(self, input_request_id: _Optional[str] = ..., question: _Optional[str] = ..., options: _Optional[_Iterable[str]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., any_text: _Optional[bool] = ...) -> None: ...
+    interrupts: _containers.RepeatedCompositeFieldContainer[Interrupt]
+    def __init__(self, input_request_id: _Optional[str] = ..., question: _Optional[str] = ..., options: _Optional[_Iterable[str]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., any_text: _Optional[bool] = ..., interrupts: _Optional[_Iterable[_Union[Interrupt, _Mapping]]] = ...) -> None: ...
+
+class Interrupt(_message.Message):
+    __slots__ = ("interrupt_id", "payload", "answer_schema")
+    INTERRUPT_ID_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    interrupt_id: str
+    payload: _struct_pb2.Value
+    answer_schema: _struct_pb2.Struct
+    def __init__(self, interrupt_id: _Optional[str] = ..., payload: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., answer_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
 
 class InputReceived(_message.Message):
     __slots__ = ("input_request_id", "expired", "subject", "right", "role")
@@ -507,14 +519,23 @@ class CancelRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
 
 class ResumeRunRequest(_message.Message):
-    __slots__ = ("run_id", "input_request_id", "answer")
+    __slots__ = ("run_id", "input_request_id", "answer", "answers")
+    class AnswersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: _struct_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ...) -> None: ...
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     INPUT_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     input_request_id: str
     answer: str
-    def __init__(self, run_id: _Optional[str] = ..., input_request_id: _Optional[str] = ..., answer: _Optional[str] = ...) -> None: ...
+    answers: _containers.MessageMap[str, _struct_pb2.Value]
+    def __init__(self, run_id: _Optional[str] = ..., input_request_id: _Optional[str] = ..., answer: _Optional[str] = ..., answers: _Optional[_Mapping[str, _struct_pb2.Value]] = ...) -> None: ...
 
 class ResumeRunResponse(_message.Message):
     __slots__ = ("run",)
