@@ -82,7 +82,7 @@ adding-an-agent-test: .venv/.dev ## Add the agent of ARCHITECTURE.md's page to a
 
 browser-test: .venv/.dev ## Look at the console and the pages that explain a run with Chromium, which has to be there
 	@command -v chromium chromium-browser google-chrome >/dev/null || { echo "no Chromium here (Debian: apt-get install chromium)" >&2; exit 1; }
-	$(BIN)/pytest -m browser tests/integration/console tests/e2e $(PYTEST_ARGS)
+	$(BIN)/pytest -m browser tests/integration/console tests/integration/findings tests/e2e $(PYTEST_ARGS)
 
 client-programs-test: .venv/.dev ## Run the programs of docs/clients.md (needs Go, node and their package indexes)
 	@for each in go npm; do command -v $$each >/dev/null || { echo "no $$each here" >&2; exit 1; }; done

@@ -34,7 +34,7 @@ from services.findings.investigation.snippets import with_checked_snippets
 from services.findings.investigation.summary import Judged, Summary, as_data
 from services.findings.investigation.truth import TruthEntry, match_truth, read_truth
 from services.findings.sarif.annotate import annotate
-from services.findings.sarif.documents import analysed_commits, read_document, write_json
+from services.findings.sarif.documents import analysed_commits, read_document, repository_uri, write_json
 from services.findings.sarif.findings import LogResult, read_results
 from services.findings.sarif.outcome import Outcome, Source, Verdict
 from services.findings.sarif.paths import RepositoryPaths
@@ -176,7 +176,9 @@ def investigation_input(finding: sast_pb2.Finding, source: sast_pb2.CodeSource) 
 
 
 def _sum_up(material: _Material, outcomes: dict[str, Outcome]) -> Summary:
-    judged = tuple(Judged(result.finding, outcomes[result.fingerprint]) for result in material.findings)
+    judged = tuple(
+        Judged(result.finding, outcomes[result.fingerprint], result.severity) for result in material.findings
+    )
     scores = None
     if material.truth is not None:
         truth = match_truth(material.truth, [each.finding for each in judged])
@@ -201,7 +203,7 @@ async def _write(wanted: Investigation, material: _Material, summary: Summary, t
     if wanted.html:
         from services.findings.investigation.report import render_report  # the template engine is for this alone
 
-        write_text(wanted.html, await render_report(summary, material.source))
+        write_text(wanted.html, await render_report(summary, material.source, repository_uri(material.document)))
     if wanted.as_json:
         terminal.json_value(as_data(summary))
     else:

@@ -1,19 +1,32 @@
-"""The report: one HTML file, complete in itself, that a person would rather look at."""
+"""The report: one HTML file, complete in itself, that a person would rather look at.
+
+Findings are grouped by rule and file. Those of a file that ended for the same reason stand under it once. What a person
+decides of them is saved by the page as a file for `--decisions`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from itertools import groupby
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from services.findings.investigation.links import RepositoryLinks
 from services.findings.investigation.repository import SourceCode
 from services.findings.investigation.summary import Judged, Summary, scores_data, share
-from services.findings.sarif.outcome import Evidence, Verdict
+from services.findings.sarif.outcome import Evidence, Outcome, Verdict
+from services.findings.sarif.rules import Severity
 from services.kit.text.printing import printable
 
+PACKAGE = "services.findings.investigation"
 TEMPLATE = "report.html.j2"
+SCRIPT = "report.js"
 CONTEXT_LINES = 4
 MAX_SHOWN_LINES = 60
 MAX_LINE_CHARACTERS = 400
@@ -24,6 +37,7 @@ _NAMES = {
     Verdict.FALSE_POSITIVE: "false positive",
     Verdict.NEEDS_REVIEW: "needs review",
 }
+_SEVERITIES = {severity: number for number, severity in enumerate(Severity)}
 
 
 @dataclass(frozen=True)
@@ -40,18 +54,63 @@ class Excerpt:
     """Lines of a file around a place. claim: what is said of them; missing: why they can't be shown."""
 
     claim: str
-    place: str
+    place: Place
     lines: tuple[ShownLine, ...]
     missing: str = ""
 
 
-async def render_report(summary: Summary, source: SourceCode) -> str:
-    """Returns the report's HTML; everything that came from elsewhere is escaped. Raises CliError when git fails."""
-    reader = _Excerpts(source)
-    ordered = sorted(summary.judged, key=lambda each: (_ORDER[each.outcome.verdict], -(each.outcome.confidence or 0)))
-    findings = [{"judged": each, "excerpts": await reader.of(each)} for each in ordered]
+@dataclass(frozen=True)
+class Place:
+    """Lines of a file, in words; link: their address on the repository's site, if it has one."""
+
+    words: str
+    link: str
+    says: str = ""
+
+
+@dataclass(frozen=True)
+class FlaggedPlace:
+    """A finding of a case: where it is, the code of its evidence, and the flow that the analyser saw, source first."""
+
+    judged: Judged
+    place: Place
+    excerpts: list[Excerpt]
+    flow: list[Place]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Findings of one rule in one file that ended alike, for the same reason."""
+
+    outcome: Outcome
+    places: list[FlaggedPlace]
+
+    @property
+    def fingerprints(self) -> list[str]:
+        """Those of its findings."""
+        return [each.judged.finding.fingerprint for each in self.places]
+
+
+@dataclass(frozen=True)
+class RuleGroup:
+    """A rule's findings, by file."""
+
+    rule_id: str
+    cwe: str
+    severity: Severity
+    counts: Mapping[Verdict, int]
+    files: list[tuple[str, list[Case]]]
+
+
+async def render_report(summary: Summary, source: SourceCode, repository_uri: str = "") -> str:
+    """Returns the report's HTML; everything that came from elsewhere is escaped. Raises CliError when git fails.
+
+    repository_uri: where the log says that the repository is, for links.
+    """
+    uri = repository_uri if source.is_local else source.repository
+    reader = _Excerpts(source, RepositoryLinks(uri, summary.commit))
     environment = Environment(
-        loader=PackageLoader("services.findings.investigation", "templates"),
+        loader=PackageLoader(PACKAGE, "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -60,17 +119,51 @@ async def render_report(summary: Summary, source: SourceCode) -> str:
     environment.filters["printable"] = printable
     environment.filters["share"] = share
     tokens_in, tokens_out = summary.tokens
+    script = files(PACKAGE).joinpath("templates", SCRIPT).read_text()
     html: str = environment.get_template(TEMPLATE).render(
         summary=summary,
-        findings=findings,
+        rules=await _by_rule(summary.judged, reader),
         names=_NAMES,
         verdicts=list(_ORDER),
         total=len(summary.judged),
         tokens=tokens_in + tokens_out,
         confidence=_histogram(summary.judged),
         scores=scores_data(summary.scores) if summary.scores else None,
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
     return html
+
+
+async def _by_rule(judged: Iterable[Judged], reader: _Excerpts) -> list[RuleGroup]:
+    """Groups findings; the rules whose findings are worst, and most often true, come first."""
+    by_rule: dict[str, list[Judged]] = {}
+    for each in judged:
+        by_rule.setdefault(each.finding.rule_id, []).append(each)
+    groups = []
+    for rule_id, found in by_rule.items():
+        found.sort(key=lambda each: each.finding.location.file)
+        counts = Counter(each.outcome.verdict for each in found)
+        in_files = groupby(found, key=lambda each: each.finding.location.file)
+        groups.append(
+            RuleGroup(
+                rule_id,
+                ", ".join(sorted({each.finding.cwe for each in found} - {""})),
+                min((each.severity for each in found), key=_SEVERITIES.__getitem__),
+                {verdict: counts[verdict] for verdict in _ORDER},
+                [(file, await _cases(list(of_file), reader)) for file, of_file in in_files],
+            )
+        )
+    groups.sort(key=lambda each: (_SEVERITIES[each.severity], *(-each.counts[v] for v in _ORDER), each.rule_id))
+    return groups
+
+
+async def _cases(judged: list[Judged], reader: _Excerpts) -> list[Case]:
+    alike: dict[tuple[Any, ...], list[Judged]] = {}
+    for each in sorted(judged, key=lambda each: (_ORDER[each.outcome.verdict], each.finding.location.first_line)):
+        told = each.outcome
+        alike.setdefault((told.verdict, told.justification, told.open_question, told.error), []).append(each)
+    return [Case(found[0].outcome, [await reader.of(each) for each in found]) for found in alike.values()]
 
 
 def _histogram(judged: Sequence[Judged]) -> list[Mapping[str, Any]]:
@@ -93,12 +186,13 @@ def _histogram(judged: Sequence[Judged]) -> list[Mapping[str, Any]]:
 class _Excerpts:
     """Reads pieces of files, each file once."""
 
-    def __init__(self, source: SourceCode) -> None:
+    def __init__(self, source: SourceCode, links: RepositoryLinks) -> None:
         self._source = source
+        self._links = links
         self._files: dict[str, list[str]] = {}
 
-    async def of(self, judged: Judged) -> list[Excerpt]:
-        """Returns the code of each claim; that of the finding itself when no claim shows it."""
+    async def of(self, judged: Judged) -> FlaggedPlace:
+        """Returns a finding with the code of each claim; its own when no claim shows it."""
         location, cited = judged.finding.location, judged.outcome.evidence
         excerpts = [await self._around(evidence) for evidence in cited]
         covered = any(p.file == location.file and p.first_line <= location.first_line <= p.last_line for p in cited)
@@ -106,12 +200,16 @@ class _Excerpts:
             last_line = max(location.first_line, location.last_line)
             flagged = Evidence("Flagged by the scanner.", location.file, location.first_line, last_line, "")
             excerpts.insert(0, await self._around(flagged))
-        return excerpts
+        flow = [self._place(step.file, step.first_line, step.last_line, step.message) for step in judged.finding.trace]
+        where = self._place(location.file, location.first_line, location.last_line, "")
+        return FlaggedPlace(judged, where, excerpts, flow)
+
+    def _place(self, file: str, first_line: int, last_line: int, says: str) -> Place:
+        words = f"{file}:{first_line}" + (f"-{last_line}" if last_line > first_line else "")
+        return Place(words if file else "(no place)", self._links.of(file, first_line, last_line), says)
 
     async def _around(self, evidence: Evidence) -> Excerpt:
-        place = f"{evidence.file}:{evidence.first_line}"
-        if evidence.last_line > evidence.first_line:
-            place += f"-{evidence.last_line}"
+        place = self._place(evidence.file, evidence.first_line, evidence.last_line, "")
         lines = await self._lines(evidence.file)
         if not lines or evidence.first_line > len(lines):
             where = "is not at this commit" if self._source.is_local else "is not on this machine"

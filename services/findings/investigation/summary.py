@@ -11,6 +11,7 @@ from signalbox.v1 import sast_pb2
 
 from services.findings.investigation.scores import Scores
 from services.findings.sarif.outcome import Outcome, Verdict
+from services.findings.sarif.rules import Severity
 
 NO_CWE = "none"
 
@@ -21,6 +22,7 @@ class Judged:
 
     finding: sast_pb2.Finding
     outcome: Outcome
+    severity: Severity = Severity.MEDIUM
 
     @property
     def place(self) -> str:
@@ -73,6 +75,17 @@ class Summary:
             counts.setdefault(judged.finding.cwe or NO_CWE, Counter())[judged.outcome.verdict] += 1
         ordered = sorted(counts.items(), key=lambda item: (-item[1].total(), item[0]))
         return {cwe: {verdict: count[verdict] for verdict in Verdict} for cwe, count in ordered}
+
+    @property
+    def by_severity(self) -> dict[Severity, dict[Verdict, int]]:
+        """Verdicts by severity, the worst first."""
+        counts = Counter((judged.severity, judged.outcome.verdict) for judged in self.judged)
+        present = {severity for severity, _ in counts}
+        return {
+            severity: {verdict: counts[severity, verdict] for verdict in Verdict}
+            for severity in Severity
+            if severity in present
+        }
 
     @property
     def deciders(self) -> dict[str, int]:
@@ -129,6 +142,7 @@ def _result_data(judged: Judged) -> dict[str, Any]:
     return {
         "rule_id": judged.finding.rule_id,
         "cwe": judged.finding.cwe,
+        "severity": judged.severity.value,
         "message": judged.finding.message,
         "file": location.file,
         "first_line": location.first_line,

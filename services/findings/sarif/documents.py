@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from services.findings.errors import BadLog, read_text
 from services.findings.sarif.finding_list import as_sarif
-from services.findings.sarif.log import Log
+from services.findings.sarif.log import Log, Revision
 from services.kit.text.problems import problems_of
 
 MAX_DEPTH = 100
@@ -49,10 +49,19 @@ def parse_log(document: dict[str, Any]) -> Log:
 
 def analysed_commits(document: dict[str, Any]) -> frozenset[str]:
     """Returns the git commits that the runs of a log say they are of."""
+    return frozenset(each.revision_id for each in _revisions(document) if _COMMIT.fullmatch(each.revision_id))
+
+
+def repository_uri(document: dict[str, Any]) -> str:
+    """Returns where the runs of a log say that their repository is; empty where they don't agree on one."""
+    named = {each.repository_uri for each in _revisions(document) if each.repository_uri}
+    return named.pop() if len(named) == 1 else ""
+
+
+def _revisions(document: dict[str, Any]) -> list[Revision]:
     runs = [run for run in document["runs"] if isinstance(run, dict)]
     without_results = Log.model_validate({"runs": [{**run, "results": []} for run in runs]})
-    revisions = (each for run in without_results.runs for each in run.version_control_provenance)
-    return frozenset(each.revision_id for each in revisions if _COMMIT.fullmatch(each.revision_id))
+    return [each for run in without_results.runs for each in run.version_control_provenance]
 
 
 def write_json(document: Any) -> str:

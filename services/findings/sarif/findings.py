@@ -15,7 +15,7 @@ from services.findings.sarif.documents import parse_log
 from services.findings.sarif.fingerprints import MAX_LENGTH, PROPERTY, Identity, fingerprints_of, original_message
 from services.findings.sarif.log import Location, Log, PhysicalLocation, Region, Result, Run
 from services.findings.sarif.paths import RepositoryPaths
-from services.findings.sarif.rules import NO_RULE, RuleBook
+from services.findings.sarif.rules import NO_RULE, RuleBook, Severity
 
 MAX_PLACES = 100
 # Places of one result that are looked at, each by a run of its own.
@@ -57,6 +57,7 @@ class LogResult:
     quoted: str = ""
     message: str = ""
     own_message: str = ""
+    severity: Severity = Severity.MEDIUM
 
     @property
     def located(self) -> bool:
@@ -114,6 +115,7 @@ def _at_places(
         notes=result.notes,
         message=book.words_of(result),
         own_message=original_message(result),
+        severity=book.severity_of(result),
     )
     if not places:
         yield replace(whole, unlocated=NO_PLACE)

@@ -135,6 +135,12 @@ class Relationship(_Part):
     target: DescriptorReference = DescriptorReference()
 
 
+class Configuration(_Part):
+    """How a rule is set by default."""
+
+    level: str = ""
+
+
 class Descriptor(_Part):
     """A rule or a taxon."""
 
@@ -144,6 +150,7 @@ class Descriptor(_Part):
     message_strings: Mapping[str, Message] = Field(default_factory=dict)
     short_description: Message = Message()
     relationships: tuple[Relationship, ...] = ()
+    default_configuration: Configuration = Configuration()
     properties: Mapping[str, Any] = Field(default_factory=dict)
 
 
@@ -177,6 +184,7 @@ class Result(_Part):
     rule_index: int = -1
     rule: DescriptorReference = DescriptorReference()
     kind: str = "fail"
+    level: str = ""
     baseline_state: str = ""
     message: Message = Message()
     locations: tuple[Location, ...] = ()
@@ -209,6 +217,7 @@ class Artifact(_Part):
 class Revision(_Part):
     """What was analysed, by a version control system's name for it."""
 
+    repository_uri: str = ""
     revision_id: str = ""
 
 

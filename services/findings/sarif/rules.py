@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 from services.findings.sarif.fingerprints import original_message
@@ -18,10 +20,25 @@ from services.findings.sarif.log import (
 )
 
 NO_RULE = "(no rule)"
+_SEVERITY_PROPERTY = "security-severity"
 _CWE = re.compile(r"\bcwe[-_ :/]*0*(\d{1,6})\b", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"\{(\d{1,4})\}")
 _NUMBER = re.compile(r"0*([0-9]{1,6})")
 _CWE_PROPERTIES = ("cwe", "cwe_id", "cwe-id", "issue_cwe", "tags")
+
+
+class Severity(StrEnum):
+    """How bad a finding is if it is true, the worst first."""
+
+    CRITICAL = "critical"
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+# Where scores of 0 to 10 begin, as code scanning of GitHub's has it, and what a log without scores says.
+_SCORES = ((9.0, Severity.CRITICAL), (7.0, Severity.HIGH), (4.0, Severity.MEDIUM))
+_LEVELS = {"error": Severity.HIGH, "warning": Severity.MEDIUM, "note": Severity.LOW, "none": Severity.LOW}
 
 
 class RuleBook:
@@ -61,6 +78,15 @@ class RuleBook:
             text = message.text or message.markdown
         return _PLACEHOLDER.sub(lambda match: _argument(match, result.message.arguments), text)
 
+    def severity_of(self, result: Result) -> Severity:
+        """Returns how bad it is: by the score of the result or its rule, else by their level."""
+        rule = self.rule_of(result)
+        for properties in (result.properties, rule.properties if rule else {}):
+            if (score := _score(properties.get(_SEVERITY_PROPERTY))) is not None:
+                return next((severity for least, severity in _SCORES if score >= least), Severity.LOW)
+        level = result.level or (rule.default_configuration.level if rule else "")
+        return _LEVELS.get(level, Severity.MEDIUM)
+
     def cwe_of(self, result: Result) -> str:
         """Returns the weakness as `CWE-78`; empty when nothing names one."""
         rule = self.rule_of(result)
@@ -69,6 +95,14 @@ class RuleBook:
             targets = [relationship.target for relationship in rule.relationships]
             found = [*_in_properties(rule.properties), *_in_taxa(targets, self._run), *_in_text(rule.id)]
         return f"CWE-{found[0]}" if found else ""
+
+
+def _score(value: Any) -> float | None:
+    try:
+        score = float(value)
+    except (TypeError, ValueError):
+        return None
+    return score if math.isfinite(score) else None
 
 
 def _argument(match: re.Match[str], arguments: Sequence[str]) -> str:

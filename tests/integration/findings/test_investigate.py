@@ -302,6 +302,16 @@ class Page(HTMLParser):
         self.text += data
 
 
+def tell_of_flow(written: Path) -> None:
+    """Has a log's first result, an error, come from another line."""
+    given = json.loads(written.read_text())
+    first = given["runs"][0]["results"][0]
+    source = {"physicalLocation": {"artifactLocation": {"uri": "src/app.py"}, "region": {"startLine": 1}}}
+    steps = [{"location": source}, {"location": first["locations"][0]}]
+    first |= {"codeFlows": [{"threadFlows": [{"locations": steps}]}], "level": "error"}
+    written.write_text(json.dumps(given))
+
+
 async def test_report(written: Path, repository: Path, tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
     html, truth = tmp_path / "report.html", tmp_path / "truth.csv"
@@ -323,13 +333,19 @@ async def test_report(written: Path, repository: Path, tmp_path: Path) -> None:
             output=runs_pb2.RunOutput(sast_investigation=output),
         )
 
+    tell_of_flow(written)
     async with serving(FakePlatform()) as at:
         at.platform.ending = ending
         await run(at, Investigation(written, str(repository), html=html, truth_file=truth))
     page = Page(html.read_text())
-    assert "script" not in page.tags
+    # The page's own: what came from elsewhere brings none, and nothing is fetched.
+    assert page.tags.count("script") == 1
     assert not page.links
-    assert page.tags.count("details") == len(LINES) + 1
+    # Those of a file that ended alike are told of once, each with its place and fingerprint.
+    assert page.tags.count("fieldset") == len(Verdict) + 1
+    assert page.text.count("ended by") == len(LINES) + 1
+    assert "source src/app.py:1" in " ".join(page.text.split())
+    assert "high" in page.text
     assert "alert(1)" in page.text
     assert "\u202e" not in page.text
     assert "subprocess.run(name, shell=True)" in page.text

@@ -1,0 +1,89 @@
+"""The report in a browser: thousands of findings, and a person's decisions on the way to a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from signalbox.v1 import sast_pb2
+
+from services.findings.investigation.decisions import read_decisions
+from services.findings.investigation.links import RepositoryLinks
+from services.findings.investigation.report import render_report
+from services.findings.investigation.repository import SourceCode
+from services.findings.investigation.summary import Judged, Summary
+from services.findings.sarif.outcome import Outcome, Verdict
+from services.findings.sarif.rules import Severity
+from tests.fixtures.browser import async_browser
+
+SITE = "git@example.org:team/app.git"
+COMMIT = "c" * 40
+
+
+@pytest.mark.parametrize(
+    ("uri", "link"),
+    [
+        ("https://name:secret@github.com/team/app.git", f"https://github.com/team/app/blob/{COMMIT}/a%20b.py#L3-L5"),
+        (
+            "ssh://git@gitlab.example.org:22/team/app",
+            f"https://gitlab.example.org/team/app/-/blob/{COMMIT}/a%20b.py#L3-5",
+        ),
+        ("git@bitbucket.org:team/app.git", f"https://bitbucket.org/team/app/src/{COMMIT}/a%20b.py#lines-3:5"),
+        ("javascript:alert(1)//x/y", ""),
+        ("https://", ""),
+        ("https://[::1", ""),
+        ("/home/somebody/app", ""),
+        ("", ""),
+    ],
+)
+def test_lines_are_linked_where_their_site_is_known(uri: str, link: str) -> None:
+    assert RepositoryLinks(uri, COMMIT).of("a b.py", 3, 5) == link
+
+
+def many(count: int) -> Summary:
+    """Findings of some rules, in files of ten, with each verdict."""
+    judged = []
+    for number in range(count):
+        location = sast_pb2.CodeLocation(file=f"src/{number // 10:03}.py", first_line=number + 1, last_line=number + 1)
+        finding = sast_pb2.Finding(
+            fingerprint=f'f"<{number}>', rule_id=f"R{number % 7}", message="A name.", location=location
+        )
+        verdict = list(Verdict)[number % 3]
+        judged.append(
+            Judged(finding, Outcome(finding.fingerprint, verdict, None, f"Reason {number % 5}."), Severity.HIGH)
+        )
+    return Summary("app", COMMIT, tuple(judged), {})
+
+
+@pytest.mark.browser
+async def test_decisions_of_a_person_are_saved_for_the_next_batch(tmp_path: Path) -> None:
+    file, saved = tmp_path / "report.html", tmp_path / "decisions.yaml"
+    file.write_text(await render_report(many(300), SourceCode(SITE, COMMIT)))
+    async with async_browser() as chromium:
+        page = await chromium.new_page(accept_downloads=True)
+        problems: list[str] = []
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        await page.goto(file.as_uri())
+        assert await page.locator("fieldset.decide").count() > 100
+        # Only those of a verdict are left, and none of a rule that has none.
+        await page.get_by_label("needs review").check()
+        assert await page.locator("details.TRUE_POSITIVE:visible").count() == 0
+        assert await page.locator("details.NEEDS_REVIEW:visible").count() > 0
+        await page.get_by_label("all verdicts").check()
+        first = page.locator("details[open] fieldset.decide").first
+        assert await page.locator("#decisions").is_hidden()
+        await first.get_by_label("it is harmless").check()
+        await first.get_by_label("Why").fill("The name is a constant: \"x\" — 'y'.")
+        expected = await first.evaluate("box => JSON.parse(box.dataset.fingerprints)")
+        link = await first.locator("xpath=..").locator("a").first.get_attribute("href")
+        async with page.expect_download() as download:
+            await page.get_by_role("button", name="Save decisions.yaml").click()
+        await (await download.value).save_as(saved)
+    decisions = read_decisions(saved)
+    assert [each.fingerprint for each in decisions] == expected
+    assert all(not each.is_vulnerable and each.was is not None for each in decisions)
+    assert decisions[0].reason == "The name is a constant: \"x\" — 'y'."
+    assert link is not None
+    assert link.startswith(f"https://example.org/team/app/blob/{COMMIT}/src/")
+    assert problems == []
