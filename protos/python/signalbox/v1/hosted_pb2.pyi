@@ -16,11 +16,13 @@ class DecidedBy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DECIDED_BY_CODE: _ClassVar[DecidedBy]
     DECIDED_BY_COMMAND: _ClassVar[DecidedBy]
     DECIDED_BY_FAN_OUT: _ClassVar[DecidedBy]
+    DECIDED_BY_LIFTED: _ClassVar[DecidedBy]
 DECIDED_BY_UNSPECIFIED: DecidedBy
 DECIDED_BY_TABLE: DecidedBy
 DECIDED_BY_CODE: DecidedBy
 DECIDED_BY_COMMAND: DecidedBy
 DECIDED_BY_FAN_OUT: DecidedBy
+DECIDED_BY_LIFTED: DecidedBy
 
 class GraphInput(_message.Message):
     __slots__ = ("agent", "input", "context", "configurable")
