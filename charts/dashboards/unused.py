@@ -1,6 +1,7 @@
 """Metrics that no panel and no alert shows, each with the reason."""
 
 UNUSED = {
+    "signalbox_lifted_tables_dropped": "of no effect on runs; `explain` tells who asks why code, and no table, decided",
     "signalbox_offline_model_completions": "the offline model is for development and tests",
     "signalbox_offline_model_errors": "the offline model is for development and tests",
     "signalbox_questions_escalated": "for those who ask how people answer; the oldest open question is on the overview",

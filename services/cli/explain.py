@@ -92,13 +92,13 @@ def _add_step(
 
 
 def _add_rules(step: Tree, decision: runs_pb2.Decision, told: runs_pb2.DecisionExplanation) -> None:
-    if decision.HasField("code"):
+    if decision.HasField("code") and decision.decided_by != hosted_pb2.DECIDED_BY_LIFTED:
         _add_code(step, decision)
         return
     rules = {each.rule: each for each in told.rules}
-    router = step.add(
-        Text.assemble((printable(decision.router), "dim"), " → ", (_place(decision.destination), "bold cyan"))
-    )
+    source = f"  lifted from {printable(decision.code.source)}" if decision.code.source else ""
+    place = (_place(decision.destination), "bold cyan")
+    router = step.add(Text.assemble((printable(decision.router), "dim"), " → ", place, (source, "dim")))
     for tried in decision.rejected_rules:
         router.add(
             Text.assemble(
@@ -107,6 +107,8 @@ def _add_rules(step: Tree, decision: runs_pb2.Decision, told: runs_pb2.DecisionE
         )
     held = Text.assemble(("✓ ", "green"), (printable(decision.rule), "bold"))
     router.add(held.append(f"  {_why(decision.grounds, rules.get(decision.rule))}"))
+    if decision.code.remark:
+        router.add(Text(printable(decision.code.remark), style="italic"))
     for other in told.alternatives[:ALTERNATIVES]:
         way = f"{printable(other.rule)} → {_place(other.destination)}"
         router.add(Text.assemble(("? ", "yellow"), way, (f"  with {printable(other.change)}", "dim")))

@@ -94,7 +94,7 @@ def checked_limits(
     problems = prompt_problems(settings) + unknown_roles(settings)
     try:
         limits = limits_in_force(settings, hosted)
-        shadow = limits_in_shadow(settings.shadow_policies, limits)
+        shadow = limits_in_shadow(settings.shadow_policies, limits, hosted)
     except InvalidPoliciesError as error:
         problems += error.problems
     else:

@@ -228,20 +228,24 @@ async def test_why_code_decided_is_explained(hosting: Platform) -> None:
     run = await client.create(asking("calculator", messages=["Add up."]))
     await followed(client, run.run_id)
     last = (await client.decisions(run.run_id))[-1]
-    assert last.decided_by == hosted_pb2.DECIDED_BY_CODE
+    assert last.decided_by == hosted_pb2.DECIDED_BY_LIFTED
     assert [(test.test, test.held) for test in last.code.tests] == [("not last.tool_calls", True)]
     assert (last.code.returned, last.code.remark) == ("END", "the model asked for no tool")
     assert last.code.source.startswith("kinds.py:")
     explained = await client.stub.ExplainRun(
         runs_pb2.ExplainRunRequest(run_id=run.run_id), metadata=client.metadata, timeout=CALL_TIMEOUT_S
     )
+    told = {each.sequence: [rule.missed_by for rule in each.rules] for each in explained.explanations}
+    assert told[2] == ["last_message_tool_calls is yes", "2 of 3 rounds", ""]
+    limits = [(limit.name, limit.value.number_value) for limit in explained.run.agent.limits]
+    assert limits == [("most_rounds", 3)]
     assert [step.node for step in explained.run.route] == ["model", "tools", "model", "tools", "model"]
     async with inside(hosting, lambda: hosting.token("27")) as console:
         for path in (f"/runs/{run.run_id}", "/routes?agent=calculator"):
             page = await console.get(path, follow_redirects=True)
             assert page.status_code == 200, (path, page.text[:2000])
         shown = await console.get(f"/runs/{run.run_id}", follow_redirects=True)
-        assert "not last.tool_calls" in shown.text
-        assert "the model asked for no tool" in shown.text
+        assert "not last_message_tool_calls" in shown.text
+        assert "2 of 3 rounds" in shown.text
     nodes = {node.node: list(node.destinations) for node in explained.run.agent.nodes}
     assert nodes["model"] == ["tools", "give_up", "__end__"]

@@ -19,7 +19,7 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 from markupsafe import Markup
-from signalbox.v1 import runs_pb2
+from signalbox.v1 import hosted_pb2, runs_pb2
 
 from services.console.explained import Explained
 from services.console.explanation_page.decision_data import page_data
@@ -188,7 +188,7 @@ def _decision(
 
 def _rules(decision: runs_pb2.Decision, told: runs_pb2.DecisionExplanation) -> list[RuleRow]:
     """Returns the rules of a decision's table; of one that is not told, what was tried and what it read."""
-    if decision.HasField("code"):
+    if decision.HasField("code") and decision.decided_by != hosted_pb2.DECIDED_BY_LIFTED:
         code = decision.code
         tests = [RuleRow("held" if each.held else "missed", f"line {each.line}", each.test, "") for each in code.tests]
         why = "; ".join(filter(None, (_read(decision.facts), code.remark, code.source)))

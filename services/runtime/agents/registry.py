@@ -97,8 +97,14 @@ def limits_in_force(settings: PolicySettings, hosted: Iterable[HostedDefinition]
         raise InvalidPoliciesError([f"{place}: {problem}" for problem in error.problems]) from error
 
 
-def limits_in_shadow(given: Mapping[str, Any], in_force: Mapping[str, Limits]) -> dict[str, Record]:
-    """Returns the policies of the agents whose limits are tried in shadow. Raises InvalidPoliciesError."""
+def limits_in_shadow(
+    given: Mapping[str, Any], in_force: Mapping[str, Limits], hosted: Iterable[HostedDefinition] = ()
+) -> dict[str, Record]:
+    """Returns the policies of the agents whose limits are tried in shadow. Raises InvalidPoliciesError.
+
+    Of a hosted graph those can be tried that stand in its code.
+    """
+    in_force = {**in_force, **{each.name: Limits(each.lifted.limits, each.budget) for each in hosted}}
     try:
         limits = set_limits(given, in_force)
     except InvalidPoliciesError as error:

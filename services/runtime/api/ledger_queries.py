@@ -73,14 +73,13 @@ class LedgerQueries:
 
     def _never(self, agent: str, fired: set[tuple[str, str, str]]) -> Iterator[runs_pb2.DecisionCount]:
         """Yields the ways of an agent's tables that no decision took."""
-        nodes = self._directory.here[agent].in_force.nodes if agent in self._directory.here else ()
-        for node in nodes:
-            for rule in node.router.rules if node.router else ():
+        graph = self._directory.here[agent].in_force if agent in self._directory.here else None
+        for node, router in graph.tables if graph else ():
+            for rule in router.rules:
                 for destination in dict.fromkeys(rule.destinations):
-                    router = node.router.name if node.router else ""
-                    if (router, rule.name, destination) not in fired:
+                    if (router.name, rule.name, destination) not in fired:
                         yield runs_pb2.DecisionCount(
-                            router=router, rule=rule.name, destination=destination, node=node.name
+                            router=router.name, rule=rule.name, destination=destination, node=node
                         )
 
 

@@ -10,7 +10,7 @@ from google.protobuf import struct_pb2
 from signalbox.v1 import agent_outline_pb2 as outline_pb2
 
 from services.runtime.agents.policies import bounds_of
-from services.runtime.hosted.graph import HostedNode
+from services.runtime.hosted.graph import HostedGraph, HostedNode
 from services.runtime.routing.compiled import FACTS, Records
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 from services.runtime.routing.table import Record, Router, Rule
@@ -29,7 +29,11 @@ from services.runtime.routing.terms import (
 
 
 def outline_proto(graph: AgentGraph, policy: Record) -> outline_pb2.AgentOutline:
-    """Returns an agent's graph, its tables, and the limits that these read, with their values under a policy."""
+    """Returns an agent's graph, its tables, and the limits that these read, with their values under a policy.
+
+    Limits of lifted tables are in the code, and no policy's.
+    """
+    policy = graph.lifted.limits if isinstance(graph, HostedGraph) and graph.routers else policy
     return outline_pb2.AgentOutline(
         graph_version=graph.version,
         entry=graph.entry,
@@ -41,7 +45,14 @@ def outline_proto(graph: AgentGraph, policy: Record) -> outline_pb2.AgentOutline
 def _node(node: RoutedNode) -> outline_pb2.NodeOutline:
     if isinstance(node, HostedNode):
         then = node.then if len(node.ways) == 1 else ""
-        return outline_pb2.NodeOutline(node=node.name, then=then, destinations=node.ways)
+        table = node.lifted
+        return outline_pb2.NodeOutline(
+            node=node.name,
+            then=then,
+            destinations=node.ways,
+            router=table.name if table else "",
+            rules=rules_proto(table) if table else [],
+        )
     if node.router is None:
         return outline_pb2.NodeOutline(node=node.name, then=node.then)
     return outline_pb2.NodeOutline(node=node.name, router=node.router.name, rules=rules_proto(node.router))

@@ -34,6 +34,7 @@ _DECIDED_BY = {
     "code": hosted_pb2.DECIDED_BY_CODE,
     "command": hosted_pb2.DECIDED_BY_COMMAND,
     "fan_out": hosted_pb2.DECIDED_BY_FAN_OUT,
+    "lifted": hosted_pb2.DECIDED_BY_LIFTED,
 }
 _RESETS = {
     RERUN: runs_pb2.TOKENS_RESET_CAUSE_RERUN,

@@ -33,6 +33,7 @@ from services.kit.telemetry.tracing import tracer
 from services.runtime.errors import ClaimLost, DatabaseAway, NodeTimedOut
 from services.runtime.hosted.containment import contained
 from services.runtime.hosted.facts import Reads, choice_of_model, facts_of, forget, recorded
+from services.runtime.hosted.lifting.lifted import INSIDE, LiftedGraph, LiftedRouter, router_name
 from services.runtime.hosted.path_function import PathFunction
 from services.runtime.hosted.session import BudgetSpentError, HostedSession, Visit, current_session
 from services.runtime.hosted.source import CodeSource
@@ -54,15 +55,13 @@ STEPS_CHANNEL: Final = "__signalbox_steps"
 # Of a graph that stops after some nodes: which of them ran in the step before.
 STOPS_CHANNEL: Final = "__signalbox_stops"
 BUDGET_EXHAUSTED: Final = "budget_exhausted"
-CODE, COMMAND, FAN_OUT = "code", "command", "fan_out"
-# Between the name of a node and that of a node in the graph inside it.
-INSIDE: Final = "/"
+CODE, COMMAND, FAN_OUT, LIFTED = "code", "command", "fan_out", "lifted"
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
-def adapted(graph: Graph, agent: str, source: CodeSource) -> Graph:
+def adapted(graph: Graph, agent: str, source: CodeSource, lifted: LiftedGraph) -> Graph:
     """Returns a copy of a graph, without a checkpointer, that records what happens while a `HostedSession` is open."""
-    return _Adapter(agent, source, DecisionRecorder(agent)).adapted(graph, "")
+    return _Adapter(agent, source, DecisionRecorder(agent), lifted).adapted(graph, "")
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,7 @@ class _Adapter:
     agent: str
     source: CodeSource
     recorder: DecisionRecorder
+    lifted: LiftedGraph
 
     def adapted(self, graph: Graph, prefix: str) -> Graph:
         builder: StateGraph[Any, Any, Any, Any] = copy(graph.builder)
@@ -111,18 +111,29 @@ class _Adapter:
         return replace(spec, runnable=stopping)
 
     def _branch(self, start: str, name: str, branch: BranchSpec, prefix: str, branches: int) -> BranchSpec:
-        router = f"{self.agent}.route_after_{prefix}{start}" + (f".{name}" if branches > 1 else "")
+        router = router_name(self.agent, f"{prefix}{start}", name, branches)
         return branch._replace(path=_Path(self, f"{prefix}{start}", router, branch))
 
     def recording(
-        self, task_id: str, node: str, router: str, decision: Decision, decided: DecidedRecord
+        self,
+        task_id: str,
+        node: str,
+        router: str,
+        decision: Decision,
+        decided: DecidedRecord,
+        policy_version: str = "",
     ) -> DecisionRecord:
         """Records a decision, by an id that is the same when its task is repeated."""
         decision_id = uuid.uuid5(uuid.NAMESPACE_OID, f"{task_id}/{router}").hex
         session = current_session()
         ids = {RUN_ID: session.run_id} if session else {}
         made = self.recorder.record(
-            decision_id=decision_id, router=router, policy_version="", node=node, decision=decision, state=ids
+            decision_id=decision_id,
+            router=router,
+            policy_version=policy_version,
+            node=node,
+            decision=decision,
+            state=ids,
         )
         return DecisionRecord(**{**made, "decided": decided})
 
@@ -311,6 +322,8 @@ class _Stopping(Runnable[Any, Any]):
 class _Watch:
     reads: Reads = field(default_factory=dict)
     lines: list[int] = field(default_factory=list)
+    # What the function was given, as it was: the state, and what else by name.
+    given: tuple[Any, dict[str, Any]] | None = None
 
 
 _watch: ContextVar[_Watch | None] = ContextVar("hosted_watch", default=None)
@@ -323,6 +336,7 @@ class _Path(Runnable[Any, Any]):
         self._adapter = adapter
         self._place = place
         self._router = router
+        self._lifted: LiftedRouter | None = adapter.lifted.routers.get(router)
         self._ends = branch.ends
         path = branch.path
         function = getattr(path, "func", None) or getattr(path, "afunc", None)
@@ -365,17 +379,15 @@ class _Path(Runnable[Any, Any]):
         task_id = config[CONF][CONFIG_KEY_TASK_ID]
         way = self._function.way(watch.lines, result) if self._function and watch.lines else None
         destinations, sends = counted([self._end_of(each) for each in _several(result)])
-        facts = facts_of(watch.reads)
         decided = DecidedRecord(by=FAN_OUT if sends else CODE, destinations=destinations, source=self._source)
         if way:
             decided["tests"] = [{"test": test.test, "line": test.line, "held": test.held} for test in way.tests]
             decided["returned_at"], decided["returned"] = way.returned_at, way.returned
-        if remark := choice_of_model(watch.reads):
+        decision, version = self._decision(watch, result, decided, sends=sends)
+        off = self._lifted.off if self._lifted else ""
+        if remark := "; ".join(filter(None, (choice_of_model(watch.reads), off))):
             decided["remark"] = remark
-        rule = FAN_OUT if sends else self._rule(result)
-        place = joined(destinations)
-        decision = Decision(rule, place, {}, grounds=facts, rejected=(), facts=facts)
-        made = self._adapter.recording(task_id, self._place, self._router, decision, decided)
+        made = self._adapter.recording(task_id, self._place, self._router, decision, decided, version)
         visit = session.visit_of(task_id)
         record = visit.record if visit else None
         if record is not None and record["decision"] is None:
@@ -387,6 +399,16 @@ class _Path(Runnable[Any, Any]):
         further = step_record(self._place, 0.0, [], made, concludes=False)
         further["task"] = task_id
         _write(config, [further])
+
+    def _decision(self, watch: _Watch, result: Any, decided: DecidedRecord, *, sends: bool) -> tuple[Decision, str]:
+        """Returns the decision with its policy's version: as the lifted table has it, or as the code made it."""
+        place = joined(decided["destinations"])
+        if self._lifted and watch.given and (lifted := self._lifted.decision(*watch.given, place)):
+            decided["by"] = LIFTED
+            return lifted, self._lifted.router.policy_version
+        facts = facts_of(watch.reads)
+        rule = FAN_OUT if sends else self._rule(result)
+        return Decision(rule, place, {}, grounds=facts, rejected=(), facts=facts), ""
 
     def _end_of(self, result: Any) -> Any:
         """Returns the node that a result stands for; LangGraph refuses what stands for none."""
@@ -422,6 +444,7 @@ def _followed(ask: Callable[..., Any], function: PathFunction) -> Callable[..., 
         if watch is None:
             return ask(state, *arguments, **named)
         given = recorded(state, watch.reads)
+        watch.given = state, named
         try:
             with function.followed(watch.lines):
                 result = ask(given, *arguments, **named)
@@ -439,6 +462,7 @@ def _noted(ask: Callable[..., Any]) -> Callable[..., Any]:
         if watch is None:
             return await ask(state, *arguments, **named)
         given = recorded(state, watch.reads)
+        watch.given = state, named
         try:
             return _with_state(await ask(given, *arguments, **named), given, state)
         finally:

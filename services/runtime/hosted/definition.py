@@ -27,6 +27,7 @@ from services.runtime.calls.guard_client import GuardClient
 from services.runtime.hosted.adapter import STEPS_CHANNEL, Graph, adapted
 from services.runtime.hosted.graph import HostedGraph
 from services.runtime.hosted.interrupts import value_of
+from services.runtime.hosted.lifting.lifted import LiftedGraph, lifted
 from services.runtime.hosted.loading import LoadedGraph
 from services.runtime.hosted.schemas import Schemas, plain
 from services.runtime.hosted.screening import PATH, admit, text_at
@@ -96,12 +97,18 @@ class HostedDefinition:
     def outline_under(self, policy: Any) -> HostedGraph:
         """The graph under a policy, to look at."""
         own = (self._graph.config or {}).get("recursion_limit", policy.max_steps)
-        return HostedGraph.of(self.name, self._graph, self._source.version, self.schemas, min(policy.max_steps, own))
+        steps, version = min(policy.max_steps, own), self._source.version
+        return HostedGraph.of(self.name, self._graph, version, self.schemas, steps, self.lifted)
 
     @cached_property
     def adapted(self) -> Graph:
         """The graph, to run."""
-        return adapted(self._graph, self.name, self._source)
+        return adapted(self._graph, self.name, self._source, self.lifted)
+
+    @cached_property
+    def lifted(self) -> LiftedGraph:
+        """The tables that its path functions have been lifted to."""
+        return lifted(self._graph, self.name)
 
     @property
     def types(self) -> set[tuple[str, str]]:

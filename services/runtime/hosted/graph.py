@@ -14,19 +14,25 @@ from langgraph.graph.state import CompiledStateGraph
 from services.kit.tools.names import OFFERED
 from services.runtime.errors import InvalidGraphError
 from services.runtime.hosted.adapter import STEPS_CHANNEL, STOPS_CHANNEL, nodes_of
+from services.runtime.hosted.lifting.lifted import LiftedGraph
 from services.runtime.hosted.schemas import Schemas
 from services.runtime.routing.digest import digest
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 from services.runtime.routing.inner import InnerGraph
+from services.runtime.routing.table import Router
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 @dataclass(frozen=True)
 class HostedNode(RoutedNode):
-    """A node of a hosted graph, and where it may lead; what it leads by is in its own code."""
+    """A node of a hosted graph, and where it may lead; what it leads by is in its own code.
+
+    `lifted` is the table of that code, if it is one and has one.
+    """
 
     ways: tuple[str, ...] = (END,)
+    lifted: Router[Any, Any] | None = None
 
 
 async def _not_here(*_: object) -> dict[str, Any]:
@@ -41,10 +47,19 @@ class HostedGraph(AgentGraph):
     code_version: str = ""
     edges: tuple[tuple[str, str], ...] = ()
     schemas: Schemas | None = None
+    lifted: LiftedGraph = field(default_factory=LiftedGraph)
+
+    @property
+    def tables(self) -> tuple[tuple[str, Router[Any, Any]], ...]:
+        """The tables that its path functions were lifted to, each with the node that it follows."""
+        return self.lifted.tables
 
     @classmethod
-    def of(cls, name: str, graph: Graph, code_version: str, schemas: Schemas, max_steps: int) -> HostedGraph:
+    def of(
+        cls, name: str, graph: Graph, code_version: str, schemas: Schemas, max_steps: int, lifted: LiftedGraph
+    ) -> HostedGraph:
         """Returns the outline of a graph."""
+        tables = lifted.by_node
         ways = _ways(graph)
         starts = ways.pop(START, ())
         inner = {place: spec.runnable for place, spec in graph.builder.nodes.items()}
@@ -55,6 +70,7 @@ class HostedGraph(AgentGraph):
                 then=ways.get(place, (END,))[0],
                 ways=ways.get(place, (END,)),
                 inner=_inner(inner.get(place)),
+                lifted=tables.get(place),
             )
             for place, _ in nodes_of(graph)
         )
@@ -71,6 +87,7 @@ class HostedGraph(AgentGraph):
             code_version=code_version,
             edges=tuple(sorted((start, to) for start, leads in {**ways, START: starts}.items() for to in leads)),
             schemas=schemas,
+            lifted=lifted,
         )
 
     @cached_property

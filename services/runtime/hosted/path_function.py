@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from types import CodeType, FrameType
 from typing import Any, Final
 
 LONGEST_TEXT: Final = 200
+LAMBDA: Final = "<lambda>"
 # Of the tests that one call came to: a loop comes to the same one often.
 MOST_TESTS: Final = 50
 
@@ -104,14 +106,15 @@ class PathFunction:
         return way
 
     @cached_property
-    def _tree(self) -> ast.AST | None:
+    def tree(self) -> ast.AST | None:
         """The function's own tree, its lines those of its file; None where there is no source."""
+        if self._name == LAMBDA:
+            return self._lambda
         try:
             lines, first = inspect.getsourcelines(self._function)  # type: ignore[arg-type]
             tree = ast.parse(textwrap.dedent("".join(lines)))
         except (OSError, TypeError, SyntaxError, IndentationError):
-            # A lambda inside of a call is no statement by itself.
-            return self._lambda
+            return None
         ast.increment_lineno(tree, first - 1)
         return _first_function(tree, self._name)
 
@@ -121,19 +124,30 @@ class PathFunction:
 
     @cached_property
     def _lambda(self) -> ast.AST | None:
-        module = inspect.getmodule(self._code) if self._code else None
+        """The smallest one that all of its code is from: it is no statement, and others may be on its line."""
         try:
-            tree = ast.parse(inspect.getsource(module)) if module else None
-        except (OSError, TypeError, SyntaxError):
+            tree = ast.parse("".join(linecache.getlines(self.file)))
+        except SyntaxError:
             return None
-        lambdas = [each for each in ast.walk(tree) if isinstance(each, ast.Lambda)] if tree else []
-        found = [each for each in lambdas if each.lineno == self.line]
-        return found[0] if len(found) == 1 else None
+        places = [
+            ((line, column), (last, end))
+            for line, last, column, end in (self._code.co_positions() if self._code else ())
+            if line and last and column is not None and end is not None and (column, end) != (0, 0)
+        ]
+        found = [
+            each
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Lambda)
+            and each.lineno <= self.line <= (each.end_lineno or 0)
+            and all(_span(each.body)[0] <= first and last <= _span(each.body)[1] for first, last in places)
+        ]
+        # Of those one inside of another: the innermost comes last.
+        return found[-1] if found and places else None
 
     @cached_property
     def _tests(self) -> list[_Test]:
         found = []
-        for node in _own_nodes(self._tree):
+        for node in _own_nodes(self.tree):
             if isinstance(node, ast.If | ast.While):
                 body = range(node.body[0].lineno, (node.body[-1].end_lineno or node.body[-1].lineno) + 1)
                 found.append(_Test(_shown(node.test), range(node.test.lineno, body.start), body))
@@ -141,20 +155,23 @@ class PathFunction:
 
     @cached_property
     def _returns(self) -> list[tuple[int, int, ast.expr]]:
-        if isinstance(self._tree, ast.Lambda):
-            body = self._tree.body
-            return [(self._tree.lineno, body.end_lineno or body.lineno, body)]
+        if isinstance(self.tree, ast.Lambda):
+            body = self.tree.body
+            return [(self.tree.lineno, body.end_lineno or body.lineno, body)]
         return [
             (node.lineno, node.end_lineno or node.lineno, node.value)
-            for node in _own_nodes(self._tree)
+            for node in _own_nodes(self.tree)
             if isinstance(node, ast.Return) and node.value is not None
         ]
 
 
+def _span(node: ast.expr) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
+
+
 def _first_function(tree: ast.AST, name: str) -> ast.AST | None:
-    kinds = (ast.Lambda,) if name == "<lambda>" else (ast.FunctionDef, ast.AsyncFunctionDef)
-    found = [node for node in ast.walk(tree) if isinstance(node, kinds)]
-    return found[0] if found and (name != "<lambda>" or len(found) == 1) else None
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return next((each for each in found if each.name == name), None)
 
 
 def _own_nodes(tree: ast.AST | None) -> Iterator[ast.AST]:

@@ -134,9 +134,14 @@ class AgentGraph:
         return digest([self.name, self.entry, nodes, outline_of_type(self.state)])
 
     @property
+    def tables(self) -> tuple[tuple[str, Router[Any, Any]], ...]:
+        """The agent's routers in node order, each with the node that it follows."""
+        return tuple((node.name, node.router) for node in self.nodes if node.router is not None)
+
+    @property
     def routers(self) -> tuple[Router[Any, Any], ...]:
         """The agent's routers, in node order."""
-        return tuple(node.router for node in self.nodes if node.router is not None)
+        return tuple(router for _, router in self.tables)
 
     def check(self) -> None:
         """Raises InvalidGraphError for what would only show when a run comes to it."""

@@ -84,7 +84,7 @@ class TestRecord(TypedDict):
 
 
 class DecidedRecord(TypedDict):
-    """How a decision was made that no table made; `further` is one after the first of its node."""
+    """How a decision was made that no table of ours made; `further` is one after the first of its node."""
 
     by: str
     destinations: list[DestinationRecord]

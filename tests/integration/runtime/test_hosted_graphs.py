@@ -22,12 +22,17 @@ from services.kit.errors import InvalidRequest
 from services.kit.identity.caller import Caller
 from services.runtime.engine.compatibility import problems_of_run
 from services.runtime.engine.history import CheckpointHistory
+from services.runtime.engine.ledger import Ledger
+from services.runtime.engine.ledger_replay import LedgerReplay
 from services.runtime.engine.records import ActiveRunPolicy, RunRecord, RunState
 from services.runtime.engine.retention import Pruner
 from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.serde import make_serde
+from services.runtime.engine.verification import Verification
 from services.runtime.errors import InvalidAnswer, QuestionAnswered
 from services.runtime.hosted.definition import HostedDefinition, HostedPolicy
+from services.runtime.routing.explaining import Explainer
+from services.runtime.routing.redeciding import with_limits
 from tests.fixtures.hosted import FOLDER, HostedReplica, graph_alone, hosted_replica, loaded, output_of
 
 
@@ -57,10 +62,13 @@ async def test_a_model_and_its_tools(replica: HostedReplica) -> None:
     assert (run.spend["input_tokens"], run.spend["output_tokens"]) == (30, 15)
     assert output_of(run)["messages"][-1]["content"] == "It is done."
     decisions = await replica.decisions(run)
-    assert ways(decisions) == [("model", "tools", "code"), ("model", "tools", "code"), ("model", "__end__", "code")]
+    assert ways(decisions) == [
+        ("model", "tools", "lifted"),
+        ("model", "tools", "lifted"),
+        ("model", "__end__", "lifted"),
+    ]
     first, last = decisions[0], decisions[-1]
-    assert first["facts"]["rounds"] == 1
-    assert first["facts"]["messages"] == {"count": 2, "last": {"type": "ai", "length": 0, "tools": ["add"]}}
+    assert first["facts"] == {"last_message_tool_calls": True, "rounds": 1}
     assert first["decided"]["remark"] == "the model asked for add"
     tests = [(test["test"], test["held"]) for test in first["decided"]["tests"]]
     assert tests == [("not last.tool_calls", False), ("state['rounds'] >= MOST_ROUNDS", False)]
@@ -70,15 +78,52 @@ async def test_a_model_and_its_tools(replica: HostedReplica) -> None:
         [{"test": "not last.tool_calls", "line": first["decided"]["tests"][0]["line"], "held": True}],
         "END",
     )
-    # What it did not come to, it did not read.
-    assert "rounds" not in last["facts"]
 
 
 async def test_the_limit_of_its_own_is_a_test_that_held(replica: HostedReplica) -> None:
     run = await replica.run("calculator", {"messages": ["Add up."], "wanted": 9})
     decisions = await replica.decisions(run)
-    assert (decisions[-1]["rule"], decisions[-1]["facts"]["rounds"]) == ("give_up", 3)
+    assert (decisions[-1]["rule"], decisions[-1]["facts"]["rounds"]) == ("most_rounds", 3)
     assert decisions[-1]["decided"]["tests"][-1]["held"]
+
+
+async def test_code_is_explained_replayed_and_verified_by_its_table(replica: HostedReplica) -> None:
+    run = await replica.run("calculator", {"messages": ["Add up."], "wanted": 2})
+    [router] = replica.agents["calculator"].in_force.routers
+    second = (await replica.decisions(run))[1]
+    read = {**second["grounds"], **second["rejected_rules"][-1]["grounds"]}
+    told = Explainer(router).stored(second["rule"], second["facts"], read, second["policy_version"])
+    assert told is not None
+    assert [rule.missed_by for rule in told.rules] == ["last_message_tool_calls is yes", "2 of 3 rounds", ""]
+    assert "most_rounds 2 instead of 3" in [each.change for each in told.alternatives]
+    ledger = Ledger(replica.pools.calls)
+    replay = LedgerReplay(ledger, router, with_limits(router.policy, {"most_rounds": "2"}))
+    left = [(each.run_id, each.sequence, each.other_destination) async for each in replay.divergences(None)]
+    assert (str(run.run_id), 2, "give_up") in left
+    assert replay.skipped_count == 0
+    verification = Verification(ledger, {router.name: router})
+    assert [each async for each in verification.disagreements(None)] == []
+    assert verification.decision_count >= 3
+
+
+async def test_code_that_its_table_disagrees_with_is_code_again(replica: HostedReplica) -> None:
+    definition = replica.agents["rollout"].definition
+    table = definition.lifted.routers["rollout.route_after_checks/lint"]
+    earlier = await replica.run("rollout", {"kind": "full"})
+    table.off = "the table lifted from it is in use no more: it led elsewhere"
+    try:
+        run = await replica.run("rollout", {"kind": "full"})
+    finally:
+        table.off = ""
+    assert run.state is RunState.SUCCEEDED
+    by_code = (await replica.decisions(run))[1]
+    assert (by_code["decided"]["by"], by_code["policy_version"], by_code["facts"]) == ("code", "", {"kind": "full"})
+    assert "in use no more" in by_code["decided"]["remark"]
+    # What code decided is no table's to decide once more, though its facts look alike.
+    async with Ledger(replica.pools.calls).decisions_of(table.router.name, None) as stored:
+        decided = {each.run_id async for each in stored}
+    assert str(run.run_id) not in decided
+    assert str(earlier.run_id) in decided
 
 
 async def test_nodes_that_say_where_to_go(replica: HostedReplica) -> None:
@@ -192,9 +237,9 @@ async def test_state_of_a_dataclass_context_and_an_asynchronous_path_function(re
     run = await replica.run("trip", {}, context={"name": "Ann"})
     assert output_of(run)["log"] == ["Ann by train for 100", "Ann by train for 100", "in Bonn"]
     decisions = await replica.decisions(run)
-    assert ways(decisions) == [("travel", "travel", "code"), ("travel", "arrive", "code")]
+    assert ways(decisions) == [("travel", "travel", "lifted"), ("travel", "arrive", "lifted")]
     # It shares its thread, and is not followed; what it read is known.
-    assert (decisions[0]["facts"]["stops"]["count"], "tests" in decisions[0]["decided"]) == (1, False)
+    assert (decisions[0]["facts"]["stops_count"], "tests" in decisions[0]["decided"]) == (1, False)
 
 
 async def test_context_is_checked(replica: HostedReplica) -> None:
@@ -224,14 +269,14 @@ async def test_a_graph_inside_branches_that_join_and_an_entry_that_decides(repli
     assert sorted(output_of(run)["log"][:-1]) == ["build", "lint", "types"]
     assert output_of(run)["log"][-1] == "publish"
     assert ways(await replica.decisions(run)) == [
-        ("__start__", "checks, build", "code"),
-        ("checks/lint", "types", "code"),
+        ("__start__", "checks, build", "lifted"),
+        ("checks/lint", "types", "lifted"),
     ]
-    assert (await replica.decisions(run))[1]["rule"] == "False"
+    assert (await replica.decisions(run))[1]["rule"] == "to_types"
     quick = await replica.run("rollout", {"kind": "quick", "log": []})
     assert [row["destination"] for row in await replica.decisions(quick)] == ["checks, build", "__end__"]
     assert ways(await replica.decisions(await replica.run("rollout", {"kind": "none", "log": []}))) == [
-        ("__start__", "nothing", "code")
+        ("__start__", "nothing", "lifted")
     ]
 
 

@@ -1,0 +1,1 @@
+"""Decision tables lifted from the source of path functions: evaluated beside the functions, which stay the judges."""

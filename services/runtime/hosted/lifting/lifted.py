@@ -1,0 +1,217 @@
+"""Lifted tables at work: each is evaluated beside its function, and is in use for as long as the two agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from langgraph.graph import END
+from langgraph.graph._branch import BranchSpec
+from langgraph.graph.state import CompiledStateGraph
+from prometheus_client import Counter
+
+from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.metrics import from_zero
+from services.kit.telemetry.names import METRIC_PREFIX
+from services.runtime.hosted.lifting import expressions as ex
+from services.runtime.hosted.lifting.expressions import NotLiftedError
+from services.runtime.hosted.lifting.looking import NotLookedAtError, plain
+from services.runtime.hosted.lifting.tables import LiftedLimits, Table, table_of
+from services.runtime.hosted.lifting.unfolding import Unfolded, unfolded
+from services.runtime.hosted.source import CodeSource
+from services.runtime.routing.table import Decision, Router, State
+
+log = get_logger()
+TABLES_DROPPED = Counter(
+    METRIC_PREFIX + "lifted_tables_dropped_total",
+    "Tables lifted from code that this replica uses no more, by router and cause: disagreed, "
+    "changed (a limit in the code), or not_evaluated.",
+    ["agent", "router", "cause"],
+)
+DISAGREED, CHANGED, NOT_EVALUATED = "disagreed", "changed", "not_evaluated"
+# Between the name of a node and that of a node in the graph inside it.
+INSIDE = "/"
+# Between the names of nodes that one decision leads to.
+SEVERAL = ", "
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+
+
+@dataclass
+class LiftedRouter:
+    """A table beside the function that it was lifted from; `off` says why it is in use no more."""
+
+    agent: str
+    router: Router[Any, Any]
+    table: Table
+    arguments: tuple[str, ...]
+    off: str = ""
+
+    def decision(self, state: Any, named: Mapping[str, Any], destination: str) -> Decision | None:
+        """Returns the decision as the table has it; None where that is not what the function has decided.
+
+        It is asked after the function, on the same state, and runs nothing of the state's own code. Never raises.
+        """
+        if self.off:
+            return None
+        try:
+            return self._decided(state, named, destination)
+        except NotLookedAtError as error:
+            self._drop(NOT_EVALUATED, f"it would have to look at {error}")
+        except Exception as error:  # to no effect: the run goes on as the function has decided
+            log.exception("a lifted table can't be evaluated", router=self.router.name)
+            self._drop(NOT_EVALUATED, f"it ended with {type(error).__name__}")
+        return None
+
+    def _decided(self, state: Any, named: Mapping[str, Any], destination: str) -> Decision | None:
+        if changed := self._changed():
+            self._drop(CHANGED, f"{changed} is not what it was when the table was made")
+            return None
+        first, *others = self.arguments
+        facts = self.table.take({first: state, **{name: named[name] for name in others}})
+        decision = self.router.decide_on(facts)
+        if decision.destination != destination:
+            self._drop(DISAGREED, f"it led to {decision.destination} where the code led to {destination}")
+            return None
+        return decision
+
+    def _changed(self) -> str:
+        """Returns the name of what the code has another value for by now."""
+        for named, before in self._before:
+            now = named.current()
+            if now is not named.value or (before is not None and before != _copy(now)):
+                try:
+                    if type(now) is type(named.value) and plain(now) == plain(named.value):
+                        continue
+                except NotLookedAtError:
+                    pass
+                return named.name
+        return ""
+
+    @cached_property
+    def _before(self) -> list[tuple[ex.Named, Any]]:
+        # What has been dropped because it could not be copied is compared by what it is.
+        return [(named, _copy(named.value)) for named in self.table.named]
+
+    def _drop(self, cause: str, why: str) -> None:
+        self.off = f"the table lifted from it is in use no more: {why}"
+        TABLES_DROPPED.labels(self.agent, self.router.name, cause).inc()
+        log.warning("a lifted table is in use no more", router=self.router.name, cause=cause, why=why)
+
+
+def _copy(value: Any) -> Any:
+    """Returns what a list, set or dict of plain values holds, to be compared later; None for anything else."""
+    if type(value) not in (list, dict, set):
+        return None
+    items = list(value.items()) if type(value) is dict else list(value)
+    try:
+        return [tuple(map(plain, each)) if type(each) is tuple else plain(each) for each in items]
+    except NotLookedAtError:
+        return [id(each) for each in (value.values() if type(value) is dict else value)]
+
+
+@dataclass(frozen=True)
+class PathBranch:
+    """A conditional edge: after which node, by which name, and how."""
+
+    node: str
+    router: str
+    branch: BranchSpec
+
+    @property
+    def function(self) -> Callable[..., Any] | None:
+        """Its path function; None where it is something else that LangChain runs."""
+        return getattr(self.branch.path, "func", None) or getattr(self.branch.path, "afunc", None)
+
+
+@dataclass(frozen=True)
+class NotLifted:
+    """A path function that has no table, and why."""
+
+    router: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class LiftedGraph:
+    """What could be lifted from a graph's path functions, by the names of their routers, and what could not."""
+
+    routers: Mapping[str, LiftedRouter] = field(default_factory=dict)
+    others: Sequence[NotLifted] = ()
+    branches: Sequence[PathBranch] = ()
+    limits: Any = None
+
+    @property
+    def tables(self) -> tuple[tuple[str, Router[Any, Any]], ...]:
+        """The tables by node, those in use no more among them: earlier decisions were made by them."""
+        found = ((each.node, self.routers.get(each.router)) for each in self.branches)
+        return tuple((node, lifted.router) for node, lifted in found if lifted)
+
+    @property
+    def by_node(self) -> Mapping[str, Router[Any, Any]]:
+        """The table after each node that has one conditional edge, and leads to one node at a time by it."""
+        found: dict[str, list[str]] = {}
+        for branch in self.branches:
+            found.setdefault(branch.node, []).append(branch.router)
+        tables = {node: self.routers[names[0]].router for node, names in found.items() if names[0] in self.routers}
+        return {
+            node: table
+            for node, table in tables.items()
+            if len(found[node]) == 1 and not any(SEVERAL in to for to in table.destinations)
+        }
+
+
+def lifted(graph: Graph, agent: str) -> LiftedGraph:
+    """Returns the tables of a graph's path functions, those of graphs inside nodes included."""
+    limits, found, others = LiftedLimits(agent), dict[str, tuple[PathBranch, Table, Unfolded]](), list[NotLifted]()
+    branches = [each for each, _ in branches_of(graph, agent)]
+    for each, nodes in branches_of(graph, agent):
+        before = limits.snapshot()
+        try:
+            expression = unfolded(each.function)
+            found[each.router] = each, table_of(expression, each.branch.ends, nodes, limits), expression
+        except NotLiftedError as error:
+            limits.restore(before)
+            others.append(NotLifted(each.router, f"it {error}"))
+        except Exception as error:  # what can't be read runs all the same
+            log.exception("a path function can't be lifted", router=each.router)
+            limits.restore(before)
+            others.append(NotLifted(each.router, f"reading it ended with {type(error).__name__}"))
+    policy = limits.finished()
+    routers = {}
+    for name, (_, table, expression) in found.items():
+        router: Router[Any, Any] = Router(name, facts=_facts(table, expression), policy=policy, rules=table.rules)
+        routers[name] = LiftedRouter(agent, router, table, expression.arguments)
+        from_zero(TABLES_DROPPED, [agent], [name], [DISAGREED, CHANGED, NOT_EVALUATED])
+    return LiftedGraph(routers, tuple(others), tuple(branches), policy)
+
+
+def _facts(table: Table, expression: Unfolded) -> Callable[[State], Any]:
+    def facts(state: State) -> Any:
+        return table.take({expression.arguments[0]: state})
+
+    facts.__annotations__["return"] = table.facts
+    return facts
+
+
+def branches_of(graph: Graph, agent: str, prefix: str = "") -> Iterator[tuple[PathBranch, tuple[str, ...]]]:
+    """Yields the conditional edges of a graph and of those inside it, each with the nodes of its graph."""
+    nodes = (*graph.builder.nodes, END)
+    for start, branches in graph.builder.branches.items():
+        for name, branch in branches.items():
+            router = router_name(agent, f"{prefix}{start}", name, len(branches))
+            yield PathBranch(f"{prefix}{start}", router, branch), nodes
+    for name, spec in graph.builder.nodes.items():
+        if isinstance(spec.runnable, CompiledStateGraph):
+            yield from branches_of(spec.runnable, agent, f"{prefix}{name}{INSIDE}")
+
+
+def router_name(agent: str, place: str, branch: str, branches: int) -> str:
+    """Returns the name by which decisions of a conditional edge are recorded."""
+    return f"{agent}.route_after_{place}" + (f".{branch}" if branches > 1 else "")
+
+
+def place_of(branch: PathBranch, source: CodeSource) -> str:
+    """Returns the file and line of a branch's path function."""
+    return source.of(branch.branch.path)

@@ -1,0 +1,97 @@
+"""How a table and the function that it was lifted from come out on many states."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.runtime.hosted.lifting.lifted import _facts
+from services.runtime.hosted.lifting.looking import NotLookedAtError
+from services.runtime.hosted.lifting.tables import LiftedLimits, Table, looking_same, table_of
+from services.runtime.hosted.lifting.unfolding import Unfolded, unfolded
+from services.runtime.routing.table import END, Router
+from tests.lifting.states import States
+
+STATES = 10_000
+
+
+@dataclass
+class Agreement:
+    """What came of it: states on which both decided, on which the function raised, and those that were refused."""
+
+    decided: int = 0
+    raised: int = 0
+    refused: int = 0
+    rules: dict[str, int] = field(default_factory=dict)
+    disagreements: list[tuple[Any, str, str]] = field(default_factory=list)
+
+
+@dataclass
+class Lifted:
+    """A path function's table with its limits."""
+
+    unfolded: Unfolded
+    table: Table
+    router: Router[Any, Any]
+
+
+def lift(function: Callable[..., Any], ends: Mapping[Any, str] | None = None, nodes: Sequence[str] = ()) -> Lifted:
+    """Returns the table of a function by itself. Raises NotLiftedError."""
+    limits, expression = LiftedLimits("alone"), unfolded(function)
+    table = table_of(expression, ends, nodes, limits)
+    router: Router[Any, Any] = Router(
+        "alone.route", facts=_facts(table, expression), policy=limits.finished(), rules=table.rules
+    )
+    return Lifted(expression, table, router)
+
+
+def agreement(
+    lifted: Lifted, function: Callable[..., Any], ends: Mapping[Any, str] | None = None, count: int = STATES
+) -> Agreement:
+    """Decides on so many states by both."""
+    found = Agreement()
+    states = States(lifted.table, lifted.unfolded.arguments[0], lifted.router.policy)
+    for _ in range(count * 4):
+        if found.decided >= count:
+            break
+        state = states.one()
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                place = _place(_called(function, state), ends)
+        except Exception:  # noqa: BLE001 - whatever it raises, nothing is decided
+            found.raised += 1
+            continue
+        try:
+            decision = lifted.router.decide(state)
+        except NotLookedAtError:
+            found.refused += 1
+            continue
+        found.decided += 1
+        found.rules[decision.rule] = found.rules.get(decision.rule, 0) + 1
+        if decision.destination != place:
+            found.disagreements.append((state, place, decision.destination))
+    return found
+
+
+def _called(function: Callable[..., Any], state: Any) -> Any:
+    result = function(state)
+    return asyncio.run(result) if inspect.iscoroutine(result) else result
+
+
+def _place(result: Any, ends: Mapping[Any, str] | None) -> str:
+    """Returns where LangGraph goes by a result. Raises KeyError."""
+    places = []
+    for each in result if isinstance(result, list | tuple) else [result]:
+        if each is None:
+            raise KeyError(each)
+        if ends is None:
+            places.append(str(getattr(each, "value", each)) if not isinstance(each, str) else str.__str__(each))
+        else:
+            known = [to for label, to in ends.items() if looking_same(label, each)]
+            places.append(known[0] if known else ends[each])
+    return ", ".join(dict.fromkeys(places)) or END

@@ -1,0 +1,503 @@
+"""Tables lifted from path functions: what can be lifted says the same as its function, and runs none of its code."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.graph import END, START, StateGraph
+from langgraph.prebuilt import tools_condition
+from langgraph.types import Send
+from pydantic import BaseModel
+
+from services.runtime.hosted.lifting.expressions import NotLiftedError
+from services.runtime.hosted.lifting.lifted import DISAGREED, TABLES_DROPPED, LiftedRouter, lifted
+from services.runtime.routing.words import in_words
+from tests.lifting.agreement import agreement, lift
+
+STATES = 400
+MAX_ROUNDS = 3
+LIMITS = SimpleNamespace(most=4)
+KNOWN = ("search", "read")
+WAYS = {"a": "first", "b": "second"}
+log = logging.getLogger(__name__)
+
+
+class Route(enum.Enum):
+    """Where to go."""
+
+    LEFT = "left"
+    RIGHT = "right"
+
+
+class Kind(str, enum.Enum):  # noqa: UP042 - as teams write it
+    """A text that has a name."""
+
+    FULL = "full"
+
+
+def ladder(state: Any) -> str:
+    last = state["messages"][-1]
+    if not last.tool_calls:
+        return END
+    if state["rounds"] >= MAX_ROUNDS:
+        return "give_up"
+    return "tools"
+
+
+def with_messages(state: Any) -> str:
+    """Its docstring."""
+    print("deciding")  # noqa: T201 - as teams write it
+    log.info("deciding on %s", state)
+    messages = state["messages"]
+    last = messages[-1] if messages else None
+    if isinstance(last, AIMessage) and last.tool_calls:
+        return "tools"
+    if len(messages) > 6 or isinstance(last, (ToolMessage, HumanMessage)):
+        return "summarise"
+    return END
+
+
+def with_get(state: Any) -> str:
+    if state.get("error") is not None:
+        return "mend"
+    count = state.get("count", 0)
+    return "again" if 0 < count < LIMITS.most and not state.get("done", False) else END
+
+
+def with_membership(state: Any) -> str:
+    tool = state["tool"].lower().strip()
+    if tool in KNOWN:
+        return "known"
+    if "stop" in tool or tool.startswith(("end", "quit")):
+        return "stop"
+    return "unknown"
+
+
+def with_match(state: Any) -> str:
+    match state["kind"]:
+        case "a" | "b":
+            return "letter"
+        case "c" if state["loud"]:
+            return "loud"
+        case _:
+            return "other"
+
+
+def with_enum(state: Any) -> str:
+    if state["route"] == Route.LEFT:
+        return Route.LEFT.value
+    if state["kind"] == Kind.FULL:
+        return "full"
+    return "right"
+
+
+def with_dispatch(state: Any) -> str:
+    return WAYS.get(state["kind"], "third")
+
+
+def with_dict_display(state: Any) -> str:
+    return {True: "big", False: "small"}[len(state["items"]) > 5]
+
+
+def with_two_fields(state: Any) -> str:
+    return "more" if state["done"] < state["wanted"] else "enough"
+
+
+def with_arithmetic(state: Any) -> str:
+    rounds = state["rounds"] + 1
+    rounds += len(state["items"])
+    return "stop" if rounds % 3 == 0 or rounds > 2 * MAX_ROUNDS else "go"
+
+
+def with_comprehension(state: Any) -> str:
+    asked = sum(isinstance(each, HumanMessage) for each in state["messages"])
+    if any(each.name == "final" for each in state["messages"] if isinstance(each, ToolMessage)):
+        return "final"
+    return "many" if asked >= 2 else "few"
+
+
+def with_walrus(state: Any) -> str:
+    if (count := state.get("count", 0)) and count > 2:
+        return "many"
+    return "some" if count else "none"
+
+
+def with_raise(state: Any) -> str:
+    if state["kind"] == "a":
+        return "first"
+    if state["kind"] == "b":
+        return "second"
+    raise ValueError(state["kind"])
+
+
+def helper(messages: Any, *, most: int = 2) -> bool:
+    return len(messages) >= most and not messages[-1].tool_calls
+
+
+def with_helper(state: Any) -> str:
+    return "end" if helper(state["messages"], most=3) else "on"
+
+
+def with_several(state: Any) -> list[str] | str:
+    return ["a", "b"] if state["both"] else "a"
+
+
+def with_object(state: Any) -> str:
+    return "review" if state.total > 50 or state.note == "ask" else "pay"
+
+
+def closure(most: int) -> Callable[[Any], str]:
+    def inside(state: Any) -> str:
+        return "stop" if state["rounds"] > most else "go"
+
+    return inside
+
+
+def partial(state: Any, most: int) -> str:
+    return "stop" if state["rounds"] > most else "go"
+
+
+def decorated(function: Callable[[Any], str]) -> Callable[[Any], str]:
+    @functools.wraps(function)
+    def around(state: Any) -> str:
+        return function(state)
+
+    return around
+
+
+class Ways:
+    """Path functions as methods."""
+
+    most = 2
+
+    def __init__(self, least: int) -> None:
+        self.least = least
+
+    def method(self, state: Any) -> str:
+        return "in" if self.least <= state["count"] <= self.most else self._other(state)
+
+    def _other(self, state: Any) -> str:
+        return "below" if state["count"] < self.least else "above"
+
+    def __call__(self, state: Any) -> str:
+        return "one" if state["count"] == self.least else "other"
+
+
+async def asynchronous(state: Any) -> str:
+    return "yes" if state["good"] else "no"
+
+
+def shadowed(state: Any) -> str:
+    len = state["size"]  # noqa: A001 - what this is about
+    return "long" if len > 3 else "short"
+
+
+LIFTED: dict[str, Any] = {
+    each.__name__: each
+    for each in (
+        ladder, with_messages, with_get, with_membership, with_match, with_enum, with_dispatch, with_dict_display,
+        with_two_fields, with_arithmetic, with_comprehension, with_walrus, with_raise, with_helper, with_several,
+        with_object, asynchronous, shadowed, tools_condition,
+    )
+} | {
+    "closure": closure(3),
+    "partial": functools.partial(partial, most=3),
+    "decorated": decorated(ladder),
+    "method": Ways(1).method,
+    "callable": Ways(1),
+    "lambda": lambda state: END if state["kind"] == "draft" else "test",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIFTED)
+def test_a_table_says_what_its_function_says(name: str) -> None:
+    function = LIFTED[name]
+    found = agreement(lift(function), function, count=STATES)
+    assert found.decided > STATES / 2, found
+    assert not found.disagreements
+    assert len(found.rules) > 1, "one way only was gone"
+
+
+def test_numbers_of_the_code_are_limits_by_the_names_they_have_there() -> None:
+    router = lift(ladder).router
+    assert router.policy.max_rounds == 3
+    assert [in_words(rule.when, router.policy) for rule in router.rules] == [
+        "not last_message_tool_calls", "rounds >= max_rounds (3)", "always",
+    ]  # fmt: skip
+    assert [rule.name for rule in router.rules] == ["to_end", "max_rounds", "to_tools"]
+    assert lift(lambda state: "b" if state["score"] > 0.5 else "a").router.policy.score_limit == 0.5
+
+
+def test_a_field_that_names_the_place_is_one_rule() -> None:
+    ends = {"left": "left_node", "right": "right_node"}
+    table = lift(lambda state: state["next"], ends)
+    assert table.router.decide({"next": "right"}).destination == "right_node"
+    assert agreement(table, lambda state: state["next"], ends, count=STATES).disagreements == []
+
+
+def loops(state: Any) -> str:
+    for each in state["items"]:
+        if each:
+            return "some"
+    return "none"
+
+
+def sends(state: Any) -> Any:
+    return [Send("one", {"item": each}) for each in state["items"]]
+
+
+def asks(state: Any) -> str:
+    return "yes" if log.isEnabledFor(state["level"]) else "no"
+
+
+def changes(state: Any) -> str:
+    state["seen"] = True
+    return "on"
+
+
+def mutates(state: Any) -> str:
+    state["items"].append(1)
+    return "on"
+
+
+def catches(state: Any) -> Any:
+    try:
+        return state["next"]
+    except KeyError:
+        return "none"
+
+
+def generates(state: Any) -> Any:
+    yield state["next"]
+
+
+def itself(state: Any) -> str:
+    return itself(state) if state["again"] else "on"
+
+
+async def awaits(state: Any) -> str:
+    return await asynchronous(state)
+
+
+def takes_all(*states: Any) -> str:
+    return "on" if states else "off"
+
+
+def hides_len(state: Any) -> str:
+    return "on" if len(state["items"]) else "off"
+
+
+def text_together(state: Any) -> str:
+    return f"node_{state['name']}"
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (loops, "loops"),
+        (sends, "sends packets"),
+        (asks, "calls `log.isEnabledFor`, which"),
+        (changes, "changes `state['seen']`"),
+        (mutates, "calls `state['items'].append`"),
+        (catches, "catches exceptions"),
+        (generates, "is a generator"),
+        (itself, "calls itself or goes too deep"),
+        (awaits, "awaits something"),
+        (takes_all, "takes any number of arguments"),
+        (text_together, "puts a text together"),
+        (print, "is no function of Python's"),
+        (lambda state: Ways(state["count"]).method(state), "calls `Ways"),
+    ],
+)
+def test_what_cannot_be_lifted_says_why(function: Any, reason: str) -> None:
+    with pytest.raises(NotLiftedError) as refused:
+        lift(function)
+    assert reason in str(refused.value)
+
+
+def test_a_built_in_of_another_meaning_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(hides_len.__globals__, "len", lambda items: items[7])
+    # It is a helper of the module's own, and put in as one.
+    assert lift(hides_len).router.decide({"items": [0, 0, 0, 0, 0, 0, 0, 0]}).destination == "off"
+
+
+class Watched:
+    """Whatever is asked of it, it notes."""
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "asked", [])
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked.append(name)
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        self.asked.append("==")
+        return True
+
+    def __len__(self) -> int:
+        self.asked.append("len")
+        return 5
+
+    def __bool__(self) -> bool:
+        self.asked.append("bool")
+        return True
+
+    def __hash__(self) -> int:
+        self.asked.append("hash")
+        return 1
+
+    def __iter__(self) -> Any:
+        self.asked.append("iter")
+        return iter(())
+
+    def __getitem__(self, key: Any) -> Any:
+        self.asked.append("item")
+        return self
+
+    def __gt__(self, other: object) -> bool:
+        self.asked.append(">")
+        return True
+
+
+class Noisy(BaseModel):
+    """A state with a property that does something."""
+
+    total: int = 60
+
+    @property
+    def counted(self) -> int:
+        ASKED.append("counted")
+        return 1
+
+
+class NoisyList(list[int]):
+    """A list whose length is code."""
+
+    def __len__(self) -> int:
+        ASKED.append("len")
+        return 9
+
+
+ASKED: list[str] = []
+
+
+def beside(function: Any) -> LiftedRouter:
+    """A function's table, as a graph has it."""
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(dict)
+    builder.add_node("node", lambda state: state)
+    for name in ("on", "off"):
+        builder.add_node(name, lambda state: state)
+    builder.add_edge(START, "node")
+    builder.add_conditional_edges("node", function, ["on", "off"])
+    return lifted(builder.compile(), "agent").routers["agent.route_after_node"]
+
+
+@pytest.mark.parametrize(
+    ("function", "state"),
+    [
+        (lambda state: "on" if state["x"] else "off", {"x": Watched()}),
+        (lambda state: "on" if state["x"] == 3 else "off", {"x": Watched()}),
+        (lambda state: "on" if state["x"] == "a" else "off", {"x": Watched()}),
+        (lambda state: "on" if state["x"] > 3 else "off", {"x": Watched()}),
+        (lambda state: "on" if len(state["x"]) > 3 else "off", {"x": Watched()}),
+        (lambda state: "on" if state["x"].ready else "off", {"x": Watched()}),
+        (lambda state: "on" if "a" in state["x"] else "off", {"x": Watched()}),
+        (lambda state: "on" if "a" in state["x"] else "off", {"x": [Watched()]}),
+        (lambda state: "on" if state["x"]["y"] else "off", {"x": Watched()}),
+        (lambda state: "on" if state["x"].get("y") else "off", {"x": Watched()}),
+        (lambda state: "on" if any(each for each in state["x"]) else "off", {"x": Watched()}),
+        (lambda state: "on" if len(state["x"]) > 3 else "off", {"x": NoisyList()}),
+        (lambda state: "on" if state["x"].counted else "off", {"x": Noisy()}),
+        (lambda state: "on" if state["x"] in ("a", "b") else "off", {"x": Watched()}),
+        (lambda state: "on" if WAYS.get(state["x"]) else "off", {"x": Watched()}),
+    ],
+)
+def test_no_code_of_the_state_runs_for_a_table(function: Any, state: Any) -> None:
+    ASKED.clear()
+    table = beside(function)
+    assert table.decision(state, {}, "on") is None
+    assert "in use no more: it would have to look at" in table.off
+    watched = state["x"][0] if type(state["x"]) is list else state["x"]
+    assert (getattr(watched, "asked", []), ASKED) == ([], [])
+
+
+def test_a_field_of_a_model_is_looked_at_and_a_property_is_not() -> None:
+    table = beside(lambda state: "on" if state["x"].total > 50 else "off")
+    decision = table.decision({"x": Noisy()}, {}, "on")
+    assert decision is not None
+    assert decision.facts == {"x_total": 60}
+
+
+def test_one_disagreement_ends_a_table() -> None:
+    table = beside(lambda state: "on" if state["x"] else "off")
+    count = TABLES_DROPPED.labels("agent", "agent.route_after_node", DISAGREED)
+    before = count._value.get()
+    assert table.decision({"x": 1}, {}, "on") is not None
+    assert table.decision({"x": 1}, {}, "off") is None
+    assert table.off.endswith("it led to on where the code led to off")
+    assert table.decision({"x": 1}, {}, "on") is None
+    assert count._value.get() == before + 1
+
+
+CHANGING = 3
+CHANGING_LIST = ["a"]
+
+
+@pytest.mark.parametrize(
+    ("function", "state", "change"),
+    [
+        (lambda state: "on" if state["x"] > CHANGING else "off", {"x": 9}, lambda names: names.update(CHANGING=5)),
+        (lambda state: "on" if state["x"] in CHANGING_LIST else "off", {"x": "a"},
+         lambda names: names["CHANGING_LIST"].append("b")),
+        (lambda state: "on" if state["x"] > LIMITS.most else "off", {"x": 9},
+         lambda names: vars(names["LIMITS"]).update(most=7)),
+    ],
+)  # fmt: skip
+def test_a_limit_that_changes_in_the_code_ends_its_table(
+    function: Any, state: Any, change: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: dict[str, Any] = function.__globals__
+    monkeypatch.setitem(names, "CHANGING", 3)
+    monkeypatch.setitem(names, "CHANGING_LIST", ["a"])
+    monkeypatch.setitem(names, "LIMITS", SimpleNamespace(most=4))
+    table = beside(function)
+    assert table.decision(state, {}, "on") is not None
+    change(names)
+    # Both would still come to the same: but what is said of the limit is true no more.
+    assert table.decision(state, {}, "on") is None
+    assert "is not what it was" in table.off
+
+
+def test_what_is_never_asked_for_is_missed_by_nobody() -> None:
+    table = beside(lambda state: "on" if state["first"] else "off" if state["second"]["third"] else "on")
+    assert table.decision({"first": True}, {}, "on") is not None
+    assert table.decision({"first": True, "second": None}, {}, "on") is not None
+
+
+def test_long_lists_and_texts_are_not_gone_through() -> None:
+    table = beside(lambda state: "on" if any(each.done for each in state["x"]) else "off")
+    assert table.decision({"x": [SimpleNamespace(done=False)] * 10_001}, {}, "off") is None
+    assert "10,001 items" in table.off
+
+
+@dataclass
+class Data:
+    """State of a dataclass."""
+
+    total: float
+    note: str = ""
+
+
+def test_state_of_classes_is_read() -> None:
+    table = lift(with_object)
+    for state in (Data(60), Data(10, "ask"), Data(10)):
+        assert table.router.decide(state).destination == with_object(state)  # type: ignore[arg-type]
