@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+import pytest_asyncio
 from signalbox.v1 import caller_pb2, runs_pb2, runs_pb2_grpc, sast_pb2
 
 from services.code_executor import server as code_executor
@@ -215,61 +216,68 @@ MakeBench = Callable[..., AbstractAsyncContextManager[Bench]]
 def make_bench(tmp_path: Path, platform_dsn: str) -> MakeBench:
     """Starts everything but the runtime."""
 
-    @asynccontextmanager
-    async def make(
-        files: Files = FILES,
-        models: Mapping[str, str] = SCRIPTED,
-        model_base_url: str = "",
-        policies: str = "",
-    ) -> AsyncIterator[Bench]:
-        policy_file = tmp_path / "policies.yaml"
-        policy_file.write_text(policies)
-        runs, callers = generate_keypair(), generate_keypair()
-        for name, text in (
-            ("run.pub", runs.public_pem),
-            ("run.key", runs.private_pem),
-            ("call.pub", callers.public_pem),
-        ):
-            (tmp_path / name).write_text(text)
-        repository = GitRepository(tmp_path / "repositories" / "project")
-        commit = repository.commit(files)
-        executor_settings = CodeExecutorSettings(
-            run_token_public_key_file=tmp_path / "run.pub",
-            code_local_roots=(tmp_path / "repositories",),
-            code_cache_dir=tmp_path / "cache",
-        )
-        async with ScriptedModel() as model:
-            judge_settings = EvaluatorSettings(
-                run_token_public_key_file=tmp_path / "run.pub",
-                evaluator_model=models["judge"],
-                model_base_url=model_base_url or model.base_url,
-                model_retries=0,
-            )
-            async with (
-                running("code_executor", executor_settings, code_executor.build) as code,
-                running("evaluator", judge_settings, evaluator.build) as judge,
-            ):
-                settings = RuntimeSettings(
-                    database_dsn=platform_dsn,
-                    guard_target="ipv4:127.0.0.1:1",
-                    sql_executor_target="ipv4:127.0.0.1:1",
-                    code_executor_target=f"ipv4:{code.address}",
-                    evaluator_target=f"ipv4:{judge.address}",
-                    run_token_private_key_file=tmp_path / "run.key",
-                    caller_token_public_key_file=tmp_path / "call.pub",
-                    model_base_url=model_base_url or model.base_url,
-                    model_retries=1,
-                    drain_s=0.5,
-                    agent_model="agent",
-                    format_model="format",
-                    triage_model=models["triage"],
-                    research_model=models["research"],
-                    analysis_model=models["analysis"],
-                    policy_file=policy_file,
-                )
-                yield Bench(model, _source(repository, commit), _finding(), settings, callers)
+    def make(*args: Any, **kwargs: Any) -> AbstractAsyncContextManager[Bench]:
+        return standing(tmp_path, platform_dsn, *args, **kwargs)
 
     return make
+
+
+@asynccontextmanager
+async def standing(
+    folder: Path,
+    platform_dsn: str,
+    files: Files = FILES,
+    models: Mapping[str, str] = SCRIPTED,
+    model_base_url: str = "",
+    policies: str = "",
+) -> AsyncIterator[Bench]:
+    """Everything but the runtime, in a folder and on a database."""
+    policy_file = folder / "policies.yaml"
+    policy_file.write_text(policies)
+    runs, callers = generate_keypair(), generate_keypair()
+    for name, text in (
+        ("run.pub", runs.public_pem),
+        ("run.key", runs.private_pem),
+        ("call.pub", callers.public_pem),
+    ):
+        (folder / name).write_text(text)
+    repository = GitRepository(folder / "repositories" / "project")
+    commit = repository.commit(files)
+    executor_settings = CodeExecutorSettings(
+        run_token_public_key_file=folder / "run.pub",
+        code_local_roots=(folder / "repositories",),
+        code_cache_dir=folder / "cache",
+    )
+    async with ScriptedModel() as model:
+        judge_settings = EvaluatorSettings(
+            run_token_public_key_file=folder / "run.pub",
+            evaluator_model=models["judge"],
+            model_base_url=model_base_url or model.base_url,
+            model_retries=0,
+        )
+        async with (
+            running("code_executor", executor_settings, code_executor.build) as code,
+            running("evaluator", judge_settings, evaluator.build) as judge,
+        ):
+            settings = RuntimeSettings(
+                database_dsn=platform_dsn,
+                guard_target="ipv4:127.0.0.1:1",
+                sql_executor_target="ipv4:127.0.0.1:1",
+                code_executor_target=f"ipv4:{code.address}",
+                evaluator_target=f"ipv4:{judge.address}",
+                run_token_private_key_file=folder / "run.key",
+                caller_token_public_key_file=folder / "call.pub",
+                model_base_url=model_base_url or model.base_url,
+                model_retries=1,
+                drain_s=0.5,
+                agent_model="agent",
+                format_model="format",
+                triage_model=models["triage"],
+                research_model=models["research"],
+                analysis_model=models["analysis"],
+                policy_file=policy_file,
+            )
+            yield Bench(model, _source(repository, commit), _finding(), settings, callers)
 
 
 def _source(repository: GitRepository, commit: str) -> sast_pb2.CodeSource:
@@ -287,8 +295,22 @@ def _finding() -> sast_pb2.Finding:
     )
 
 
-@pytest.fixture
-async def bench(make_bench: MakeBench) -> AsyncIterator[Bench]:
-    """Everything, with one replica of the runtime."""
-    async with make_bench() as made, made.runtime():
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_bench(tmp_path_factory: pytest.TempPathFactory, shared_platform_dsn: str) -> AsyncIterator[Bench]:
+    """Everything, with one replica of the runtime, for the tests of a file."""
+    async with standing(tmp_path_factory.mktemp("bench"), shared_platform_dsn) as made, made.runtime():
         yield made
+
+
+@pytest.fixture
+def bench(shared_bench: Bench) -> Bench:
+    """Everything, with models that have not been told what to say."""
+    shared_bench.model.forget()
+    return replace(shared_bench, finding=_finding())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Runs tests in the event loop of what they share with others of their file."""
+    for item in items:
+        if "shared_bench" in getattr(item, "fixturenames", ()) and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)

@@ -197,7 +197,7 @@ async def test_an_honest_needs_review_is_one(bench: Bench) -> None:
         "NEEDS_REVIEW",
         "NEEDS_REVIEW",
         ["approved"],
-        "",
+        "approved",
     )
 
 

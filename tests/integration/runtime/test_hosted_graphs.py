@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypedDict
 
 import httpx
 import pytest
+import pytest_asyncio
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
@@ -35,11 +36,13 @@ from services.runtime.routing.explaining import Explainer
 from services.runtime.routing.redeciding import with_limits
 from tests.fixtures.hosted import FOLDER, HostedReplica, graph_alone, hosted_replica, loaded, output_of
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-@pytest.fixture
-async def replica(platform_dsn: str) -> AsyncIterator[HostedReplica]:
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def replica(shared_platform_dsn: str) -> AsyncIterator[HostedReplica]:
     """A replica that offers the graphs of the folder."""
-    async with hosted_replica(platform_dsn, folder=FOLDER) as working:
+    async with hosted_replica(shared_platform_dsn, folder=FOLDER) as working:
         yield working
 
 
