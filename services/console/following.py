@@ -2,7 +2,8 @@
 
 An event says that there is something new, and not what: the browser asks for the page again. `changed` is a step or a
 question, `ended` the end, `away` a gateway that does not answer, for as long as that lasts, and `refused` that there
-will be no more.
+will be no more. Only what a model says while it says it stands in the event: `said` is a part of that, `void` that
+what a node has said so far does not stand.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from signalbox.v1 import runs_pb2
 from services.console.errors import ConsoleError, TooLate
 from services.console.gateway import Gateway
 from services.console.settings import ConsoleSettings
+from services.kit.text.json_text import json_text
+from services.kit.text.printing import printable
 from services.kit.wire.event_kinds import RUN_ENDED
 
 CHANGED, ENDED, AWAY, REFUSED = "changed", "ended", "away", "refused"
+SAID, VOID = "said", "void"
 
 
 class RunFollower:
@@ -56,6 +60,9 @@ class RunFollower:
                     was_away = False
                     yield _event(CHANGED)  # perhaps not the run, but what is said of the gateway
                 async for event in self._gateway.watch(run_id, after_sequence):
+                    if not event.sequence:  # told once, and kept nowhere
+                        yield _while_said(event)
+                        continue
                     after_sequence = event.sequence
                     is_over = event.HasField(RUN_ENDED)
                     yield _event(ENDED if is_over else CHANGED)
@@ -82,5 +89,22 @@ class RunFollower:
         return (await self._gateway.call(self._gateway.runs.GetRun, request)).run.state
 
 
-def _event(kind: str) -> str:
-    return f"event: {kind}\ndata: {kind}\n\n"
+def _event(kind: str, data: str = "") -> str:
+    return f"event: {kind}\ndata: {data or kind}\n\n"
+
+
+def _while_said(event: runs_pb2.RunEvent) -> str:
+    """Returns what a model says, with nothing in it that would steer the reader, or that it does not stand."""
+    if not event.HasField("token_chunk"):
+        dropped = event.tokens_reset.cause == runs_pb2.TOKENS_RESET_CAUSE_DROPPED
+        return _event(VOID, json_text({"node": event.tokens_reset.node, "stands": dropped}, indent=None))
+    chunk = event.token_chunk
+    told = {
+        "node": printable(chunk.node),
+        "message": chunk.message_id,
+        "offset": chunk.offset,
+        "length": len(chunk.text),
+        "text": printable(chunk.text),
+        "provisional": chunk.provisional,
+    }
+    return _event(SAID, json_text(told, indent=None))

@@ -57,8 +57,8 @@ class Gateway:
         return explained
 
     async def watch(self, run_id: str, after_sequence: int) -> AsyncIterator[runs_pb2.RunEvent]:
-        """Yields a run's events after a sequence number, until it ends or awaits input."""
-        request = runs_pb2.WatchRunRequest(run_id=run_id, after_sequence=after_sequence)
+        """Yields a run's events after a number, until it ends or awaits input, and what models say meanwhile."""
+        request = runs_pb2.WatchRunRequest(run_id=run_id, after_sequence=after_sequence, token_chunks=True)
         with self._worded():
             call = self.runs.WatchRun(request, metadata=self._metadata())
             try:

@@ -59,12 +59,46 @@
     }
     if (!next.dataset.events) stop();
   }
+  // What models say while they say it, by message: shown until the step that it belongs to has ended, and then with the page.
+  const MESSAGES = 8, LONGEST = 20000;
+  const said = new Map();
+  function hear(chunk) {
+    const message = said.get(chunk.message) ?? { node: chunk.node, text: "", have: 0, provisional: chunk.provisional };
+    if (chunk.offset + chunk.length <= message.have) return;
+    message.text = (message.text + (chunk.offset > message.have ? "…" : "") + chunk.text).slice(-LONGEST);
+    message.have = chunk.offset + chunk.length;
+    said.delete(chunk.message);
+    said.set(chunk.message, message);
+    while (said.size > MESSAGES) said.delete(said.keys().next().value);
+    showSaid();
+  }
+  function forget(node) {
+    for (const [id, message] of said) if (!node || message.node === node || message.node.startsWith(node + "/")) said.delete(id);
+    showSaid();
+  }
+  function showSaid() {
+    const saying = document.getElementById("saying");
+    if (!saying) return;
+    saying.hidden = !said.size;
+    saying.querySelector("ul").replaceChildren(...[...said.values()].map((message) => {
+      const item = document.createElement("li"), from = document.createElement("span"), text = document.createElement("p");
+      from.className = "soft small";
+      from.textContent = message.node + (message.provisional ? ", still to be checked" : "");
+      text.className = "words";
+      text.dir = "auto";
+      text.textContent = message.text;
+      item.append(from, text);
+      return item;
+    }));
+  }
   function listen() {
     if (source || !address || document.hidden) return;
     source = new EventSource(address);
     source.addEventListener("open", () => { if (document.querySelector("#live.away")) plan(0); });
-    source.addEventListener("changed", () => plan(GATHER_MS));
-    source.addEventListener("ended", () => { stop(); plan(0); });
+    source.addEventListener("said", (event) => hear(JSON.parse(event.data)));
+    source.addEventListener("void", (event) => { const { node, stands } = JSON.parse(event.data); if (!stands) forget(node); });
+    source.addEventListener("changed", () => { forget(""); plan(GATHER_MS); });
+    source.addEventListener("ended", () => { forget(""); stop(); plan(0); });
     source.addEventListener("refused", () => { stop(); plan(0); });
     source.addEventListener("away", () => say("The gateway does not answer; trying again.", true));
     source.addEventListener("error", () => {

@@ -127,7 +127,7 @@ class FakeGateway(
     ) -> AsyncIterator[runs_pb2.WatchRunResponse]:
         await self._called("WatchRun", context)
         for event in self.events:
-            if event.sequence > request.after_sequence:
+            if event.sequence > request.after_sequence or (request.token_chunks and not event.sequence):
                 yield runs_pb2.WatchRunResponse(event=event)
 
     async def ListAgents(

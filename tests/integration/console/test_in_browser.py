@@ -100,6 +100,25 @@ async def test_it_goes_along_with_a_run_through_an_outage(browser: Browser) -> N
         assert seen.complaints == []
 
 
+async def test_what_a_model_says_is_shown_until_its_step_has_ended(browser: Browser) -> None:
+    whole = explained()
+    gateway = fake_gateway(running(whole, 2))
+
+    def chunk(offset: int, text: str, message: str = "m") -> runs_pb2.RunEvent:
+        said = runs_pb2.TokenChunk(node="agent", message_id=message, offset=offset, text=text)
+        return runs_pb2.RunEvent(token_chunk=said)
+
+    gateway.events = [chunk(0, "There are <b>12"), chunk(15, "</b> of them."), chunk(40, " And more.")]
+    async with serving(gateway) as port, console_over(port) as console:
+        seen = await opened(browser, console)
+        await seen.page.goto(f"{console.base}/runs/{RUN_ID}")
+        saying = seen.page.locator("#saying p")
+        await expect(saying).to_have_text("There are <b>12</b> of them.… And more.", timeout=TIMEOUT_MS)
+        gateway.events = [changed(1)]
+        await expect(seen.page.locator("#saying")).to_be_hidden(timeout=TIMEOUT_MS)
+        assert seen.complaints == []
+
+
 async def test_a_click_that_has_begun_is_not_lost_to_news(browser: Browser) -> None:
     whole = explained()
     gateway = fake_gateway(running(whole, 2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import json
 import re
 from contextlib import AsyncExitStack
 from html.parser import HTMLParser
@@ -336,6 +337,24 @@ async def test_news_of_a_run(inside: httpx.AsyncClient, gateway: FakeGateway) ->
     gateway.failure = refusal(grpc.StatusCode.UNAUTHENTICATED)
     refused = await inside.get(f"/runs/{RUN_ID}/events")
     assert "event: refused" in refused.text
+
+
+async def test_what_a_model_says_is_told_while_it_says_it(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
+    chunk = runs_pb2.TokenChunk(node="agent", message_id="m", offset=3, text="a\nb\u202e\u2028", provisional=True)
+    reset = runs_pb2.TokensReset(node="agent", cause=runs_pb2.TOKENS_RESET_CAUSE_WITHDRAWN)
+    gateway.events = [
+        runs_pb2.RunEvent(sequence=1, state_changed=runs_pb2.StateChanged(state=runs_pb2.RUN_STATE_RUNNING)),
+        runs_pb2.RunEvent(token_chunk=chunk),
+        runs_pb2.RunEvent(tokens_reset=reset),
+        runs_pb2.RunEvent(sequence=2, run_ended=runs_pb2.RunEnded()),
+    ]
+    told = (await inside.get(f"/runs/{RUN_ID}/events")).text
+    assert re.findall("event: (.*)", told) == ["changed", "said", "void", "ended"]
+    said, void = (json.loads(data) for data in re.findall(r"data: (\{.*\})", told))
+    assert said == {
+        "node": "agent", "message": "m", "offset": 3, "length": 5, "text": "a\nb\\u202e\u2028", "provisional": True,
+    }  # fmt: skip
+    assert void == {"node": "agent", "stands": False}
 
 
 async def test_it_closes_while_somebody_looks_on(gateway: FakeGateway, caplog: pytest.LogCaptureFixture) -> None:
