@@ -24,6 +24,7 @@ from services.cli import (
     questions,
     replay,
     run,
+    run_states,
     runs,
     sql_policy,
     threads,
@@ -37,7 +38,7 @@ from services.cli.invocation import Gateway, Invocation
 # What `--help` shows together, in the order in which one needs it.
 GROUPS: dict[str, tuple[ModuleType, ...]] = {
     "Run": (up, demo, ask, run, graph_edits, threads),
-    "See why": (runs, decisions, agents, console),
+    "See why": (runs, run_states, decisions, agents, console),
     "Answer": (questions,),
     "Judge findings": (triage, investigate, findings),
     "Try other limits": (replay, pin),

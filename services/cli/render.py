@@ -175,6 +175,13 @@ def run_details(run: runs_pb2.Run) -> Group:
     return Group(facts, Text(), answer(run))
 
 
+def begun_from(made_of: runs_pb2.ForkedFrom) -> str:
+    """What a run goes on from."""
+    changed = f", {', '.join(map(printable, made_of.changed_fields))} changed" if made_of.changed_fields else ""
+    by = f" as by {printable(made_of.as_node)}" if changed and made_of.as_node else ""
+    return f"from step {made_of.step} of {printable(made_of.run_id)}{changed}{by}"
+
+
 def _details(run: runs_pb2.Run) -> Iterable[tuple[str, str | Text]]:
     yield "run", run.run_id
     yield "agent", f"{run.agent} {run.graph_version}".strip()
@@ -188,6 +195,7 @@ def _details(run: runs_pb2.Run) -> Iterable[tuple[str, str | Text]]:
     yield "title", run.input.incident_investigation.title
     yield "stop reason", run.stop_reason
     yield "thread", run.thread_id
+    yield "begins", begun_from(run.forked_from) if run.HasField("forked_from") else ""
     yield "correlation", run.correlation_id
     yield "labels", shown_labels(run.labels)
     yield "recorded", "yes" if run.recorded else ""

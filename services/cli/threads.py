@@ -173,12 +173,13 @@ def thread_list(threads: list[threads_pb2.Thread]) -> Listing:
     return shown
 
 
-def state(found: threads_pb2.GetThreadStateResponse) -> RenderableType:
+def state(found: threads_pb2.GetThreadStateResponse | threads_pb2.GetRunStateResponse) -> RenderableType:
     """A run's state at a checkpoint, behind the checkpoints that it has."""
-    table = Listing("", "step", "checkpoint", "written", right=("step",))
+    table = Listing("", "step", "next", "checkpoint", "written", right=("step",))
     shown = found.state.checkpoint
     for checkpoint in found.checkpoints:
         mark = "→" if checkpoint == shown else ""
-        table.add(mark, str(checkpoint.step), checkpoint.checkpoint_id, moment(checkpoint.create_time))
+        following = ", ".join(checkpoint.next_nodes) or "the end"
+        table.add(mark, str(checkpoint.step), following, checkpoint.checkpoint_id, moment(checkpoint.create_time))
     following = ", ".join(printable(node) for node in found.state.next_nodes) or "the end"
     return Group(table, Text(f"\nnext: {following}\n"), JSON(struct_json(found.state.values)))

@@ -6,6 +6,8 @@ SignalboxError
 ├── RunNotEnded                 the run has not ended yet
 ├── RunNotRecorded              what the run's nodes heard was not to be kept
 ├── CheckpointNotFound          no such checkpoint, or retention has removed it
+├── StateUnreadable             the state of a run can't be read by this replica
+├── ForkRefused                 a run can't go on from there, or not with its state changed so
 ├── AgentGone                   the agent of a run is not installed any more
 ├── ThreadNotFound              no such thread, or another caller's
 ├── ThreadExists                the id of a new thread is taken
@@ -89,6 +91,20 @@ class CheckpointNotFound(SignalboxError):
 
     reason = "CHECKPOINT_NOT_FOUND"
     code = grpc.StatusCode.NOT_FOUND
+
+
+class StateUnreadable(SignalboxError):
+    """The state of a run holds what this replica can't read, such as types of a graph that it does not have."""
+
+    reason = "STATE_UNREADABLE"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class ForkRefused(SignalboxError):
+    """A run can't go on from a step of this one, or not with its state changed in this way."""
+
+    reason = "FORK_REFUSED"
+    code = grpc.StatusCode.FAILED_PRECONDITION
 
 
 class AgentGone(SignalboxError):

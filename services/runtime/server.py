@@ -56,6 +56,7 @@ from services.runtime.engine.pins import Pins
 from services.runtime.engine.questions import Questions
 from services.runtime.engine.quota import CallerQuota, TokensSpent
 from services.runtime.engine.retention import Pruner, pruning
+from services.runtime.engine.run_states import RunStates
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
 from services.runtime.engine.store_policy import StorePolicies
@@ -215,7 +216,11 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     servicer = RunServicer(engine, store, pools.calls, directory, callers, pins, records_all=settings.record_runs)
     routers = {router.name: router for agent in agents.values() for router in agent.in_force.routers}
     maintenance = MaintenanceServicer(callers, pruner, Ledger(pools.calls), routers)
-    threads = ThreadServicer(callers, ThreadStore(pools.calls, shared.serde, store, agents))
+    threads = ThreadServicer(
+        callers,
+        ThreadStore(pools.calls, shared.serde, store, agents),
+        RunStates(pools.calls, shared.serde, store, agents),
+    )
     questions = QuestionServicer(callers, engine, shared.questions)
     listing = AgentServicer(callers, directory)
     registrations = [

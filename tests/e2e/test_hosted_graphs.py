@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import io
 import itertools
+import json
 import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -22,6 +24,7 @@ from services.cli.exit_codes import ExitCode
 from services.cli.questions import resume
 from services.cli.speech import Speech
 from services.cli.terminal import Terminal
+from tests.e2e.test_answering import signalbox
 from tests.e2e.test_console import inside
 from tests.fixtures.client import CALL_TIMEOUT_S, RunClient
 from tests.fixtures.hosted import FOLDER, graph_alone
@@ -33,7 +36,8 @@ KILLS = int(os.environ.get("SIGNALBOX_CHAOS_HOSTED_KILLS", "6"))
 # Under way together; fewer than a caller may have.
 AT_ONCE = 100
 UNTIL = 6
-COUNTED = 60
+# Under way for as long as replicas die.
+COUNTED = 200
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -115,7 +119,7 @@ async def test_runs_through_deaths_of_replicas_bring_what_langgraph_alone_brings
         assert run.spend.model_calls == UNTIL
         assert [(each.node, each.count) for each in decisions[-1].destinations] == [("square", UNTIL)]
     assert len({events[-1].run_id for events in told}) == RUNS
-    taken_over = sum(events[-1].run_ended.run.epoch > 1 for events in told)
+    taken_over = sum(events[-1].run_ended.run.epoch > 1 for events in (*told, tallied))
     assert taken_over, f"{RUNS} runs, and no replica died at work"
 
 
@@ -249,3 +253,27 @@ async def test_why_code_decided_is_explained(hosting: Platform) -> None:
         assert "2 of 3 rounds" in shown.text
     nodes = {node.node: list(node.destinations) for node in explained.run.agent.nodes}
     assert nodes["model"] == ["tools", "give_up", "__end__"]
+
+
+async def test_a_run_is_read_step_by_step_and_gone_on_from(hosting: Platform, tmp_path: Path) -> None:
+    async def command(*arguments: str) -> str:
+        status, said = await signalbox(hosting, tmp_path, ("27",), *arguments)
+        assert status == ExitCode.OK, said
+        return said
+
+    client = hosting.caller("27")
+    run = await client.create(asking("calculator", messages=["Add up."], wanted=2))
+    await followed(client, run.run_id)
+    shown = await command("state", run.run_id, "--step", "2")
+    assert "next: model" in shown
+    assert '"rounds": 1' in shown
+    changes = tmp_path / "changes.yaml"
+    changes.write_text("rounds: 5")
+    made = await command("fork", run.run_id, "--step", "3", "--update", str(changes), "--as-node", "model", "--json")
+    fork_id = json.loads(made)["run"]["run_id"]
+    ended = (await followed(client, fork_id))[-1].run_ended.run
+    assert MessageToDict(ended.output.graph.output)["messages"][-1]["content"] == "I give up."
+    assert (ended.forked_from.run_id, list(ended.forked_from.changed_fields)) == (run.run_id, ["rounds"])
+    # Where the edges of the node led that was taken to have changed the state is on record, too.
+    assert [each.destination for each in await client.decisions(fork_id)] == ["give_up"]
+    assert f"from step 3 of {run.run_id}, rounds changed as by model" in await command("explain", fork_id)

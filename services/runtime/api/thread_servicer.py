@@ -4,6 +4,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
 from opentelemetry import propagate
 from signalbox.v1 import threads_pb2, threads_pb2_grpc
 
@@ -11,17 +15,23 @@ from services.runtime.api.callers import Callers, Context
 from services.runtime.api.page_tokens import thread_place_of, time_token
 from services.runtime.api.wire import run_proto, struct_proto, timestamp_proto
 from services.runtime.engine.rights import shown_to
+from services.runtime.engine.run_states import NewFork, RunStates
 from services.runtime.engine.snapshot import CheckpointSummary, Snapshot
 from services.runtime.engine.threads import Fork, ThreadRecord, ThreadStore
+from services.runtime.hosted.schemas import plain
 
-THREADS_PAGE = 50
+THREADS_PAGE: Final = 50
+# Of a state in an answer, and of one field of it where they are too large together.
+MOST_STATE_BYTES: Final = 2_000_000
+MOST_FIELD_BYTES: Final = 50_000
 
 
 class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
     """Serves threads."""
 
-    def __init__(self, callers: Callers, threads: ThreadStore) -> None:
+    def __init__(self, callers: Callers, threads: ThreadStore, states: RunStates) -> None:
         self._callers = callers
+        self._states = states
         self._threads = threads
 
     async def ListThreads(
@@ -72,6 +82,24 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
         thread, run = await self._threads.fork(self._callers.caller(context), fork)
         return threads_pb2.ForkThreadResponse(thread=_thread(thread), run=run_proto(run) if run else None)
 
+    async def GetRunState(
+        self, request: threads_pb2.GetRunStateRequest, context: Context
+    ) -> threads_pb2.GetRunStateResponse:
+        """Returns the state of a run after a step."""
+        step = request.step if request.HasField("step") else None
+        snapshot, steps = await self._states.state(self._callers.caller(context), request.run_id, step)
+        state = _state(request.run_id, snapshot, fitting_values(snapshot.values))
+        return threads_pb2.GetRunStateResponse(state=state, checkpoints=[_checkpoint(each) for each in steps])
+
+    async def ForkRun(self, request: threads_pb2.ForkRunRequest, context: Context) -> threads_pb2.ForkRunResponse:
+        """Creates a run that goes on from a step of another."""
+        caller = self._callers.caller(context)
+        carrier: dict[str, str] = {}
+        propagate.inject(carrier)
+        update = plain(request.update) if request.HasField("update") else None
+        fork = NewFork(request.run_id, request.step, update, request.as_node, carrier.get("traceparent", ""))
+        return threads_pb2.ForkRunResponse(run=run_proto(await self._states.fork(caller, fork)))
+
     async def DeleteThread(
         self, request: threads_pb2.DeleteThreadRequest, context: Context
     ) -> threads_pb2.DeleteThreadResponse:
@@ -92,14 +120,28 @@ def _thread(thread: ThreadRecord) -> threads_pb2.Thread:
 
 def _checkpoint(summary: CheckpointSummary) -> threads_pb2.Checkpoint:
     return threads_pb2.Checkpoint(
-        checkpoint_id=summary.checkpoint_id, step=summary.step, create_time=timestamp_proto(summary.created_at)
+        checkpoint_id=summary.checkpoint_id,
+        step=summary.step,
+        create_time=timestamp_proto(summary.created_at),
+        next_nodes=summary.next_nodes,
     )
 
 
-def _state(run_id: str, snapshot: Snapshot) -> threads_pb2.ThreadState:
+def _state(run_id: str, snapshot: Snapshot, values: Mapping[str, Any] | None = None) -> threads_pb2.ThreadState:
     return threads_pb2.ThreadState(
         run_id=run_id,
         checkpoint=_checkpoint(snapshot.checkpoint),
-        next_nodes=snapshot.next_nodes,
-        values=struct_proto(snapshot.values),
+        next_nodes=snapshot.checkpoint.next_nodes,
+        values=struct_proto(values if values is not None else snapshot.values),
     )
+
+
+def fitting_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a state, without those that would make an answer too large to be sent."""
+    sizes = {name: len(orjson.dumps(value, default=str)) for name, value in values.items()}
+    if sum(sizes.values()) <= MOST_STATE_BYTES:
+        return dict(values)
+    return {
+        name: value if sizes[name] <= MOST_FIELD_BYTES else f"<{sizes[name]:,} bytes of JSON>"
+        for name, value in values.items()
+    }

@@ -14,7 +14,7 @@ from services.kit.outcome import Outcome
 from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, TOKEN_CHUNK, TOKENS_RESET
 from services.runtime.calls.token_chunks import DROPPED, RERUN, WITHDRAWN
 from services.runtime.engine.events import Event
-from services.runtime.engine.records import InputRequest, RunRecord, RunState
+from services.runtime.engine.records import ForkedFrom, InputRequest, RunRecord, RunState
 from services.runtime.hosted.schemas import whole
 from services.runtime.routing.explaining import ExplainedRule, Explanation
 from services.runtime.routing.graph import NODE_FAILED
@@ -81,6 +81,17 @@ def run_proto(run: RunRecord) -> runs_pb2.Run:
         labels=run.labels,
         recorded=run.recorded,
         title=run.title,
+        forked_from=_forked_from(run.forked_from) if run.forked_from else None,
+    )
+
+
+def _forked_from(made_of: ForkedFrom) -> runs_pb2.ForkedFrom:
+    return runs_pb2.ForkedFrom(
+        run_id=made_of.run_id,
+        step=made_of.step,
+        checkpoint_id=made_of.checkpoint_id,
+        changed_fields=sorted(made_of.update or ()),
+        as_node=made_of.as_node,
     )
 
 

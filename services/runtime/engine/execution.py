@@ -13,13 +13,14 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.errors import GraphDrained, GraphRecursionError
+from langgraph.errors import GraphDrained, GraphRecursionError, InvalidUpdateError
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt, StateSnapshot
 from opentelemetry import context, propagate, trace
 from psycopg_pool import AsyncConnectionPool
 
+from services.kit.errors import InvalidRequest
 from services.kit.identity.caller import RunClaims
 from services.kit.identity.run_tokens import RunTokenMinter
 from services.kit.outcome import Outcome
@@ -50,19 +51,21 @@ from services.runtime.engine.carrier import Carrier
 from services.runtime.engine.claim import Claim, StepWritten
 from services.runtime.engine.effect_journal import EffectJournal
 from services.runtime.engine.events import Event, EventStream, events_of_step
+from services.runtime.engine.forks import UNCHANGED
 from services.runtime.engine.offers import Offers
 from services.runtime.engine.pins import Pins
 from services.runtime.engine.questions import Questions
 from services.runtime.engine.quota import TokensSpent
-from services.runtime.engine.records import Ending, InputRequest, RunRecord, RunState
+from services.runtime.engine.records import Ending, ForkedFrom, InputRequest, RunRecord, RunState
 from services.runtime.engine.run_tokens import RunTokens
 from services.runtime.engine.saver import RunSaver, led_by_of
 from services.runtime.engine.store import RunStore, noted
 from services.runtime.engine.store_policy import StorePolicies
 from services.runtime.engine.stored_items import StoreScope
 from services.runtime.engine.thread_state import left_state
-from services.runtime.errors import ClaimLost, DatabaseAway, ThreadStateLost
+from services.runtime.errors import ClaimLost, DatabaseAway, ForkRefused, ThreadStateLost
 from services.runtime.hosted.endings import BUDGET_EXHAUSTED, failure_of
+from services.runtime.hosted.graph import check_update
 from services.runtime.hosted.interrupts import question_of, resumption_of
 from services.runtime.hosted.screening import InputNotAdmitted, admission_router
 from services.runtime.hosted.session import HostedSession
@@ -176,7 +179,7 @@ class Execution:
             await self._end(Ending(RunState.FAILED, None, "recursion_limit", "the run took too many steps"))
         except UnknownLimitTypeError as error:
             await self._end(Ending(RunState.FAILED, None, "policy_unreadable", str(error)))
-        except ThreadStateLost as error:
+        except (ThreadStateLost, ForkRefused) as error:
             await self._end(Ending(RunState.FAILED, None, error.reason.lower(), presentable(str(error))))
         except Exception as error:  # the run boundary: whatever else happens is this run's failure only
             log.exception("run failed", error=type(error).__name__)
@@ -256,6 +259,8 @@ class Execution:
         """Returns the state in which the graph leaves off."""
         run = self.run
         begun = await self._begun(graph, config)
+        if begun and run.forked_from and run.forked_from.update is not None and (begun.metadata or {}).get(UNCHANGED):
+            begun = await self._changed(agent, graph, config, run.forked_from)
         given = self._resumption(agent, begun, recording) if begun else await self._first_state(agent, recording)
         if not begun and self.session is not None and self.saver is not None and run.thread_id:
             left = await left_state(self.shared.pool, self.shared.serde, run, agent.graph)
@@ -290,6 +295,22 @@ class Execution:
             return None
         snapshot = await graph.aget_state(config)
         return snapshot if snapshot.config["configurable"].get("checkpoint_id") else None
+
+    async def _changed(
+        self,
+        agent: Pinned,
+        graph: CompiledStateGraph[Any, Any, Any, Any],
+        config: RunnableConfig,
+        made_of: ForkedFrom,
+    ) -> StateSnapshot:
+        """Changes the state of a fork as asked, in a step of its own, and returns it. Raises ForkRefused."""
+        update = made_of.update or {}
+        try:
+            check_update(agent.graph, update, made_of.as_node)
+            await graph.aupdate_state(config, update, made_of.as_node or None)
+        except (InvalidRequest, InvalidUpdateError) as error:
+            raise ForkRefused(f"the state can't be changed as asked: {error}") from error
+        return await graph.aget_state(config)
 
     async def _led_by(self, begun: StateSnapshot) -> list[LeadingDecision]:
         """Returns the decision that led to where the run is; an older release kept it in the ledger alone."""

@@ -47,6 +47,7 @@ RUN_COLUMNS = (
     "policy_id",
     "labels",
     "title",
+    "forked_from",
     "recorded",
     "created_at",
     "started_at",

@@ -131,6 +131,17 @@ class NewRun:
     waiting_for: str = ""
 
 
+@dataclass(frozen=True)
+class ForkedFrom:
+    """What a run goes on from: a step of another, and what its state was changed by, as if by the node `as_node`."""
+
+    run_id: str
+    checkpoint_id: str
+    step: int
+    update: dict[str, Any] | None = None
+    as_node: str = ""
+
+
 class ThreadTurn(NamedTuple):
     """An earlier run of a thread: its input and output as serialized protos, and the trace that it is in."""
 
@@ -180,6 +191,7 @@ class RunRecord:
     started_at: datetime | None
     ended_at: datetime | None
     title: str = ""
+    forked_from: ForkedFrom | None = None
     # Whether anybody at another replica asked for its chunks when it was claimed.
     chunks_asked: bool = False
 
@@ -206,6 +218,7 @@ class RunRecord:
                 output_tokens=row["output_tokens"],
                 wall_time_s=row["wall_time_s"],
             ),
+            forked_from=ForkedFrom(**row["forked_from"]) if row["forked_from"] else None,
             chunks_asked=row.get("chunks_asked", False),
             **{name: row[name] for name in (*same, *also, *kept, *times)},
         )

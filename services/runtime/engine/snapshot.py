@@ -29,6 +29,7 @@ class CheckpointSummary:
     checkpoint_id: str
     step: int
     created_at: datetime
+    next_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -36,20 +37,21 @@ class Snapshot:
     """The state of a run at a checkpoint, in plain values."""
 
     checkpoint: CheckpointSummary
-    next_nodes: tuple[str, ...]
     values: dict[str, Any]
 
 
 def summary_of(found: CheckpointTuple) -> CheckpointSummary:
     """Returns what there is to say of a checkpoint without its state."""
     checkpoint = found.checkpoint
-    return CheckpointSummary(checkpoint["id"], found.metadata.get("step", 0), datetime.fromisoformat(checkpoint["ts"]))
+    written_at = datetime.fromisoformat(checkpoint["ts"])
+    following = tuple(sorted(pending_nodes(found)))
+    return CheckpointSummary(checkpoint["id"], found.metadata.get("step", 0), written_at, following)
 
 
 def snapshot_of(found: CheckpointTuple) -> Snapshot:
     """Returns a checkpoint in plain values."""
     values = {name: readable(value) for name, value in state_values(found).items()}
-    return Snapshot(summary_of(found), tuple(sorted(pending_nodes(found))), values)
+    return Snapshot(summary_of(found), values)
 
 
 def state_values(found: CheckpointTuple) -> Mapping[str, Any]:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-import orjson
-import ormsgpack
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from psycopg import AsyncConnection
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
 from services.kit.identity.caller import Caller
-from services.runtime.engine.changes import pack_changes
+from services.runtime.engine.forks import continued, continuing, is_hosted
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.identifiers import uuid7
 from services.runtime.engine.queries import query
-from services.runtime.engine.records import NewRun, RunRecord
+from services.runtime.engine.records import ForkedFrom, RunRecord
 from services.runtime.engine.run_search import RunFilter, RunSearch
-from services.runtime.engine.snapshot import START, CheckpointSummary, Snapshot, snapshot_of, state_values, summary_of
+from services.runtime.engine.snapshot import CheckpointSummary, Snapshot, snapshot_of, summary_of
 from services.runtime.engine.store import RunStore
 from services.runtime.errors import (
     AgentGone,
@@ -34,7 +32,6 @@ from services.runtime.errors import (
     ThreadExists,
     ThreadNotFound,
 )
-from services.runtime.routing.state import NOTHING_SPENT
 
 RUNS_SHOWN = 100
 
@@ -122,7 +119,7 @@ class ThreadStore:
         if checkpoint is None and not run.state.ended:
             raise RunNotEnded(f"run {run.run_id} has not ended; name a checkpoint to fork from, or wait")
         thread_id = fork.new_thread_id or uuid7()
-        continued = None
+        continued_by = None
         async with self._pool.connection() as connection, connection.transaction():
             parameters = {"subject": caller.subject, "thread_id": thread_id}
             cursor = await connection.execute(query("new_thread"), parameters)
@@ -130,9 +127,8 @@ class ThreadStore:
                 raise ThreadExists(f"there is a thread {thread_id!r} already; name another")
             await self._copy_runs(connection, run, thread_id, inclusive=checkpoint is None)
             if checkpoint is not None:
-                new = self._continuing(run, caller, thread_id, fork.traceparent)
-                continued = await self._continue(connection, new, checkpoint)
-            return await self._get(connection, caller, thread_id), continued
+                continued_by = await self._continued(connection, run, caller, thread_id, fork, checkpoint)
+            return await self._get(connection, caller, thread_id), continued_by
 
     async def delete(self, caller: Caller, thread_id: str) -> tuple[int, int]:
         """Deletes a thread; returns how many runs went, and how many decisions were blanked.
@@ -209,60 +205,25 @@ class ThreadStore:
         targets = [uuid7() for _ in sources]
         await connection.execute(query("copy_runs"), {"thread_id": thread_id, "sources": sources, "targets": targets})
 
-    def _continuing(self, run: RunRecord, caller: Caller, thread_id: str, traceparent: str) -> NewRun:
+    async def _continued(
+        self,
+        connection: AsyncConnection[Any],
+        run: RunRecord,
+        caller: Caller,
+        thread_id: str,
+        fork: Fork,
+        source: CheckpointTuple,
+    ) -> RunRecord:
         if run.agent not in self._agents:
             raise AgentGone(f"no agent {run.agent!r} runs here")
-        return NewRun(
-            agent=run.agent,
-            # It may be older than what the run ended on: whoever goes on with it looks at the checkpoint.
-            graph_version="",
-            # With the rights that the caller has now, not those of then.
-            caller=caller,
-            input=run.input,
-            budget=run.budget,
-            budget_origins=run.budget_origins,
-            correlation_id=run.correlation_id,
-            thread_id=thread_id,
-            traceparent=traceparent,
-            labels=run.labels,
-            title=run.title,
-        )
-
-    async def _continue(self, connection: AsyncConnection[Any], new: NewRun, source: CheckpointTuple) -> RunRecord:
-        """Creates a pending run whose only checkpoint is another run's, told whose it is now."""
-        run = await self._runs.create_pending(connection, new)
-        values = _renamed(source.checkpoint["channel_values"], run.run_id)
-        # What tasks had written on top of it belongs to the step that is to be done anew.
-        body = {name: value for name, value in source.checkpoint.items() if name != "channel_values"}
-        row = {
-            "thread_id": run.run_id,
-            "checkpoint_ns": "",
-            "checkpoint_id": source.checkpoint["id"],
-            "parent_checkpoint_id": None,
-            "body": ormsgpack.packb(body),
-            "changes": pack_changes(self._serde, values, source.checkpoint["channel_versions"], {}),
-            "metadata": orjson.dumps({**source.metadata, "run_id": run.run_id}).decode(),
-        }
-        await connection.execute(query("put_checkpoint"), row)
-        spend = state_values(source).get("spend") or NOTHING_SPENT
-        cursor = connection.cursor(row_factory=dict_row)
-        await cursor.execute(query("continue_run"), {**spend, "run_id": run.run_id})
-        row_now = await cursor.fetchone()
-        return RunRecord.of(row_now) if row_now else run
+        new = continuing(run, caller, thread_id, fork.traceparent)
+        forked_from = ForkedFrom(run.run_id, source.checkpoint["id"], source.metadata.get("step", 0))
+        return await continued(connection, self._runs, self._serde, new, source, forked_from, hosted=is_hosted(run))
 
 
 def _owner(caller: Caller) -> Caller:
     # What a caller says in a thread is not for operators either.
     return replace(caller, roles=frozenset())
-
-
-def _renamed(values: Mapping[str, Any], run_id: str) -> dict[str, Any]:
-    renamed = dict(values)
-    if "run_id" in renamed:
-        renamed["run_id"] = run_id
-    if isinstance(given := renamed.get(START), dict):
-        renamed[START] = {**given, "run_id": run_id}
-    return renamed
 
 
 def _no_checkpoint(run_id: str, checkpoint_id: str | None) -> CheckpointNotFound:

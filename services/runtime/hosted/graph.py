@@ -11,9 +11,11 @@ from typing import Any
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 
+from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.tools.names import OFFERED
+from services.runtime.engine.snapshot import BRANCH, JOIN
 from services.runtime.errors import InvalidGraphError
-from services.runtime.hosted.adapter import STEPS_CHANNEL, STOPS_CHANNEL, nodes_of
+from services.runtime.hosted.adapter import INSIDE, STEPS_CHANNEL, STOPS_CHANNEL, nodes_of
 from services.runtime.hosted.lifting.lifted import LiftedGraph
 from services.runtime.hosted.schemas import Schemas
 from services.runtime.routing.digest import digest
@@ -128,3 +130,21 @@ def _ways(graph: Graph, prefix: str = "") -> dict[str, tuple[str, ...]]:
             inside: Mapping[str, tuple[str, ...]] = _ways(spec.runnable, f"{prefix}{name}/")
             found |= {place: leads for place, leads in inside.items() if place != START}
     return found
+
+
+def check_update(graph: AgentGraph, update: Mapping[str, Any], as_node: str) -> None:
+    """Checks that a graph has the fields that its state is to be changed in, and the node. Raises InvalidRequest."""
+    fields = {name for name in graph.channels if not _is_internal(name)} if isinstance(graph, HostedGraph) else set()
+    violations = [
+        FieldViolation(f"update.{name}", f"no field of the state; there are {', '.join(sorted(fields))}")
+        for name in sorted(update.keys() - fields)
+    ]
+    nodes = sorted(node.name for node in graph.nodes if INSIDE not in node.name)
+    if as_node and as_node not in nodes:
+        violations.append(FieldViolation("as_node", f"no node of the graph; there are {', '.join(nodes)}"))
+    if violations:
+        raise InvalidRequest(f"the state of {graph.name!r} can't be changed so", violations=violations)
+
+
+def _is_internal(channel: str) -> bool:
+    return channel.startswith(("__", BRANCH, JOIN))

@@ -16,6 +16,7 @@ from services.kit.identity.caller import Caller
 from services.kit.wire.server import Registration
 from services.runtime.api.callers import Callers
 from services.runtime.api.thread_servicer import ThreadServicer
+from services.runtime.engine.run_states import RunStates
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
 from services.runtime.engine.threads import ThreadStore
@@ -38,7 +39,11 @@ async def threads(
     def make(callers: Callers) -> Registration:
         store = ThreadStore(platform_pool, make_serde(), first, ["counting"])
         add = threads_pb2_grpc.add_ThreadServiceServicer_to_server
-        return Registration(add, ThreadServicer(callers, store), "signalbox.v1.ThreadService")
+        return Registration(
+            add,
+            ThreadServicer(callers, store, RunStates(platform_pool, make_serde(), first, {})),
+            "signalbox.v1.ThreadService",
+        )
 
     async with serving(make) as channel:
         yield threads_pb2_grpc.ThreadServiceStub(channel)

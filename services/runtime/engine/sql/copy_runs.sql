@@ -2,10 +2,10 @@
 WITH copied AS (
     INSERT INTO platform.runs (run_id, agent, graph_version, subject, roles, claims, thread_id, correlation_id, state, input,
         output, outcome, stop_reason, retryable, error, budget, model_calls, tool_calls, input_tokens, output_tokens, wall_time_s,
-        epoch, event_count, traceparent, created_at, started_at, ended_at, pruned, policy_id, labels, title)
+        epoch, event_count, traceparent, created_at, started_at, ended_at, pruned, policy_id, labels, title, forked_from)
     SELECT given.target::uuid, agent, graph_version, subject, roles, claims, %(thread_id)s, correlation_id, state, input, output,
         outcome, stop_reason, retryable, error, budget, model_calls, tool_calls, input_tokens, output_tokens, wall_time_s, epoch,
-        1, traceparent, created_at, started_at, ended_at, pruned, policy_id, labels, title
+        1, traceparent, created_at, started_at, ended_at, pruned, policy_id, labels, title, forked_from
     FROM unnest(%(sources)s::text[], %(targets)s::text[]) AS given (source, target)
     JOIN platform.runs ON runs.run_id = given.source::uuid
     RETURNING run_id, subject, created_at, labels

@@ -1,0 +1,100 @@
+"""Runs that go on from a checkpoint of another: with all of its state, and changed as they are asked to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+import ormsgpack
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+from signalbox.v1 import runs_pb2
+
+from services.kit.identity.caller import Caller
+from services.runtime.engine.changes import pack_changes
+from services.runtime.engine.queries import query
+from services.runtime.engine.records import ForkedFrom, NewRun, RunRecord
+from services.runtime.engine.snapshot import START, state_values
+from services.runtime.engine.store import RunStore
+from services.runtime.hosted.definition import FIELD
+from services.runtime.routing.state import NOTHING_SPENT
+
+# In the metadata of the checkpoint that a fork begins with, until its state has been changed.
+UNCHANGED = "fork_unchanged"
+
+
+def is_hosted(run: RunRecord) -> bool:
+    """Whether a run is of a graph that was brought."""
+    return bool(runs_pb2.RunInput.FromString(run.input).WhichOneof("agent") == FIELD)
+
+
+def continuing(run: RunRecord, caller: Caller, thread_id: str | None, traceparent: str) -> NewRun:
+    """Returns what it takes to create a run that goes on from a checkpoint of another."""
+    return NewRun(
+        agent=run.agent,
+        # It may be older than what the run ended on: whoever goes on with it looks at the checkpoint.
+        graph_version="",
+        # With the rights that the caller has now, not those of then.
+        caller=caller,
+        input=run.input,
+        budget=run.budget,
+        budget_origins=run.budget_origins,
+        correlation_id=run.correlation_id,
+        thread_id=thread_id,
+        traceparent=traceparent,
+        labels=run.labels,
+        title=run.title,
+    )
+
+
+async def continued(
+    connection: AsyncConnection[Any],
+    runs: RunStore,
+    serde: SerializerProtocol,
+    new: NewRun,
+    source: CheckpointTuple,
+    forked_from: ForkedFrom,
+    *,
+    hosted: bool,
+) -> RunRecord:
+    """Creates a pending run whose only checkpoint is another run's, told whose it is now.
+
+    Raises RunQuotaExceeded.
+    """
+    run = await runs.create_pending(connection, new)
+    values = source.checkpoint["channel_values"]
+    # What tasks had written on top of it belongs to the step that is to be done anew.
+    body = {name: value for name, value in source.checkpoint.items() if name != "channel_values"}
+    unchanged = {UNCHANGED: True} if forked_from.update is not None else {}
+    row = {
+        "thread_id": run.run_id,
+        "checkpoint_ns": "",
+        "checkpoint_id": source.checkpoint["id"],
+        "parent_checkpoint_id": None,
+        "body": ormsgpack.packb(body),
+        "changes": pack_changes(
+            serde, values if hosted else _renamed(values, run.run_id), source.checkpoint["channel_versions"], {}
+        ),
+        "metadata": orjson.dumps({**source.metadata, "run_id": run.run_id, **unchanged}).decode(),
+    }
+    await connection.execute(query("put_checkpoint"), row)
+    # The fields of a graph that was brought are its own, whatever they are called.
+    spend = NOTHING_SPENT if hosted else state_values(source).get("spend") or NOTHING_SPENT
+    cursor = connection.cursor(row_factory=dict_row)
+    parameters = {**spend, "run_id": run.run_id, "forked_from": orjson.dumps(asdict(forked_from)).decode()}
+    await cursor.execute(query("continue_run"), parameters)
+    row_now = await cursor.fetchone()
+    return RunRecord.of(row_now) if row_now else run
+
+
+def _renamed(values: Mapping[str, Any], run_id: str) -> dict[str, Any]:
+    renamed = dict(values)
+    if "run_id" in renamed:
+        renamed["run_id"] = run_id
+    if isinstance(given := renamed.get(START), dict):
+        renamed[START] = {**given, "run_id": run_id}
+    return renamed

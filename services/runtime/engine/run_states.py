@@ -1,0 +1,114 @@
+"""The state of a run after each of its steps, as its caller reads it, and runs that go on from one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ormsgpack
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from psycopg_pool import AsyncConnectionPool
+
+from services.kit.identity.caller import Caller
+from services.runtime.agents.offered import Offered
+from services.runtime.engine.forks import continued, continuing, is_hosted
+from services.runtime.engine.history import CheckpointHistory
+from services.runtime.engine.records import ForkedFrom, RunRecord
+from services.runtime.engine.snapshot import CheckpointSummary, Snapshot, snapshot_of, summary_of
+from services.runtime.engine.store import RunStore
+from services.runtime.errors import CheckpointNotFound, ForkRefused, RolesLost, StateUnreadable
+from services.runtime.hosted.graph import check_update
+
+MOST_STEPS = 1000
+
+
+@dataclass(frozen=True)
+class NewFork:
+    """What a run is to go on from: a step of another, its state changed by `update` as if the node `as_node` had."""
+
+    run_id: str
+    step: int
+    update: Mapping[str, Any] | None = None
+    as_node: str = ""
+    traceparent: str = ""
+
+
+class RunStates:
+    """The states of runs in the database; they are their callers' alone."""
+
+    def __init__(
+        self,
+        pool: AsyncConnectionPool[Any],
+        serde: SerializerProtocol,
+        runs: RunStore,
+        agents: Mapping[str, Offered],
+    ) -> None:
+        self._pool = pool
+        self._serde = serde
+        self._history = CheckpointHistory(pool, serde)
+        self._runs = runs
+        self._agents = agents
+
+    async def state(self, caller: Caller, run_id: str, step: int | None) -> tuple[Snapshot, list[CheckpointSummary]]:
+        """Returns the state after a step, by default the last, and the newest steps whose state is there, in order.
+
+        Raises RunNotFound, RolesLost, CheckpointNotFound, StateUnreadable.
+        """
+        run = await self._run(caller, run_id)
+        found, steps = await self._found(run, step)
+        return snapshot_of(found), steps
+
+    async def fork(self, caller: Caller, fork: NewFork) -> RunRecord:
+        """Creates a run of a hosted graph that goes on from a step of another, with a budget of its own.
+
+        Raises RunNotFound, RolesLost, CheckpointNotFound, StateUnreadable, ForkRefused, InvalidRequest,
+        RunQuotaExceeded.
+        """
+        run = await self._run(caller, fork.run_id)
+        if not is_hosted(run):
+            raise ForkRefused(f"{run.agent!r} is no hosted graph; `ForkThread` goes on from a checkpoint of its runs")
+        if run.agent in self._agents and fork.update is not None:
+            # What only another pool has is checked where it is run.
+            check_update(self._agents[run.agent].outline, fork.update, fork.as_node)
+        source, _ = await self._found(run, fork.step)
+        changes = dict(fork.update) if fork.update is not None else None
+        forked_from = ForkedFrom(run.run_id, source.checkpoint["id"], fork.step, changes, fork.as_node)
+        new = continuing(run, caller, None, fork.traceparent)
+        async with self._pool.connection() as connection, connection.transaction():
+            return await continued(connection, self._runs, self._serde, new, source, forked_from, hosted=True)
+
+    async def _found(self, run: RunRecord, step: int | None) -> tuple[CheckpointTuple, list[CheckpointSummary]]:
+        config: Any = {"configurable": {"thread_id": run.run_id, "checkpoint_ns": ""}}
+        wanted: CheckpointTuple | None = None
+        steps: list[CheckpointSummary] = []
+        try:
+            async for each in self._history.select(config, metadata_filter=None, before=None, limit=MOST_STEPS):
+                summary = summary_of(each)
+                steps.append(summary)
+                if wanted is None and step in (None, summary.step):
+                    wanted = each
+        except (ormsgpack.MsgpackDecodeError, ValueError, TypeError, KeyError, ImportError, AttributeError) as error:
+            raise StateUnreadable(
+                f"the state of run {run.run_id} can't be read here: {type(error).__name__}: {error}"
+            ) from error
+        steps.reverse()
+        if wanted is None:
+            raise CheckpointNotFound(f"run {run.run_id} has {_there(steps)}; retention removes those of ended runs")
+        return wanted, steps
+
+    async def _run(self, caller: Caller, run_id: str) -> RunRecord:
+        # What a run holds is not for operators either.
+        run = await self._runs.get(run_id, replace(caller, roles=frozenset()))
+        if not run.caller.roles <= caller.roles:
+            raise RolesLost(f"run {run_id} was made with roles that this caller has lost", metadata={"run_id": run_id})
+        return run
+
+
+def _there(steps: list[CheckpointSummary]) -> str:
+    if not steps:
+        return "no state of any step"
+    numbers = [str(each.step) for each in steps]
+    shown = ", ".join(numbers) if len(numbers) <= 10 else f"{numbers[0]} to {numbers[-1]}"
+    return f"no such step; those whose state is there are {shown}"

@@ -1,0 +1,144 @@
+"""State of hosted runs by step, and runs that go on from a step of another: as LangGraph's own, and on record."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+
+from services.kit.errors import InvalidRequest
+from services.kit.identity.caller import Caller
+from services.kit.telemetry.names import ROLE_OPERATOR
+from services.runtime.api.thread_servicer import MOST_FIELD_BYTES, MOST_STATE_BYTES, fitting_values
+from services.runtime.engine.history import CheckpointHistory
+from services.runtime.engine.records import ForkedFrom, RunRecord, RunState
+from services.runtime.engine.retention import Pruner
+from services.runtime.engine.retention_policy import RetentionPolicy
+from services.runtime.engine.run_states import NewFork, RunStates
+from services.runtime.engine.serde import make_serde
+from services.runtime.errors import CheckpointNotFound, RunNotFound
+from tests.fixtures.hosted import CALLER, FOLDER, HostedReplica, graph_alone, hosted_replica, output_of
+
+GIVEN = {"messages": ["Add up."], "wanted": 2}
+CONFIG: RunnableConfig = {"configurable": {"thread_id": "1"}}
+
+
+@pytest.fixture
+async def replica(platform_dsn: str) -> AsyncIterator[HostedReplica]:
+    """A replica that offers the graphs of the folder."""
+    async with hosted_replica(platform_dsn, folder=FOLDER) as working:
+        yield working
+
+
+def states_of(replica: HostedReplica) -> RunStates:
+    return RunStates(replica.pools.calls, make_serde(), replica.store, replica.agents)
+
+
+async def forked(replica: HostedReplica, run: RunRecord, step: int, **changes: Any) -> RunRecord:
+    """A run that goes on from a step, once it has left off."""
+    made = await states_of(replica).fork(CALLER, NewFork(run.run_id, step, **changes))
+    return await replica.left_off(made)
+
+
+async def alone_after(step: int, update: dict[str, Any] | None = None, as_node: str | None = None) -> Any:
+    """What LangGraph alone comes to when it goes on from a step."""
+    graph = graph_alone("kinds", "calculator").builder.compile(checkpointer=InMemorySaver())
+    await graph.ainvoke(GIVEN, CONFIG)
+    [at] = [each async for each in graph.aget_state_history(CONFIG) if each.metadata["step"] == step]
+    config = at.config if update is None else await graph.aupdate_state(at.config, update, as_node)
+    return await graph.ainvoke(None, config)
+
+
+async def test_the_state_is_there_step_by_step(replica: HostedReplica) -> None:
+    run = await replica.run("calculator", GIVEN)
+    states = states_of(replica)
+    last, steps = await states.state(CALLER, run.run_id, None)
+    assert [each.step for each in steps] == [-1, 0, 1, 2, 3, 4, 5]
+    assert [each.next_nodes for each in steps[1:]] == [("model",), ("tools",), ("model",), ("tools",), ("model",), ()]
+    assert last.checkpoint == steps[-1]
+    assert (len(last.values["messages"]), last.values["rounds"]) == (6, 3)
+    second, _ = await states.state(CALLER, run.run_id, 2)
+    assert [message["role"] for message in second.values["messages"]] == ["human", "ai", "tool"]
+    assert not [name for name in second.values if name.startswith("__")]
+    with pytest.raises(CheckpointNotFound, match="-1, 0, 1, 2, 3, 4, 5"):
+        await states.state(CALLER, run.run_id, 9)
+
+
+async def test_state_is_its_callers_alone(replica: HostedReplica) -> None:
+    run = await replica.run("calculator", GIVEN)
+    for stranger in (Caller("28", frozenset()), Caller("28", frozenset({ROLE_OPERATOR}))):
+        with pytest.raises(RunNotFound):
+            await states_of(replica).state(stranger, run.run_id, None)
+        with pytest.raises(RunNotFound):
+            await states_of(replica).fork(stranger, NewFork(run.run_id, 1))
+
+
+@pytest.mark.parametrize(
+    ("step", "update", "as_node", "ways"),
+    [
+        # As it was: the model's last answers once more.
+        (3, None, "", ["tools", "model"]),
+        # The model has asked often enough, says who changes that: its edge leads elsewhere, and that is on record.
+        (3, {"rounds": 5}, "model", ["model", "give_up"]),
+        # Whoever ended last is taken to have changed it.
+        (2, {"messages": [{"role": "user", "content": "And more."}]}, "", ["model", "tools", "model"]),
+    ],
+)
+async def test_a_run_goes_on_from_a_step_as_langgraph_does(
+    replica: HostedReplica, step: int, update: dict[str, Any] | None, as_node: str, ways: list[str]
+) -> None:
+    run = await replica.run("calculator", GIVEN)
+    fork = await forked(replica, run, step, update=update, as_node=as_node)
+    assert fork.state is RunState.SUCCEEDED, fork.error
+    expected = await alone_after(step, update, as_node or None)
+    output = output_of(fork)
+    assert [each["content"] for each in output["messages"]] == [each.content for each in expected["messages"]]
+    assert output["rounds"] == expected["rounds"]
+    assert await replica.steps(fork) == ways
+    assert fork.forked_from is not None
+    checkpoint = fork.forked_from.checkpoint_id
+    assert fork.forked_from == ForkedFrom(run.run_id, checkpoint, step, update, as_node)
+    # What it was made of is as it was, and may be read and gone on from once more.
+    assert (await replica.store.get(run.run_id, CALLER)).output == run.output
+    assert len((await states_of(replica).state(CALLER, run.run_id, None))[1]) == 7
+    again = await forked(replica, fork, (await states_of(replica).state(CALLER, fork.run_id, None))[1][0].step)
+    assert again.state is RunState.SUCCEEDED
+    assert again.forked_from is not None
+    assert again.forked_from.run_id == fork.run_id
+
+
+async def test_what_a_graph_does_not_have_can_not_be_changed(replica: HostedReplica) -> None:
+    run = await replica.run("calculator", GIVEN)
+    with pytest.raises(InvalidRequest) as refused:
+        await forked(replica, run, 2, update={"round": 1, "rounds": 2}, as_node="modal")
+    assert [each.field for each in refused.value.violations] == ["update.round", "as_node"]
+    # Who of two ended last, nobody can say.
+    rollout = await replica.run("rollout", {"kind": "full", "log": []})
+    unclear = await forked(replica, rollout, 1, update={"log": ["more"]})
+    assert (unclear.state, unclear.stop_reason) == (RunState.FAILED, "fork_refused")
+    assert "as_node" in unclear.error
+
+
+async def test_of_an_ended_run_retention_leaves_the_last_step(replica: HostedReplica) -> None:
+    run = await replica.run("calculator", GIVEN)
+    history = CheckpointHistory(replica.pools.steps, make_serde())
+    await Pruner(replica.pools.calls, history, {"default": RetentionPolicy(history_minutes=1e-6)}).prune(wait=True)
+    _, steps = await states_of(replica).state(CALLER, run.run_id, None)
+    assert [each.step for each in steps] == [5]
+    with pytest.raises(CheckpointNotFound, match=r"those whose state is there are 5; retention"):
+        await forked(replica, run, 2)
+    # From there, what a person adds to the conversation goes on from its beginning.
+    more = await forked(replica, run, 5, update={"messages": ["And more."]}, as_node="tools")
+    assert more.state is RunState.SUCCEEDED, more.error
+    assert await replica.steps(more) == ["model"]
+
+
+def test_fields_that_are_too_large_for_an_answer_say_how_large_they_are() -> None:
+    small, large = "x" * 10, ["x" * MOST_FIELD_BYTES] * (MOST_STATE_BYTES // MOST_FIELD_BYTES + 1)
+    assert fitting_values({"a": small, "b": small}) == {"a": small, "b": small}
+    told = fitting_values({"a": small, "b": large})
+    assert told["a"] == small
+    assert told["b"].endswith(" bytes of JSON>")
