@@ -120,7 +120,7 @@ class RunOutput(_message.Message):
     def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatOutput, _Mapping]] = ..., sast_triage: _Optional[_Union[_sast_pb2.SastTriageOutput, _Mapping]] = ..., sast_investigation: _Optional[_Union[_sast_pb2.SastInvestigationOutput, _Mapping]] = ..., graph_editor: _Optional[_Union[_graph_editor_pb2.GraphEditorOutput, _Mapping]] = ..., incident_investigation: _Optional[_Union[_incident_investigation_pb2.IncidentInvestigationOutput, _Mapping]] = ..., graph: _Optional[_Union[_hosted_pb2.GraphOutput, _Mapping]] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("run_id", "agent", "graph_version", "thread_id", "caller", "correlation_id", "state", "input", "output", "stop_reason", "error", "input_request", "budget", "spend", "epoch", "create_time", "start_time", "end_time", "trace_id", "waiting_for", "retry_time", "policy", "retryable", "labels", "recorded", "outcome", "title")
+    __slots__ = ("run_id", "agent", "graph_version", "thread_id", "caller", "correlation_id", "state", "input", "output", "stop_reason", "error", "input_request", "budget", "spend", "epoch", "create_time", "start_time", "end_time", "trace_id", "waiting_for", "retry_time", "policy", "retryable", "labels", "recorded", "outcome", "title", "forked_from")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -155,6 +155,7 @@ class Run(_message.Message):
     RECORDED_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
+    FORKED_FROM_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     agent: str
     graph_version: str
@@ -182,7 +183,22 @@ class Run(_message.Message):
     recorded: bool
     outcome: _outcome_pb2.Outcome
     title: str
-    def __init__(self, run_id: _Optional[str] = ..., agent: _Optional[str] = ..., graph_version: _Optional[str] = ..., thread_id: _Optional[str] = ..., caller: _Optional[_Union[_caller_pb2.Caller, _Mapping]] = ..., correlation_id: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., input: _Optional[_Union[RunInput, _Mapping]] = ..., output: _Optional[_Union[RunOutput, _Mapping]] = ..., stop_reason: _Optional[str] = ..., error: _Optional[str] = ..., input_request: _Optional[_Union[InputRequest, _Mapping]] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., spend: _Optional[_Union[Spend, _Mapping]] = ..., epoch: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trace_id: _Optional[str] = ..., waiting_for: _Optional[str] = ..., retry_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., policy: _Optional[_Union[_policy_pb2.Policy, _Mapping]] = ..., retryable: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., recorded: _Optional[bool] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ..., title: _Optional[str] = ...) -> None: ...
+    forked_from: ForkedFrom
+    def __init__(self, run_id: _Optional[str] = ..., agent: _Optional[str] = ..., graph_version: _Optional[str] = ..., thread_id: _Optional[str] = ..., caller: _Optional[_Union[_caller_pb2.Caller, _Mapping]] = ..., correlation_id: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., input: _Optional[_Union[RunInput, _Mapping]] = ..., output: _Optional[_Union[RunOutput, _Mapping]] = ..., stop_reason: _Optional[str] = ..., error: _Optional[str] = ..., input_request: _Optional[_Union[InputRequest, _Mapping]] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., spend: _Optional[_Union[Spend, _Mapping]] = ..., epoch: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trace_id: _Optional[str] = ..., waiting_for: _Optional[str] = ..., retry_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., policy: _Optional[_Union[_policy_pb2.Policy, _Mapping]] = ..., retryable: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., recorded: _Optional[bool] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ..., title: _Optional[str] = ..., forked_from: _Optional[_Union[ForkedFrom, _Mapping]] = ...) -> None: ...
+
+class ForkedFrom(_message.Message):
+    __slots__ = ("run_id", "step", "checkpoint_id", "changed_fields", "as_node")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_ID_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    AS_NODE_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    step: int
+    checkpoint_id: str
+    changed_fields: _containers.RepeatedScalarFieldContainer[str]
+    as_node: str
+    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., checkpoint_id: _Optional[str] = ..., changed_fields: _Optional[_Iterable[str]] = ..., as_node: _Optional[str] = ...) -> None: ...
 
 class Spend(_message.Message):
     __slots__ = ("model_calls", "token_usage", "tool_calls", "wall_time_s")

@@ -27,14 +27,16 @@ class Thread(_message.Message):
     def __init__(self, thread_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., latest_run_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., run_count: _Optional[int] = ..., active_run_id: _Optional[str] = ...) -> None: ...
 
 class Checkpoint(_message.Message):
-    __slots__ = ("checkpoint_id", "step", "create_time")
+    __slots__ = ("checkpoint_id", "step", "create_time", "next_nodes")
     CHECKPOINT_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    NEXT_NODES_FIELD_NUMBER: _ClassVar[int]
     checkpoint_id: str
     step: int
     create_time: _timestamp_pb2.Timestamp
-    def __init__(self, checkpoint_id: _Optional[str] = ..., step: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    next_nodes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, checkpoint_id: _Optional[str] = ..., step: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., next_nodes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ThreadState(_message.Message):
     __slots__ = ("run_id", "checkpoint", "next_nodes", "values")
@@ -115,6 +117,40 @@ class ForkThreadResponse(_message.Message):
     thread: Thread
     run: _runs_pb2.Run
     def __init__(self, thread: _Optional[_Union[Thread, _Mapping]] = ..., run: _Optional[_Union[_runs_pb2.Run, _Mapping]] = ...) -> None: ...
+
+class GetRunStateRequest(_message.Message):
+    __slots__ = ("run_id", "step")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    step: int
+    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ...) -> None: ...
+
+class GetRunStateResponse(_message.Message):
+    __slots__ = ("state", "checkpoints")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    state: ThreadState
+    checkpoints: _containers.RepeatedCompositeFieldContainer[Checkpoint]
+    def __init__(self, state: _Optional[_Union[ThreadState, _Mapping]] = ..., checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ...) -> None: ...
+
+class ForkRunRequest(_message.Message):
+    __slots__ = ("run_id", "step", "update", "as_node")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
+    AS_NODE_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    step: int
+    update: _struct_pb2.Struct
+    as_node: str
+    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., update: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., as_node: _Optional[str] = ...) -> None: ...
+
+class ForkRunResponse(_message.Message):
+    __slots__ = ("run",)
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    run: _runs_pb2.Run
+    def __init__(self, run: _Optional[_Union[_runs_pb2.Run, _Mapping]] = ...) -> None: ...
 
 class DeleteThreadRequest(_message.Message):
     __slots__ = ("thread_id",)

@@ -58,6 +58,16 @@ class ThreadServiceStub:
                 request_serializer=signalbox_dot_v1_dot_threads__pb2.ForkThreadRequest.SerializeToString,
                 response_deserializer=signalbox_dot_v1_dot_threads__pb2.ForkThreadResponse.FromString,
                 _registered_method=True)
+        self.GetRunState = channel.unary_unary(
+                '/signalbox.v1.ThreadService/GetRunState',
+                request_serializer=signalbox_dot_v1_dot_threads__pb2.GetRunStateRequest.SerializeToString,
+                response_deserializer=signalbox_dot_v1_dot_threads__pb2.GetRunStateResponse.FromString,
+                _registered_method=True)
+        self.ForkRun = channel.unary_unary(
+                '/signalbox.v1.ThreadService/ForkRun',
+                request_serializer=signalbox_dot_v1_dot_threads__pb2.ForkRunRequest.SerializeToString,
+                response_deserializer=signalbox_dot_v1_dot_threads__pb2.ForkRunResponse.FromString,
+                _registered_method=True)
         self.DeleteThread = channel.unary_unary(
                 '/signalbox.v1.ThreadService/DeleteThread',
                 request_serializer=signalbox_dot_v1_dot_threads__pb2.DeleteThreadRequest.SerializeToString,
@@ -101,6 +111,23 @@ class ThreadServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetRunState(self, request, context):
+        """Returns the state of a run after one of its steps, and the steps whose state is still there: all of a run under way, of
+        an ended one those that retention has left, in the end the last. For the run's caller alone, in a thread or not.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForkRun(self, request, context):
+        """Creates a run of a hosted graph that goes on from a step of an earlier run, with its state changed as asked, a budget of
+        its own, and in no thread. What its nodes do in their own processes after that step happens again. For the run's caller
+        alone, with the roles that they have now. FAILED_PRECONDITION with reason `FORK_REFUSED` for runs of other agents.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeleteThread(self, request, context):
         """Deletes a thread: its runs, events and checkpoints. Its decisions stay in the ledger without their content.
         FAILED_PRECONDITION with the id of the active run while there is one.
@@ -131,6 +158,16 @@ def add_ThreadServiceServicer_to_server(servicer, server):
                     servicer.ForkThread,
                     request_deserializer=signalbox_dot_v1_dot_threads__pb2.ForkThreadRequest.FromString,
                     response_serializer=signalbox_dot_v1_dot_threads__pb2.ForkThreadResponse.SerializeToString,
+            ),
+            'GetRunState': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRunState,
+                    request_deserializer=signalbox_dot_v1_dot_threads__pb2.GetRunStateRequest.FromString,
+                    response_serializer=signalbox_dot_v1_dot_threads__pb2.GetRunStateResponse.SerializeToString,
+            ),
+            'ForkRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForkRun,
+                    request_deserializer=signalbox_dot_v1_dot_threads__pb2.ForkRunRequest.FromString,
+                    response_serializer=signalbox_dot_v1_dot_threads__pb2.ForkRunResponse.SerializeToString,
             ),
             'DeleteThread': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteThread,
@@ -250,6 +287,60 @@ class ThreadService:
             '/signalbox.v1.ThreadService/ForkThread',
             signalbox_dot_v1_dot_threads__pb2.ForkThreadRequest.SerializeToString,
             signalbox_dot_v1_dot_threads__pb2.ForkThreadResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRunState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/signalbox.v1.ThreadService/GetRunState',
+            signalbox_dot_v1_dot_threads__pb2.GetRunStateRequest.SerializeToString,
+            signalbox_dot_v1_dot_threads__pb2.GetRunStateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForkRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/signalbox.v1.ThreadService/ForkRun',
+            signalbox_dot_v1_dot_threads__pb2.ForkRunRequest.SerializeToString,
+            signalbox_dot_v1_dot_threads__pb2.ForkRunResponse.FromString,
             options,
             channel_credentials,
             insecure,

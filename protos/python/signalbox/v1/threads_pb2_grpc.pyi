@@ -47,6 +47,15 @@ class ThreadServiceStub:
     """Makes a thread that starts with the history of another up to one of its runs; or, from a checkpoint of that run, with
     a run that goes on from there. The copies are independent of what they were made from.
     """
+    GetRunState: _grpc.UnaryUnaryMultiCallable[_threads_pb2.GetRunStateRequest, _threads_pb2.GetRunStateResponse]
+    """Returns the state of a run after one of its steps, and the steps whose state is still there: all of a run under way, of
+    an ended one those that retention has left, in the end the last. For the run's caller alone, in a thread or not.
+    """
+    ForkRun: _grpc.UnaryUnaryMultiCallable[_threads_pb2.ForkRunRequest, _threads_pb2.ForkRunResponse]
+    """Creates a run of a hosted graph that goes on from a step of an earlier run, with its state changed as asked, a budget of
+    its own, and in no thread. What its nodes do in their own processes after that step happens again. For the run's caller
+    alone, with the roles that they have now. FAILED_PRECONDITION with reason `FORK_REFUSED` for runs of other agents.
+    """
     DeleteThread: _grpc.UnaryUnaryMultiCallable[_threads_pb2.DeleteThreadRequest, _threads_pb2.DeleteThreadResponse]
     """Deletes a thread: its runs, events and checkpoints. Its decisions stay in the ledger without their content.
     FAILED_PRECONDITION with the id of the active run while there is one.
@@ -70,6 +79,15 @@ class ThreadServiceAsyncStub(ThreadServiceStub):
     ForkThread: _aio.UnaryUnaryMultiCallable[_threads_pb2.ForkThreadRequest, _threads_pb2.ForkThreadResponse]  # type: ignore[assignment]
     """Makes a thread that starts with the history of another up to one of its runs; or, from a checkpoint of that run, with
     a run that goes on from there. The copies are independent of what they were made from.
+    """
+    GetRunState: _aio.UnaryUnaryMultiCallable[_threads_pb2.GetRunStateRequest, _threads_pb2.GetRunStateResponse]  # type: ignore[assignment]
+    """Returns the state of a run after one of its steps, and the steps whose state is still there: all of a run under way, of
+    an ended one those that retention has left, in the end the last. For the run's caller alone, in a thread or not.
+    """
+    ForkRun: _aio.UnaryUnaryMultiCallable[_threads_pb2.ForkRunRequest, _threads_pb2.ForkRunResponse]  # type: ignore[assignment]
+    """Creates a run of a hosted graph that goes on from a step of an earlier run, with its state changed as asked, a budget of
+    its own, and in no thread. What its nodes do in their own processes after that step happens again. For the run's caller
+    alone, with the roles that they have now. FAILED_PRECONDITION with reason `FORK_REFUSED` for runs of other agents.
     """
     DeleteThread: _aio.UnaryUnaryMultiCallable[_threads_pb2.DeleteThreadRequest, _threads_pb2.DeleteThreadResponse]  # type: ignore[assignment]
     """Deletes a thread: its runs, events and checkpoints. Its decisions stay in the ledger without their content.
@@ -115,6 +133,27 @@ class ThreadServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_threads_pb2.ForkThreadResponse, _abc.Awaitable[_threads_pb2.ForkThreadResponse]]:
         """Makes a thread that starts with the history of another up to one of its runs; or, from a checkpoint of that run, with
         a run that goes on from there. The copies are independent of what they were made from.
+        """
+
+    @_abc_1.abstractmethod
+    def GetRunState(
+        self,
+        request: _threads_pb2.GetRunStateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_threads_pb2.GetRunStateResponse, _abc.Awaitable[_threads_pb2.GetRunStateResponse]]:
+        """Returns the state of a run after one of its steps, and the steps whose state is still there: all of a run under way, of
+        an ended one those that retention has left, in the end the last. For the run's caller alone, in a thread or not.
+        """
+
+    @_abc_1.abstractmethod
+    def ForkRun(
+        self,
+        request: _threads_pb2.ForkRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_threads_pb2.ForkRunResponse, _abc.Awaitable[_threads_pb2.ForkRunResponse]]:
+        """Creates a run of a hosted graph that goes on from a step of an earlier run, with its state changed as asked, a budget of
+        its own, and in no thread. What its nodes do in their own processes after that step happens again. For the run's caller
+        alone, with the roles that they have now. FAILED_PRECONDITION with reason `FORK_REFUSED` for runs of other agents.
         """
 
     @_abc_1.abstractmethod
