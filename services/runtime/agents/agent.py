@@ -77,7 +77,7 @@ class PinnedAgent:
         del given
         return run
 
-    async def admit(self, run: RunContext, given: bytes) -> None:
+    async def admit(self, run: RunContext, given: bytes, changes: Mapping[str, Any]) -> None:
         """Lets any input in: where one is to be screened, a node does it."""
 
     def answer(self, text: str) -> str:

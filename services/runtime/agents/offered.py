@@ -111,8 +111,11 @@ class Pinned(Protocol):
     def context(self, run: RunContext, given: bytes) -> Any:
         """Returns what nodes get as their runtime's context."""
 
-    async def admit(self, run: RunContext, given: bytes) -> None:
-        """Screens the input before any node runs, where no node does. Raises InputNotAdmitted, RunWaits."""
+    async def admit(self, run: RunContext, given: bytes, changes: Mapping[str, Any]) -> None:
+        """Screens the input, and what a fork changes, before any node runs, where no node does.
+
+        Raises InputNotAdmitted, RunWaits.
+        """
 
     def answer(self, text: str) -> Any:
         """Returns what a graph gets for a person's answer."""

@@ -259,8 +259,6 @@ class Execution:
         """Returns the state in which the graph leaves off."""
         run = self.run
         begun = await self._begun(graph, config)
-        if begun and run.forked_from and run.forked_from.update is not None and (begun.metadata or {}).get(UNCHANGED):
-            begun = await self._changed(agent, graph, config, run.forked_from)
         given = self._resumption(agent, begun, recording) if begun else await self._first_state(agent, recording)
         if not begun and self.session is not None and self.saver is not None and run.thread_id:
             left = await left_state(self.shared.pool, self.shared.serde, run, agent.graph)
@@ -276,7 +274,9 @@ class Execution:
             with recording_into(recording):
                 own_context = agent.context(run_context, run.input)
                 if not begun or not await self.shared.store.has_decided(run, admission_router(run.agent)):
-                    await agent.admit(run_context, run.input)
+                    await agent.admit(run_context, run.input, (run.forked_from and run.forked_from.update) or {})
+                if begun and (begun.metadata or {}).get(UNCHANGED) and run.forked_from:
+                    await self._change(agent, graph, config, run.forked_from)
                 return await graph.ainvoke(
                     given,
                     config,
@@ -296,21 +296,20 @@ class Execution:
         snapshot = await graph.aget_state(config)
         return snapshot if snapshot.config["configurable"].get("checkpoint_id") else None
 
-    async def _changed(
+    async def _change(
         self,
         agent: Pinned,
         graph: CompiledStateGraph[Any, Any, Any, Any],
         config: RunnableConfig,
         made_of: ForkedFrom,
-    ) -> StateSnapshot:
-        """Changes the state of a fork as asked, in a step of its own, and returns it. Raises ForkRefused."""
+    ) -> None:
+        """Changes the state of a fork as asked, in a step of its own. Raises ForkRefused."""
         update = made_of.update or {}
         try:
             check_update(agent.graph, update, made_of.as_node)
             await graph.aupdate_state(config, update, made_of.as_node or None)
         except (InvalidRequest, InvalidUpdateError) as error:
             raise ForkRefused(f"the state can't be changed as asked: {error}") from error
-        return await graph.aget_state(config)
 
     async def _led_by(self, begun: StateSnapshot) -> list[LeadingDecision]:
         """Returns the decision that led to where the run is; an older release kept it in the ledger alone."""

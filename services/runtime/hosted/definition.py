@@ -30,7 +30,7 @@ from services.runtime.hosted.interrupts import value_of
 from services.runtime.hosted.lifting.lifted import LiftedGraph, lifted
 from services.runtime.hosted.loading import LoadedGraph
 from services.runtime.hosted.schemas import Schemas, plain
-from services.runtime.hosted.screening import PATH, admit, text_at
+from services.runtime.hosted.screening import PATH, admit, text_at, texts_of
 from services.runtime.hosted.session import HostedSession, current_session
 from services.runtime.hosted.types import allowed_types
 from services.runtime.routing.recorder import CallRecord
@@ -204,12 +204,17 @@ class PinnedHosted:
         asked = _asked(given)
         return plain(asked.context) if asked.HasField("context") or self._definition.schemas.context else None
 
-    async def admit(self, run: RunContext, given: bytes) -> None:
-        """Has the guard screen what the policy points at in an input. Raises InputNotAdmitted, RunWaits."""
+    async def admit(self, run: RunContext, given: bytes, changes: Mapping[str, Any]) -> None:
+        """Has the guard screen what the policy points at in an input, and all that a fork changes in the state.
+
+        Raises InputNotAdmitted, RunWaits.
+        """
         session = current_session()
         if self._connections is None or session is None or not self._policy.screened_input:
             return
         text = text_at(self._policy.screened_input, plain(_asked(given).input))
+        if text and changes:
+            text = "\n".join([text, *texts_of(changes)])
         await admit(session, self._connections.guard, run, self._definition.name, self.graph.entry, text)
 
     def answer(self, text: str) -> Any:

@@ -15,8 +15,8 @@ from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.tools.names import OFFERED
 from services.runtime.engine.snapshot import BRANCH, JOIN
 from services.runtime.errors import InvalidGraphError
-from services.runtime.hosted.adapter import INSIDE, STEPS_CHANNEL, STOPS_CHANNEL, nodes_of
-from services.runtime.hosted.lifting.lifted import LiftedGraph
+from services.runtime.hosted.adapter import STEPS_CHANNEL, STOPS_CHANNEL, nodes_of
+from services.runtime.hosted.lifting.lifted import INSIDE, LiftedGraph
 from services.runtime.hosted.schemas import Schemas
 from services.runtime.routing.digest import digest
 from services.runtime.routing.graph import AgentGraph, RoutedNode

@@ -117,6 +117,19 @@ def text_at(path: str, given: Mapping[str, Any]) -> str:
     return "\n".join(each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in found)
 
 
+def texts_of(value: Any) -> Iterator[str]:
+    """Yields all texts in JSON, names included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            yield str(name)
+            yield from texts_of(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from texts_of(part)
+
+
 def _at(parts: list[str], value: Any) -> Iterator[Any]:
     if not parts:
         yield value
