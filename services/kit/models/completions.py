@@ -22,6 +22,15 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from services.kit.models.prompts import with_data
 from services.kit.models.provider_words import provider_words
 from services.kit.models.span import describe_request, describe_response
+from services.kit.models.streamed import (
+    EVENT_STREAM,
+    STREAMED,
+    Hearer,
+    StreamedAnswer,
+    estimate_usage,
+    events_of,
+    hearer,
+)
 from services.kit.telemetry.tracing import trace_headers
 from services.kit.wire import deadline
 from services.kit.wire.silence import notice_silence
@@ -38,6 +47,10 @@ _BACKOFF = wait_exponential_jitter(multiplier=0.2, max=LONGEST_WAIT_S, jitter=0.
 MOST_ANSWER_BYTES = 2 * 1024 * 1024
 # More than any model takes, and few enough to be added up for ever.
 MOST_TOKENS = 10**9
+# What a chunk of a stream takes that carries one character.
+MOST_CHUNK_BYTES = 100
+# How an endpoint says that it does not take a request.
+_NOT_TAKEN = frozenset({"http_400", "http_404", "http_405", "http_406", "http_415", "http_422", "http_501"})
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 NOT_THE_APIS_FORM = "not_the_apis_form"
 # What Groq says where a model wrote a call that it could not read: asked again, and told, it mostly can.
@@ -99,6 +112,8 @@ class Completions:
         asked_with = f"?{urlencode(endpoint.query)}" if endpoint.query else ""
         self._url = f"{endpoint.base_url.rstrip('/')}/chat/completions{asked_with}"
         self._session: aiohttp.ClientSession | None = None
+        # Until it says otherwise, or does not say in a stream how many tokens that took.
+        self._streams = True
 
     async def create(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Sends a request in the API's form and returns the answer in the API's form. Raises CompletionError.
@@ -114,12 +129,29 @@ class Completions:
         request = {name: value for name, value in payload.items() if name not in _NOT_SENT}
         try:
             async with asyncio.timeout(deadline.remaining(self._endpoint.timeout_s)):
-                answer = await self._told(request)
+                answer = await self._asked(request)
         except TimeoutError as error:
             raise CompletionError("timeout", "the model took too long", retryable=True) from error
         except EmptyAnswer as empty:
             answer = empty.answer
         describe_response(span, answer)
+        return answer
+
+    async def _asked(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Has the answer streamed where somebody wants to hear it, and the endpoint can do so."""
+        if hearer() is None or not self._streams:
+            return await self._told(request)
+        try:
+            answer = await self._told({**request, **STREAMED})
+        except CompletionError as error:
+            if error.kind not in _NOT_TAKEN or "stream" not in error.said.lower():
+                raise
+            self._streams = False
+            return await self._told(request)
+        if not answer.get("usage"):
+            # Nobody could keep a budget by what it says in a stream: the next is asked for as a whole.
+            self._streams = False
+            estimate_usage(request, answer)
         return answer
 
     async def _told(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -159,7 +191,16 @@ class Completions:
     async def _post(self, body: bytes) -> dict[str, Any]:
         try:
             async with self._open().post(self._url, data=body, headers=trace_headers()) as response:
-                return _read(response, await _content(response), self._endpoint.api_key)
+                heard = hearer()
+                if heard is None or not self._streams:
+                    return _read(response, await _content(response), self._endpoint.api_key)
+                heard.begin()
+                if response.status == 200 and response.content_type == EVENT_STREAM:
+                    return await _read_stream(response, self._endpoint.api_key, heard)
+                answer = _read(response, await _content(response), self._endpoint.api_key)
+                if isinstance(text := answer["choices"][0]["message"].get("content"), str):
+                    heard.say(text)
+                return answer
         except (aiohttp.ClientError, OSError) as error:
             raise CompletionError("connection", f"no answer from the model: {error}", retryable=True) from error
 
@@ -212,7 +253,30 @@ def _read(response: aiohttp.ClientResponse, content: bytes, api_key: str) -> dic
             retry_after_s=float(retry_after) if retry_after.replace(".", "", 1).isdecimal() else None,
             said=said,
         )
-    answer = _parse(content)
+    return _checked(_parse(content), content, api_key)
+
+
+async def _read_stream(response: aiohttp.ClientResponse, api_key: str, heard: Hearer) -> dict[str, Any]:
+    streamed, size = StreamedAnswer(heard), 0
+    async for data in events_of(response.content.iter_any()):
+        size += len(data)
+        if size > MOST_ANSWER_BYTES * MOST_CHUNK_BYTES:
+            raise CompletionError("too_large", "the model's stream does not end", retryable=False)
+        try:
+            streamed.take(_parse(data))
+        except (TypeError, AttributeError, KeyError, ValueError) as error:
+            said = f"a chunk of the model's answer is not of the API's form: {error}"
+            raise CompletionError(NOT_THE_APIS_FORM, said, retryable=True) from error
+    answer = streamed.answer
+    written = orjson.dumps(answer)
+    if len(written) > MOST_ANSWER_BYTES:
+        raise CompletionError("too_large", "the model answered with too much", retryable=False)
+    if not streamed.is_whole:
+        raise CompletionError("connection", "the model's stream ended before its answer did", retryable=True)
+    return _checked(answer, written, api_key)
+
+
+def _checked(answer: object, content: bytes, api_key: str) -> dict[str, Any]:
     choices = answer.get("choices") if isinstance(answer, dict) else None
     if isinstance(answer, dict) and not choices and answer.get("error"):
         raise _error_in(answer["error"], provider_words(content, api_key))

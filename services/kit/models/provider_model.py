@@ -6,12 +6,13 @@ The class comes with the provider's extra (`pip install signalbox[anthropic]`); 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from services.kit.models.completions import CompletionError
 from services.kit.models.parameters import OneModel
 from services.kit.models.provider_words import provider_words
+from services.kit.models.streamed import Hearer, estimate_usage, hearer
 from services.kit.wire import deadline
 
 _PASSING: Final = frozenset({408, 409, 429, *range(500, 600)})
@@ -54,12 +55,19 @@ class ProviderModel:
         messages = list(payload["messages"])
         try:
             async with asyncio.timeout(deadline.remaining(self._timeout_s)):
-                answer = await model.ainvoke(convert_to_messages(messages if tools else without_calls(messages)))
+                asked = convert_to_messages(messages if tools else without_calls(messages))
+                heard = hearer()
+                answer = await (model.ainvoke(asked) if heard is None else _streamed(model, asked, heard))
         except TimeoutError as error:
             raise CompletionError("timeout", "the model took too long", retryable=True) from error
+        except CompletionError:
+            raise
         except Exception as error:
             raise _failure(error) from error
-        return _in_form(answer, self._parameters.model)
+        made = _in_form(answer, self._parameters.model)
+        if heard is not None and not answer.usage_metadata:
+            estimate_usage(payload, made)
+        return made
 
     def _made(self) -> Any:
         from langchain.chat_models import init_chat_model
@@ -79,6 +87,19 @@ class ProviderModel:
     async def close(self) -> None:
         """Lets go of the class, which closes what it opened."""
         self._model = None
+
+
+async def _streamed(model: Any, messages: Sequence[Any], heard: Hearer) -> Any:
+    """Returns the message of a model, told while it comes."""
+    heard.begin()
+    answer = None
+    async for chunk in model.astream(messages):
+        answer = chunk if answer is None else answer + chunk
+        if chunk.text:
+            heard.say(chunk.text)
+    if answer is None:
+        raise CompletionError("no_choice", "the model answered with nothing", retryable=True)
+    return answer
 
 
 def without_calls(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

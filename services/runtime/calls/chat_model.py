@@ -14,6 +14,7 @@ from services.kit.models.call import StartedCall, model_call
 from services.kit.models.chain import ASKED, Completes
 from services.kit.models.completions import CUT_SHORT, TOOL_USE_FAILED, CompletionError
 from services.kit.models.offline_rules import is_by_offline_rules
+from services.kit.models.streamed import ESTIMATED, Hearer, heard_by
 from services.kit.telemetry.names import GEN_AI_CHAT
 from services.runtime.calls.breaker import Breaker
 from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused
@@ -53,6 +54,8 @@ class RecordedCall:
         usage = answer.usage_metadata
         self._record["input_tokens"] = usage["input_tokens"] if usage else 0
         self._record["output_tokens"] = usage["output_tokens"] if usage else 0
+        if answer.response_metadata.get(ESTIMATED):
+            self._record["estimated"] = True
         self._record["offline_rules"] = is_by_offline_rules(answer.response_metadata)
         # Another model than the first may have answered.
         self._record["name"] = answer.response_metadata.get(ASKED) or self._record["name"]
@@ -101,13 +104,16 @@ class ChatModel:
         tools: Sequence[dict[str, Any]] = (),
         *,
         tool_choice: str | None = None,
+        heard: Hearer | None = None,
     ) -> tuple[AIMessage, ModelCall]:
         """Sends messages and returns the answer with its record; `tool_choice` names the tool that it must be.
+
+        `heard` hears it while it comes.
 
         Raises DependencyAway, ModelRefused, ModelFailed.
         """
         start = time.perf_counter()
-        with _recorded(purpose, self.name, self._breaker) as call:
+        with _recorded(purpose, self.name, self._breaker) as call, heard_by(heard):
             answer = await self.client.answer(messages, tools, tool_choice)
             call.answered(answer)
         usage = answer.usage_metadata

@@ -18,6 +18,7 @@ from pydantic import ConfigDict, SecretStr
 from services.kit.models.answers import mend, schemas_of
 from services.kit.models.chain import ASKED, Completes
 from services.kit.models.completions import NOT_THE_APIS_FORM, CompletionError
+from services.kit.models.streamed import ESTIMATED
 
 
 class LenientChatOpenAI(ChatOpenAI):
@@ -65,7 +66,9 @@ class LenientChatOpenAI(ChatOpenAI):
             raise CompletionError(
                 NOT_THE_APIS_FORM, f"the model's answer is not of the API's form: {error}", retryable=False
             ) from error
-        result.generations[0].message.response_metadata[ASKED] = answer.get(ASKED) or self.model_name
+        about = result.generations[0].message.response_metadata
+        about[ASKED] = answer.get(ASKED) or self.model_name
+        about[ESTIMATED] = answer.get(ESTIMATED, False)
         return result
 
 

@@ -14,6 +14,7 @@ from aiohttp import web
 from tenacity import AsyncRetrying
 
 from services.kit.models.completions import LONGEST_WAIT_S, MOST_ANSWER_BYTES, CompletionError, Completions, Endpoint
+from services.kit.models.streamed import heard_by
 from services.kit.wire import deadline
 from tests.fixtures.ports import reserved_port
 
@@ -66,6 +67,82 @@ async def create(base_url: str, *, retries: int = 2, timeout_s: float = 60) -> d
         return await made.create({"model": "m", "messages": [], "timeout": 5, "extra_headers": {}})
     finally:
         await made.close()
+
+
+class Heard:
+    """What was said of an answer while it came, attempt by attempt."""
+
+    def __init__(self) -> None:
+        self.attempts: list[str] = []
+
+    def begin(self) -> None:
+        self.attempts.append("")
+
+    def say(self, text: str) -> None:
+        self.attempts[-1] += text
+
+
+def events(*chunks: dict[str, Any], done: bool = True) -> Callable[[], web.Response]:
+    """A stream of chunks."""
+    body = "".join(f"data: {json.dumps(chunk)}\r\n\r\n" for chunk in chunks) + ("data: [DONE]\n\n" if done else "")
+    return lambda: web.Response(body=f": begin\n\n{body}".encode(), content_type="text/event-stream")
+
+
+def piece(finish: str | None = None, **delta: Any) -> dict[str, Any]:
+    return {"id": "a", "model": "m-1", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+USED = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+HI = [piece(role="assistant", content="h"), piece(content="i"), piece("stop")]
+
+
+async def test_an_answer_that_is_heard_is_that_of_the_api_as_a_whole(model: Model) -> None:
+    call = {"index": 0, "id": "c1", "function": {"name": "add", "arguments": '{"a"'}}
+    rest = {"index": 0, "function": {"arguments": ": 1}"}}
+    model.replies = [events(*HI[:2], piece(tool_calls=[call]), piece("tool_calls", tool_calls=[rest]), {"usage": USED})]
+    heard = Heard()
+    with heard_by(heard):
+        answer: Any = await create(model.base_url)
+    assert heard.attempts == ["hi"]
+    [choice] = answer["choices"]
+    assert (choice["message"]["content"], choice["finish_reason"], answer["usage"]) == ("hi", "tool_calls", USED)
+    function = {"name": "add", "arguments": '{"a": 1}'}
+    assert choice["message"]["tool_calls"] == [{"id": "c1", "type": "function", "function": function}]
+    [(_, body)] = model.requests
+    assert body == {"model": "m", "messages": [], "stream": True, "stream_options": {"include_usage": True}}
+
+
+async def test_a_stream_that_breaks_off_is_heard_anew(model: Model) -> None:
+    model.replies = [events(*HI[:1], done=False), events(*HI, {"usage": USED})]
+    heard = Heard()
+    with heard_by(heard):
+        await create(model.base_url)
+    assert heard.attempts == ["h", "hi"]
+
+
+@pytest.mark.parametrize("silent", [good, events(*HI)])
+async def test_what_an_endpoint_does_not_say_is_estimated_and_it_is_streamed_from_no_more(
+    model: Model, silent: Callable[[], web.Response]
+) -> None:
+    model.replies = [silent, good]
+    made, heard = Completions(Endpoint(model.base_url, "secret", 60, 0)), Heard()
+    with heard_by(heard):
+        answer = await made.create({"model": "m", "messages": [{"role": "user", "content": "x" * 40}]})
+        await made.create({"model": "m", "messages": []})
+    await made.close()
+    assert heard.attempts == ["hi"]
+    assert answer["usage"]["prompt_tokens"] >= 10
+    assert answer["usage"]["completion_tokens"] > 0
+    assert [bool(body.get("stream")) for _, body in model.requests] == [True, False]  # type: ignore[attr-defined]
+
+
+async def test_an_endpoint_that_takes_no_streams_is_asked_for_the_whole(model: Model) -> None:
+    refusal = {"error": {"message": "stream_options is not supported", "type": "invalid_request_error"}}
+    model.replies = [lambda: web.json_response(refusal, status=400), good]
+    heard = Heard()
+    with heard_by(heard):
+        assert await create(model.base_url) == GOOD
+    assert [bool(body.get("stream")) for _, body in model.requests] == [True, False]  # type: ignore[attr-defined]
 
 
 async def failed(base_url: str, *, retries: int = 2, timeout_s: float = 60) -> CompletionError:

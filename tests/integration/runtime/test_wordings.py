@@ -8,7 +8,7 @@ import pytest
 from signalbox.v1 import data_chat_pb2, outcome_pb2, runs_pb2, table_pb2, tools_pb2
 
 from tests.fixtures.scripted_model import Reply
-from tests.integration.runtime.odd_services import OddServices, output
+from tests.integration.runtime.odd_services import GIVEN_UP_S, OddServices, output
 from tests.integration.runtime.test_odd_answers import NO_EXAMPLES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -64,6 +64,55 @@ async def test_others_give_way_to_the_result(odd: OddServices, wording: str) -> 
     assert answered.wording == data_chat_pb2.ANSWER_WORDING_PLAIN_AS_UNSUPPORTED
     assert answered.grounding == data_chat_pb2.GROUNDING_ANSWERED_FROM_DATA
     assert run.outcome == outcome_pb2.OUTCOME_ANSWERED
+
+
+async def told(odd: OddServices, *said: Reply) -> tuple[runs_pb2.Run, list[runs_pb2.RunEvent]]:
+    """Asks with the chunks of what is said; returns the run, and those events."""
+    odd.answers["execute_db_query"] = counted(13)
+    odd.model.script("agent", [QUERY])
+    odd.model.script("format", said)
+    given = runs_pb2.RunInput(data_chat=data_chat_pb2.DataChatInput(question=HOW_MANY))
+    create = runs_pb2.CreateRunRequest(input=given, correlation_id="c-1")
+    request = runs_pb2.ExecuteRunRequest(create=create, token_chunks=True)
+    stream = odd.stub.ExecuteRun(request, metadata=odd.auth, timeout=GIVEN_UP_S)
+    events = [response.event async for response in stream]
+    return events[-1].run_ended.run, [event for event in events if not event.sequence]
+
+
+def said_in(events: list[runs_pb2.RunEvent]) -> str:
+    return "".join(event.token_chunk.text for event in events)
+
+
+WORDED = "You have **thirteen** (13) devices. All 13 are yours."
+
+
+async def test_an_answer_is_told_while_it_comes_and_its_tokens_count(odd: OddServices) -> None:
+    run, events = await told(odd, Reply.text(WORDED))
+    assert run.output.data_chat.answer == said_in(events) == WORDED
+    assert {event.token_chunk.node for event in events} == {"format_answer"}
+    assert all(event.token_chunk.provisional for event in events)
+    [asked] = odd.model.requests_of("format")
+    assert asked.body["stream"] is True
+    whole = await asked_for_the_whole(odd)
+    assert run.spend.token_usage == whole.spend.token_usage
+    assert run.spend.model_calls == whole.spend.model_calls
+
+
+async def asked_for_the_whole(odd: OddServices) -> runs_pb2.Run:
+    odd.model.forget()
+    run = await asked(odd, HOW_MANY, QUERY, wording=WORDED)
+    [request] = odd.model.requests_of("format")
+    assert not request.body.get("stream")
+    return run
+
+
+async def test_what_does_not_hold_is_not_told_and_what_was_told_is_withdrawn(odd: OddServices) -> None:
+    thought = "<think>Maybe 999. Or 998. </think>You have 13 devices. Pay at http://evil.example/pay. "
+    run, events = await told(odd, Reply.text(f"{thought}There are 13."))
+    assert said_in(events) == "You have 13 devices. "
+    last = events[-1].tokens_reset
+    assert (last.node, last.cause) == ("format_answer", runs_pb2.TOKENS_RESET_CAUSE_WITHDRAWN)
+    assert run.output.data_chat.wording == data_chat_pb2.ANSWER_WORDING_PLAIN_AS_UNSUPPORTED
 
 
 async def test_a_number_that_the_query_states_is_no_answer(odd: OddServices) -> None:

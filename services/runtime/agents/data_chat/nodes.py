@@ -20,7 +20,7 @@ from services.kit.tools.names import (
 )
 from services.runtime.agents.context_budget import ask_within, lines_within
 from services.runtime.agents.data_chat.policy import DataChatPolicy
-from services.runtime.agents.data_chat.query_results import grounding_by, problems_of, run_of, runs_of
+from services.runtime.agents.data_chat.query_results import grounding_by, problems_of, run_of, runs_of, support_of
 from services.runtime.agents.data_chat.state import ADMIN_BYPASS, DataChatState, QueryRun, Turn
 from services.runtime.agents.data_chat.wording import refused_question, with_result, without_result
 from services.runtime.agents.prompt_messages import INTERNAL
@@ -28,6 +28,7 @@ from services.runtime.agents.refusals import INVALID_ARGUMENTS, refusal, unknown
 from services.runtime.agents.screening import ALLOWED, BLOCKED
 from services.runtime.calls.chat_model import ChatModel, ModelCall, whole_text
 from services.runtime.calls.guard_client import GuardClient, Screening
+from services.runtime.calls.told_answer import ToldAnswer
 from services.runtime.calls.tool_client import ToolClient
 from services.runtime.calls.wordings import note_wording
 from services.runtime.errors import BudgetSpent, DependencyAway, ModelFailed, ModelRefused
@@ -138,9 +139,12 @@ class DataChatNodes:
         if earlier:
             given["earlier_results"] = [_shown(run, most) for run in earlier]
         text = prompt(__package__, "format_answer", given)
+        told = ToldAnswer.of("format_answer", support_of(state["question"], [*earlier, last]))
         try:
-            answer, call = await self._format_model.ask("format_answer", [HumanMessage(text)])
+            answer, call = await self._format_model.ask("format_answer", [HumanMessage(text)], heard=told)
         except (ModelFailed, ModelRefused, DependencyAway, BudgetSpent) as error:
+            if told:
+                told.withdraw()
             # The answer is there; only its wording is not, and that is no reason to keep it back.
             log.warning("the result could not be put into words", error=error.message)
             return with_result(state)
@@ -150,6 +154,8 @@ class DataChatNodes:
         if worded:
             note_wording(self._format_model.name, [problem.kind for problem in found])
         kept = "" if found else worded
+        if told:
+            told.stands(kept)
         return {**with_result(state, kept, unsupported=bool(found)), "model_calls": [call]}
 
     async def _run_tool(self, call: AskedCall, context: NodeContext) -> tuple[str, tools_pb2.ToolOutput | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from signalbox.v1 import data_chat_pb2, table_pb2, tools_pb2
@@ -35,6 +35,7 @@ _SELECTED: Final = re.compile(r"\bselect\b(.*?)\bfrom\b", re.IGNORECASE | re.DOT
 # So many letters at the beginning make two words the same, in two languages too: temperature, Temperatur.
 _ALIKE: Final = 5
 _MOST_NAMES: Final = 2000
+MOST_ROWS_TOLD: Final = 500
 
 
 def run_of(result: tools_pb2.ToolOutput, question: str) -> QueryRun:
@@ -88,23 +89,40 @@ def problems_of(wording: str, question: str, runs: Sequence[QueryRun]) -> list[U
 
     Where a question asks which, the wording has to name one that was found.
     """
+    tables = _tables_of(runs)
+    found = unsupported(wording, _material_of(tables, question))
+    names = list(_names(tables)) if _ASKS_WHICH.search(question) else []
+    if not found and names and not any(_is_named(name, wording.casefold()) for name in names[:_MOST_NAMES]):
+        found = [UnsupportedStatement("name", "(none of what was found)")]
+    return found
+
+
+def support_of(question: str, runs: Sequence[QueryRun]) -> Callable[[str], bool] | None:
+    """Returns what says of a sentence whether all that it states was read; None where it may not be told by itself.
+
+    Of what is doubted the answer says so first, and many rows take too long to be gone through sentence by sentence.
+    """
+    tables = _tables_of(runs)
+    if any(run["doubt"] for run in runs) or sum(len(table.rows) for table, _ in tables) > MOST_ROWS_TOLD:
+        return None
+    material = _material_of(tables, question)
+    return lambda sentence: not unsupported(sentence, material)
+
+
+def _tables_of(runs: Sequence[QueryRun]) -> list[tuple[table_pb2.Table, frozenset[str]]]:
     # Of what is doubted the answer says so itself; its words must still be what it shows.
-    tables = [
-        (table_pb2.Table.FromString(run["rows"]), frozenset(() if run["doubt"] else run["stated"])) for run in runs
-    ]
+    return [(table_pb2.Table.FromString(run["rows"]), frozenset(() if run["doubt"] else run["stated"])) for run in runs]
+
+
+def _material_of(tables: Sequence[tuple[table_pb2.Table, frozenset[str]]], question: str) -> Material:
     rows = [row for table, stated in tables for row in _read_rows(table, stated)]
     width = max(map(len, rows), default=0)
-    material = Material(
+    return Material(
         rows=[[*row, *[None] * (width - len(row))] for row in rows],
         texts=[question],
         counts=[len(table.rows) for table, _ in tables],
         labels=[column.name for table, _ in tables for column in table.columns],
     )
-    found = unsupported(wording, material)
-    names = list(_names(tables)) if _ASKS_WHICH.search(question) else []
-    if not found and names and not any(_is_named(name, wording.casefold()) for name in names[:_MOST_NAMES]):
-        found = [UnsupportedStatement("name", "(none of what was found)")]
-    return found
 
 
 def _read_rows(table: table_pb2.Table, stated: frozenset[str]) -> Iterator[list[Value]]:

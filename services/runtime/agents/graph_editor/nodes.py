@@ -72,6 +72,7 @@ from services.runtime.agents.refusals import INVALID_ARGUMENTS, UNKNOWN_TOOL, no
 from services.runtime.agents.screening import ALLOWED, BLOCKED, screened
 from services.runtime.calls.chat_model import ChatModel, whole_text
 from services.runtime.calls.guard_client import GuardClient
+from services.runtime.calls.told_answer import ToldAnswer
 from services.runtime.calls.tool_client import ToolClient, ToolDescription
 from services.runtime.calls.wordings import note_wording
 from services.runtime.errors import (
@@ -332,22 +333,32 @@ class GraphEditorNodes:
     async def _worded(self, state: GraphEditorState, found: list[str]) -> str:
         results = "\n".join(found)
         messages = _messages("answer", {"goal": state["goal"], "results": found})
-        try:
-            answer, _ = await self._answer_model.ask("answer", messages)
-        except (ModelFailed, ModelRefused, DependencyAway, BudgetSpent) as error:
-            log.warning("what was found could not be put into words", error=error.message)
-            return results
-        worded = whole_text(answer)
         said = [state["goal"], *(each["answer"] for each in state.get("clarifications") or ())]
         # A line is a result.
         lines = [len(text.splitlines()) for text in found]
         material = Material(texts=[*said, *found], counts=[*lines, sum(lines)])
-        kinds = [problem.kind for problem in await asyncio.to_thread(unsupported, worded, material)]
-        if _TELLS_OF_A_CHANGE.search(worded) and not _TELLS_OF_A_CHANGE.search(results):
-            kinds.append("change")
+
+        def problems(words: str) -> list[str]:
+            kinds = [problem.kind for problem in unsupported(words, material)]
+            tells_of_change = _TELLS_OF_A_CHANGE.search(words) and not _TELLS_OF_A_CHANGE.search(results)
+            return [*kinds, "change"] if tells_of_change else kinds
+
+        told = ToldAnswer.of("answer", lambda sentence: not problems(sentence))
+        try:
+            answer, _ = await self._answer_model.ask("answer", messages, heard=told)
+        except (ModelFailed, ModelRefused, DependencyAway, BudgetSpent) as error:
+            if told:
+                told.withdraw()
+            log.warning("what was found could not be put into words", error=error.message)
+            return results
+        worded = whole_text(answer)
+        kinds = await asyncio.to_thread(problems, worded)
         if worded:
             note_wording(self._answer_model.name, kinds)
-        return worded if worded and not kinds else results
+        kept = "" if kinds else worded
+        if told:
+            told.stands(kept)
+        return kept or results
 
     async def _read_undo(self, state: GraphEditorState, context: NodeContext) -> StateUpdate:
         spec = GoalSpec(intent="undo", effect="writes", complexity="simple", confidence=1.0, in_scope=True)

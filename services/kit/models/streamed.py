@@ -1,0 +1,130 @@
+"""Answers of a model that come as a stream: told while they come, and put together to what they are as a whole.
+
+Who wants to hear an answer says so around the call (`heard_by`); nobody else's call streams.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, Protocol
+
+import orjson
+
+# In an answer, that its endpoint did not say what it took: the counts are made from the texts.
+ESTIMATED: Final = "signalbox_estimated"
+STREAMED: Final[Mapping[str, Any]] = {"stream": True, "stream_options": {"include_usage": True}}
+EVENT_STREAM: Final = "text/event-stream"
+_CHARACTERS_A_TOKEN: Final = 4
+# Said at the beginning, or once.
+_WHOLE: Final = ("id", "model", "system_fingerprint", "usage", "error")
+_TEXTS: Final = ("content", "refusal", "reasoning_content", "reasoning")
+
+
+class Hearer(Protocol):
+    """Hears an answer while it comes."""
+
+    def begin(self) -> None:
+        """Hears that it is asked for, or asked for anew: what was said before is void."""
+
+    def say(self, text: str) -> None:
+        """Hears what follows in its text."""
+
+
+_hearer: ContextVar[Hearer | None] = ContextVar("hearer", default=None)
+
+
+@contextmanager
+def heard_by(hearer: Hearer | None) -> Iterator[None]:
+    """Has answers that are asked for inside the context told while they come."""
+    token = _hearer.set(hearer)
+    try:
+        yield
+    finally:
+        _hearer.reset(token)
+
+
+def hearer() -> Hearer | None:
+    """Returns who wants to hear an answer that is asked for now."""
+    return _hearer.get()
+
+
+class StreamedAnswer:
+    """An answer in the API's form, put together from the chunks of a stream; of several choices the first."""
+
+    def __init__(self, hearer: Hearer) -> None:
+        self._hearer = hearer
+        self._whole: dict[str, Any] = {}
+        self._message: dict[str, list[str]] = {}
+        self._calls: dict[int, dict[str, Any]] = {}
+        self._finish_reason: str | None = None
+        self._has_choice = False
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """The answer so far."""
+        if not self._has_choice:
+            return dict(self._whole)
+        texts: dict[str, Any] = {name: "".join(parts) for name, parts in self._message.items()}
+        message = {"role": "assistant", "content": None, **texts}
+        if self._calls:
+            message["tool_calls"] = [call for _, call in sorted(self._calls.items())]
+        choice = {"index": 0, "message": message, "finish_reason": self._finish_reason}
+        return {**self._whole, "choices": [choice]}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its end has come."""
+        return self._finish_reason is not None or "error" in self._whole
+
+    def take(self, chunk: Any) -> None:
+        """Takes a chunk. Raises TypeError, AttributeError, KeyError or ValueError for what is not of the API's form."""
+        self._whole |= {name: chunk[name] for name in _WHOLE if chunk.get(name) is not None}
+        for choice in (chunk.get("choices") or ())[:1]:
+            self._has_choice = True
+            self._finish_reason = choice.get("finish_reason") or self._finish_reason
+            delta = choice.get("delta") or choice.get("message") or {}
+            for name in _TEXTS:
+                if text := _text_of(delta.get(name)):
+                    self._message.setdefault(name, []).append(text)
+                    if name == "content":
+                        self._hearer.say(text)
+            for number, part in enumerate(delta.get("tool_calls") or ()):
+                self._take_call(number, part)
+
+    def _take_call(self, number: int, part: Mapping[str, Any]) -> None:
+        index = part.get("index")
+        begun = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+        call = self._calls.setdefault(number if index is None else int(index), begun)
+        call["id"] = call["id"] or part.get("id") or ""
+        function = part.get("function") or {}
+        call["function"]["name"] += function.get("name") or ""
+        call["function"]["arguments"] += function.get("arguments") or ""
+
+
+def _text_of(content: Any) -> str:
+    """Returns a delta's text; some have it among parts."""
+    if isinstance(content, list):
+        return "".join(part.get("text") or "" for part in content if isinstance(part, Mapping))
+    return content if isinstance(content, str) else ""
+
+
+async def events_of(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yields the data of server-sent events, without the one that ends them."""
+    rest = b""
+    async for part in parts:
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            data = line.strip().removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+            if data and data != b"[DONE]":
+                yield data
+
+
+def estimate_usage(request: Mapping[str, Any], answer: dict[str, Any]) -> None:
+    """Counts what an answer may have taken, whose endpoint does not say it."""
+    message = answer["choices"][0]["message"]
+    given, made = (math.ceil(len(orjson.dumps(part)) / _CHARACTERS_A_TOKEN) for part in (request["messages"], message))
+    answer["usage"] = {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}
+    answer[ESTIMATED] = True
