@@ -60,11 +60,15 @@ _COMMENT = re.compile(r"^\s*--.*\n|^ +", re.MULTILINE)
 
 
 @cache
-def query(name: str) -> LiteralString:
-    """Returns the text of a query by its file's name. Raises FileNotFoundError."""
+def query(name: str, *, several: bool = False) -> LiteralString:
+    """Returns the text of a query by its file's name; with `several`, for a step of several tasks.
+
+    Raises FileNotFoundError.
+    """
+    parts = {"step_writes": "several_writes"} if several else {}
     text = _read(name)
     while _PART.search(text):
-        text = _PART.sub(lambda found: _read(found[1]), text)
+        text = _PART.sub(lambda found: _read(parts.get(found[1], found[1])), text)
     return _COLUMNS_OF.sub(lambda found: ", ".join(f"{found[1]}.{column}" for column in RUN_COLUMNS), text)
 
 

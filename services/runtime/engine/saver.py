@@ -225,12 +225,10 @@ class RunSaver(AsyncPostgresSaver):
             if waiting:
                 await self._write_ahead(row["thread_id"], row["checkpoint_ns"], row["parent_checkpoint_id"], waiting)
             return
-        if waiting[1:]:
-            # A superstep of several tasks; that of one, by far the most common, is one statement.
-            await self._write_ahead(row["thread_id"], row["checkpoint_ns"], row["parent_checkpoint_id"], waiting[1:])
         fenced = {
             **row,
-            **(waiting[0]._asdict() if waiting else NO_WRITES),
+            # A superstep of one task is by far the most common, and its statement the cheaper one.
+            **(write_columns(waiting) if waiting[1:] else waiting[0]._asdict() if waiting else NO_WRITES),
             "run_id": self._claim.run_id,
             "epoch": self._claim.epoch,
             "claim_id": self._claim.claim_id,
@@ -246,7 +244,7 @@ class RunSaver(AsyncPostgresSaver):
             CHECKPOINT_BYTES.inc(size(first))
         else:
             cancel_requested = await self._write_step(self._claim, fenced, steps, spend)
-        CHECKPOINT_BYTES.inc(size(row) + sum(len(writes.writes) for writes in waiting[:1]))
+        CHECKPOINT_BYTES.inc(size(row) + sum(len(writes.writes) for writes in waiting))
         if cancel_requested:
             self._claim.on_cancel_requested()
 
@@ -323,7 +321,7 @@ class RunSaver(AsyncPostgresSaver):
                 return written
 
     async def _put(self, connection: AsyncConnection[Any], name: str, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
-        cursor = await connection.execute(query(name), parameters)
+        cursor = await connection.execute(query(name, several="task_ids" in parameters), parameters)
         written: tuple[Any, ...] | None = await cursor.fetchone()
         if written is None:
             raise ClaimLost(f"run {parameters['run_id']} is no longer claimed at epoch {parameters['epoch']}")

@@ -1,4 +1,5 @@
-"""What of a run is committed together: its first two checkpoints, and its last step with its end."""
+"""What of a run is committed together: its first two checkpoints, each step with what its tasks wrote,
+and its last step with its end."""
 
 from __future__ import annotations
 
@@ -12,12 +13,20 @@ from signalbox.v1 import data_chat_pb2
 
 from services.runtime.engine.records import RunState
 from services.runtime.engine.saver import RunSaver
+from tests.fixtures.hosted import FOLDER, hosted_replica
 from tests.fixtures.replica import Counting, Replica, answer_of
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 
 TIMEOUT_S = 60.0
 _CHECKPOINTS = """
     SELECT (metadata ->> 'step')::int, xmin::text FROM platform.checkpoints WHERE thread_id = %s ORDER BY checkpoint_id
+"""
+_WRITES = """
+    SELECT count(w.*), array_agg(DISTINCT w.xmin::text), min(c.xmin::text)
+    FROM platform.checkpoint_writes AS w
+    JOIN platform.checkpoints AS c ON c.thread_id = w.thread_id AND c.parent_checkpoint_id = w.checkpoint_id
+    WHERE w.thread_id = %s AND w.idx >= 0 AND w.checkpoint_ns = '' AND c.checkpoint_ns = ''
+    GROUP BY c.checkpoint_id
 """
 _EVENTS = "SELECT kind, xmin::text FROM platform.run_events WHERE run_id = %s ORDER BY sequence"
 _RUN = "SELECT state, xmin::text FROM platform.runs WHERE run_id = %s"
@@ -104,3 +113,14 @@ async def test_a_last_step_that_can_t_be_stored_fails_its_run_and_is_not_tried_f
         found = await ended(replica, run)
     assert (found.state, found.stop_reason, found.epoch) == (RunState.FAILED, "internal_error", 1)
     assert tried == ["end_with_step"]
+
+
+async def test_what_tasks_that_ran_together_wrote_is_committed_with_their_step(platform_dsn: str) -> None:
+    async with hosted_replica(platform_dsn, folder=FOLDER) as replica:
+        run = await replica.run("digest", {"words": ["a", "word", "or", "more"]})
+        assert run.state is RunState.SUCCEEDED
+        async with replica.pools.calls.connection() as connection:
+            cursor = await connection.execute(_WRITES, [run.run_id])
+            written = await cursor.fetchall()
+    assert max(tasks for tasks, _, _ in written) == 4
+    assert all(writes == [checkpoint] for _, writes, checkpoint in written)
