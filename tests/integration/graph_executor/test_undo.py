@@ -160,7 +160,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
             made.close()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=worlds(), sequence=st.lists(calls(), min_size=1, max_size=14))
 # Edges of two types end with their node: the database finds those that were there before in another order.
 @example(

@@ -12,7 +12,7 @@ def test_a_policy_file_is_proved_before_anything_is_decided_by_it(tmp_path: Path
     file = tmp_path / "policies.yaml"
     command = [sys.executable, "-P", "-m", "services.cli", "prove", "--policies", str(file)]
     file.write_text(
-        "sast_investigation: {max_iterations: 50}\ngraph_editor: {max_operations: 30}\ndata_chat: {max_iterations: 5}\n"
+        "sast_investigation: {max_iterations: 50}\ngraph_editor: {max_operations: 3}\ndata_chat: {max_iterations: 5}\n"
     )
     told = subprocess.run(command, capture_output=True, text=True, check=False)
     assert told.returncode == 1, told.stderr

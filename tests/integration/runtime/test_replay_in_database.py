@@ -137,7 +137,7 @@ def written(facts: Mapping[str, str]) -> str:
 
 each_router = pytest.mark.parametrize("router", ROUTERS, ids=lambda router: router.name)
 patient = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
