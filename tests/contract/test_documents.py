@@ -41,7 +41,7 @@ FILE = re.compile(r"`((?:services|docs|charts|protos|tests|examples|local)/[^`\s
 SETTING = re.compile(r"\bSIGNALBOX_[A-Z_]*[A-Z]\b(?!_?\*)")
 NOT_METRICS = {"signalbox_admin", "signalbox_others"}  # row-level policies of the user's database
 METRIC = re.compile(r"`(signalbox_[a-z_]+)(?:\{([^}`]+)\})?`")
-COMMAND = re.compile(r"(?:^|`|; )signalbox ((?:[a-z-]+)(?: [^`;#\n]*)?)", re.MULTILINE)
+COMMAND = re.compile(r"(?:^|`|; )signalbox (?:--gateway \S+ )?((?:[a-z-]+)(?: [^`;#\n]*)?)", re.MULTILINE)
 QUESTION = re.compile(r'signalbox ask "([^"…]+)"')
 MODULE = re.compile(r"python -m ([a-z_.]+[a-z_])")
 TARGET = re.compile(r"(?:^|`)make ([a-z]+(?: [a-z]+)*)(?=`|\s+#|$)", re.MULTILINE)

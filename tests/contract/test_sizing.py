@@ -8,10 +8,10 @@ import yaml
 
 from tests.contract.deploy.helm import CHART, ROOT
 
-OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+CAPACITY = (ROOT / "docs" / "capacity.md").read_text()
 PERFORMANCE = (ROOT / "docs" / "performance.md").read_text()
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
-SIZING = OPERATIONS.partition("## How much a replica carries")[2].partition("\n## ")[0]
+SIZING = CAPACITY.partition("## How much a replica carries")[2].partition("\n## ")[0]
 MEMORY = PERFORMANCE.partition("## Memory of a replica")[2].partition("\n## ")[0]
 MEBIBYTES = {"Mi": 1, "Gi": 1024}
 
