@@ -183,3 +183,37 @@ async def test_a_token_that_has_expired(asking: Platform) -> None:
         refused = await client.get("/runs")
         assert (refused.status_code, "does not accept your token" in refused.text) == (401, True)
         assert "expired" in refused.text
+
+
+async def test_a_run_is_started_found_read_and_run_again(asking: Platform) -> None:
+    token = asking.stack.token("fay", [])
+    name = f"pump{uuid4().hex[:6]}"
+    async with inside(asking, lambda: token) as fay:
+        form = dict(
+            re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', (await fay.get("/new?agent=graph_editor")).text)
+        )
+        refused = await fay.post("/new", data={**form, "thread": "no spaces"})
+        assert (refused.status_code, 'id="problem-thread"' in refused.text) == (400, True)
+        filled = {
+            **form,
+            "input.goal": f"Create a ticket with the key '{name}'.",
+            "thread": name,
+            "labels": "team=pumps",
+        }
+        started = [await fay.post("/new", data=filled) for _ in range(2)]
+        [path] = {each.headers["location"] for each in started}  # the second click finds the run of the first
+        run_id = path.removeprefix("/runs/")
+        await asking.caller("fay").wait(run_id)
+        page = (await fay.get(path)).text
+        assert re.search(rf'<tr class="create">.*?{name}', page, re.DOTALL)
+        for text in (f"ticket {name}", f"{name} team=pumps"):
+            assert f'href="{path}"' in (await fay.get("/runs", params={"text": text})).text
+        for called in ("last", run_id[:23]):
+            assert (await fay.get("/runs", params={"text": called})).headers["location"] == path
+        talk = (await fay.get(f"/threads/{name}")).text
+        assert talk.index(f"Create a ticket with the key &#39;{name}&#39;.") < talk.index('class="answer-text"')
+        state = re.search(rf'href="(/threads/{name}/runs/[^"]+)"', page)
+        assert state
+        assert (await fay.get(state[1].replace("&amp;", "&"))).status_code == 200
+        assert f"Create a ticket with the key &#39;{name}&#39;." in (await fay.get(f"/new?from={run_id}")).text
+        assert (await fay.post(f"{path}/cancel", data={"": ""})).status_code == 409
