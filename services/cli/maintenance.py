@@ -1,4 +1,4 @@
-"""`signalbox prune`, `compat-check` and `prove`: what operators do to the platform's own data."""
+"""`signalbox prune`, `compat-check`, `prove` and `lift`: what operators do to stored data, and see of graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from signalbox.v1 import maintenance_pb2
 from services.cli.client import Connection, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.invocation import As, AsJson, Roles, terminal
+from services.cli.invocation import As, AsJson, Roles, fail, terminal
 from services.cli.listing import Listing
 from services.cli.runtime_command import runtime_command
 from services.cli.terminal import Terminal, run_command
@@ -23,6 +23,7 @@ commands = typer.Typer()
 
 # Counting what is due, and reading the ledger, take their time in a large database.
 TIMEOUT_S = 600.0
+LIFT = "services.runtime.commands.lift"
 COMPAT_CHECK = "services.runtime.commands.compat_check"
 PROVE = "services.runtime.commands.prove"
 CASES = "services.runtime.cases"
@@ -72,9 +73,26 @@ def prove_command(
         Path | None,
         typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Prove under the limits of this policy file."),
     ] = None,
+    agents: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", exists=True, file_okay=False, help="Say what holds of the graphs of this folder."
+        ),
+    ] = None,
 ) -> None:
     """Prove that every run of every agent ends, and what it uses at most; exit status 1 and a counterexample if not."""
-    run_command(prove(policies, terminal), terminal)
+    if policies and agents:
+        hint = "give one of --policies and --agents"
+        raise fail(CliError("a policy file sets no limits of hosted graphs", hint=hint, code=ExitCode.USAGE))
+    run_command(prove(policies, agents, terminal), terminal)
+
+
+@commands.command("lift")
+def lift_command(
+    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder with a langgraph.json.")],
+) -> None:
+    """Show what the path functions of hosted graphs ask, as tables; or why one is no table."""
+    run_command(runtime_command(LIFT, {}, terminal, "--", str(folder)), terminal)
 
 
 async def prune(connection: Connection, terminal: Terminal, *, dry_run: bool, as_json: bool) -> ExitCode:
@@ -133,6 +151,9 @@ async def compat_check(dsn: str, terminal: Terminal) -> ExitCode:
     return await runtime_command(COMPAT_CHECK, {"SIGNALBOX_DATABASE_DSN": dsn}, terminal)
 
 
-async def prove(policies: Path | None, terminal: Terminal) -> ExitCode:
+async def prove(policies: Path | None, agents: Path | None, terminal: Terminal) -> ExitCode:
     """Runs the runtime's own command, which needs no platform; its output is this one's."""
-    return await runtime_command(PROVE, {}, terminal, *(("--policies", str(policies)) if policies else ()))
+    given = [("--policies", policies), ("--agents", agents)]
+    return await runtime_command(
+        PROVE, {}, terminal, *(part for name, path in given if path for part in (name, str(path)))
+    )

@@ -51,10 +51,17 @@ def lift(function: Callable[..., Any], ends: Mapping[Any, str] | None = None, no
 
 
 def agreement(
-    lifted: Lifted, function: Callable[..., Any], ends: Mapping[Any, str] | None = None, count: int = STATES
+    lifted: Lifted,
+    function: Callable[..., Any],
+    ends: Mapping[Any, str] | None = None,
+    nodes: Sequence[str] = (),
+    count: int = STATES,
 ) -> Agreement:
     """Decides on so many states by both."""
     found = Agreement()
+    if ends is None and nodes:
+        # A result that is no node leads nowhere.
+        ends = {name: name for name in (*nodes, END)}
     states = States(lifted.table, lifted.unfolded.arguments[0], lifted.router.policy)
     for _ in range(count * 4):
         if found.decided >= count:

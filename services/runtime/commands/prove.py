@@ -1,19 +1,28 @@
 """Shows that every agent's tables end: `python -m services.runtime.commands.prove`.
 
 Status 1 and a walk where one does not. With `--policies FILE` under the limits that a policy file sets; status 2 where
-that file is wrong.
+that file is wrong. With `--agents FOLDER` what can be said of hosted graphs, whose nodes declare nothing: that tables
+lifted from their code are total, and which rules of these nothing comes to.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from services.runtime.agents.policies import InvalidPoliciesError, Limits, load_policies
 from services.runtime.agents.registry import agent_graphs, built_in_limits, definitions, graphs_under
+from services.runtime.commands.lift import definitions_of
+from services.runtime.hosted.definition import HostedDefinition
+from services.runtime.hosted.langgraph_json import InvalidAgentsError
+from services.runtime.hosted.lifting.tables import RAISES
 from services.runtime.routing.proof import Proof, prove
+from services.runtime.routing.reachable import unreached_rules
+from services.runtime.routing.variables import NotAModel
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -22,7 +31,11 @@ def main(arguments: Sequence[str]) -> int:
         prog="python -m services.runtime.commands.prove", description="Proves decision tables."
     )
     parser.add_argument("--policies", type=Path, metavar="FILE", help="prove them under the limits that this file sets")
-    file: Path | None = parser.parse_args(arguments).policies
+    parser.add_argument("--agents", type=Path, metavar="FOLDER", help="say what holds of the graphs of this folder")
+    given = parser.parse_args(arguments)
+    if given.agents:
+        return asyncio.run(_tables_of(given.agents))
+    file: Path | None = given.policies
     try:
         graphs = graphs_under(load_policies(file, built_in_limits())) if file else agent_graphs()
     except OSError as error:
@@ -35,6 +48,35 @@ def main(arguments: Sequence[str]) -> int:
     for proof in proofs:
         sys.stdout.write(in_words(proof))
     return int(any(proof.problems for proof in proofs))
+
+
+async def _tables_of(folder: Path) -> int:
+    """Says what holds of the tables that a folder's graphs were lifted to; returns the exit status."""
+    async with AsyncExitStack() as stack:
+        try:
+            definitions = await definitions_of(folder, stack)
+        except InvalidAgentsError as error:
+            sys.stderr.writelines(f"{problem}\n" for problem in error.problems)
+            return 2
+        lines = [line for each in definitions for line in tables_in_words(each)]
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    return int(any(line.startswith("✗") for line in lines))
+
+
+def tables_in_words(definition: HostedDefinition) -> Iterator[str]:
+    """Yields what holds of a hosted graph, line by line."""
+    for _, router in definition.lifted.tables:
+        try:
+            unreached = [rule for rule in unreached_rules(router) if not rule.startswith(RAISES)]
+        except NotAModel as error:
+            yield f"✓ {router.name}: always one rule holds; more is not shown: {error}"
+            continue
+        told = f"nothing comes to {', '.join(unreached)}" if unreached else "each of them can"
+        yield f"{'✗' if unreached else '✓'} {router.name}: always one of {len(router.rules)} rules holds, and {told}"
+    for other in definition.lifted.others:
+        yield f"  {other.router}: nothing is shown, as it is code: {other.reason}"
+    steps = definition.outline.max_steps
+    yield f"✓ {definition.name}: every run ends, by max_steps ({steps:,}) at the latest: its nodes declare nothing"
 
 
 def problems_under(limits: Mapping[str, Limits]) -> Iterator[str]:

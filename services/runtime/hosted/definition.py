@@ -27,7 +27,7 @@ from services.runtime.calls.guard_client import GuardClient
 from services.runtime.hosted.adapter import STEPS_CHANNEL, Graph, adapted
 from services.runtime.hosted.graph import HostedGraph
 from services.runtime.hosted.interrupts import value_of
-from services.runtime.hosted.lifting.lifted import LiftedGraph, lifted
+from services.runtime.hosted.lifting.lifted import LiftedGraph, PathBranch, lifted
 from services.runtime.hosted.loading import LoadedGraph
 from services.runtime.hosted.schemas import Schemas, plain
 from services.runtime.hosted.screening import PATH, admit, text_at, texts_of
@@ -109,6 +109,10 @@ class HostedDefinition:
     def lifted(self) -> LiftedGraph:
         """The tables that its path functions have been lifted to."""
         return lifted(self._graph, self.name)
+
+    def place_of(self, branch: PathBranch) -> str:
+        """Returns the file and line of a path function."""
+        return self._source.of(branch.branch.path)
 
     @property
     def types(self) -> set[tuple[str, str]]:

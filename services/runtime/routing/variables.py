@@ -87,7 +87,7 @@ def variables_of(graph: AgentGraph, policies: Mapping[str, Record], *, any_limit
 
     Raises NotAModel.
     """
-    found = _read_by_rules(graph, policies)
+    found = _read_by_rules(graph.routers, policies)
     for outcome in (outcome for node in graph.nodes for outcome in node.outcomes or ()):
         for term, compared, other in tests_of(outcome.when) if outcome.when is not None else ():
             if term.name in found and not isinstance(other, Term):
@@ -101,9 +101,15 @@ def variables_of(graph: AgentGraph, policies: Mapping[str, Record], *, any_limit
     return tuple(_variable(name, fact, counted=name in counted) for name, fact in found.items())
 
 
-def _read_by_rules(graph: AgentGraph, policies: Mapping[str, Record]) -> dict[str, _HeldAgainst]:
+def variables_of_table(router: Router[Any, Any]) -> tuple[Variable, ...]:
+    """Returns the facts of one table, with the values that its rules tell apart. Raises NotAModel."""
+    found = _read_by_rules([router], {router.name: router.policy})
+    return tuple(_variable(name, fact, counted=False) for name, fact in found.items())
+
+
+def _read_by_rules(routers: Iterable[Router[Any, Any]], policies: Mapping[str, Record]) -> dict[str, _HeldAgainst]:
     found: dict[str, _HeldAgainst] = {}
-    for router in graph.routers:
+    for router in routers:
         conditions = [condition for rule in router.rules for condition in (rule.when, *rule.choice)]
         for term, compared, other in (test for condition in conditions for test in tests_of(condition)):
             if term.record is router.facts_type:

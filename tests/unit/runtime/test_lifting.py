@@ -5,8 +5,10 @@ from __future__ import annotations
 import enum
 import functools
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,8 +19,11 @@ from langgraph.prebuilt import tools_condition
 from langgraph.types import Send
 from pydantic import BaseModel
 
+from services.runtime.commands import lift as lift_command
+from services.runtime.commands import prove
 from services.runtime.hosted.lifting.expressions import NotLiftedError
 from services.runtime.hosted.lifting.lifted import DISAGREED, TABLES_DROPPED, LiftedRouter, lifted
+from services.runtime.routing.reachable import unreached_rules
 from services.runtime.routing.words import in_words
 from tests.lifting.agreement import agreement, lift
 
@@ -501,3 +506,40 @@ def test_state_of_classes_is_read() -> None:
     table = lift(with_object)
     for state in (Data(60), Data(10, "ask"), Data(10)):
         assert table.router.decide(state).destination == with_object(state)  # type: ignore[arg-type]
+
+
+def test_fields_that_have_fractions_are_numbers() -> None:
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(Data)
+    builder.add_node("node", lambda _: {})
+    builder.add_edge(START, "node")
+    builder.add_conditional_edges("node", lambda state: "node" if state.total > 50 else END, ["node", END])
+    table = lifted(builder.compile(), "agent").routers["agent.route_after_node"]
+    assert table.router.facts_type.__annotations__ == {"total": float}
+
+
+def test_rules_that_nothing_comes_to_are_named() -> None:
+    def twice(state: Any) -> str:
+        if state["rounds"] > 5:
+            return "many"
+        if state["rounds"] > 7:
+            return "never"
+        return "few"
+
+    assert unreached_rules(lift(twice).router) == ["rounds_limit_2"]
+    assert unreached_rules(lift(ladder).router) == []
+
+
+def test_the_command_shows_each_table_or_why_there_is_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.path", [*sys.path])
+    examples = str(Path(__file__).parents[3] / "examples" / "graphs")
+    assert lift_command.main([examples]) == 0
+    told = capsys.readouterr().out
+    assert "  max_rounds  → give_up  rounds >= max_rounds (4)\n" in told
+    assert "digest.route_after_collect  digest.py:24\n  not lifted: it sends packets\n" in told
+    assert told.endswith("4 of 5 path functions lifted\n")
+    assert prove.main(["--agents", examples]) == 0
+    told = capsys.readouterr().out
+    assert "✓ calculator.route_after_model: always one of 3 rules holds, and each of them can\n" in told
+    assert "by max_steps (1,000) at the latest" in told

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, get_type_hints
 
 from langgraph.graph import END
 from langgraph.graph._branch import BranchSpec
@@ -20,7 +20,6 @@ from services.runtime.hosted.lifting.expressions import NotLiftedError
 from services.runtime.hosted.lifting.looking import NotLookedAtError, plain
 from services.runtime.hosted.lifting.tables import LiftedLimits, Table, table_of
 from services.runtime.hosted.lifting.unfolding import Unfolded, unfolded
-from services.runtime.hosted.source import CodeSource
 from services.runtime.routing.table import Decision, Router, State
 
 log = get_logger()
@@ -166,11 +165,12 @@ def lifted(graph: Graph, agent: str) -> LiftedGraph:
     """Returns the tables of a graph's path functions, those of graphs inside nodes included."""
     limits, found, others = LiftedLimits(agent), dict[str, tuple[PathBranch, Table, Unfolded]](), list[NotLifted]()
     branches = [each for each, _ in branches_of(graph, agent)]
+    types = _types_of(graph)
     for each, nodes in branches_of(graph, agent):
         before = limits.snapshot()
         try:
             expression = unfolded(each.function)
-            found[each.router] = each, table_of(expression, each.branch.ends, nodes, limits), expression
+            found[each.router] = each, table_of(expression, each.branch.ends, nodes, limits, types), expression
         except NotLiftedError as error:
             limits.restore(before)
             others.append(NotLifted(each.router, f"it {error}"))
@@ -185,6 +185,13 @@ def lifted(graph: Graph, agent: str) -> LiftedGraph:
         routers[name] = LiftedRouter(agent, router, table, expression.arguments)
         from_zero(TABLES_DROPPED, [agent], [name], [DISAGREED, CHANGED, NOT_EVALUATED])
     return LiftedGraph(routers, tuple(others), tuple(branches), policy)
+
+
+def _types_of(graph: Graph) -> Mapping[str, Any]:
+    try:
+        return get_type_hints(graph.builder.state_schema)
+    except (NameError, TypeError, AttributeError):
+        return {}  # names of types that are not there at run time
 
 
 def _facts(table: Table, expression: Unfolded) -> Callable[[State], Any]:
@@ -210,8 +217,3 @@ def branches_of(graph: Graph, agent: str, prefix: str = "") -> Iterator[tuple[Pa
 def router_name(agent: str, place: str, branch: str, branches: int) -> str:
     """Returns the name by which decisions of a conditional edge are recorded."""
     return f"{agent}.route_after_{place}" + (f".{branch}" if branches > 1 else "")
-
-
-def place_of(branch: PathBranch, source: CodeSource) -> str:
-    """Returns the file and line of a branch's path function."""
-    return source.of(branch.branch.path)

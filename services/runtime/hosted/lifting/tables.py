@@ -9,6 +9,7 @@ import keyword
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from services.runtime.hosted.lifting import expressions as ex
@@ -99,13 +100,25 @@ class Table:
     named: tuple[ex.Named, ...]
 
 
-def table_of(unfolded: Unfolded, ends: Mapping[Any, str] | None, nodes: Sequence[str], limits: LiftedLimits) -> Table:
-    """Returns the table of a function whose results are these ends, or names of nodes. Raises NotLiftedError."""
-    return _Building(ends, nodes, limits).table(unfolded)
+def table_of(
+    unfolded: Unfolded,
+    ends: Mapping[Any, str] | None,
+    nodes: Sequence[str],
+    limits: LiftedLimits,
+    types: Mapping[str, Any] = MappingProxyType({}),
+) -> Table:
+    """Returns the table of a function whose results are these ends, or names of nodes. Raises NotLiftedError.
+
+    `types` are those of the state's fields, as far as they are known.
+    """
+    return _Building(ends, nodes, limits, types).table(unfolded)
 
 
 class _Building:
-    def __init__(self, ends: Mapping[Any, str] | None, nodes: Sequence[str], limits: LiftedLimits) -> None:
+    def __init__(
+        self, ends: Mapping[Any, str] | None, nodes: Sequence[str], limits: LiftedLimits, types: Mapping[str, Any]
+    ) -> None:
+        self._types = types
         self._ends = ends
         self._nodes = nodes
         self._limits = limits
@@ -336,10 +349,17 @@ class _Building:
 
     def _number(self, expression: ex.Expression, value: float, *against: float) -> Term:
         other = self._facts.get((expression, TermKind.NUMBER))
-        kind = TermKind.NUMBER if isinstance(value, float) or other else TermKind.INTEGER
+        fraction = isinstance(value, float) or other or self._type_of(expression) is float
+        kind = TermKind.NUMBER if fraction else TermKind.INTEGER
         if kind is TermKind.NUMBER and (expression, TermKind.INTEGER) in self._facts:
             kind = TermKind.INTEGER
         return self._fact(expression, kind, *against)
+
+    def _type_of(self, expression: ex.Expression) -> Any:
+        match expression:
+            case ex.Attribute(ex.Argument(), name) | ex.Item(ex.Argument(), ex.Constant(value=str() as name)):
+                return self._types.get(name)
+        return None
 
     def _fact(self, expression: ex.Expression, kind: TermKind, *against: Any) -> Term:
         key = (expression, kind)

@@ -312,7 +312,8 @@ class _Reading:
     def _is_told(self, function: ast.expr, names: Names) -> bool:
         """Whether a call tells somebody something: `print`, or a method of a logger."""
         if isinstance(function, ast.Name):
-            return self._static(function, names) is print
+            # Other libraries' ways to print have the name of Python's.
+            return function.id == "print"
         if not isinstance(function, ast.Attribute):
             return False
         if self._static(function.value, names) is logging or isinstance(
