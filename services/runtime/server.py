@@ -132,9 +132,8 @@ async def _minter(settings: RuntimeSettings) -> RunTokenMinter | None:
 
 async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     """Wires the runtime: database, liveness, agents, engine, servicer."""
-    tokens = await _minter(settings)
     connections = await open_connections(settings, stack)
-    hosted = await _hosted(settings, stack, ExecutorCatalogs(connections, tokens))
+    hosted = await _hosted(settings, stack, ExecutorCatalogs(connections, lambda: _minter(settings)))
     limits, shadow = checked_limits(settings, hosted)
     dsn = settings.database_dsn.get_secret_value()
     owner = f"{socket.gethostname()}-{uuid4().hex[:12]}"
@@ -172,6 +171,7 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     )
     store = RunStore(pools, pins, owner=owner, lease_s=settings.lease_s, quota=quota)
     upkeep = Upkeep(pools, pins, owner=owner, lease_s=settings.lease_s, suspect_after=settings.max_idle_claims)
+    tokens = await _minter(settings)
     tokens_spent, prices = TokensSpent(), Prices(settings.model_prices)
     serde = make_serde(set().union(*(each.types for each in hosted)))
     graphs = {name: agent.outline for name, agent in agents.items()}

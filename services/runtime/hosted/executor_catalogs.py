@@ -26,7 +26,9 @@ T = TypeVar("T")
 class ExecutorCatalogs:
     """What is known of the executors' tools, by the executor's name."""
 
-    def __init__(self, connections: Connections | None, tokens: RunTokenMinter | None) -> None:
+    def __init__(
+        self, connections: Connections | None, tokens: Callable[[], Awaitable[RunTokenMinter | None]] | None
+    ) -> None:
         self.known: dict[str, Catalog] = {}
         self._connections = connections
         self._tokens = tokens
@@ -56,11 +58,12 @@ class ExecutorCatalogs:
         wanted = f"a graph wants the tools of {executor.title}"
         if self._connections is None or not self._connections.settings.target_of(executor):
             raise InvalidAgentsError([f"{wanted}, and SIGNALBOX_{executor.name.upper()}_TARGET is not set"])
-        if self._tokens is None:
+        tokens = await self._tokens() if self._tokens else None
+        if tokens is None:
             raise InvalidAgentsError([f"{wanted}, and SIGNALBOX_RUN_TOKEN_PRIVATE_KEY_FILE is not set"])
         client = self._connections.tools(executor)
         claims = RunClaims(Caller("signalbox"), LISTING, "", frozenset(), 1)
-        token = self._tokens.mint(claims, executor.audience)
+        token = tokens.mint(claims, executor.audience)
         context = NodeContext(RunContext(LISTING, LISTING, claims.caller, 1, lambda _: token), LISTING)
         self.known[executor.name] = await needed(
             executor.title, lambda: client.catalog(context), absent=(DependencyAway,)
