@@ -169,10 +169,11 @@ async def serving(url: str, directory: Path, keys: KeyPair, **settings: Any) -> 
     key_file, policy_file = directory / "run_token.pem", directory / "graph_policy.yaml"
     key_file.write_text(keys.public_pem, encoding="ascii")
     policy_file.write_text(settings.pop("policy", POLICY), encoding="utf-8")
+    # The runtime repeats a call that goes with a connection that is given up; the channel here repeats none.
     chosen = GraphExecutorSettings(
         **{
             "graph_url": url, "graph_policy": policy_file, "run_token_public_key_file": key_file,
-            "shutdown_grace_s": 1, "graph_claim": "tenant", **settings,
+            "shutdown_grace_s": 1, "max_connection_age_s": 86_400, "graph_claim": "tenant", **settings,
         }
     )  # fmt: skip
     async with (
