@@ -146,10 +146,10 @@ imagePullSecrets:
 {{- end -}}
 
 {{/* Secret with the certificate of one service, or nothing. What speaks plain HTTP is for development, without TLS.
-Nobody calls a pool, and it calls no service: it is not to have what would make it one of them. */}}
+A pool has one of its own, if any: with that of all others it could be any of them. */}}
 {{- define "signalbox.tlsSecret" -}}
-{{- if and (eq .service.protocol "grpc") (not .service.pool) -}}
-{{- default .root.Values.tls.secret .service.tlsSecret -}}
+{{- if eq .service.protocol "grpc" -}}
+{{- default (ternary "" .root.Values.tls.secret (default false .service.pool)) .service.tlsSecret -}}
 {{- end -}}
 {{- end -}}
 

@@ -50,7 +50,15 @@ def test_nobody_calls_a_pool_and_it_calls_no_service(rendered: dict[str, list[Ma
 
 
 def test_each_pool_has_its_own_of_everything(helm: Helm, tmp_path: Path) -> None:
-    other = {**POOL, "name": "sales-desk", "replicas": 1, "succeeds": ["support"], "env": {"SIGNALBOX_LEASE_S": 20}}
+    asking = {"targets": {"SIGNALBOX_SQL_EXECUTOR_TARGET": "sql_executor"}, "tlsSecret": "sales-tls"}
+    other = {
+        **POOL,
+        **asking,
+        "name": "sales-desk",
+        "replicas": 1,
+        "succeeds": ["support"],
+        "env": {"SIGNALBOX_LEASE_S": 20},
+    }
     own = {"SIGNALBOX_DATABASE_DSN": {"secret": "database", "key": "support-dsn"}}
     manifests = rendered_with(helm, tmp_path, {"pools": [{**POOL, "secretEnv": own}, other]})
     for kind in ("Deployment", "ServiceAccount", "PodDisruptionBudget"):
@@ -60,6 +68,8 @@ def test_each_pool_has_its_own_of_everything(helm: Helm, tmp_path: Path) -> None
     support, sales = (named(manifests, "Deployment", f"signalbox-pool-{name}") for name in ("support", "sales-desk"))
     assert settings_of(support)["SIGNALBOX_DATABASE_DSN"]["valueFrom"]["secretKeyRef"]["key"] == "support-dsn"
     assert settings_of(sales)["SIGNALBOX_POOL_SUCCEEDS"]["value"] == "support"
+    assert settings_of(sales)["SIGNALBOX_SQL_EXECUTOR_TARGET"]["value"].startswith("dns:///signalbox-sql-executor.")
+    assert ("SIGNALBOX_TLS_CERT" in settings_of(sales), "SIGNALBOX_TLS_CERT" in settings_of(support)) == (True, False)
     assert settings_of(sales)["SIGNALBOX_LEASE_S"]["value"] == "20"
     assert [containers(each)[0]["image"] for each in (support, sales)] == ["registry.example.com/support:1"] * 2
 
@@ -70,7 +80,7 @@ def test_each_pool_has_its_own_of_everything(helm: Helm, tmp_path: Path) -> None
         ([POOL, POOL], "there are two of the name support"),
         ([{"name": "support"}], "image"),
         ([{**POOL, "name": "runtime"}], "pools"),
-        ([{**POOL, "targets": {"SIGNALBOX_GUARD_TARGET": "guard"}}], "targets"),
+        ([{**POOL, "publicService": {"enabled": True}}], "publicService"),
     ],
 )
 def test_what_is_no_pool_is_refused(helm: Helm, tmp_path: Path, pools: list[Any], message: str) -> None:
