@@ -24,6 +24,7 @@ from services.cli.exit_codes import ExitCode
 from services.cli.questions import resume
 from services.cli.speech import Speech
 from services.cli.terminal import Terminal
+from services.kit.telemetry.names import ROLE_OPERATOR
 from tests.e2e.test_answering import signalbox
 from tests.e2e.test_console import inside
 from tests.fixtures.client import CALL_TIMEOUT_S, RunClient
@@ -277,3 +278,16 @@ async def test_a_run_is_read_step_by_step_and_gone_on_from(hosting: Platform, tm
     # Where the edges of the node led that was taken to have changed the state is on record, too.
     assert [each.destination for each in await client.decisions(fork_id)] == ["give_up"]
     assert f"from step 3 of {run.run_id}, rounds changed as by model" in await command("explain", fork_id)
+
+
+async def test_an_operator_erases_what_stores_hold_of_a_caller(hosting: Platform, tmp_path: Path) -> None:
+    client = hosting.caller("29")
+    for kept in (1.0, 2.0):
+        run = await client.create(asking("tally", until=2))
+        ended = (await followed(client, run.run_id))[-1].run_ended.run
+        assert MessageToDict(ended.output.graph.output)["kept"]["left"] == kept
+    refused, _ = await signalbox(hosting, tmp_path, ("29",), "erase-store", "29", "--yes")
+    assert refused != ExitCode.OK
+    status, said = await signalbox(hosting, tmp_path, ("1", ROLE_OPERATOR), "erase-store", "29", "--yes")
+    # A count and two notes in each of two places.
+    assert (status, said.strip()) == (ExitCode.OK, "6 items deleted")

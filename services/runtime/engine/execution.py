@@ -217,7 +217,7 @@ class Execution:
         # A copy of one attribute: the graph's own `copy` checks all of it again.
         graph = copy(agent.compiled)
         config: RunnableConfig = {
-            "configurable": {"thread_id": run.run_id},
+            "configurable": {"thread_id": run.thread_id or run.run_id},
             "recursion_limit": agent.graph.max_steps,
             "metadata": {"run_id": run.run_id},
         }

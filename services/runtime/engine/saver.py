@@ -139,6 +139,12 @@ class RunSaver(AsyncPostgresSaver):
         number = 0 if current is None else int(str(current).split(".")[0])
         return f"{number + 1:010}.{secrets.randbits(48):012x}"
 
+    def _place(self, config: RunnableConfig) -> tuple[str, str]:
+        """Returns under which id and namespace rows are; a claimed run's are its own, whatever its thread is called."""
+        configurable = config["configurable"]
+        thread_id = self._claim.run_id if self._claim else str(configurable["thread_id"])
+        return thread_id, configurable.get("checkpoint_ns", "")
+
     async def aput(
         self,
         config: RunnableConfig,
@@ -147,7 +153,7 @@ class RunSaver(AsyncPostgresSaver):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Saves a checkpoint, its parent's waiting writes and the decisions it carries. Raises ClaimLost."""
-        thread_id, namespace = _place(config)
+        thread_id, namespace = self._place(config)
         parent_id = config["configurable"].get("checkpoint_id")
         values = checkpoint["channel_values"]
         stored = self._stored.get((thread_id, namespace), {})
@@ -331,7 +337,7 @@ class RunSaver(AsyncPostgresSaver):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Saves a task's writes: with the step's checkpoint when that comes at once, else ahead of it."""
-        thread_id, namespace = _place(config)
+        thread_id, namespace = self._place(config)
         checkpoint_id = config["configurable"]["checkpoint_id"]
         rows = [WriteRow(task_id, idx, task_path, pack_writes(self.serde, part)) for idx, part in split(writes)]
         self._check_size(sum(len(row.writes) for row in rows))
@@ -381,7 +387,7 @@ class RunSaver(AsyncPostgresSaver):
             # Asked once before the first checkpoint of a run that nobody has executed yet.
             self._first = False
             return None
-        thread_id, namespace = _place(config)
+        thread_id, namespace = self._place(config)
         found = await self._history.load(thread_id, namespace, get_checkpoint_id(config))
         if found is None:
             return None
@@ -439,11 +445,6 @@ def led_by_of(metadata: Mapping[str, Any] | None) -> list[LeadingDecision]:
     """Returns the decision that led to the node that goes on from a checkpoint; none where its release kept none."""
     kept = (metadata or {}).get(LED_BY)
     return [cast(LeadingDecision, kept)] if kept else []
-
-
-def _place(config: RunnableConfig) -> tuple[str, str]:
-    configurable = config["configurable"]
-    return str(configurable["thread_id"]), configurable.get("checkpoint_ns", "")
 
 
 def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:

@@ -188,7 +188,7 @@ class PinnedHosted:
             budget,
             attempts,
             node_timeout_s=self._policy.node_timeout_s,
-            run_id=config["configurable"]["thread_id"],
+            run_id=config["metadata"]["run_id"],
             store_ttl=self._definition.store_ttl,
             connections=self._connections,
             catalogs=self._definition.catalogs,

@@ -563,7 +563,7 @@ async def test_a_thread_goes_on_as_langgraphs_does(replica: HostedReplica) -> No
     alone = graph_alone("threads", "talk").compile(checkpointer=InMemorySaver())
     config: RunnableConfig = {"configurable": {"thread_id": "1"}}
     # After one that failed, and after one that was cancelled while it asked.
-    for text in ("one", "fail", "two", "ask", "three"):
+    for text in ("one", "fail", "two", "ask", "three", "where"):
         run = await turn(replica, text, thread_id="1", active_run_policy=ActiveRunPolicy.CANCEL_ACTIVE)
         try:
             expected = await alone.ainvoke({"messages": [text], "text": text}, config)

@@ -16,6 +16,7 @@ from services.kit.identity.caller import Caller
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.records import RunRecord, RunState
 from services.runtime.engine.retention import Pruner, RetainedData
+from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store_policy import StorePolicy
 from services.runtime.engine.threads import ThreadStore
@@ -210,8 +211,9 @@ async def test_items_last_as_long_as_they_are_to(replica: HostedReplica) -> None
     assert [removal.row_count for removal in due] == [1]
 
 
-def pruner_of(replica: HostedReplica) -> Pruner:
-    return Pruner(replica.pools.calls, CheckpointHistory(replica.pools.steps, make_serde()), {})
+def pruner_of(replica: HostedReplica, policy: RetentionPolicy | None = None) -> Pruner:
+    policies = {"default": policy} if policy else {}
+    return Pruner(replica.pools.calls, CheckpointHistory(replica.pools.steps, make_serde()), policies)
 
 
 async def test_what_is_a_threads_goes_with_it_and_what_is_a_callers_when_it_is_erased(replica: HostedReplica) -> None:
@@ -220,6 +222,10 @@ async def test_what_is_a_threads_goes_with_it_and_what_is_a_callers_when_it_is_e
     threads = ThreadStore(replica.pools.calls, make_serde(), replica.store, replica.agents)
     await threads.delete(CALLER, "t")
     assert found_by(await noted(replica, "two")) == []
+    every = RetentionPolicy(1e-9, 1e-9, 1e-9, 1e-9, 1e-9)
+    await pruner_of(replica, every).prune(wait=True)
+    assert found_by(await noted(replica, "three")) == []
+    await noted(replica, "four")
     await replica.run("tally", {"until": 2}, caller=OTHER)
     await replica.run("notes", {"script": [[["put", [["a"], "k", {}], {}]], [], [], []], "messages": []})
     erase = pruner_of(replica).erase_store
