@@ -19,6 +19,7 @@ from services.console.entrance import Entrance
 from services.console.errors import ConsoleError, NotFound, WrongMethod
 from services.console.gateway import Gateway
 from services.console.question_pages import QuestionPages
+from services.console.recorded_pages import RecordedPages
 from services.console.run_pages import RunPages
 from services.console.settings import ConsoleSettings
 from services.console.showing import error_page
@@ -43,6 +44,7 @@ def make_app(gateway: Gateway, settings: ConsoleSettings, *, token: str, port: i
     pages = (
         RunPages(gateway, settings, closing),
         StartPages(gateway, settings),
+        RecordedPages(gateway),
         ThreadPages(gateway, settings),
         QuestionPages(gateway, settings),
         AgentPages(gateway, settings),

@@ -25,7 +25,7 @@ from services.console.showing import page
 from services.kit.text.json_text import json_text
 
 FIELDS = ("agent", "from", "thread")
-SENT = ("agent", "thread", "labels", "request_id")
+SENT = ("agent", "thread", "labels", "record", "request_id")
 
 
 class StartPages:
@@ -56,6 +56,7 @@ class StartPages:
         fields = await self._fields(agent, _values(given)) if agent else []
         labels = " ".join(f"{key}={value}" for key, value in sorted(earlier.labels.items()))
         sent = {"agent": agent, "thread": filters["thread"], "labels": labels, "request_id": str(uuid4())}
+        sent["record"] = "on" if earlier.recorded else ""
         return self._page(names, sent, fields, filters.problems)
 
     async def start(self, request: Request) -> Response:
@@ -68,7 +69,10 @@ class StartPages:
         values, problems = input_of(fields, form)
         problems |= {} if fields else {"agent": f"not one of {', '.join(names)}"}
         create = runs_pb2.CreateRunRequest(
-            thread_id=sent["thread"], labels=filters.labels("labels"), request_id=sent["request_id"] or str(uuid4())
+            thread_id=sent["thread"],
+            labels=filters.labels("labels"),
+            record=bool(sent["record"]),
+            request_id=sent["request_id"] or str(uuid4()),
         )
         problems |= filters.problems
         error: ConsoleError | None = None

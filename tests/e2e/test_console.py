@@ -95,7 +95,7 @@ async def test_a_person_answers_and_looks_on(asking: Platform, tmp_path: Path) -
         await page.get_by_label("agent").select_option("graph_editor")
         await page.get_by_label("state").select_option("awaiting_input")
         await page.get_by_role("button", name="Show").click()
-        await page.get_by_role("link", name=run_id).click()
+        await page.locator(f'a[href="/runs/{run_id}"]').click()
         await expect(page.locator("#live")).to_contain_text("follows the run")
         question = await context.new_page()
         await question.goto(f"{page.url.partition('/runs')[0]}/questions/{run_id}")

@@ -35,7 +35,8 @@ _GROUNDINGS: Mapping[int, str] = {
 }
 
 
-def _cut(text: str, most: int = LONGEST_TEXT) -> str:
+def cut(text: str, most: int = LONGEST_TEXT) -> str:
+    """Returns as much of a text as a page takes, and how much more there is."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
 
 
@@ -162,19 +163,19 @@ def _unknown(output: Message) -> Iterator[Block]:
 
 def _data_chat(output: data_chat_pb2.DataChatOutput) -> Iterator[Block]:
     if output.answer:
-        yield Words("", _cut(output.answer), leads=True)
+        yield Words("", cut(output.answer), leads=True)
     for told in filter(None, (_GROUNDINGS.get(output.grounding), _WORDINGS.get(output.wording))):
         yield Words("", told)
     if output.HasField("rows"):
-        yield _rows("Rows", output.rows)
+        yield rows_block("Rows", output.rows)
     if output.sql_query:
-        yield Code("SQL", _cut(output.sql_query))
+        yield Code("SQL", cut(output.sql_query))
     for number, earlier in enumerate(output.earlier_results[:MOST_ITEMS], start=1):
-        yield _rows(f"Rows of query {number} before it", earlier.rows)
-        yield Code(f"SQL of query {number} before it", _cut(earlier.sql_query))
+        yield rows_block(f"Rows of query {number} before it", earlier.rows)
+        yield Code(f"SQL of query {number} before it", cut(earlier.sql_query))
     if output.HasField("debug"):
         messages = [
-            (each.role, _with_tools(_cut(each.content), each.tool_calls)) for each in output.debug.messages[:MOST_ITEMS]
+            (each.role, _with_tools(cut(each.content), each.tool_calls)) for each in output.debug.messages[:MOST_ITEMS]
         ]
         yield Messages("Messages", messages)
 
@@ -183,9 +184,10 @@ def _with_tools(text: str, tools: Sequence[str]) -> str:
     return "\n".join(filter(None, (text, f"asks for {', '.join(tools)}" if tools else "")))
 
 
-def _rows(title: str, table: Any) -> Rows:
+def rows_block(title: str, table: Any) -> Rows:
+    """Returns a table as rows, as many as a page takes."""
     shown = [
-        [None if value.WhichOneof("value") is None else _cut(cell(value), LONGEST_CELL) for value in row.values]
+        [None if value.WhichOneof("value") is None else cut(cell(value), LONGEST_CELL) for value in row.values]
         for row in table.rows[:MOST_ROWS]
     ]
     told = []
@@ -200,14 +202,14 @@ def _rows(title: str, table: Any) -> Rows:
 
 def _graph_editor(output: graph_editor_pb2.GraphEditorOutput) -> Iterator[Block]:
     if output.answer:
-        yield Words("", _cut(output.answer), leads=True)
+        yield Words("", cut(output.answer), leads=True)
     if changes := changes_of(output.change_set):
         yield Changes("Changes", changes[:MOST_ROWS])
     if output.steps:
         steps = [
             (
                 each.result.replace("_", " "),
-                _cut(each.text or f"{each.tool} {json_text(MessageToDict(each.arguments))}"),
+                cut(each.text or f"{each.tool} {json_text(MessageToDict(each.arguments))}"),
             )
             for each in output.steps[:MOST_ITEMS]
         ]
@@ -215,22 +217,22 @@ def _graph_editor(output: graph_editor_pb2.GraphEditorOutput) -> Iterator[Block]
 
 
 def _incident(output: incident_investigation_pb2.IncidentInvestigationOutput) -> Iterator[Block]:
-    yield Words("", _cut(output.root_cause) or "No root cause was found.", leads=True)
+    yield Words("", cut(output.root_cause) or "No root cause was found.", leads=True)
     if output.root_cause:
         sure = OFFLINE_RULES if output.offline_model_calls else f"confidence {output.confidence:.2f}"
         yield Words("", f"{sure}, {'confirmed by validation' if output.validated else 'not confirmed by validation'}")
     if output.problems:
-        yield Items("What validation found against it", [("", _cut(each)) for each in output.problems[:MOST_ITEMS]])
+        yield Items("What validation found against it", [("", cut(each)) for each in output.problems[:MOST_ITEMS]])
     if output.explanation:
-        yield Words("Explanation", _cut(output.explanation))
+        yield Words("Explanation", cut(output.explanation))
     if output.evidence:
         yield Claims("Evidence", [_incident_claim(each) for each in output.evidence[:MOST_ITEMS]])
     if output.timeline:
         yield Items(
-            "What happened when", [(moment(each.time), _cut(each.event)) for each in output.timeline[:MOST_ITEMS]]
+            "What happened when", [(moment(each.time), cut(each.event)) for each in output.timeline[:MOST_ITEMS]]
         )
     if output.recommendations:
-        yield Items("What to do", [("", _cut(each)) for each in output.recommendations[:MOST_ITEMS]])
+        yield Items("What to do", [("", cut(each)) for each in output.recommendations[:MOST_ITEMS]])
 
 
 def _incident_claim(evidence: incident_investigation_pb2.IncidentEvidence) -> Claim:
@@ -248,7 +250,7 @@ def _incident_claim(evidence: incident_investigation_pb2.IncidentEvidence) -> Cl
             arguments = json_text(MessageToDict(evidence.tool.arguments))
             source, quote = f"what the tool {evidence.tool.tool} gave", arguments
     return Claim(
-        _cut(evidence.claim), _cut(source), _cut(quote), evidence.holds, _cut(evidence.found), _cut(evidence.problem)
+        cut(evidence.claim), cut(source), cut(quote), evidence.holds, cut(evidence.found), cut(evidence.problem)
     )
 
 
@@ -272,17 +274,17 @@ def _sast(output: SastOutput) -> Iterator[Block]:
     elif output.confidence_calibrated:
         yield Words("", f"confidence {output.confidence:.2f}, as measured for the models behind it")
     if output.justification:
-        yield Words("Why", _cut(output.justification))
+        yield Words("Why", cut(output.justification))
     if output.evidence:
-        claims = [Claim(_cut(each.claim), _place(each), _cut(each.quote)) for each in output.evidence[:MOST_ITEMS]]
+        claims = [Claim(cut(each.claim), _place(each), cut(each.quote)) for each in output.evidence[:MOST_ITEMS]]
         yield Claims("Cited code", claims)
     if output.open_question:
-        yield Words("What would have to be known", _cut(output.open_question))
+        yield Words("What would have to be known", cut(output.open_question))
     if output.read:
         files = [("", f"{each.file}:{each.first_line}-{each.last_line or each.first_line}") for each in output.read]
         yield Items("What was read", files[:MOST_ITEMS])
     if output.notes:
-        yield Items("What of the report is not so", [("", _cut(each)) for each in output.notes[:MOST_ITEMS]])
+        yield Items("What of the report is not so", [("", cut(each)) for each in output.notes[:MOST_ITEMS]])
 
 
 def _graph(output: hosted_pb2.GraphOutput) -> Iterator[Block]:
@@ -299,12 +301,12 @@ def messages_of(value: Any) -> Sequence[tuple[str, str]]:
     """Returns messages as who said what, newest last; none where a value holds no messages."""
     if not isinstance(value, list) or not value:
         return ()
-    found = [_message(each) for each in value[-MOST_ITEMS:]]
+    found = [message_of(each) for each in value[-MOST_ITEMS:]]
     return [each for each in found if each] if all(found) else ()
 
 
-def _message(value: Any) -> tuple[str, str] | None:
-    """Reads a message as LangChain dumps one, or as a state shows it."""
+def message_of(value: Any) -> tuple[str, str] | None:
+    """Returns who said what in a message as LangChain dumps one, or as a state shows it; None where it is none."""
     if not isinstance(value, dict) or not isinstance(role := value.get("role", value.get("type")), str):
         return None
     content = value.get("content") or ""
@@ -314,7 +316,7 @@ def _message(value: Any) -> tuple[str, str] | None:
         )
     calls = [each for each in value.get("tool_calls") or () if isinstance(each, dict)]
     asked = [f"{each.get('name', 'a tool')} {json_text(each.get('args', {}), indent=None)}" for each in calls]
-    return role, _with_tools(_cut(str(content)), asked)
+    return role, _with_tools(cut(str(content)), asked)
 
 
 _BLOCKS: Mapping[type[Message], Callable[[Any], Iterator[Block]]] = {

@@ -18,6 +18,7 @@ from signalbox.v1 import (
     policy_pb2,
     questions_pb2,
     questions_pb2_grpc,
+    recorded_answers_pb2,
     runs_pb2,
     runs_pb2_grpc,
     threads_pb2,
@@ -75,6 +76,7 @@ class FakeGateway(
         self.cancelled: list[str] = []
         self.hosted: list[agents_pb2.Agent] = []
         self.state = threads_pb2.ThreadState()
+        self.heard: list[recorded_answers_pb2.RecordedAnswer] = []
         self.replays: list[maintenance_pb2.ReplayDecisionsRequest] = []
         self.failure: SignalboxError | None = None
         self.answer_failure: SignalboxError | None = None
@@ -146,6 +148,12 @@ class FakeGateway(
         self.cancelled.append(request.run_id)
         await self._called("CancelRun", context)
         return runs_pb2.CancelRunResponse(run=self.shown.run)
+
+    async def ListRecordedAnswers(
+        self, _request: runs_pb2.ListRecordedAnswersRequest, context: Context
+    ) -> runs_pb2.ListRecordedAnswersResponse:
+        await self._called("ListRecordedAnswers", context)
+        return runs_pb2.ListRecordedAnswersResponse(answers=self.heard)
 
     async def ListThreads(
         self, _request: threads_pb2.ListThreadsRequest, context: Context

@@ -1,15 +1,24 @@
-"""Runs started, repeated and cancelled in the console, and conversations as what was said in them."""
+"""Runs started, repeated and cancelled in the console, conversations, and what recorded runs heard."""
 
 from __future__ import annotations
 
 import html
+import json
 import re
 
 import grpc
 import httpx
 import pytest
 from google.protobuf.json_format import MessageToDict
-from signalbox.v1 import agents_pb2, data_chat_pb2, outcome_pb2, runs_pb2
+from signalbox.v1 import (
+    agents_pb2,
+    data_chat_pb2,
+    guard_pb2,
+    outcome_pb2,
+    recorded_answers_pb2,
+    runs_pb2,
+    tools_pb2,
+)
 
 from services.console.input_schema import agents_known
 from services.kit.errors import FieldViolation
@@ -158,3 +167,36 @@ async def test_the_state_that_a_step_left(inside: httpx.AsyncClient, gateway: Fa
     assert "State after step 3" in page
     assert "&lt;b&gt;hi&lt;/b&gt;</p>" in page
     assert re.search(r"&#34;count&#34;: 2\b", page)
+
+
+async def test_what_nodes_heard_of_a_recorded_run(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
+    assert "/answers" not in (await inside.get(f"/runs/{RUN_ID}")).text
+    gateway.shown.run.recorded = True
+    assert f'href="/runs/{RUN_ID}/answers"' in (await inside.get(f"/runs/{RUN_ID}")).text
+    hostile = "".join(HOSTILE[:-1])
+    function = {"name": "execute_db_query", "arguments": json.dumps({"query": f"SELECT 1 {hostile}"})}
+    completion = {
+        "choices": [{"message": {"role": "assistant", "content": None, "tool_calls": [{"function": function}]}}]
+    }
+    given = tools_pb2.CallToolResponse(output=tools_pb2.ToolOutput(text=f"n: 1 {hostile}"))
+    screened = guard_pb2.ScreenResponse(reason="allowed")
+
+    def heard(source: str, method: str, answer: bytes) -> recorded_answers_pb2.RecordedAnswer:
+        return recorded_answers_pb2.RecordedAnswer(source=source, method=method, answer=answer)
+
+    failure = recorded_answers_pb2.RecordedFailure(kind="http_503", message=f"away {hostile}")
+    gateway.heard = [
+        heard("model", "chat", json.dumps(completion).encode()),
+        heard("sql_executor", "CallTool execute_db_query", given.SerializeToString()),
+        heard("guard", "Screen", screened.SerializeToString()),
+        heard("person", "answer", b'"approve"'),
+        recorded_answers_pb2.RecordedAnswer(source="model", method="chat", failure=failure),
+        heard("model", "chat", b"\xff["),
+        heard("oracle", "Foretell", b"\xff"),
+        heard("sql_executor", "CallTool x", b"\xff\xff"),
+    ]
+    page = (await inside.get(f"/runs/{RUN_ID}/answers")).text
+    assert hostile not in page
+    told = html.unescape(page)
+    for said in ("asks for execute_db_query", "SELECT 1", "n: 1", '"allowed"', "approve", "failed: away", "2 bytes"):
+        assert said in told
