@@ -14,7 +14,6 @@ from signalbox.v1 import threads_pb2
 from services.cli.client import Connection, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.input_file import read_document
 from services.cli.invocation import As, AsJson, Roles, RunId, terminal
 from services.cli.run_names import run_id_of
 from services.cli.terminal import Terminal, run_command
@@ -92,6 +91,8 @@ async def fork(
 
 
 def _struct(path: Path) -> struct_pb2.Struct:
+    from services.cli.input_file import read_document  # with YAML and JSON schemas, as in `run`
+
     try:
         return ParseDict(read_document(path), struct_pb2.Struct())
     except ParseError as error:

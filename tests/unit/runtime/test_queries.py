@@ -26,8 +26,8 @@ def test_a_run_s_columns_are_those_that_its_record_reads() -> None:
     columns = {column.strip().removeprefix("runs.") for column in returned.removeprefix("SELECT ").split(",")}
     spend = {"model_calls", "tool_calls", "input_tokens", "output_tokens", "wall_time_s"}
     callers = {"subject", "roles", "claims"}
-    # Where the budget is from is in its column.
-    made = {"caller", "spend", "budget_origins"}
+    # Where the budget is from is in its column; whether anybody asks for chunks, only a claim knows.
+    made = {"caller", "spend", "budget_origins", "chunks_asked"}
     assert columns - spend - callers == set(RunRecord.__dataclass_fields__) - made
 
 
