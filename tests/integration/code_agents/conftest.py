@@ -25,6 +25,7 @@ from services.kit.identity.keys import KeyPair, generate_keypair
 from services.kit.wire.server import running
 from services.runtime import server as runtime
 from services.runtime.settings import RuntimeSettings
+from tests.fixtures.ended import Ended
 from tests.fixtures.scripted_model import Reply, ScriptedModel
 from tests.fixtures.walks import check_walk
 from tests.integration.code_executor.git_repository import Files, GitRepository
@@ -106,33 +107,16 @@ def critique(outcome: str, *missing: str) -> Reply:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A run that has ended, and how it got there."""
+class EndedReview(Ended):
+    """A run of an agent that reads code, with the nodes that no router follows."""
 
-    run: runs_pb2.Run
-    decisions: Sequence[runs_pb2.Decision]
     nodes: Sequence[runs_pb2.NodeCompleted]
-
-    @property
-    def rules(self) -> list[str]:
-        """The rules that fired, in order."""
-        return [decision.rule for decision in self.decisions]
 
     @property
     def calls(self) -> list[tuple[str, str, str, str]]:
         """Every call that a node made: node, kind, name, outcome."""
         told: list[Any] = [*self.nodes, *self.decisions]
         return [(node.node, call.kind, call.name, call.outcome) for node in told for call in node.calls]
-
-    @property
-    def state(self) -> str:
-        """The state the run ended in."""
-        return runs_pb2.RunState.Name(self.run.state).removeprefix("RUN_STATE_")
-
-    @property
-    def output(self) -> Any:
-        """What the agent brought."""
-        return getattr(self.run.output, self.run.agent)
 
     @property
     def verdict(self) -> str:
@@ -179,7 +163,7 @@ class Bench:
         answer = await self.stub.CreateRun(request, metadata=self.auth, timeout=GIVEN_UP)
         return str(answer.run.run_id)
 
-    async def watch(self, run_id: str, *, timeout_s: float = GIVEN_UP) -> Ended:
+    async def watch(self, run_id: str, *, timeout_s: float = GIVEN_UP) -> EndedReview:
         """Waits for the end of a run."""
         nodes, ended = [], None
         request = runs_pb2.WatchRunRequest(run_id=run_id)
@@ -194,17 +178,17 @@ class Bench:
         )
         found = await self.stub.GetRun(runs_pb2.GetRunRequest(run_id=run_id), metadata=self.auth, timeout=GIVEN_UP)
         check_walk(ended.agent, listed.decisions, found.run.policy, nodes)
-        return Ended(ended, list(listed.decisions), nodes)
+        return EndedReview(ended, list(listed.decisions), nodes)
 
     async def cancel(self, run_id: str) -> None:
         """Asks a run to stop."""
         await self.stub.CancelRun(runs_pb2.CancelRunRequest(run_id=run_id), metadata=self.auth, timeout=GIVEN_UP)
 
-    async def triage(self, **budget: int) -> Ended:
+    async def triage(self, **budget: int) -> EndedReview:
         """Triages the finding."""
         return await self.watch(await self.create("sast_triage", **budget))
 
-    async def investigate(self, **budget: int) -> Ended:
+    async def investigate(self, **budget: int) -> EndedReview:
         """Investigates the finding."""
         return await self.watch(await self.create("sast_investigation", **budget))
 

@@ -9,7 +9,7 @@ from signalbox.v1 import sast_pb2
 
 from services.offline_model import server as offline_model
 from services.offline_model.settings import OfflineModelSettings
-from tests.integration.code_agents.conftest import Bench, Ended, MakeBench
+from tests.integration.code_agents.conftest import Bench, EndedReview, MakeBench
 from tests.integration.code_agents.test_offline_model import MODELS
 
 HARMLESS = """\
@@ -58,7 +58,7 @@ async def bench(make_bench: MakeBench) -> AsyncIterator[Bench]:
         yield made
 
 
-async def judged(bench: Bench, agent: str, file: str) -> Ended:
+async def judged(bench: Bench, agent: str, file: str) -> EndedReview:
     """What an agent makes of the call that runs a shell."""
     line = next(number for number, text in enumerate(FILES[file].split("\n"), start=1) if "shell=True" in text)
     bench.finding = sast_pb2.Finding(

@@ -14,7 +14,7 @@ from tests.integration.code_agents.conftest import (
     FLAGGED,
     TAINTED,
     Bench,
-    Ended,
+    EndedReview,
     MakeBench,
     critique,
     draft,
@@ -29,7 +29,7 @@ LEAST: dict[str, Any] = {
 }
 
 
-async def ended(bench: Bench, agent: str) -> Ended:
+async def ended(bench: Bench, agent: str) -> EndedReview:
     fetch = Reply.tool_call("fetch_code", {"path": "app/db.py", "first_line": FLAGGED})
     if agent == "sast_triage":
         bench.model.script("triage", [fetch, Reply.tool_call("analyze_issue", {}), draft("TRUE_POSITIVE", TAINTED)])

@@ -42,6 +42,7 @@ from services.kit.wire.server import running
 from services.local.falkordb import FalkorServer
 from services.runtime import server as runtime
 from services.runtime.settings import RuntimeSettings
+from tests.fixtures.ended import Ended
 from tests.fixtures.scripted_model import Reply, ScriptedModel
 from tests.integration.graph_editor.faulty_executor import FaultyExecutor, standing_before
 from tests.integration.graph_editor.standing_guard import StandingGuard, standing_before_guard
@@ -69,27 +70,8 @@ CALLER = Caller("27")
 DONE = ["planned", "valid", "ok", "goal_complete"]
 
 
-@dataclass(frozen=True)
-class Ended:
-    """A run that has ended or waits, and how it got there."""
-
-    run: runs_pb2.Run
-    decisions: Sequence[runs_pb2.Decision]
-
-    @property
-    def rules(self) -> list[str]:
-        """The rules that fired, in order."""
-        return [decision.rule for decision in self.decisions]
-
-    @property
-    def state(self) -> str:
-        """The state the run is in."""
-        return runs_pb2.RunState.Name(self.run.state).removeprefix("RUN_STATE_")
-
-    @property
-    def output(self) -> graph_editor_pb2.GraphEditorOutput:
-        """What the agent brought."""
-        return self.run.output.graph_editor
+class EndedEdit(Ended):
+    """A run of the graph editor."""
 
     @property
     def outcome(self) -> str:
@@ -122,7 +104,7 @@ class Bench:
         for name, replies in (("parse", parse), ("plan", plan), ("answer", answer)):
             self.model.script(name, replies)
 
-    async def ask(self, text: str = "Do it.", *, preview: bool = False, undo: str = "", **budget: Any) -> Ended:
+    async def ask(self, text: str = "Do it.", *, preview: bool = False, undo: str = "", **budget: Any) -> EndedEdit:
         """Creates a run and waits until it ends or asks."""
         asked = graph_editor_pb2.GraphEditorInput(goal="" if undo else text, preview=preview, undo_run_id=undo)
         request = runs_pb2.CreateRunRequest(
@@ -131,7 +113,7 @@ class Bench:
         answer = await self.stub.CreateRun(request, metadata=self.auth, timeout=GIVEN_UP_S)
         return await self.watch(answer.run.run_id)
 
-    async def watch(self, run_id: str) -> Ended:
+    async def watch(self, run_id: str) -> EndedEdit:
         """Waits until a run ends or asks."""
         request = runs_pb2.WatchRunRequest(run_id=run_id)
         async for _ in self.stub.WatchRun(request, metadata=self.auth, timeout=GIVEN_UP_S):
@@ -140,9 +122,9 @@ class Bench:
         listed = await self.stub.ListDecisions(
             runs_pb2.ListDecisionsRequest(run_id=run_id, page_size=1000), metadata=self.auth, timeout=GIVEN_UP_S
         )
-        return Ended(found.run, list(listed.decisions))
+        return EndedEdit(found.run, list(listed.decisions))
 
-    async def reply(self, waiting: Ended, answer: str) -> Ended:
+    async def reply(self, waiting: EndedEdit, answer: str) -> EndedEdit:
         """Answers what a run asks and waits until it ends or asks again."""
         assert waiting.state == "AWAITING_INPUT", waiting.run
         asked = waiting.run.input_request.input_request_id
@@ -150,7 +132,7 @@ class Bench:
         await self.stub.ResumeRun(request, metadata=self.auth, timeout=GIVEN_UP_S)
         return await self.watch(waiting.run.run_id)
 
-    async def question(self, waiting: Ended, *who: str) -> questions_pb2.Question:
+    async def question(self, waiting: EndedEdit, *who: str) -> questions_pb2.Question:
         """What a run asked last, as somebody sees it."""
         request = questions_pb2.GetQuestionRequest(run_id=waiting.run.run_id)
         answer: questions_pb2.GetQuestionResponse = await self.questions.GetQuestion(
@@ -179,7 +161,7 @@ class Bench:
         async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
             await connection.execute("DELETE FROM platform.checkpoints WHERE thread_id = %s", [run_id])
 
-    async def expire(self, waiting: Ended) -> None:
+    async def expire(self, waiting: EndedEdit) -> None:
         """Lets the time be up in which a run's question can be answered."""
         dsn = self.settings.database_dsn.get_secret_value()
         async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:

@@ -7,14 +7,14 @@ import asyncio
 from signalbox.v1 import graph_editor_pb2, runs_pb2
 
 from tests.fixtures.scripted_model import Reply
-from tests.integration.graph_editor.conftest import GIVEN_UP_S, Bench, Ended
+from tests.integration.graph_editor.conftest import GIVEN_UP_S, Bench, EndedEdit
 from tests.integration.graph_editor.scripted_goals import COMPLEX, DELETE, plan, ticket
 
 CREATED = graph_editor_pb2.CHANGE_KIND_CREATED
 FIRST = plan(ticket("T-1", status="open"), ticket("T-2"), reached=False)
 
 
-async def cancelled(bench: Bench, run_id: str) -> Ended:
+async def cancelled(bench: Bench, run_id: str) -> EndedEdit:
     """Cancels a run; what the answer says is what is kept."""
     answer = await bench.stub.CancelRun(runs_pb2.CancelRunRequest(run_id=run_id), metadata=bench.auth)
     ended = await bench.watch(run_id)
@@ -23,7 +23,7 @@ async def cancelled(bench: Bench, run_id: str) -> Ended:
     return ended
 
 
-def check_told(ended: Ended) -> None:
+def check_told(ended: EndedEdit) -> None:
     """Both tickets are among its steps, in its change set and in its words."""
     assert [step.tool for step in ended.output.steps] == ["add_node", "add_node"]
     changes = {each.node.key: each.kind for each in ended.output.change_set.nodes}

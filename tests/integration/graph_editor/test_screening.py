@@ -14,7 +14,7 @@ from services.kit.telemetry.names import ROLE_OPERATOR
 from tests.fixtures.guard_goals import HARMLESS_GOALS, HOSTILE_ANSWERS, HOSTILE_GOALS
 from tests.fixtures.refusals import refusal
 from tests.fixtures.scripted_model import Reply
-from tests.integration.graph_editor.conftest import ALLOW, GIVEN_UP_S, Bench, Ended
+from tests.integration.graph_editor.conftest import ALLOW, GIVEN_UP_S, Bench, EndedEdit
 from tests.integration.graph_editor.scripted_goals import goal, ticket
 
 AT_ONCE = 8
@@ -22,11 +22,11 @@ BLOCK = Reply.text("BLOCK", usage=(30, 1))
 CREATED = ["simple", "valid", "ok", "goal_complete"]
 
 
-async def all_of(bench: Bench, goals: list[str]) -> list[Ended]:
+async def all_of(bench: Bench, goals: list[str]) -> list[EndedEdit]:
     """Asks for goals, a few at once."""
     at_once = asyncio.Semaphore(AT_ONCE)
 
-    async def ask(text: str) -> Ended:
+    async def ask(text: str) -> EndedEdit:
         async with at_once:
             return await bench.ask(text)
 
@@ -98,7 +98,7 @@ async def test_a_goal_is_screened_once_however_long_its_reader_is_away(bench: Be
 UNCLEAR = goal(complexity="complex", confidence=0.1, questions=["What is to be done?"])
 
 
-async def refused_answer(bench: Bench, waiting: Ended, text: str) -> ErrorDetail:
+async def refused_answer(bench: Bench, waiting: EndedEdit, text: str) -> ErrorDetail:
     """How an answer is refused; the question still waits."""
     detail = await refusal(bench.reply(waiting, text))
     found = await bench.question(waiting, "27")

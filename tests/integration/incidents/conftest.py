@@ -44,6 +44,7 @@ from services.sql_executor import server as sql_executor
 from services.sql_executor.policy import load_policy
 from services.sql_executor.provisioning import apply
 from services.sql_executor.settings import SqlExecutorSettings
+from tests.fixtures.ended import Ended
 from tests.fixtures.postgres import PostgresCluster
 from tests.fixtures.scripted_model import Reply, ScriptedModel
 from tests.fixtures.walks import check_walk
@@ -77,29 +78,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent) and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A run that has ended, and how it got there."""
-
-    run: runs_pb2.Run
-    decisions: Sequence[runs_pb2.Decision]
-
-    @property
-    def rules(self) -> list[str]:
-        """The rules that fired, in order."""
-        return [decision.rule for decision in self.decisions]
-
-    @property
-    def state(self) -> str:
-        """The state the run ended in."""
-        return runs_pb2.RunState.Name(self.run.state).removeprefix("RUN_STATE_")
-
-    @property
-    def output(self) -> incident_investigation_pb2.IncidentInvestigationOutput:
-        """What the agent brought."""
-        return self.run.output.incident_investigation
 
 
 @dataclass

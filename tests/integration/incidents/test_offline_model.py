@@ -14,9 +14,10 @@ import pytest
 import pytest_asyncio
 
 from examples.harbour.incidents.world import CASES, SERVICES, Case, Cause, ServiceWorld
+from tests.fixtures.ended import Ended
 from tests.fixtures.other_words import offline_model_in_other_words
 from tests.fixtures.postgres import PostgresCluster
-from tests.integration.incidents.conftest import OFFLINE, Bench, Ended, standing
+from tests.integration.incidents.conftest import OFFLINE, Bench, standing
 
 # What the words for a cause have in common.
 SAYS = {Cause.DEPLOY: "deployed", Cause.POOL: "pool", Cause.CREDENTIAL: "expired", Cause.DISK: "disk"}
