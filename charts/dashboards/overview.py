@@ -192,6 +192,20 @@ SPEND = Row(
             ],
         ),
         Panel(
+            "Cost of a run that brings what was asked",
+            "What all runs of an agent cost, for each that was answered, done or previewed, found a cause or came to a "
+            "verdict.",
+            "it rises: runs got dearer, or fewer bring anything; compare what prompts and models were changed to then.",
+            [Query(f"{total('agent', rate('agent_cost_total'))} / {SUCCEEDED}", "{{agent}}")],
+            link=Link("Runs of this agent", "/runs", by={"agent": "agent"}),
+        ),
+        Panel(
+            "Tokens by purpose",
+            "Tokens a second by what a model is asked for; each purpose has the model of its role.",
+            "one grows while as many runs end: its prompt or its model is another.",
+            [Query(total("purpose, direction", rate("model_tokens_total")), "{{purpose}} {{direction}}")],
+        ),
+        Panel(
             "Budget used at the end",
             "The 95th percentile of what runs had used of each limit of their budget. 1 is all of it.",
             "it is at 1: runs end because their budget does, not because they are done.",

@@ -6,6 +6,5 @@ UNUSED = {
     "signalbox_offline_model_errors": "the offline model is for development and tests",
     "signalbox_questions_escalated": "for those who ask how people answer; the oldest open question is on the overview",
     "signalbox_model_answers_mended": "for those who choose a model: how much of what it says has another form",
-    "signalbox_model_cached_tokens": "for those who tune prompts, as the tokens by purpose",
-    "signalbox_model_tokens": "by purpose, for those who tune prompts; dashboards have tokens by agent",
+    "signalbox_model_cached_tokens": "for those who tune prompts",
 }

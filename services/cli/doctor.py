@@ -11,6 +11,7 @@ from rich.text import Text
 
 from services.cli.connection import Identity, connect_to
 from services.cli.examination import (
+    EXTRA,
     Examination,
     Found,
     examine_clock,
@@ -78,9 +79,13 @@ async def _examinations(
     for each in (*examine_packages(), examine_disk(settings.runtime_dir), examine_graph_database()):
         yield each
     clocks: dict[str, float] = {}
-    from services.cli.database_examination import examine_databases  # with what comes with the extra `local` only
-    from services.cli.model_examination import examine_models  # as above
-
+    try:
+        from services.cli.database_examination import examine_databases
+        from services.cli.model_examination import examine_models
+    except ImportError as error:  # of what comes with the extra `local` only
+        seen = f"{error.name} is not installed here: it comes with the extra `{EXTRA}`"
+        yield Examination("databases and models", Found.NOT_LOOKED_AT, seen)
+        return
     async for each in examine_databases(settings, clocks):
         yield each
     async for each in examine_models(settings, clocks, probe=probe):

@@ -63,17 +63,21 @@ async def examine_platform(connect: Callable[[], Connection]) -> Examination:
 
 
 def examine_packages() -> Iterator[Examination]:
-    """Compares what is installed with what this release asks for."""
-    from packaging.requirements import Requirement  # which no other command needs
-
+    """Compares what is installed with what this release asks for; an extra may be missing."""
+    try:
+        from packaging.requirements import Requirement  # which comes with other packages, and not with all extras
+    except ImportError:
+        yield Examination("packages", Found.NOT_LOOKED_AT, "the package `packaging` is not installed here")
+        return
     wrong = []
     for each in map(Requirement, requires(PACKAGE) or ()):
-        if each.marker and not any(each.marker.evaluate({"extra": extra}) for extra in ("", EXTRA)):
+        is_needed = each.marker is None or each.marker.evaluate({"extra": ""})
+        if not is_needed and each.marker and not each.marker.evaluate({"extra": EXTRA}):
             continue
         try:
             installed = version(each.name)
         except PackageNotFoundError:
-            wrong.append(f"{each.name} is missing")
+            wrong += [f"{each.name} is missing"] if is_needed else []
             continue
         if not each.specifier.contains(installed, prereleases=True):
             wrong.append(f"{each.name} is {installed}, wanted is {each.specifier}")
