@@ -62,7 +62,9 @@ class Restart:
 
 
 class EmbeddedPostgres:
-    """A Postgres server on a free loopback port, with a random superuser password that only lives in memory.
+    """A Postgres server on a free loopback port, with a random superuser password.
+
+    That lives in memory, and where `signalbox up` writes it for its user: beside the keys, gone with them.
 
     Without `data_dir` the cluster is ephemeral: its files are removed on `stop()` and when this process dies. With it,
     the cluster is made on the first start and kept. When this process is root, the server runs as `run_as`, which must
