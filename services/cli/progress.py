@@ -100,7 +100,7 @@ class Lines:
 class Spoken:
     """Other progress, and what models say in a stream of its own, as plain text."""
 
-    def __init__(self, progress: Progress, say: Callable[[str], None]) -> None:
+    def __init__(self, progress: Progress, say: Callable[[str], object]) -> None:
         self._progress = progress
         self._say = say
         self._speech = Speech()
@@ -162,7 +162,7 @@ class Silent:
         """Says nothing."""
 
 
-def progress_on(console: Console, *, silent: bool = False, say: Callable[[str], None] | None = None) -> Progress:
+def progress_on(console: Console, *, silent: bool = False, say: Callable[[str], object] | None = None) -> Progress:
     """The progress that suits a console; `say` takes what models say where that is to be printed."""
     if silent:
         return Silent()

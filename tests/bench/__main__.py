@@ -16,6 +16,7 @@ BENCHMARKS = (
     "overload",
     "waiting",
     "streams",
+    "first_token",
     "growth",
     "ledger",
     "migration",
