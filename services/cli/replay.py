@@ -44,6 +44,12 @@ def replay_command(
     goes_on: Annotated[
         bool, typer.Option("--continue", help="With --case: where a decision differs, ask the model from there on.")
     ] = False,
+    agents: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", exists=True, file_okay=False, resolve_path=True, help="With --case: folder of its graph."
+        ),
+    ] = None,
     limits: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set a limit of its policy; repeatable.")
     ] = None,
@@ -67,9 +73,9 @@ def replay_command(
     except CliError as error:
         raise fail(error) from error
     if case and not (verifies or router or since):
-        run_command(replay_case(case, limits or (), terminal, goes_on=goes_on), terminal)
+        run_command(replay_case(case, limits or (), terminal, goes_on=goes_on, agents=agents), terminal)
         return
-    if case or goes_on or verifies == bool(router) or (given and not router):
+    if case or goes_on or agents or verifies == bool(router) or (given and not router):
         hint = "give --router ROUTER or --case FILE, each with --set NAME=VALUE, or --verify"
         raise fail(CliError("no decisions to replay were named", hint=hint, code=ExitCode.USAGE))
     connection = context.obj.connection(subject, roles=roles)
@@ -188,8 +194,13 @@ def _way(rule: str, destination: str) -> str:
     return f"{printable(rule)} → {'the end' if destination == '__end__' else printable(destination)}"
 
 
-async def replay_case(case: Path, limits: Iterable[str], terminal: Terminal, *, goes_on: bool) -> ExitCode:
+async def replay_case(
+    case: Path, limits: Iterable[str], terminal: Terminal, *, goes_on: bool, agents: Path | None = None
+) -> ExitCode:
     """Runs the runtime's own command, which needs no platform; its output is this one's."""
     arguments = [part for limit in limits for part in ("--set", limit)]
     arguments += [*(("--continue",) if goes_on else ()), "--", str(case)]
-    return await runtime_command(CASES, models_environment() if goes_on else {}, terminal, *arguments)
+    environment = dict(models_environment()) if goes_on else {}
+    if agents:
+        environment["SIGNALBOX_AGENT_FOLDERS"] = str(agents)
+    return await runtime_command(CASES, environment, terminal, *arguments)

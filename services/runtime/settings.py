@@ -55,7 +55,17 @@ class MigrationSettings(ServiceSettings):
         return (self.direct_dsn or self.database_dsn).get_secret_value()
 
 
-class PolicySettings(MigrationSettings):
+class FolderSettings(ServiceSettings):
+    """Where graphs of teams are."""
+
+    agent_folders: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        description="Folders with a `langgraph.json`, separated by commas, whose graphs are offered as agents; beside "
+        "them those of installed packages' entry points `signalbox.agents`. Their code runs in this process.",
+    )
+
+
+class PolicySettings(MigrationSettings, FolderSettings):
     """What a look at the database's unfinished runs needs, under the limits of agents."""
 
     policy_file: OptionalFile = Field(
@@ -65,11 +75,6 @@ class PolicySettings(MigrationSettings):
     )
     policies: dict[str, Any] = Field(
         {}, description="JSON: the same, where a file can't be mounted; not together with one."
-    )
-    agent_folders: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_split)] = Field(
-        (),
-        description="Folders with a `langgraph.json`, separated by commas, whose graphs are offered as agents; beside "
-        "them those of installed packages' entry points `signalbox.agents`. Their code runs in this process.",
     )
 
 

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import os
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,21 @@ from typing import Any
 import grpc
 import pytest
 import pytest_asyncio
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, MessageToJson
 from rich.console import Console
-from signalbox.v1 import agents_pb2, agents_pb2_grpc, hosted_pb2, runs_pb2
+from signalbox.v1 import agents_pb2, agents_pb2_grpc, cases_pb2, hosted_pb2, runs_pb2
 
-from services.cli.client import Connection
+from services.cli.client import Connection, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
+from services.cli.pin import case_of
 from services.cli.questions import resume
+from services.cli.replay import replay_case
 from services.cli.speech import Speech
 from services.cli.terminal import Terminal
 from services.kit.telemetry.names import ROLE_OPERATOR
+from services.runtime.cases.__main__ import in_words, replay
+from services.runtime.cases.settings import CaseSettings
 from tests.e2e.test_answering import signalbox
 from tests.e2e.test_console import inside
 from tests.fixtures.client import CALL_TIMEOUT_S, RunClient
@@ -291,3 +296,78 @@ async def test_an_operator_erases_what_stores_hold_of_a_caller(hosting: Platform
     status, said = await signalbox(hosting, tmp_path, ("1", ROLE_OPERATOR), "erase-store", "29", "--yes")
     # A count and two notes in each of two places.
     assert (status, said.strip()) == (ExitCode.OK, "6 items deleted")
+
+
+async def pinned(hosting: Platform, request: runs_pb2.CreateRunRequest, *answers: str) -> cases_pb2.Case:
+    """A run that is recorded, with answers to what it asks, as a case."""
+    client = hosting.caller("27")
+    request.record = True
+    run = await client.create(request)
+    for answer in answers:
+        async for _ in client.watch(run.run_id):
+            pass
+        await client.resume(await client.get(run.run_id), answer)
+    async for _ in client.watch(run.run_id):
+        pass
+    async with open_gateway(Connection(hosting.stack.gateway_address, hosting.token("27"))) as gateway:
+        return await case_of(gateway, run.run_id)
+
+
+async def replayed(case: cases_pb2.Case) -> str:
+    found, notes = await replay(case, {}, CaseSettings(agent_folders=(FOLDER,)), goes_on=False)
+    return "\n".join([*notes, *in_words(case, found)])
+
+
+async def test_a_recorded_run_decides_the_same_though_no_node_of_it_runs(
+    hosting: Platform, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cited = asking("trip")
+    cited.input.graph.context.update({"name": "Ann"})
+    again = asking("talk", text="two", messages=["Hello."])
+    again.thread_id = "recorded-talk"
+    before = asking("talk", text="one", messages=["Hello."])
+    before.thread_id = "recorded-talk"
+    poor = asking("calculator", messages=["Add up."])
+    poor.budget.model_calls = 2
+    expected = {
+        "calculator": (await pinned(hosting, asking("calculator", messages=["Add up."])), 3, "completed"),
+        "budget": (await pinned(hosting, poor), 3, "failed"),
+        "supervisor": (await pinned(hosting, asking("supervisor", todo=["writer"], done=[])), 3, "completed"),
+        "digest": (await pinned(hosting, asking("digest", words=["one", "two", "three"])), 1, "completed"),
+        "leaving": (await pinned(hosting, asking("leaving", log=[])), 1, "completed"),
+        "rollout": (await pinned(hosting, asking("rollout", kind="full", log=[])), 2, "completed"),
+        "trip": (await pinned(hosting, cited), 2, "completed"),
+        "failing": (await pinned(hosting, asking("failing")), 1, "failed"),
+        "mended": (await pinned(hosting, asking("mended")), 0, "completed"),
+        "basket": (
+            await pinned(hosting, asking("basket", items=[{"name": "bag", "price": 12}]), "yes"),
+            1,
+            "completed",
+        ),
+        "talk": ((await pinned(hosting, before), await pinned(hosting, again))[1], 0, "completed"),
+    }
+    for name, (case, decisions, status) in expected.items():
+        assert len(case.decisions) == decisions, name
+        assert await replayed(case) == f"decides the same: {decisions} decisions, {status}", name
+
+    case = expected["calculator"][0]
+    file = tmp_path / "case.json"
+    file.write_text(MessageToJson(case))
+    terminal = Terminal(out=Console(file=io.StringIO()), err=Console(stderr=True, width=200))
+    assert await replay_case(file, (), terminal, goes_on=False, agents=FOLDER) is ExitCode.OK
+    assert await replay_case(file, (), terminal, goes_on=False) is ExitCode.USAGE
+    assert "name its folder by --agents FOLDER" in capsys.readouterr().err
+    del case.answers[-1]
+    assert "the recording has no answer of node to model" in await replayed(case)
+
+
+async def test_where_a_path_function_decides_otherwise_now_is_told(
+    hosting: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = await pinned(hosting, asking("calculator", messages=["Add up."]))
+    assert await replayed(case) == "decides the same: 3 decisions, completed"
+    monkeypatch.setattr(sys.modules["kinds"], "MOST_ROUNDS", 1)
+    told = await replayed(case)
+    assert "parts at decision 1, after model, by calculator.route_after_model" in told
+    assert "now:      `most_rounds` → give_up" in told
+    assert "since:    most_rounds = 1, rounds = 1" in told

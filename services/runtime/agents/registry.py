@@ -26,7 +26,7 @@ from services.runtime.hosted.langgraph_json import InvalidAgentsError
 from services.runtime.hosted.loading import load_graphs
 from services.runtime.routing.graph import AgentGraph
 from services.runtime.routing.table import Record
-from services.runtime.settings import CallSettings, PolicySettings, RuntimeSettings
+from services.runtime.settings import CallSettings, FolderSettings, PolicySettings, RuntimeSettings
 
 # Folders beside this file; the order is that of the documents.
 AGENTS = (
@@ -144,7 +144,7 @@ def unknown_roles(settings: RuntimeSettings) -> list[str]:
 
 
 async def open_hosted(
-    settings: PolicySettings, stack: AsyncExitStack, catalogs: ExecutorCatalogs | None = None
+    settings: FolderSettings, stack: AsyncExitStack, catalogs: ExecutorCatalogs | None = None
 ) -> list[HostedDefinition]:
     """Returns the graphs that teams have brought, open for as long as the stack is. Raises InvalidAgentsError.
 

@@ -57,6 +57,11 @@ class AnswerRecording:
 _recording: ContextVar[AnswerRecording | None] = ContextVar("recording", default=None)
 
 
+def current_recording() -> AnswerRecording | None:
+    """Returns where what is heard is taken down; None where nothing is."""
+    return _recording.get()
+
+
 @contextmanager
 def recording_into(recording: AnswerRecording | None) -> Iterator[None]:
     """Has what nodes hear inside the context taken down, also by tasks that are started in it."""

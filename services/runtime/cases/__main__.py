@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from signalbox.v1 import cases_pb2, runs_pb2
@@ -18,11 +19,14 @@ from services.kit.models.completions import Completions, Endpoint
 from services.kit.settings import load_settings
 from services.kit.telemetry.logs import configure_logs
 from services.kit.text.printing import printable
-from services.runtime.agents.registry import prompt_problems
-from services.runtime.cases.case_replay import CaseReplay, ChangedDecision, Replayed
+from services.runtime.agents.registry import open_hosted, prompt_problems
+from services.runtime.cases.case_replay import CaseReplay
+from services.runtime.cases.comparison import ChangedDecision, Replayed
 from services.runtime.cases.errors import CaseError, CaseUnfit
 from services.runtime.cases.file import read_case
+from services.runtime.cases.hosted_replay import HostedCaseReplay
 from services.runtime.cases.settings import CaseSettings
+from services.runtime.hosted.langgraph_json import InvalidAgentsError
 from services.runtime.routing.recorder import DecisionRecord
 
 
@@ -62,6 +66,8 @@ async def replay(
     case: cases_pb2.Case, limits: Mapping[str, str], settings: CaseSettings, *, goes_on: bool
 ) -> tuple[Replayed, list[str]]:
     """Replays a case; returns what came of it, and what is another than the run's was. Raises CaseUnfit."""
+    if case.run.input.HasField("graph"):
+        return await _replay_hosted(case, limits, settings, goes_on=goes_on)
     key = settings.model_api_key.get_secret_value()
     endpoint = Endpoint(settings.model_base_url, key, settings.model_timeout_s, settings.model_retries)
     model = Completions(endpoint) if goes_on else None
@@ -73,7 +79,24 @@ async def replay(
             await model.close()
 
 
-def _others(run: runs_pb2.Run, replaying: CaseReplay) -> Iterator[str]:
+async def _replay_hosted(
+    case: cases_pb2.Case, limits: Mapping[str, str], settings: CaseSettings, *, goes_on: bool
+) -> tuple[Replayed, list[str]]:
+    if goes_on:
+        raise CaseUnfit("a hosted graph's nodes call what they like: its case is replayed as far as it was recorded")
+    async with AsyncExitStack() as stack:
+        try:
+            definitions = {each.name: each for each in await open_hosted(settings, stack)}
+        except InvalidAgentsError as error:
+            raise CaseUnfit(f"the graphs can't be loaded: {error}") from error
+        definition = definitions.get(case.run.agent)
+        if definition is None:
+            raise CaseUnfit(f"there is no graph {case.run.agent!r} here; name its folder by --agents FOLDER")
+        replaying = HostedCaseReplay(case, limits, definition)
+        return await replaying.run(), list(_others(case.run, replaying))
+
+
+def _others(run: runs_pb2.Run, replaying: CaseReplay | HostedCaseReplay) -> Iterator[str]:
     if replaying.graph_is_another:
         yield f"the graph is another than the run's, {printable(run.graph_version)}"
     if replaying.prompts_are_others:

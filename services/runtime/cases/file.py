@@ -37,7 +37,7 @@ def _problem(case: cases_pb2.Case) -> str:
     run = case.run
     if not run.agent or not run.input.WhichOneof("agent") or not run.HasField("policy"):
         return "it lacks the run's agent, input or policy"
-    if run.input.WhichOneof("agent") != run.agent:
+    if (run.input.graph.agent if run.input.HasField("graph") else run.input.WhichOneof("agent")) != run.agent:
         return "its input is another agent's"
     if [decision.sequence for decision in case.decisions] != list(range(1, len(case.decisions) + 1)):
         return "decisions are missing, or out of order"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.runtime.settings import CallSettings
+from services.runtime.settings import CallSettings, FolderSettings
 
 
-class CaseSettings(CallSettings):
+class CaseSettings(CallSettings, FolderSettings):
     """What a case is replayed with: models, where it is to go on with one; no services."""

@@ -64,9 +64,11 @@ from services.runtime.engine.store_policy import StorePolicies
 from services.runtime.engine.stored_items import StoreScope
 from services.runtime.engine.thread_state import left_state
 from services.runtime.errors import ClaimLost, DatabaseAway, ForkRefused, ThreadStateLost
+from services.runtime.hosted.adapter import reason_of
 from services.runtime.hosted.endings import BUDGET_EXHAUSTED, failure_of
 from services.runtime.hosted.graph import check_update
 from services.runtime.hosted.interrupts import question_of, resumption_of
+from services.runtime.hosted.node_results import answer_of_failure, answer_of_state
 from services.runtime.hosted.screening import InputNotAdmitted, admission_router
 from services.runtime.hosted.session import HostedSession
 from services.runtime.hosted.store import NodeStore
@@ -194,6 +196,10 @@ class Execution:
 
     async def _failure(self, session: HostedSession, error: Exception) -> Ending:
         """Returns how a run ends whose graph raised; what it brought by then, when its budget is used up."""
+        if self.saver and self.saver.recording and session.failed and session.failure:
+            # It goes with the run's end.
+            failed = answer_of_failure(session.failed["node"], session.failure, reason_of(session.failure))
+            self.saver.recording.add(failed)
         if not session.refused:
             return failure_of(session, error)
         agent = self.shared.agents[self.run.agent].under(await self._policy())
@@ -263,6 +269,8 @@ class Execution:
         if not begun and self.session is not None and self.saver is not None and run.thread_id:
             left = await left_state(self.shared.pool, self.shared.serde, run, agent.graph)
             if left is not None:
+                if recording:
+                    recording.add(answer_of_state(self.shared.serde, [left.last, *left.inside]))
                 await self.saver.begin_from(left.last, left.inside)
         tokens = self._tokens(agent)
         run_context = RunContext(

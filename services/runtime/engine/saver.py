@@ -105,7 +105,7 @@ class RunSaver(AsyncPostgresSaver):
         self._store = store
         self._pool = pool
         self._claim = claim
-        self._recording = recording
+        self.recording = recording
         self._stored: dict[tuple[str, str], dict[str, Stored]] = {}
         self._waiting: dict[tuple[str, str, str], list[WriteRow]] = {}
         # The checkpoint of a claimed run's input, which goes with the one that its first node starts from.
@@ -314,7 +314,7 @@ class RunSaver(AsyncPostgresSaver):
         self, name: str, parameters: Mapping[str, Any], stored: list[ItemWrite] | None = None
     ) -> tuple[Any, ...]:
         """Writes for the claimed run, together with what its nodes have heard and keep. Raises ClaimLost."""
-        heard = self._recording.take() if self._recording else []
+        heard = self.recording.take() if self.recording else []
         async with self._pool.connection() as connection:
             if not heard and not stored:
                 return await self._put(connection, name, parameters)

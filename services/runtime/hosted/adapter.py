@@ -20,6 +20,7 @@ from langchain_core.runnables.config import run_in_executor
 from langgraph._internal._constants import CONF, CONFIG_KEY_READ, CONFIG_KEY_SEND, CONFIG_KEY_TASK_ID
 from langgraph._internal._runnable import RunnableCallable
 from langgraph.channels import EphemeralValue, Topic
+from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.graph import END, StateGraph
 from langgraph.graph._branch import BranchSpec
@@ -30,10 +31,13 @@ from services.kit.errors import SignalboxError
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.names import ATTRIBUTE_PREFIX, NODE, RUN_ID
 from services.kit.telemetry.tracing import tracer
+from services.runtime.calls.recording import current_recording
 from services.runtime.errors import ClaimLost, DatabaseAway, NodeTimedOut
 from services.runtime.hosted.containment import contained
 from services.runtime.hosted.facts import Reads, choice_of_model, facts_of, forget, recorded
 from services.runtime.hosted.lifting.lifted import INSIDE, LiftedGraph, LiftedRouter, router_name
+from services.runtime.hosted.node_results import NODE as NODE_SOURCE
+from services.runtime.hosted.node_results import PATH, answer_of_failure, asked_of_node, record_result
 from services.runtime.hosted.path_function import PathFunction
 from services.runtime.hosted.session import BudgetSpentError, HostedSession, Visit, current_session
 from services.runtime.hosted.source import CodeSource
@@ -59,9 +63,9 @@ CODE, COMMAND, FAN_OUT, LIFTED = "code", "command", "fan_out", "lifted"
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
-def adapted(graph: Graph, agent: str, source: CodeSource, lifted: LiftedGraph) -> Graph:
+def adapted(graph: Graph, agent: str, source: CodeSource, lifted: LiftedGraph, serde: SerializerProtocol) -> Graph:
     """Returns a copy of a graph, without a checkpointer, that records what happens while a `HostedSession` is open."""
-    return _Adapter(agent, source, DecisionRecorder(agent), lifted).adapted(graph, "")
+    return _Adapter(agent, source, DecisionRecorder(agent), lifted, serde).adapted(graph, "")
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,7 @@ class _Adapter:
     source: CodeSource
     recorder: DecisionRecorder
     lifted: LiftedGraph
+    serde: SerializerProtocol
 
     def adapted(self, graph: Graph, prefix: str) -> Graph:
         builder: StateGraph[Any, Any, Any, Any] = copy(graph.builder)
@@ -189,6 +194,8 @@ class _Node(Runnable[Any, Any]):
         except Exception as error:
             self._fail(session, task_id, visit, error)
             raise
+        if not self._is_graph:
+            record_result(self._adapter.serde, NODE_SOURCE, self._place, input, result)
         record = self._ended(session, task_id, visit, self._command_of(task_id, result))
         self._send(config, record, visit, leaves=_leaves(result))
         return result
@@ -196,6 +203,8 @@ class _Node(Runnable[Any, Any]):
     async def _run(self, session: HostedSession, given: Any, config: RunnableConfig, **kwargs: Any) -> Any:
         if self._is_graph:
             return await self.inner.ainvoke(given, config, **kwargs)
+        if session.replayed is not None:
+            return session.replayed(NODE_SOURCE, self._place, asked_of_node(self._adapter.serde, given))
         limit = asyncio.timeout(session.node_timeout_s)
         try:
             async with limit:
@@ -249,7 +258,9 @@ class _Node(Runnable[Any, Any]):
 
     def _hand_over(self, session: HostedSession) -> None:
         """Leaves the record of a failure to the next node that ends, where another node handles the failure."""
-        if self._handler is not None and session.failed is not None:
+        if self._handler is not None and session.failed is not None and session.failure is not None:
+            if recording := current_recording():
+                recording.add(answer_of_failure(session.failed["node"], session.failure, reason_of(session.failure)))
             session.handled.append(session.failed)
             session.failed = session.failure = None
 
@@ -306,7 +317,8 @@ class _Stopping(Runnable[Any, Any]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
         """Runs the node, once somebody has answered where the graph stops. Raises GraphInterrupt."""
-        if current_session() is None or config is None:
+        session = current_session()
+        if session is None or session.replayed is not None or config is None:
             return await self.node.ainvoke(input, config, **kwargs)
         left = config[CONF][CONFIG_KEY_READ](STOPS_CHANNEL) if self._stops.after else None
         if left or self._node_name in self._stops.before:
@@ -343,6 +355,8 @@ class _Path(Runnable[Any, Any]):
         self._function = PathFunction(function) if function is not None else None
         self._source = adapter.source.of(path)
         self._path = _watched(path, self._function) if self._function else path
+        # It may ask a model: a replay of a recorded run gives back what it returned.
+        self._may_ask = getattr(path, "func", None) is None and self._lifted is None
         self.name = path.get_name()
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
@@ -369,10 +383,19 @@ class _Path(Runnable[Any, Any]):
         token = _watch.set(watch)
         try:
             with contained():
-                result = await self._path.ainvoke(input, config, **kwargs)
+                result = await self._asked(session, input, config, **kwargs)
         finally:
             _watch.reset(token)
         self._record(session, config, watch, result)
+        return result
+
+    async def _asked(self, session: HostedSession, given: Any, config: RunnableConfig, **kwargs: Any) -> Any:
+        if not self._may_ask:
+            return await self._path.ainvoke(given, config, **kwargs)
+        if session.replayed is not None:
+            return session.replayed(PATH, self._router, asked_of_node(self._adapter.serde, given))
+        result = await self._path.ainvoke(given, config, **kwargs)
+        record_result(self._adapter.serde, PATH, self._router, given, result)
         return result
 
     def _record(self, session: HostedSession, config: RunnableConfig, watch: _Watch, result: Any) -> None:

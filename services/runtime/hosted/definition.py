@@ -24,6 +24,7 @@ from services.runtime.agents.run_key import RunKey
 from services.runtime.agents.titles import title
 from services.runtime.calls.connections import Connections
 from services.runtime.calls.guard_client import GuardClient
+from services.runtime.engine.serde import make_serde
 from services.runtime.hosted.adapter import STEPS_CHANNEL, Graph, adapted
 from services.runtime.hosted.graph import HostedGraph
 from services.runtime.hosted.interrupts import value_of
@@ -103,7 +104,7 @@ class HostedDefinition:
     @cached_property
     def adapted(self) -> Graph:
         """The graph, to run."""
-        return adapted(self._graph, self.name, self._source, self.lifted)
+        return adapted(self._graph, self.name, self._source, self.lifted, make_serde(self.types))
 
     @cached_property
     def lifted(self) -> LiftedGraph:

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -129,6 +129,8 @@ class HostedSession:
         self.refused = ""
         # Records of nodes whose failure another node handles, which go with the record of the next node that ends.
         self.handled: list[StepRecord] = []
+        # In a replay of a recorded run: what its nodes returned.
+        self.replayed: Callable[[str, str, str], Any] | None = None
         self.token_chunks = token_chunks()
         self._row = spend
         self._spent = add_spend(spend, cost_of(self.attempts))

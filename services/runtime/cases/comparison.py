@@ -1,0 +1,68 @@
+"""Decisions of a replay, held one by one against those that were recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from signalbox.v1 import cases_pb2, runs_pb2
+
+from services.runtime.cases.answers import Answers
+from services.runtime.cases.errors import AnswerMissing
+from services.runtime.routing.recorder import DecisionRecord, StepRecord
+
+
+@dataclass(frozen=True)
+class ChangedDecision:
+    """The first decision that came out otherwise; `recorded` is None where the run had made no more."""
+
+    sequence: int
+    node: str
+    recorded: runs_pb2.Decision | None
+    made: DecisionRecord
+
+
+@dataclass
+class Replayed:
+    """What came of a replay: decisions that are the same, where it left the way, and what it decided from there on."""
+
+    same: int = 0
+    parting: ChangedDecision | None = None
+    after: list[tuple[str, DecisionRecord]] = field(default_factory=list)
+    status: str = ""
+    lacks: AnswerMissing | None = None
+
+    @property
+    def is_same(self) -> bool:
+        """Whether everything was decided as it was."""
+        return self.parting is None and self.lacks is None
+
+
+class Comparison:
+    """The decisions of a case, and what has come of them so far."""
+
+    def __init__(self, case: cases_pb2.Case, answers: Answers, *, goes_on: bool) -> None:
+        self.replayed = Replayed()
+        self.goes_on = goes_on
+        self._case = case
+        self._answers = answers
+
+    def hold(self, step: StepRecord) -> bool:
+        """Holds a step's decision against the recorded one; returns whether to go on."""
+        made, replayed = step["decision"], self.replayed
+        if made is None:
+            return True
+        if replayed.parting:
+            replayed.after.append((step["node"], made))
+            return True
+        recorded = self._case.decisions[replayed.same] if replayed.same < len(self._case.decisions) else None
+        if recorded and way_of(recorded) == (made["router"], made["rule"], made["destination"]):
+            replayed.same += 1
+            return True
+        replayed.parting = ChangedDecision(replayed.same + 1, step["node"], recorded, made)
+        self._answers.has_left_the_way = True
+        return self.goes_on
+
+
+def way_of(decision: runs_pb2.Decision) -> tuple[str, str, str]:
+    """Returns router, rule and destination of a decision."""
+    return decision.router, decision.rule, decision.destination
