@@ -280,6 +280,21 @@ def catches(state: Any) -> Any:
         return "none"
 
 
+def doubles(state: Any) -> str:
+    one = state["x"] + state["y"]
+    two = one + one
+    two = two + two
+    two = two + two
+    two = two + two
+    two = two + two
+    two = two + two
+    two = two + two
+    two = two + two
+    two = two + two
+    two = two + two
+    return "on" if two > 3 else "off"
+
+
 def generates(state: Any) -> Any:
     yield state["next"]
 
@@ -314,6 +329,7 @@ def text_together(state: Any) -> str:
         (mutates, "calls `state['items'].append`"),
         (catches, "catches exceptions"),
         (generates, "is a generator"),
+        (doubles, "asks too much at once"),
         (itself, "calls itself or goes too deep"),
         (awaits, "awaits something"),
         (takes_all, "takes any number of arguments"),
@@ -488,10 +504,30 @@ def test_what_is_never_asked_for_is_missed_by_nobody() -> None:
     assert table.decision({"first": True, "second": None}, {}, "on") is not None
 
 
+@pytest.mark.parametrize("odd", ["a\0b", "a\ud800b", "a\nb" * 50, "x" * 81])
+def test_texts_that_a_ledger_does_not_keep_are_told_by_their_length(odd: str) -> None:
+    table = beside(lambda state: "on" if state["x"] == "ready" else "off")
+    decision = table.decision({"x": odd}, {}, "off")
+    assert decision is not None
+    assert decision.facts == {"x": f"({len(odd)} characters)"}
+    # What is compared with such a text tells whether it is that one, and no more.
+    compared = beside(lambda state: "on" if state["x"] == "a\0b" else "off")
+    decision = compared.decision({"x": "a\0b"}, {}, "on")
+    assert decision is not None
+    assert list(decision.facts.values()) == [True]
+
+
+def test_numbers_that_a_ledger_does_not_keep_end_a_table() -> None:
+    for odd in (float("nan"), float("inf"), 2**60):
+        table = beside(lambda state: "on" if state["x"] > 3 else "off")
+        assert table.decision({"x": odd}, {}, "on") is None
+        assert "a number that a ledger can't keep" in table.off
+
+
 def test_long_lists_and_texts_are_not_gone_through() -> None:
     table = beside(lambda state: "on" if any(each.done for each in state["x"]) else "off")
-    assert table.decision({"x": [SimpleNamespace(done=False)] * 10_001}, {}, "off") is None
-    assert "10,001 items" in table.off
+    assert table.decision({"x": [SimpleNamespace(done=False)] * 2001}, {}, "off") is None
+    assert "2,001 items" in table.off
 
 
 @dataclass

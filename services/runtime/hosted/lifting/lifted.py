@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,6 +31,8 @@ TABLES_DROPPED = Counter(
     ["agent", "router", "cause"],
 )
 DISAGREED, CHANGED, NOT_EVALUATED = "disagreed", "changed", "not_evaluated"
+# Of this thread alone: whatever else is under way, an evaluation takes a thousandth of it.
+MOST_TIME_S = 0.1
 # Between the name of a node and that of a node in the graph inside it.
 INSIDE = "/"
 # Between the names of nodes that one decision leads to.
@@ -54,13 +57,18 @@ class LiftedRouter:
         """
         if self.off:
             return None
+        begun = time.thread_time()
         try:
-            return self._decided(state, named, destination)
+            decision = self._decided(state, named, destination)
         except NotLookedAtError as error:
             self._drop(NOT_EVALUATED, f"it would have to look at {error}")
         except Exception as error:  # to no effect: the run goes on as the function has decided
             log.exception("a lifted table can't be evaluated", router=self.router.name)
             self._drop(NOT_EVALUATED, f"it ended with {type(error).__name__}")
+        else:
+            if time.thread_time() - begun > MOST_TIME_S:
+                self._drop(NOT_EVALUATED, "it took too long")
+            return decision
         return None
 
     def _decided(self, state: Any, named: Mapping[str, Any], destination: str) -> Decision | None:

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from services.runtime.hosted.lifting import expressions as ex
 
-MOST_ITEMS: Final = 10_000
+MOST_ITEMS: Final = 2000
 LONGEST_TEXT: Final = 100_000
 MOST_BITS: Final = 128
 Scope = dict[str, Any]

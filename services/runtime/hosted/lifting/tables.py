@@ -16,6 +16,7 @@ from services.runtime.hosted.lifting import expressions as ex
 from services.runtime.hosted.lifting import looking
 from services.runtime.hosted.lifting.expressions import NotLiftedError, in_source, name_of
 from services.runtime.hosted.lifting.unfolding import Unfolded, constant_truth
+from services.runtime.routing.storable import presentable
 from services.runtime.routing.table import END, Choice, Rule
 from services.runtime.routing.terms import (
     MIRRORED,
@@ -227,7 +228,7 @@ class _Building:
     def _named_by(self, expression: ex.Expression) -> Choice | str:
         """Returns the choice of a place by a field that names it."""
         places = dict(self._ends) if self._ends is not None else {name: name for name in (*self._nodes, END)}
-        texts = {label: to for label, to in places.items() if type(label) is str}
+        texts = {label: to for label, to in places.items() if type(label) is str and presentable(label) == label}
         if not texts or len(texts) > MOST_RULES:
             raise NotLiftedError(f"goes where `{_short(expression)}` says, which may be anywhere")
         fact = self._fact(expression, TermKind.TEXT, *texts)
@@ -312,12 +313,12 @@ class _Building:
             if type(value) is int or type(value) is float:
                 self._note(right)
                 return Comparison(self._number(left, value, value), cast(Operator, operator), value)
-            text = as_text(value)
+            text = _constant_text(value)
             if text is not None:
                 self._note(right)
                 return Comparison(self._fact(left, TermKind.TEXT, text), cast(Operator, operator), text)
         if operator in ("in", "not in") and type(value) in (list, tuple, set, frozenset) and value:
-            texts = [as_text(each) for each in value]
+            texts = [_constant_text(each) for each in value]
             if all(each is not None for each in texts):
                 self._note(right)
                 found = sorted(cast(list[str], texts)) if type(value) in (set, frozenset) else cast(list[str], texts)
@@ -424,12 +425,13 @@ def _neutral(fact: _Fact) -> Any:
 
 
 def _text_of(known: frozenset[str], neutral: str, value: Any) -> str:
-    if type(value) is not str:
-        value = as_text(value, neutral)
-    elif MEMBER in value and value in known:
+    text: str = value if type(value) is str else cast(str, as_text(value, neutral))
+    if text is value and MEMBER in text and text in known:
         # No text is a member of an enumeration, whatever it says.
-        return repr(value)
-    return value if len(value) <= LONGEST_TEXT or value in known else f"({len(value)} characters)"
+        return repr(text)
+    if text in known or (len(text) <= LONGEST_TEXT and presentable(text) == text):
+        return text
+    return f"({len(text)} characters)"
 
 
 def as_text(value: Any, otherwise: str | None = None) -> str | None:
@@ -439,7 +441,17 @@ def as_text(value: Any, otherwise: str | None = None) -> str | None:
         return value
     if value is None or isinstance(value, bool | int | float):
         return otherwise
-    return f"{type(value).__name__}{MEMBER}{value.name}"
+    name = object.__getattribute__(value, "__dict__")["_name_"]
+    return f"{type(value).__name__}{MEMBER}{name}"
+
+
+def _constant_text(value: Any) -> str | None:
+    """Returns the text that a constant of the code is; None for any other, and for what no ledger keeps."""
+    try:
+        text = as_text(value)
+    except looking.NotLookedAtError:
+        return None
+    return text if text is not None and presentable(text) == text else None
 
 
 def _number_of(neutral: Any, value: Any) -> Any:

@@ -26,6 +26,9 @@ from services.runtime.hosted.lifting.expressions import NotLiftedError
 from services.runtime.hosted.path_function import PathFunction
 
 MOST_STEPS: Final = 4000
+MOST_PARTS: Final = 2000
+# Of what is asked of each item of a list.
+MOST_PARTS_OF_ITEM: Final = 60
 DEEPEST: Final = 6
 # What LangGraph itself gives a path function beside the state.
 GIVEN: Final = ("config", "runtime", "store", "writer")
@@ -80,6 +83,22 @@ class _Unread(ex.Expression):
 @dataclass
 class _Budget:
     left: int = MOST_STEPS
+
+    sizes: dict[int, tuple[ex.Expression, int]] = field(default_factory=dict)
+
+    def size(self, expression: ex.Expression) -> int:
+        """Returns how many parts an expression has, those counted again that stand in several places."""
+        known = self.sizes.get(id(expression))
+        if known is None:
+            known = expression, 1 + sum(self.size(part) for part in expression.parts)
+            self.sizes[id(expression)] = known
+        return known[1]
+
+    def bounded(self, expression: ex.Expression, most: int = MOST_PARTS) -> ex.Expression:
+        """Returns an expression. Raises NotLiftedError for one that would take long to evaluate."""
+        if self.size(expression) > most:
+            raise NotLiftedError("asks too much at once")
+        return expression
 
     def spend(self) -> None:
         self.left -= 1
@@ -225,7 +244,8 @@ class _Reading:
                     if known is not None:
                         return self._after([*(body if known else orelse), *rest], names)
                     then = self._after([*body, *rest], dict(names))
-                    return ex.Conditional(tested, then, self._after([*orelse, *rest], dict(names)))
+                    otherwise = self._after([*orelse, *rest], dict(names))
+                    return self._budget.bounded(ex.Conditional(tested, then, otherwise))
                 case ast.Match(subject, cases):
                     return self._matched(self._of(subject, names), cases, rest, names)
                 case ast.Assert(test):
@@ -372,6 +392,9 @@ class _Reading:
 
     def _of(self, node: ast.expr, names: Names) -> ex.Expression:
         self._budget.spend()
+        return self._budget.bounded(self._read(node, names))
+
+    def _read(self, node: ast.expr, names: Names) -> ex.Expression:
         match node:
             case ast.Constant(value):
                 if not isinstance(value, _CONSTANTS):
@@ -438,7 +461,10 @@ class _Reading:
         self._variables = (variable,)
         try:
             conditions = tuple(self._of(each, inside) for each in one.ifs)
-            return ex.Comprehension(variable, source, self._of(element, inside), conditions)
+            made = self._of(element, inside)
+            for each in (made, *conditions):
+                self._budget.bounded(each, MOST_PARTS_OF_ITEM)
+            return ex.Comprehension(variable, source, made, conditions)
         finally:
             self._variables = ()
 
