@@ -24,6 +24,7 @@ from services.console.run_pages import RunPages
 from services.console.settings import ConsoleSettings
 from services.console.showing import error_page
 from services.console.start_pages import StartPages
+from services.console.state_pages import StatePages
 from services.console.thread_pages import ThreadPages
 
 # What pages load: the folder and the kind of each. Those of the explanation are the ones that a page of its own holds.
@@ -46,6 +47,7 @@ def make_app(gateway: Gateway, settings: ConsoleSettings, *, token: str, port: i
         StartPages(gateway, settings),
         RecordedPages(gateway),
         ThreadPages(gateway, settings),
+        StatePages(gateway, settings),
         QuestionPages(gateway, settings),
         AgentPages(gateway, settings),
         DecisionPages(gateway, settings),

@@ -156,15 +156,20 @@ def _value(field: InputField, text: str) -> Any:
         case "message":
             return [{"role": "user", "content": text}]
         case "json":
-            try:
-                value = json.loads(text, parse_constant=_no_number)
-                json.dumps(value, ensure_ascii=False).encode()  # half a pair of surrogates is no text
-            except ValueError as error:
-                raise ValueError(f"not JSON: {error}") from error
-            except RecursionError as error:
-                raise ValueError("not JSON that can be read: it is nested too deep") from error
-            return value
+            return json_value(text)
     return text
+
+
+def json_value(text: str) -> Any:
+    """Returns what a text holds as JSON. Raises ValueError."""
+    try:
+        value = json.loads(text, parse_constant=_no_number)
+        json.dumps(value, ensure_ascii=False).encode()  # half a pair of surrogates is no text
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from error
+    except RecursionError as error:
+        raise ValueError("not JSON that can be read: it is nested too deep") from error
+    return value
 
 
 def _number(text: str) -> float:

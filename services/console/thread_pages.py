@@ -1,4 +1,4 @@
-"""Pages of conversations: those there are, one as what was said in it, and the state that a step of it left."""
+"""Pages of conversations: those there are, and one as what was said in it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from google.protobuf.json_format import MessageToDict
 from signalbox.v1 import runs_pb2, threads_pb2
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -15,7 +14,7 @@ from starlette.routing import Route
 
 from services.console.errors import BadRequest, NotFound
 from services.console.explanation_page.page import mood
-from services.console.explanation_page.result import Block, Messages, Result, Words, json_block, messages_of, result_of
+from services.console.explanation_page.result import Block, Messages, Result, Words, result_of
 from services.console.explanation_page.route_drawing import ENDED
 from services.console.filters import Filters
 from services.console.gateway import Gateway
@@ -38,7 +37,7 @@ class Turn:
 
 
 class ThreadPages:
-    """The list of conversations, the page of each, and its states."""
+    """The list of conversations, and the page of each."""
 
     def __init__(self, gateway: Gateway, settings: ConsoleSettings) -> None:
         self._gateway = gateway
@@ -49,7 +48,6 @@ class ThreadPages:
         return (
             Route("/threads", self.list),
             Route("/threads/{thread_id}", self.thread),
-            Route("/threads/{thread_id}/runs/{run_id}/state", self.state),
         )
 
     async def list(self, request: Request) -> Response:
@@ -85,31 +83,6 @@ class ThreadPages:
             turns=turns,
             left_out=max(0, found.thread.run_count - len(turns)),
             active=active,
-        )
-
-    async def state(self, request: Request) -> Response:
-        """Shows the state of a run at one of its checkpoints."""
-        filters = Filters.of(request.query_params, ("checkpoint",))
-        asked = threads_pb2.GetThreadStateRequest(
-            thread_id=request.path_params["thread_id"],
-            run_id=request.path_params["run_id"],
-            checkpoint_id=filters["checkpoint"],
-        )
-        found = await self._gateway.call(self._gateway.threads.GetThreadState, asked)
-        values = MessageToDict(found.state.values)
-        messages = messages_of(values.get("messages"))
-        blocks: list[Block] = [Messages("Messages", messages)] if messages else []
-        blocks.append(
-            json_block("State", {name: each for name, each in values.items() if name != "messages" or not messages})
-        )
-        return page(
-            "state.html.j2",
-            "threads",
-            thread_id=asked.thread_id,
-            run=runs_pb2.Run(run_id=asked.run_id),
-            state=found.state,
-            checkpoints=found.checkpoints,
-            result=Result(tuple(blocks), json_block("", values)),
         )
 
     async def _read(self, run_ids: Sequence[str]) -> Sequence[runs_pb2.Run]:

@@ -212,7 +212,7 @@ async def test_a_run_is_started_found_read_and_run_again(asking: Platform) -> No
             assert (await fay.get("/runs", params={"text": called})).headers["location"] == path
         talk = (await fay.get(f"/threads/{name}")).text
         assert talk.index(f"Create a ticket with the key &#39;{name}&#39;.") < talk.index('class="answer-text"')
-        state = re.search(rf'href="(/threads/{name}/runs/[^"]+)"', page)
+        state = re.search(rf'href="(/runs/{run_id}/state[^"]+)"', page)
         assert state
         assert (await fay.get(state[1].replace("&amp;", "&"))).status_code == 200
         assert f"Create a ticket with the key &#39;{name}&#39;." in (await fay.get(f"/new?from={run_id}")).text

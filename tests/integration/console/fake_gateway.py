@@ -75,6 +75,7 @@ class FakeGateway(
         self.create_failure: SignalboxError | None = None
         self.cancelled: list[str] = []
         self.hosted: list[agents_pb2.Agent] = []
+        self.forks: list[threads_pb2.ForkRunRequest] = []
         self.state = threads_pb2.ThreadState()
         self.heard: list[recorded_answers_pb2.RecordedAnswer] = []
         self.replays: list[maintenance_pb2.ReplayDecisionsRequest] = []
@@ -167,11 +168,20 @@ class FakeGateway(
         runs = [run for run in self.runs.values() if run.thread_id == request.thread_id]
         return threads_pb2.GetThreadResponse(thread=found[0], runs=runs)
 
-    async def GetThreadState(
-        self, _request: threads_pb2.GetThreadStateRequest, context: Context
-    ) -> threads_pb2.GetThreadStateResponse:
-        await self._called("GetThreadState", context)
-        return threads_pb2.GetThreadStateResponse(state=self.state, checkpoints=[self.state.checkpoint])
+    async def GetRunState(
+        self, request: threads_pb2.GetRunStateRequest, context: Context
+    ) -> threads_pb2.GetRunStateResponse:
+        await self._called("GetRunState", context)
+        checkpoints = [threads_pb2.Checkpoint(checkpoint_id=f"checkpoint-{step}", step=step) for step in range(4)]
+        state = threads_pb2.ThreadState()
+        state.CopyFrom(self.state)
+        state.checkpoint.CopyFrom(checkpoints[request.step if request.HasField("step") else -1])
+        return threads_pb2.GetRunStateResponse(state=state, checkpoints=checkpoints)
+
+    async def ForkRun(self, request: threads_pb2.ForkRunRequest, context: Context) -> threads_pb2.ForkRunResponse:
+        self.forks.append(request)
+        await self._called("ForkRun", context, self.create_failure)
+        return threads_pb2.ForkRunResponse(run=self.shown.run)
 
     def _threads(self) -> list[threads_pb2.Thread]:
         names = {run.thread_id for run in self.runs.values() if run.thread_id}

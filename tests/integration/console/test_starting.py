@@ -158,15 +158,37 @@ async def test_a_conversation_is_what_was_said_in_it(inside: httpx.AsyncClient, 
 
 
 async def test_the_state_that_a_step_left(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
-    gateway.shown.run.thread_id = "talk"
-    link = f"/threads/talk/runs/{RUN_ID}/state?checkpoint=checkpoint-1"
+    link = f"/runs/{RUN_ID}/state?checkpoint=checkpoint-1"
     assert link in html.unescape((await inside.get(f"/runs/{RUN_ID}")).text)
-    gateway.state.checkpoint.checkpoint_id, gateway.state.checkpoint.step = "checkpoint-1", 3
     gateway.state.values.update({"messages": [{"role": "human", "content": "<b>hi</b>"}], "count": 2})
     page = (await inside.get(link)).text
-    assert "State after step 3" in page
+    assert "State after step 1" in page
     assert "&lt;b&gt;hi&lt;/b&gt;</p>" in page
     assert re.search(r"&#34;count&#34;: 2\b", page)
+    assert "Go on from here" not in page
+    gone = await inside.get(f"/runs/{RUN_ID}/state?checkpoint=checkpoint-9")
+    assert (gone.status_code, "no longer kept" in gone.text) == (404, True)
+    assert (await inside.get(f"/runs/{RUN_ID}/state?step=x")).status_code == 400
+
+
+async def test_a_hosted_run_is_gone_on_with_from_a_step(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
+    gateway.shown.run.input.graph.agent = "mine"
+    path = f"/runs/{RUN_ID}/state"
+    assert "Go on from here" in (await inside.get(path, params={"step": "2"})).text
+    made = await inside.post(path, data={"step": "2", "update": '{"count": 3}', "as_node": "count"})
+    assert (made.status_code, made.headers["location"]) == (303, f"/runs/{RUN_ID}")
+    [fork] = gateway.forks
+    assert (fork.step, MessageToDict(fork.update), fork.as_node) == (2, {"count": 3}, "count")
+    for update in ("{", "[1]", '{"a": NaN}'):
+        refused = await inside.post(path, data={"step": "2", "update": update})
+        assert (
+            refused.status_code,
+            f"{html.escape(update)}</textarea>".replace("&quot;", "&#34;") in refused.text,
+        ) == (400, True)
+    gateway.create_failure = refusal(grpc.StatusCode.INVALID_ARGUMENT, "there is no field total")
+    refused = await inside.post(path, data={"step": "2", "update": '{"total": 3}'})
+    assert (refused.status_code, "there is no field total" in refused.text) == (400, True)
+    assert len(gateway.forks) == 2
 
 
 async def test_what_nodes_heard_of_a_recorded_run(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:

@@ -1,0 +1,116 @@
+"""The page of the state that a step of a run left, and for a hosted graph a form to go on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.struct_pb2 import Struct
+from signalbox.v1 import runs_pb2, threads_pb2
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from services.console.errors import BadRequest, ConsoleError, NotFound
+from services.console.explanation_page.result import Block, Messages, Result, json_block, messages_of
+from services.console.filters import Filters
+from services.console.forms import read_form
+from services.console.gateway import Gateway
+from services.console.input_form import json_value
+from services.console.input_schema import HOSTED
+from services.console.settings import ConsoleSettings
+from services.console.showing import page
+
+FIELDS = ("step", "checkpoint")
+
+
+class StatePages:
+    """States of runs, for whoever they are of."""
+
+    def __init__(self, gateway: Gateway, settings: ConsoleSettings) -> None:
+        self._gateway = gateway
+        self._settings = settings
+
+    def routes(self) -> Sequence[Route]:
+        """Returns where these pages are."""
+        return (
+            Route("/runs/{run_id}/state", self.state),
+            Route("/runs/{run_id}/state", self.fork, methods=["POST"]),
+        )
+
+    async def state(self, request: Request) -> Response:
+        """Shows the state after a step, or at the checkpoint of a decision; by default the last."""
+        filters = Filters.of(request.query_params, FIELDS)
+        run_id = request.path_params["run_id"]
+        found = await self._state(run_id, filters["step"])
+        if filters["checkpoint"] and filters["checkpoint"] != found.state.checkpoint.checkpoint_id:
+            steps = [each.step for each in found.checkpoints if each.checkpoint_id == filters["checkpoint"]]
+            if not steps:
+                raise NotFound("The state that this step left is no longer kept.")
+            found = await self._state(run_id, str(steps[0]))
+        return await self._page(run_id, found)
+
+    async def fork(self, request: Request) -> Response:
+        """Goes on from a step of a run of a hosted graph in a new run, with its state changed as asked."""
+        run_id = request.path_params["run_id"]
+        form = await read_form(request, self._settings.max_form_bytes)
+        step, update = form.get("step", ""), form.get("update", "").strip()
+        try:
+            wanted = threads_pb2.ForkRunRequest(
+                run_id=run_id, step=_step_of(step), as_node=form.get("as_node", "").strip()
+            )
+            if update:
+                wanted.update.CopyFrom(_struct_of(update))
+            made = await self._gateway.call(self._gateway.threads.ForkRun, wanted)
+        except ConsoleError as error:
+            return await self._page(run_id, await self._state(run_id, step), error=error, update=update)
+        return RedirectResponse(f"/runs/{made.run.run_id}", status_code=303)
+
+    async def _state(self, run_id: str, step: str) -> threads_pb2.GetRunStateResponse:
+        asked = threads_pb2.GetRunStateRequest(run_id=run_id, step=_step_of(step) if step else None)
+        return await self._gateway.call(self._gateway.threads.GetRunState, asked)
+
+    async def _page(
+        self,
+        run_id: str,
+        found: threads_pb2.GetRunStateResponse,
+        *,
+        error: ConsoleError | None = None,
+        update: str = "",
+    ) -> Response:
+        run = (await self._gateway.call(self._gateway.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id))).run
+        values = MessageToDict(found.state.values)
+        messages = messages_of(values.get("messages"))
+        others = {name: each for name, each in values.items() if name != "messages" or not messages}
+        blocks: list[Block] = [Messages("Messages", messages)] if messages else []
+        return page(
+            "state.html.j2",
+            "runs",
+            status=error.status if error else 200,
+            run=run,
+            state=found.state,
+            checkpoints=found.checkpoints,
+            result=Result((*blocks, json_block("State", others)), json_block("", values)),
+            may_fork=run.input.WhichOneof("agent") == HOSTED,
+            error=error,
+            update=update,
+        )
+
+
+def _step_of(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise BadRequest(f"{text[:20]!r} is no number of a step.") from error
+
+
+def _struct_of(text: str) -> Struct:
+    try:
+        value = json_value(text)
+    except ValueError as error:
+        raise BadRequest(f"The change of the state is {error}.") from error
+    if not isinstance(value, dict):
+        raise BadRequest("The change of the state is no JSON object of its fields.")
+    struct = Struct()
+    struct.update(value)
+    return struct
