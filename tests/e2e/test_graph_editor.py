@@ -220,6 +220,7 @@ GOALS = {
     "goal": "Tickets: {text}",
 }
 AT_ONCE = 4
+EVERY = 3
 CREATED = graph_editor_pb2.CHANGE_KIND_CREATED
 
 
@@ -234,10 +235,12 @@ async def tickets(editor: Editor) -> dict[str, str]:
 
 @pytest.mark.parametrize("place", GOALS)
 async def test_a_goal_that_means_harm_changes_what_it_says_and_nothing_else(offline: Platform, place: str) -> None:
+    # Each text in some of the places; the executor is given all of them as keys and as values, on either database.
+    texts = TEXTS[list(GOALS).index(place) % EVERY :: EVERY]
     editor = Editor(offline.caller("27", tenant=f"hostile-{place}"))
     await editor.ask("Create a ticket with the key 'canary' and the summary 'sings'.")
     if place == "update":
-        for number in range(len(TEXTS)):
+        for number in range(len(texts)):
             await editor.ask(f"Create a ticket with the key 'T-{number}'.")
     before = await tickets(editor)
     at_once = asyncio.Semaphore(AT_ONCE)
@@ -246,7 +249,7 @@ async def test_a_goal_that_means_harm_changes_what_it_says_and_nothing_else(offl
         async with at_once:
             return number, await editor.ask(GOALS[place].format(key=f"T-{number}", text=text))
 
-    edits = await asyncio.gather(*(ask(number, text) for number, text in enumerate(TEXTS)))
+    edits = await asyncio.gather(*(ask(number, text) for number, text in enumerate(texts)))
     changed = set()
     for number, edited in edits:
         for node in edited.output.change_set.nodes:
@@ -263,12 +266,12 @@ async def test_a_goal_that_means_harm_changes_what_it_says_and_nothing_else(offl
     # Nothing is there, and nothing has changed, but what the runs say.
     assert len(after) == len(before) + (len(changed) if place != "update" else 0)
     if place == "update":
-        kept = {f"'T-{number}'" for number in range(len(TEXTS))} - {f"'{key}'" for key in changed}
+        kept = {f"'T-{number}'" for number in range(len(texts))} - {f"'{key}'" for key in changed}
         assert all(after[key] == before[key] for key in kept)
     if place == "search":
         assert not changed
     elif place != "goal":
-        assert len(changed) > len(TEXTS) / 2
+        assert len(changed) > len(texts) / 2
 
 
 async def test_what_a_graph_says_is_no_goal(offline: Platform) -> None:
