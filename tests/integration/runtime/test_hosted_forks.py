@@ -19,6 +19,7 @@ from services.runtime.engine.retention import Pruner
 from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.run_states import NewFork, RunStates
 from services.runtime.engine.serde import make_serde
+from services.runtime.engine.threads import Fork, ThreadStore
 from services.runtime.errors import CheckpointNotFound, RunNotFound
 from tests.fixtures.hosted import CALLER, FOLDER, HostedReplica, graph_alone, hosted_replica, output_of
 
@@ -134,6 +135,26 @@ async def test_of_an_ended_run_retention_leaves_the_last_step(replica: HostedRep
     more = await forked(replica, run, 5, update={"messages": ["And more."]}, as_node="tools")
     assert more.state is RunState.SUCCEEDED, more.error
     assert await replica.steps(more) == ["model"]
+
+
+async def test_a_fork_of_a_thread_takes_its_state_along(replica: HostedReplica) -> None:
+    async def turn(text: str, thread_id: str) -> RunRecord:
+        return await replica.run("talk", {"messages": [text], "text": text}, thread_id=thread_id)
+
+    await turn("one", "here")
+    run = await turn("two", "here")
+    threads = ThreadStore(replica.pools.calls, make_serde(), replica.store, replica.agents)
+    thread, _ = await threads.fork(CALLER, Fork("here", run.run_id))
+    output = output_of(await turn("three", thread.thread_id))
+    assert (output["turns"], output["seen"]) == (3, ["one", "two", "three"])
+    # From a step of the second: what follows it is done again, from what the first had left.
+    _, steps = await threads.state(CALLER, "here", run.run_id, None)
+    _, made = await threads.fork(CALLER, Fork("here", run.run_id, checkpoint_id=steps[1].checkpoint_id))
+    assert made is not None
+    assert output_of(await replica.left_off(made))["turns"] == 2
+    assert (await replica.store.get(made.run_id, CALLER)).forked_from == ForkedFrom(
+        run.run_id, steps[1].checkpoint_id, steps[1].step
+    )
 
 
 def test_fields_that_are_too_large_for_an_answer_say_how_large_they_are() -> None:
