@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import grpc
 import pytest
@@ -44,6 +45,7 @@ AT_ONCE = 100
 UNTIL = 6
 # Under way for as long as replicas die.
 COUNTED = 200
+TURNS = 15
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -73,10 +75,9 @@ async def followed(client: RunClient, run_id: str) -> list[runs_pb2.RunEvent]:
     return events
 
 
-async def created_and_followed(client: RunClient, number: int) -> list[runs_pb2.RunEvent]:
+async def created_and_followed(client: RunClient, request: runs_pb2.CreateRunRequest) -> list[runs_pb2.RunEvent]:
     """The events of a run; its request is repeated when a replica dies of it."""
-    request = asking("slow_chain", until=UNTIL)
-    request.request_id = f"slow-chain-{number}"
+    request.request_id = str(uuid4())
     while True:
         try:
             run = await client.create(request)
@@ -98,15 +99,24 @@ async def test_runs_through_deaths_of_replicas_bring_what_langgraph_alone_brings
     client = hosting.caller("27")
     places = asyncio.Semaphore(AT_ONCE)
 
-    async def one(number: int) -> list[runs_pb2.RunEvent]:
+    async def one() -> list[runs_pb2.RunEvent]:
         async with places:
-            return await created_and_followed(client, number)
+            return await created_and_followed(client, asking("slow_chain", until=UNTIL))
 
-    async def counted() -> list[runs_pb2.RunEvent]:
-        return await followed(client, (await client.create(asking("tally", until=COUNTED))).run_id)
+    async def talked() -> list[runs_pb2.RunEvent]:
+        for number in range(TURNS):
+            request = asking("talk", messages=[f"{number}"], text=f"{number}")
+            request.thread_id = "talk"
+            events = await created_and_followed(client, request)
+        return events
 
-    chains = (one(number) for number in range(RUNS))
-    [tallied, *told], _ = await asyncio.gather(asyncio.gather(counted(), *chains), kill_replicas(hosting))
+    counted = created_and_followed(client, asking("tally", until=COUNTED))
+    chains = (one() for _ in range(RUNS))
+    [tallied, last, *told], _ = await asyncio.gather(asyncio.gather(counted, talked(), *chains), kill_replicas(hosting))
+    # Each run of a thread has gone on from the one before, once.
+    talk = MessageToDict(last[-1].run_ended.run.output.graph.output)
+    assert (talk["turns"], talk["seen"]) == (TURNS, [str(number) for number in range(TURNS)])
+    assert talk["messages"][-1]["content"] == f"{2 * TURNS - 1} messages, {TURNS} turns"
     # In its store nothing is there twice, and nothing by half, whatever was run again.
     kept = MessageToDict(tallied[-1].run_ended.run.output.graph.output)["kept"]
     assert set(kept.values()) == {COUNTED / 2}, kept
