@@ -55,6 +55,7 @@ class HostedCaseReplay:
         graph.checkpointer = saver = _ComparingSaver(self._serde, self._comparison)
         config: RunnableConfig = {
             "configurable": {"thread_id": run.run_id}, "recursion_limit": self._agent.graph.max_steps,
+            "metadata": {"run_id": run.run_id},
         }  # fmt: skip
         given, budget = run.input.SerializeToString(), budget_of(run)
         with self._agent.working(config, given, budget=budget, spend=NOTHING_SPENT, attempts=[]) as (own, session):
