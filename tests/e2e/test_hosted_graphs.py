@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -29,12 +30,14 @@ from services.cli.replay import replay_case
 from services.cli.speech import Speech
 from services.cli.terminal import Terminal
 from services.kit.telemetry.names import ROLE_OPERATOR
+from services.local.processes import ServiceProcess
 from services.runtime.cases.__main__ import in_words, replay
 from services.runtime.cases.settings import CaseSettings
 from tests.e2e.test_answering import signalbox
 from tests.e2e.test_console import inside
 from tests.fixtures.client import CALL_TIMEOUT_S, RunClient
 from tests.fixtures.hosted import FOLDER, graph_alone
+from tests.fixtures.patience import START_TIMEOUT_S
 from tests.fixtures.stack import Platform, World, platform
 
 # `make chaos` has more of both.
@@ -42,6 +45,7 @@ RUNS = int(os.environ.get("SIGNALBOX_CHAOS_HOSTED_RUNS", "8"))
 KILLS = int(os.environ.get("SIGNALBOX_CHAOS_HOSTED_KILLS", "6"))
 # Under way together; fewer than a caller may have.
 AT_ONCE = 100
+GRACE_S = 30.0
 UNTIL = 6
 # Under way for as long as replicas die.
 COUNTED = 200
@@ -381,3 +385,42 @@ async def test_where_a_path_function_decides_otherwise_now_is_told(
     assert "parts at decision 1, after model, by calculator.route_after_model" in told
     assert "now:      `most_rounds` → give_up" in told
     assert "since:    most_rounds = 1, rounds = 1" in told
+
+
+GREETING = """
+from typing import TypedDict
+from langgraph.graph import StateGraph
+
+class Greeting(TypedDict, total=False):
+    name: str
+    said: str
+
+builder = StateGraph(Greeting)
+builder.add_node("greet", lambda state: {"said": f"Hello, {state['name']}."})
+builder.set_entry_point("greet")
+"""
+
+
+async def test_a_pool_executes_what_the_runtime_has_not_loaded(hosting: Platform, tmp_path: Path) -> None:
+    (tmp_path / "langgraph.json").write_text('{"graphs": {"salute": "./salute.py:builder"}, "dependencies": ["."]}')
+    (tmp_path / "salute.py").write_text(GREETING)
+    first = hosting.stack.runtimes[0].program
+    needed = ("SIGNALBOX_DATABASE_DSN", "SIGNALBOX_CALLER_TOKEN_PUBLIC_KEY_FILE")
+    env = {name: first.env[name] for name in needed}
+    own = {"SIGNALBOX_POOL": "desk", "SIGNALBOX_AGENT_FOLDERS": str(tmp_path), "SIGNALBOX_LISTEN": "127.0.0.1:0"}
+    pool = ServiceProcess(
+        replace(first, name="runtime-desk", env={**env, **own}),
+        hosting.stack.directory,
+        ready_timeout_s=START_TIMEOUT_S,
+    )
+    client = hosting.caller("27")
+    with pytest.raises(grpc.aio.AioRpcError, match="names no agent that runs here"):
+        await client.create(asking("salute", name="Ada"))
+    await pool.start()
+    try:
+        run = await client.create(asking("salute", name="Ada"))
+        ended = (await followed(client, run.run_id))[-1].run_ended.run
+    finally:
+        await pool.stop(grace_s=GRACE_S)
+    assert ended.state == runs_pb2.RUN_STATE_SUCCEEDED, ended.error
+    assert MessageToDict(ended.output.graph.output)["said"] == "Hello, Ada."
