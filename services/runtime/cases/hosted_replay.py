@@ -54,7 +54,7 @@ class HostedCaseReplay:
         graph = copy(self._agent.compiled)
         graph.checkpointer = saver = _ComparingSaver(self._serde, self._comparison)
         config: RunnableConfig = {
-            "configurable": {"thread_id": run.run_id}, "recursion_limit": self._agent.graph.max_steps,
+            "configurable": {"thread_id": self._thread_id}, "recursion_limit": self._agent.graph.max_steps,
             "metadata": {"run_id": run.run_id},
         }  # fmt: skip
         given, budget = run.input.SerializeToString(), budget_of(run)
@@ -83,6 +83,11 @@ class HostedCaseReplay:
         except (ValueError, TypeError) as error:
             raise self._answers.lack(f"what {place} returned is damaged") from error
 
+    @property
+    def _thread_id(self) -> str:
+        """What path functions find in their config, as in the run."""
+        return self._case.run.thread_id or self._case.run.run_id
+
     def _begin_from_thread(self, saver: InMemorySaver) -> None:
         if not any((each.source, each.method) == (THREAD, STATE) for each in self._case.answers):
             return
@@ -91,7 +96,7 @@ class HostedCaseReplay:
         except (ValueError, TypeError) as error:
             raise CaseUnfit("the state that the run began with is damaged") from error
         for namespace, checkpoint, metadata in state:
-            place: RunnableConfig = {"configurable": {"thread_id": self._case.run.run_id, "checkpoint_ns": namespace}}
+            place: RunnableConfig = {"configurable": {"thread_id": self._thread_id, "checkpoint_ns": namespace}}
             saver.put(place, checkpoint, metadata, checkpoint["channel_versions"])
 
 
