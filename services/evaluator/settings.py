@@ -7,6 +7,7 @@ from typing import Self
 
 from pydantic import Field, SecretStr, model_validator
 
+from services.kit.models.models_setting import Models
 from services.kit.models.parameters import TOLD, ModelParameters, parameters_of, problems_of_models
 from services.kit.models.prompt_files import TOLD as PROMPTS_TOLD
 from services.kit.settings import OptionalFile, ServiceSettings
@@ -21,7 +22,7 @@ class EvaluatorSettings(ServiceSettings):
         "https://api.openai.com/v1", pattern="^https?://", description="OpenAI-compatible endpoint of the model."
     )
     model_api_key: SecretStr = Field(SecretStr(""), description="Key of that endpoint.")
-    models: dict[str, str | ModelParameters] = Field({}, description=TOLD)
+    models: Models = Field({}, description=TOLD)
     prompts_dir: OptionalFile = Field(None, description=PROMPTS_TOLD)
     model_timeout_s: float = Field(60.0, gt=0, le=600, description="Seconds that one model call may take.")
     model_retries: int = Field(1, ge=0, le=5, description="Repeats of a call after a transient failure.")

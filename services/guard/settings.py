@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import NoDecode
 
+from services.kit.models.models_setting import Models
 from services.kit.models.parameters import TOLD, ModelParameters, parameters_of, problems_of_models
 from services.kit.models.prompt_files import TOLD as PROMPTS_TOLD
 from services.kit.settings import OptionalFile, ServiceSettings
@@ -46,7 +47,7 @@ class GuardSettings(ServiceSettings):
         "https://api.openai.com/v1", pattern="^https?://", description="OpenAI-compatible endpoint of the model."
     )
     model_api_key: SecretStr = Field(SecretStr(""), description="Key of that endpoint.")
-    models: dict[str, str | ModelParameters] = Field({}, description=TOLD)
+    models: Models = Field({}, description=TOLD)
     prompts_dir: OptionalFile = Field(None, description=PROMPTS_TOLD)
     model_timeout_s: float = Field(
         10.0,

@@ -9,6 +9,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, model_vali
 from pydantic_settings import NoDecode
 
 from services.kit.dsn import Dsn
+from services.kit.models.models_setting import Models
 from services.kit.models.parameters import TOLD, ModelParameters, parameters_of, problems_of_models
 from services.kit.models.prompt_files import TOLD as PROMPTS_TOLD
 from services.kit.settings import OptionalFile, ServiceSettings
@@ -118,7 +119,7 @@ class CallSettings(ServiceSettings):
         "they are right. The confidence of a verdict is given only when the model that drafted it and the one that "
         "judged it, as its endpoint names it, are both among them.",
     )
-    models: dict[str, str | ModelParameters] = Field({}, description=TOLD)
+    models: Models = Field({}, description=TOLD)
     prompts_dir: OptionalFile = Field(None, description=PROMPTS_TOLD)
 
     def target_of(self, peer: Peer) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from errno import ENOENT
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -13,8 +15,9 @@ from services.kit.text.problems import problems_of
 
 DEFAULT: Final = "default"
 TOLD: Final = (
-    "JSON: by role, and by `default` for all others, a model's name or its parameters (docs/models.md), such as "
-    '{"default": {"reasoning_effort": "low"}, "plan": {"model": "o3", "temperature": null}}; before all other settings.'
+    "JSON, or the path of a YAML file: by role, and by `default` for all others, a model's name or its parameters "
+    '(docs/models.md), such as {"default": {"reasoning_effort": "low"}, "plan": {"model": "o3", "temperature": null}}; '
+    "before all other settings."
 )
 Failure = Literal["away", "refused", "unusable"]
 
@@ -34,6 +37,7 @@ class OneModel(BaseModel):
     base_url: str = Field("", pattern="^(https?://.*)?$", description="Endpoint, without /chat/completions.")
     api_key: SecretStr | None = Field(None, description="Key of the endpoint; goes to no other one.")
     api_key_file: Path | None = Field(None, description="File with the key, such as a mounted Secret.")
+    api_key_env: str = Field("", pattern="^[A-Za-z0-9_]*$", description="Environment variable with the key.")
     key_header: str = Field("Authorization", description="Header of the key; Azure has api-key.")
     query: dict[str, str] = Field({}, description="Added to the URL, such as Azure's api-version.")
     temperature: float | None = Field(0, ge=0, le=2, description="Temperature; null sends none.")
@@ -52,15 +56,19 @@ class OneModel(BaseModel):
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> Self:
-        if self.api_key is not None and self.api_key_file is not None:
-            raise ValueError("api_key and api_key_file can't both be given")
+        if sum((self.api_key is not None, self.api_key_file is not None, bool(self.api_key_env))) > 1:
+            raise ValueError("of api_key, api_key_file and api_key_env one can be given")
         return self
 
     @property
     def key(self) -> str:
-        """The endpoint's key; empty without one. Raises OSError for a file that can't be read."""
+        """The endpoint's key; empty without one. Raises OSError for a file or a variable that can't be read."""
         if self.api_key_file is not None:
             return self.api_key_file.read_text(encoding="utf-8").strip()
+        if self.api_key_env:
+            if not (key := os.environ.get(self.api_key_env, "")):
+                raise FileNotFoundError(ENOENT, "there is no such environment variable", self.api_key_env)
+            return key
         return self.api_key.get_secret_value() if self.api_key is not None else ""
 
     def request(self, payload: Mapping[str, Any], purpose: str = "") -> dict[str, Any]:
@@ -86,6 +94,11 @@ class ModelParameters(OneModel):
     )
     fallbacks: tuple[OneModel, ...] = Field((), max_length=5, description="Models to ask then, in order.")
 
+    @field_validator("fallbacks", mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        return [_named(each) if isinstance(each, str) else each for each in value] if isinstance(value, list) else value
+
     @field_validator("fallback_after", mode="before")
     @classmethod
     def _one_or_more(cls, value: Any) -> Any:
@@ -94,7 +107,7 @@ class ModelParameters(OneModel):
 
 # What a role's parameters say, whatever a client library puts there.
 _OURS: Final = frozenset({"model", "temperature", "max_tokens", "max_completion_tokens", "reasoning_effort"})
-_ENDPOINT: Final = ("base_url", "api_key", "api_key_file", "key_header", "query", "provider", "options")
+_ENDPOINT: Final = ("base_url", "api_key", "api_key_file", "api_key_env", "key_header", "query", "provider", "options")
 
 
 def parameters_of(role: str, given: Mapping[str, Any], otherwise: ModelParameters) -> ModelParameters:
@@ -124,7 +137,7 @@ def problems_of_models(roles: Iterable[str], given: Mapping[str, Any], otherwise
         except ValidationError as error:
             problems += [f"{where}: {problem}" for problem in problems_of(error)]
         except OSError as error:
-            problems.append(f"{where} [api_key_file]: {error.filename}: {error.strerror}")
+            problems.append(f"{where} [key]: {error.filename}: {error.strerror}")
     return list(dict.fromkeys(problems))
 
 
