@@ -230,7 +230,7 @@ def _read_arguments(text: str) -> Any:
     except OddNumber:
         raise
     except ValueError:
-        bare = _LAST_MARKS.sub("", text).strip()
+        bare = _without_last_marks(text.rstrip()).strip()
         if bare.startswith("```"):
             bare = bare.strip("`").removeprefix("json").strip()
         try:

@@ -54,12 +54,14 @@ async def ask_within(
 
     Raises what `ChatModel.ask` does.
     """
+    asked, tighter = within(messages, characters), within(messages, characters // TIGHTER)
     try:
-        return await model.ask(purpose, prompt_messages(within(messages, characters)), tools)
+        return await model.ask(purpose, prompt_messages(asked), tools)
     except ModelRefused as refused:
-        if not _TOO_LONG.search(refused.message):
+        # Where no result is long, there is nothing to be cut of.
+        if not _TOO_LONG.search(refused.message) or [each.text for each in tighter] == [each.text for each in asked]:
             raise
-    return await model.ask(purpose, prompt_messages(within(messages, characters // TIGHTER)), tools)
+    return await model.ask(purpose, prompt_messages(tighter), tools)
 
 
 def lines_within(lines: Iterable[str], characters: int) -> list[str]:

@@ -69,7 +69,7 @@ class Submission(Generic[SubmittedT]):
                 problem = error.message if isinstance(error, ModelFailed) else str(error)
                 if not left:
                     raise UnreadableAnswer(problem) from error
-                told = unusable(said, problem, f"Call {self.name}.")
+                told = unusable(said, problem, f"Call {self.name}.", turn=attempts - left)
         raise ValueError("an answer is asked for at least once")
 
     def _submitted(self, answer: AIMessage) -> Any:
@@ -90,9 +90,13 @@ class Submission(Generic[SubmittedT]):
         return handed_in[0]
 
 
-def unusable(said: str, problem: str, wanted: str) -> list[BaseMessage]:
-    """Returns what follows an answer that could not be used: the answer, and what was wrong with it."""
-    words = with_data(f"Your last answer could not be used. {wanted}", {"problem": problem})
+def unusable(said: str, problem: str, wanted: str, *, turn: int = 1) -> list[BaseMessage]:
+    """Returns what follows an answer that could not be used: the answer, and what was wrong with it.
+
+    From the second on it says how many there were: at temperature 0 the same prompt would bring the same answer.
+    """
+    again = {"unusable_answers": turn} if turn > 1 else {}
+    words = with_data(f"Your last answer could not be used. {wanted}", {"problem": problem, **again})
     return [AIMessage(said or "(an answer that can't be read)"), HumanMessage(words)]
 
 

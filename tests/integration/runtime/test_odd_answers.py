@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,15 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 from google.protobuf import timestamp_pb2
-from signalbox.v1 import data_chat_pb2, incident_investigation_pb2, runs_pb2, sast_pb2, table_pb2, tools_pb2
+from signalbox.v1 import (
+    data_chat_pb2,
+    graph_editor_pb2,
+    incident_investigation_pb2,
+    runs_pb2,
+    sast_pb2,
+    table_pb2,
+    tools_pb2,
+)
 
 from tests.fixtures.code_readings import reading_of
 from tests.fixtures.scripted_model import Reply
@@ -177,3 +187,53 @@ async def test_a_path_that_is_none_is_no_evidence(odd: OddServices, answer: dict
     odd.answers = {"query_graph": output(answer)}
     odd.model.script("incident", [concluded(**PATH)])
     check_failed(await odd.run(incident()), "graph_executor")
+
+
+LONG = 50_000
+# What holds no word, and what may take time that grows with its square.
+WORDLESS = ["[" * LONG, "." * LONG, '{"a": ' * (LONG // 6), "<|a|>" * (LONG // 5), "\\" * LONG, "/" * LONG, "- " * LONG]
+UNCLEAR = [
+    {"content": None},
+    {"content": "I think it is so."},
+    {"content": None, "refusal": "I can't help with that."},
+    {"content": '<tool_call>{"name": "read_file", "arguments": {"path'},
+    {"content": None, "tool_calls": [{"id": "1", "function": {"name": "rm_rf", "arguments": "{}"}}]},
+    {"content": None, "tool_calls": [{"id": "1", "function": {"name": "", "arguments": " " * LONG}}]},
+]
+GIVEN: dict[str, Any] = {
+    "data_chat": lambda: QUESTION,
+    "sast_triage": lambda: TRIAGE,
+    "sast_investigation": lambda: INVESTIGATION,
+    "incident_investigation": incident,
+    "graph_editor": lambda: runs_pb2.RunInput(graph_editor=graph_editor_pb2.GraphEditorInput(goal="Find all tickets.")),
+}
+ROLES = ("agent", "format", "triage", "research", "analysis", "incident", "parse", "plan", "answer")
+
+
+def said(message: dict[str, Any]) -> Reply:
+    """An answer with this message."""
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
+    return Reply.raw(json.dumps({"choices": [choice]}))
+
+
+@pytest.mark.parametrize("agent", GIVEN)
+async def test_no_model_is_asked_in_the_same_words_again(odd: OddServices, agent: str) -> None:
+    read = output({"fragments": [FRAGMENT]}, code_readings=[reading_of("a.py", "a\nb\nc\n")])
+    for message in UNCLEAR:
+        odd.forget()
+        odd.answers = {"get_few_shot_examples": NO_EXAMPLES, "fetch_code": read, "read_file": read}
+        for role in ROLES:
+            odd.model.respond(role, lambda _, message=message: said(message))
+        run = await odd.run(GIVEN[agent](), wall_time_s=20)
+        assert run.state in (runs_pb2.RUN_STATE_NEEDS_REVIEW, runs_pb2.RUN_STATE_FAILED), message
+        assert run.stop_reason not in ("", "node_failed", "internal_error"), (message, run.error)
+        asked = Counter((request.model, json.dumps(request.messages)) for request in odd.model.requests)
+        assert max(asked.values()) == 1, (message, [model for (model, _), times in asked.items() if times > 1])
+
+
+async def test_an_answer_without_a_word_is_looked_at_in_passing(odd: OddServices) -> None:
+    odd.answers = {"get_few_shot_examples": NO_EXAMPLES}
+    for text in WORDLESS:
+        odd.model.script("agent", [said({"content": text})])
+        run = await odd.run(QUESTION, wall_time_s=5)
+        assert (run.state, run.stop_reason) == (runs_pb2.RUN_STATE_NEEDS_REVIEW, "plain_text")

@@ -22,13 +22,16 @@ async def analyze(
     *,
     checklist: Mapping[str, Any] | None = None,
     feedback: Mapping[str, Any] | None = None,
+    earlier_drafts: int,
     attempts: int,
     max_code_chars: int,
 ) -> Drafted:
     """Asks for a verdict on a finding, from the code in the bank. Raises what `ChatModel.ask` does."""
     material: dict[str, Any] = {"finding": described(finding), "code_bank": shown(bank, finding, max_code_chars)}
+    # What came of them may be the same each time, and is not to be asked for in the same words.
+    again = {"earlier_drafts": earlier_drafts} if earlier_drafts else {}
     messages = [
         SystemMessage(prompt(__package__, "analysis", {"checklist": checklist})),
-        HumanMessage(data_block({**material, **({"feedback": feedback} if feedback else {})})),
+        HumanMessage(data_block({**material, **({"feedback": feedback} if feedback else {}), **again})),
     ]
     return await ask_for_draft(model, "analysis", messages, attempts=attempts)

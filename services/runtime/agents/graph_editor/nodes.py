@@ -378,6 +378,8 @@ class GraphEditorNodes:
             "graph": _schema(catalog),
         }
         if attempt >= HISTORY_FROM:
+            # Also so that no attempt is asked in the words of another, where the same went wrong.
+            given["attempt"] = attempt
             given["went_wrong"] = _went_wrong(state)
             given["done"] = [_shown(step) for step in state.get("done") or ()]
         return _messages("parse", given)

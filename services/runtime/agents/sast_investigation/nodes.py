@@ -88,6 +88,7 @@ class SastInvestigationNodes:
             state.get("code_bank") or [],
             checklist=self._checklist(state),
             feedback=_feedback(state),
+            earlier_drafts=state.get("iteration_count", 0),
             attempts=self._policy.draft_attempts,
             max_code_chars=self._policy.prompt_code_chars,
         )

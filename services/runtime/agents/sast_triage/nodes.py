@@ -116,6 +116,7 @@ class SastTriageNodes:
             finding_of(state),
             bank,
             feedback=_feedback(state, requested["arguments"] if ordered else {}),
+            earlier_drafts=state.get("error_attempts", 0),
             attempts=self._policy.draft_attempts,
             max_code_chars=self._policy.prompt_code_chars,
         )
