@@ -13,7 +13,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.errors import GraphDrained, GraphRecursionError, InvalidUpdateError
+from langgraph.errors import GraphDrained, GraphRecursionError, InvalidUpdateError, is_invalid_resume
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt, StateSnapshot
@@ -183,9 +183,8 @@ class Execution:
             await self._end(Ending(RunState.FAILED, None, "policy_unreadable", str(error)))
         except (ThreadStateLost, ForkRefused) as error:
             await self._end(Ending(RunState.FAILED, None, error.reason.lower(), presentable(str(error))))
-        except Exception as error:  # the run boundary: whatever else happens is this run's failure only
-            log.exception("run failed", error=type(error).__name__)
-            await self._end(INTERNAL_ERROR if self.session is None else await self._failure(self.session, error))
+        except Exception as error:  # noqa: BLE001 - the run boundary: whatever else happens is this run's failure only
+            await self._fail(error)
 
     def _token_chunks(self) -> TokenChunks:
         run_id, epoch, events = self.run.run_id, self.run.epoch, self.shared.events
@@ -193,6 +192,25 @@ class Execution:
             lambda: events.wants_chunks(run_id),
             lambda kind, payload: events.tell(epoch, Event.unnumbered(run_id, kind, payload)),
         )
+
+    async def _fail(self, error: Exception) -> None:
+        if await self._asks_again(error):
+            return
+        log.error("run failed", error=type(error).__name__, exc_info=error)
+        await self._end(INTERNAL_ERROR if self.session is None else await self._failure(self.session, error))
+
+    async def _asks_again(self, error: Exception) -> bool:
+        """Asks anew what was answered with what the graph's own types refuse, though it fits their schema."""
+        if self.session is None or not is_invalid_resume(self.session.failure or error):
+            return False
+        agent = self.shared.agents[self.run.agent].under(await self._policy())
+        graph = copy(agent.compiled)
+        graph.checkpointer = self.saver
+        snapshot = await graph.aget_state({"configurable": {"thread_id": self.run.run_id}})
+        if snapshot.interrupts:
+            log.warning("an answer was refused by the graph; asking again", error=type(error).__name__)
+            await self._pause(snapshot.interrupts)
+        return bool(snapshot.interrupts)
 
     async def _failure(self, session: HostedSession, error: Exception) -> Ending:
         """Returns how a run ends whose graph raised; what it brought by then, when its budget is used up."""
@@ -332,8 +350,11 @@ class Execution:
         if asked is None or self.run.answer is None:
             return None
         if asked.interrupts:
-            given = resumption_of(asked.interrupts, self.run.answer, waiting, by_id=asked.by_id)
-            return Command(resume=given) if given else None
+            by_interrupt = resumption_of(asked.interrupts, self.run.answer, waiting, by_id=asked.by_id)
+            if by_interrupt and recording:
+                values = list(by_interrupt.values())
+                recording.add(answer_of_person(values[0] if len(asked.interrupts) == 1 else by_interrupt))
+            return Command(resume=by_interrupt) if by_interrupt else None
         if asked.input_request_id not in waiting:
             return None
         given = expired(asked.input_request_id) if asked.expired else agent.answer(self.run.answer)

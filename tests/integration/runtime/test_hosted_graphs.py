@@ -17,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import NodeError
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
-from pydantic import Field
+from pydantic import BaseModel, Field, field_validator
 
 from services.kit.errors import InvalidRequest
 from services.kit.identity.caller import Caller
@@ -222,6 +222,33 @@ async def test_an_answer_is_held_to_the_schema_of_its_question(platform_dsn: str
 async def test_two_questions_of_one_node_are_asked_one_after_the_other(replica: HostedReplica) -> None:
     run = await replica.answer(await replica.answer(await replica.run("one_after_the_other", {}), "a"), "b")
     assert output_of(run)["answers"] == ["a b"]
+
+
+class Payment(BaseModel):
+    """What somebody pays, in whole euros."""
+
+    euros: float
+
+    @field_validator("euros")
+    @classmethod
+    def _is_whole(cls, euros: float) -> float:
+        if euros % 1:
+            raise ValueError("no cents")
+        return euros
+
+
+async def test_an_answer_that_the_graphs_own_types_refuse_is_asked_for_again(platform_dsn: str) -> None:
+    def ask(state: Answers) -> dict[str, Any]:
+        del state
+        return {"answers": [interrupt("How much?", response_schema=Payment).euros]}
+
+    builder = StateGraph(Answers).add_node("ask", ask).add_edge(START, "ask")
+    async with hosted_replica(platform_dsn, loaded("payer", builder)) as replica:
+        asked = await replica.run("payer", {"answers": []})
+        again = await replica.answer(asked, '{"euros": 1.5}')
+        assert again.state is RunState.AWAITING_INPUT, again.error
+        run = await replica.answer(again, '{"euros": 2}')
+        assert (run.state, output_of(run)["answers"]) == (RunState.SUCCEEDED, [2])
 
 
 async def test_state_of_pydantic_is_resumed(replica: HostedReplica) -> None:
