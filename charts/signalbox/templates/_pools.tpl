@@ -18,6 +18,10 @@ takes to execute the team's graphs, and none of the platform's keys.
 {{- $_ := set $env "SIGNALBOX_POOL_SUCCEEDS" (join "," .) -}}
 {{- end -}}
 {{- $runtime := mustMergeOverwrite (deepCopy $root.Values.serviceDefaults) (deepCopy $root.Values.services.runtime) -}}
+{{- /* What is kept of its runs' history is for those who can read it. */ -}}
+{{- with get $runtime.env "SIGNALBOX_RETENTION" -}}
+{{- $_ := set $env "SIGNALBOX_RETENTION" . -}}
+{{- end -}}
 {{- /* How the runtime gets to the database; a pool may be given a role of its own. */ -}}
 {{- $secretEnv := dict -}}
 {{- range $setting := list "SIGNALBOX_DATABASE_DSN" "SIGNALBOX_DIRECT_DSN" -}}

@@ -35,6 +35,7 @@ from services.runtime.metrics import (
     ROWS_REMOVED,
     ROWS_STORED,
 )
+from services.runtime.settings import RUNTIME
 
 log = get_logger()
 # Between batches live runs have the database to themselves.
@@ -103,8 +104,10 @@ class Pruner:
         policies: Mapping[str, RetentionPolicy],
         *,
         batch: int = 100,
+        pool_name: str = RUNTIME,
     ) -> None:
         self._pool = pool
+        self._pool_name = pool_name
         self._history = history
         self._policies: dict[str | None, RetentionPolicy] = {
             None: policies.get(DEFAULT, RetentionPolicy()),
@@ -207,6 +210,8 @@ class Pruner:
             "next_age_s": None if stage is Stage.RUNS else _finite(policy.age_s(Stage(stage + 1))),
             "agent": agent,
             "others": self._named,
+            "is_read": stage is Stage.HISTORY,
+            "pool": self._pool_name,
             "limit": self._batch,
         }
         cursor = await connection.execute(query("runs_to_prune"), parameters)

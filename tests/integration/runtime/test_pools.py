@@ -23,8 +23,12 @@ from services.runtime.api.agent_servicer import AgentServicer
 from services.runtime.api.callers import Callers
 from services.runtime.api.run_servicer import RunServicer
 from services.runtime.commands.compat_check import check
+from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.offers import AWAY_S, OfferedByOthersError, Offers
 from services.runtime.engine.pins import Pins
+from services.runtime.engine.retention import Pruner
+from services.runtime.engine.retention_policy import RetentionPolicy
+from services.runtime.engine.serde import make_serde
 from tests.fixtures.hosted import HostedReplica, hosted_replica, loaded
 from tests.fixtures.patience import START_TIMEOUT_S
 from tests.fixtures.replica import gateway_word, serving
@@ -226,3 +230,25 @@ async def test_a_large_schema_is_told_of_one_agent_only(platform_dsn: str) -> No
         request = agents_pb2.ListAgentsRequest(name="basket")
         [whole] = (await caller.agents.ListAgents(request, metadata=WORD)).agents
         assert MessageToDict(whole.input_schema)["properties"].keys() == fields.keys()
+
+
+async def test_the_history_of_a_pool_s_runs_is_tidied_up_by_the_pool(platform_dsn: str) -> None:
+    policies = {"default": RetentionPolicy(history_minutes=1e-6)}
+    async with front(platform_dsn) as caller, pool(platform_dsn) as support:
+        run = await caller.left_off(await caller.create(prices=[3]))
+        pools = support.pools
+
+        async def kept(pool_name: str) -> int:
+            history = CheckpointHistory(pools.steps, make_serde())
+            await Pruner(pools.calls, history, policies, pool_name=pool_name).prune(wait=True)
+            return len(
+                [
+                    each
+                    async for each in history.select(
+                        {"configurable": {"thread_id": run.run_id}}, metadata_filter=None, before=None, limit=None
+                    )
+                ]
+            )
+
+        assert await kept("runtime") > 1
+        assert await kept("support") == 1

@@ -1,5 +1,6 @@
 -- Those that are due for this stage, and not for the next: what that removes need not be tidied up first. Of each agent and
--- each stage the oldest are read, and no more of them than are asked for; agents are walked from one to the next by index.
+-- each stage the oldest are read, and no more of them than are asked for; agents are walked from one to the next by index. What has to be
+-- read for it, another pool's types are in: that is left to its own replicas.
 WITH RECURSIVE known AS (
     SELECT min(first.agent) AS agent FROM platform.runs AS first
     UNION ALL
@@ -15,6 +16,7 @@ FROM known CROSS JOIN unnest(%(from_stages)s::smallint[]) AS stage (number) CROS
     LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED
 ) AS due
-WHERE known.agent = %(agent)s OR (%(agent)s::text IS NULL AND known.agent <> ALL (%(others)s))
+WHERE (known.agent = %(agent)s OR (%(agent)s::text IS NULL AND known.agent <> ALL (%(others)s)))
+    AND NOT (%(is_read)s AND EXISTS (SELECT FROM platform.agents AS a WHERE a.name = due.agent AND a.pool <> %(pool)s))
 ORDER BY due.ended_at
 LIMIT %(limit)s
