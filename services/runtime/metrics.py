@@ -73,7 +73,7 @@ BUDGET_USED = Histogram(
     METRIC_PREFIX + "run_budget_used_ratio",
     "Share of a budget's limit that an ended run had used: 1 is all of it. Limits of 0 mean no limit and are left out.",
     ["agent", "budget"],
-    buckets=(0.5, 0.9, 1),
+    buckets=(0.9, 1),
 )
 AGENT_TOKENS = Counter(
     METRIC_PREFIX + "agent_tokens_total",
@@ -180,7 +180,7 @@ _STOPS = {
     "SUCCEEDED": ("",),
     "FAILED": ("node_failed", "internal_error", "recursion_limit", "graph_stopped", "claim_limit"),
     "CANCELLED": ("cancelled",),
-    "NEEDS_REVIEW": ("", "input_expired"),
+    "NEEDS_REVIEW": ("input_expired",),
 }
 _STATE_OF: dict[str, str] = {COMPLETED: "SUCCEEDED", FAILED: "FAILED", NEEDS_REVIEW: "NEEDS_REVIEW"}
 _KINDS_REMOVED = ("history", "checkpoints", "events", "questions", "runs", "decisions")
@@ -260,10 +260,14 @@ def _count_ends(graph: AgentGraph, outcomes: Sequence[Outcome]) -> None:
     """Makes the series of the ends that runs of an agent can come to, those that its breakers bring included."""
     for state, stops in _STOPS.items():
         from_zero(RUNS_ENDED, [graph.name], [state], stops)
+    last = {END, *(node.name for node in graph.nodes if node.router is None and node.then == END)}
     for rule in (rule for router in graph.routers for rule in router.rules):
+        state_of_rule = _STATE_OF.get(str(rule.update.get("status")))
         if reason := rule.update.get("stop_reason"):
-            state_of_rule = _STATE_OF.get(str(rule.update.get("status")))
             from_zero(RUNS_ENDED, [graph.name], [state_of_rule] if state_of_rule else _STATE_OF.values(), [reason])
+        elif state_of_rule is None and last.intersection(rule.destinations):
+            # A run that is left to a person by a rule that gives no reason names the rule.
+            from_zero(RUNS_ENDED, [graph.name], ["NEEDS_REVIEW"], [rule.name])
     from_zero(RUN_OUTCOMES, [graph.name], [*outcomes, Outcome.UNFINISHED, Outcome.CANCELLED])
 
 

@@ -460,7 +460,7 @@ def test_a_field_of_a_model_is_looked_at_and_a_property_is_not() -> None:
 
 def test_one_disagreement_ends_a_table() -> None:
     table = beside(lambda state: "on" if state["x"] else "off")
-    count = TABLES_DROPPED.labels("agent", "agent.route_after_node", DISAGREED)
+    count = TABLES_DROPPED.labels(DISAGREED)
     before = count._value.get()
     assert table.decision({"x": 1}, {}, "on") is not None
     assert table.decision({"x": 1}, {}, "off") is None

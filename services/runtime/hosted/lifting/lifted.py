@@ -26,11 +26,12 @@ from services.runtime.routing.table import Decision, Router, State
 log = get_logger()
 TABLES_DROPPED = Counter(
     METRIC_PREFIX + "lifted_tables_dropped_total",
-    "Tables lifted from code that this replica uses no more, by router and cause: disagreed, "
-    "changed (a limit in the code), or not_evaluated.",
-    ["agent", "router", "cause"],
+    "Tables lifted from code that this replica uses no more, by cause: disagreed, changed (a limit in the code), or "
+    "not_evaluated.",
+    ["cause"],
 )
 DISAGREED, CHANGED, NOT_EVALUATED = "disagreed", "changed", "not_evaluated"
+from_zero(TABLES_DROPPED, [DISAGREED, CHANGED, NOT_EVALUATED])
 # Of this thread alone: whatever else is under way, an evaluation takes a thousandth of it.
 MOST_TIME_S = 0.1
 # Between the name of a node and that of a node in the graph inside it.
@@ -103,7 +104,7 @@ class LiftedRouter:
 
     def _drop(self, cause: str, why: str) -> None:
         self.off = f"the table lifted from it is in use no more: {why}"
-        TABLES_DROPPED.labels(self.agent, self.router.name, cause).inc()
+        TABLES_DROPPED.labels(cause).inc()
         log.warning("a lifted table is in use no more", router=self.router.name, cause=cause, why=why)
 
 
@@ -191,7 +192,6 @@ def lifted(graph: Graph, agent: str) -> LiftedGraph:
     for name, (_, table, expression) in found.items():
         router: Router[Any, Any] = Router(name, facts=_facts(table, expression), policy=policy, rules=table.rules)
         routers[name] = LiftedRouter(agent, router, table, expression.arguments)
-        from_zero(TABLES_DROPPED, [agent], [name], [DISAGREED, CHANGED, NOT_EVALUATED])
     return LiftedGraph(routers, tuple(others), tuple(branches), policy)
 
 
