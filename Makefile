@@ -78,7 +78,7 @@ chaos: .venv/.dev ## Do that and more for long (RUNS=1000 KILLS=60 GRAPH_KILLS=5
 		$(BIN)/pytest tests/chaos tests/e2e/test_hosted_graphs.py --timeout 7200 $(PYTEST_ARGS)
 
 adding-an-agent-test: .venv/.dev ## Add the agent of ARCHITECTURE.md's page to a copy of the repository, and run it there
-	$(BIN)/pytest -m adding_an_agent tests/e2e $(PYTEST_ARGS)
+	$(BIN)/pytest -m adding_an_agent tests/contract tests/e2e $(PYTEST_ARGS)
 
 browser-test: .venv/.dev ## Look at the console and the pages that explain a run with Chromium, which has to be there
 	@command -v chromium chromium-browser google-chrome >/dev/null || { echo "no Chromium here (Debian: apt-get install chromium)" >&2; exit 1; }

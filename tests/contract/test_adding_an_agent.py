@@ -1,6 +1,7 @@
 """Each step of the page on adding an agent is needed: one that is left out is noticed by the next, or by the checks.
 
-That all of them are enough is shown where the agent runs (tests/e2e/test_adding_an_agent.py).
+That takes copies of the repository and generates code, and all of them being enough is shown where the agent runs
+(tests/e2e/test_adding_an_agent.py): `make adding-an-agent-test` does both. That the steps fit is always shown.
 """
 
 from __future__ import annotations
@@ -15,6 +16,14 @@ from tests.fixtures.adding_an_agent import Tree, edited, steps
 REGISTRY = "services/runtime/agents/registry.py"
 
 
+def test_the_steps_fit_the_files_that_are_there(tmp_path: Path) -> None:
+    tree = Tree.copy(tmp_path / "tree")
+    proto, _contract, folder, line, _tests, _documents = steps()
+    for step in (proto, folder, line):
+        step.take(tree)
+
+
+@pytest.mark.adding_an_agent
 def test_a_step_left_out_is_noticed(tmp_path: Path) -> None:
     tree = Tree.copy(tmp_path / "tree")
     proto, contract, folder, line, _tests, _documents = steps()
