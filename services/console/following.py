@@ -18,7 +18,7 @@ from services.console.gateway import Gateway
 from services.console.settings import ConsoleSettings
 from services.kit.text.json_text import json_text
 from services.kit.text.printing import printable
-from services.kit.wire.event_kinds import RUN_ENDED
+from services.kit.wire.event_kinds import RUN_ENDED, TOKEN_CHUNK
 
 CHANGED, ENDED, AWAY, REFUSED = "changed", "ended", "away", "refused"
 SAID, VOID = "said", "void"
@@ -95,7 +95,7 @@ def _event(kind: str, data: str = "") -> str:
 
 def _while_said(event: runs_pb2.RunEvent) -> str:
     """Returns what a model says, with nothing in it that would steer the reader, or that it does not stand."""
-    if not event.HasField("token_chunk"):
+    if not event.HasField(TOKEN_CHUNK):
         dropped = event.tokens_reset.cause == runs_pb2.TOKENS_RESET_CAUSE_DROPPED
         return _event(VOID, json_text({"node": event.tokens_reset.node, "stands": dropped}, indent=None))
     chunk = event.token_chunk
