@@ -14,6 +14,7 @@ from services.cli.client import Connection, GatewayClient, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.invocation import Admin, As, AsJson, Roles, Since, Until, fail, terminal
+from services.cli.run_names import run_id_of
 from services.cli.terminal import Terminal, run_command
 
 commands = typer.Typer()
@@ -57,6 +58,7 @@ def decisions_command(
         raise fail(misused)
     connection = context.obj.connection(subject, admin=admin, roles=roles)
     if run:
+        run = run_id_of(connection, run, terminal)
         run_command(list_decisions(connection, run, terminal, as_json=as_json), terminal)
     if count:
         counted = runs_pb2.CountDecisionsRequest(agent=agent, interval_hours=every, since_time=since)

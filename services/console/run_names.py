@@ -44,8 +44,10 @@ async def run_named(text: str, list_runs: ListRuns) -> str:
     found_ids, is_whole = await _beginning(text.lower(), list_runs)
     if len(found_ids) > 1:
         raise RunNotNamed(f"{text} begins several ids, such as {found_ids[0]} and {found_ids[1]}: give more of it")
+    if not is_whole:
+        raise RunNotNamed(f"too many ids are like {text} to look at all of them: give more of it")
     if not found_ids:
-        raise RunNotNamed(f"no run that you may see begins with {text}" + ("" if is_whole else ", of those looked at"))
+        raise RunNotNamed(f"no run that you may see begins with {text}")
     return found_ids[0]
 
 
