@@ -229,7 +229,7 @@ class _Building:
         """Returns the choice of a place by a field that names it."""
         places = dict(self._ends) if self._ends is not None else {name: name for name in (*self._nodes, END)}
         texts = {label: to for label, to in places.items() if type(label) is str and presentable(label) == label}
-        if not texts or len(texts) > MOST_RULES:
+        if not texts or len(texts) > MOST_RULES or (self._ends is None and not self._nodes):
             raise NotLiftedError(f"goes where `{_short(expression)}` says, which may be anywhere")
         fact = self._fact(expression, TermKind.TEXT, *texts)
         *first, last = texts
