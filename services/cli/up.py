@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +21,7 @@ from services.cli.progress import progress_on
 from services.cli.service_settings import ServiceSettings, check_service_settings, parse_service_settings
 from services.cli.settings import CliSettings
 from services.cli.terminal import Terminal, run_command
+from services.kit.models.prompt_files import SETTING
 from services.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 PASSWORDS = "pgpass"
 AGENT_FOLDERS = "SIGNALBOX_AGENT_FOLDERS"
+WITH_PROMPTS = ("runtime", "guard", "evaluator")
 # Of a folder that is being written in: what does not start is tried again soon.
 PAUSES_IN_DEVELOPMENT_S = (0.0, 1.0, 2.0)
 
@@ -51,6 +53,16 @@ def up_command(
             metavar="FOLDER", exists=True, file_okay=False, help="Offer the graphs of its langgraph.json; repeatable."
         ),
     ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            exists=True,
+            file_okay=False,
+            resolve_path=True,
+            help="Put its prompts and checklists in the place of those that are built in.",
+        ),
+    ] = None,
     settings: ServiceSettings = None,
 ) -> None:
     """Start the whole platform on this machine and keep it running until Ctrl-C."""
@@ -63,6 +75,7 @@ def up_command(
         code_roots=code_root or (),
         service_settings=settings or (),
         agent_folders=agents or (),
+        prompts=prompts,
     )
     run_command(command, terminal)
 
@@ -99,6 +112,7 @@ async def _up(
     code_roots: Sequence[Path] = (),
     service_settings: Sequence[str] = (),
     agent_folders: Sequence[Path] = (),
+    prompts: Path | None = None,
     reloads: bool = False,
 ) -> ExitCode:
     """Starts everything, says where it is, and keeps it running until Ctrl-C: what dies is started again."""
@@ -115,6 +129,7 @@ async def _up(
     if folders:
         offered = {AGENT_FOLDERS: ",".join(map(str, folders))}
         service_env = {**service_env, "runtime": {**offered, **service_env.get("runtime", {})}}
+    service_env = with_prompts(service_env, prompts)
     with only_one(settings.runtime_dir) as files:
         options = stack_options(
             settings,
@@ -144,6 +159,13 @@ async def _up(
             except asyncio.CancelledError:  # Ctrl-C or SIGTERM: how this command ends well
                 terminal.err.print(Text("stopping"))
             return ExitCode.OK
+
+
+def with_prompts(service_env: Mapping[str, dict[str, str]], folder: Path | None) -> dict[str, dict[str, str]]:
+    """Returns settings by service with a folder of prompts for those that ask models; what is set for one stays."""
+    if folder is None:
+        return dict(service_env)
+    return {**service_env, **{each: {SETTING: str(folder), **service_env.get(each, {})} for each in WITH_PROMPTS}}
 
 
 def _endpoint(stack: LocalStack) -> Endpoint:

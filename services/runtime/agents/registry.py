@@ -126,7 +126,7 @@ def prompt_problems(settings: CallSettings) -> list[str]:
     except InvalidPromptsError as error:
         return error.problems
     except InvalidChecklistError as error:
-        return [f"{SETTING}: sast_investigation.{error}"]
+        return [f"{SETTING}: sast_investigation.{problem}" for problem in error.args]
     return []
 
 

@@ -97,3 +97,10 @@ def test_two_that_claim_the_same_weakness_are_refused() -> None:
 def test_there_is_always_one_to_fall_back_to() -> None:
     with pytest.raises(InvalidChecklistError, match="general"):
         load_checklists({"one.yaml": GOOD.format(name="one", cwe="CWE-1")})
+
+
+def test_all_that_are_broken_are_named_at_once() -> None:
+    broken = {f"{name}.yaml": "name: [" for name in ("one", "two")}
+    with pytest.raises(InvalidChecklistError) as told:
+        load_checklists({"general.yaml": GOOD.format(name="general", cwe=""), **broken})
+    assert [problem.partition(":")[0] for problem in told.value.args] == ["one.yaml", "two.yaml"]

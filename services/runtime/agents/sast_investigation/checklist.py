@@ -94,7 +94,15 @@ class Checklists:
 def load_checklists(texts: Mapping[str, str] | None = None) -> Checklists:
     """Reads checklists by the names of their files, by default the ones in force. Raises InvalidChecklistError."""
     given = texts_of(__package__, ".yaml") if texts is None else texts
-    return Checklists(_read(name, text) for name, text in sorted(given.items()))
+    read, problems = list[Checklist](), list[str]()
+    for name, text in sorted(given.items()):
+        try:
+            read.append(_read(name, text))
+        except InvalidChecklistError as error:
+            problems.append(str(error))
+    if problems:
+        raise InvalidChecklistError(*problems)
+    return Checklists(read)
 
 
 @cache
