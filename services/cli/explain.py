@@ -168,7 +168,8 @@ def _call(call: runs_pb2.NodeCall, prompts: str) -> Text:
     text.append(printable(call.outcome), style="green" if good else "red")
     text.append(f"  {duration(call.elapsed_ms)}", style="dim")
     if call.token_usage.total_tokens:
-        text.append(f", {tokens(call.token_usage)}", style="dim")
+        about = "about " if call.estimated_tokens else ""
+        text.append(f", {about}{tokens(call.token_usage)}", style="dim")
     if call.service == IN_PROCESS:
         text.append(", at least once", style="dim")
     if call.offline_rules:
