@@ -54,13 +54,13 @@ class Excerpt:
     """Lines of a file around a place. claim: what is said of them; missing: why they can't be shown."""
 
     claim: str
-    place: Place
+    place: LinkedPlace
     lines: tuple[ShownLine, ...]
     missing: str = ""
 
 
 @dataclass(frozen=True)
-class Place:
+class LinkedPlace:
     """Lines of a file, in words; link: their address on the repository's site, if it has one."""
 
     words: str
@@ -73,9 +73,9 @@ class FlaggedPlace:
     """A finding of a case: where it is, the code of its evidence, and the flow that the analyser saw, source first."""
 
     judged: Judged
-    place: Place
+    place: LinkedPlace
     excerpts: list[Excerpt]
-    flow: list[Place]
+    flow: list[LinkedPlace]
 
 
 @dataclass(frozen=True)
@@ -204,9 +204,9 @@ class _Excerpts:
         where = self._place(location.file, location.first_line, location.last_line, "")
         return FlaggedPlace(judged, where, excerpts, flow)
 
-    def _place(self, file: str, first_line: int, last_line: int, says: str) -> Place:
+    def _place(self, file: str, first_line: int, last_line: int, says: str) -> LinkedPlace:
         words = f"{file}:{first_line}" + (f"-{last_line}" if last_line > first_line else "")
-        return Place(words if file else "(no place)", self._links.of(file, first_line, last_line), says)
+        return LinkedPlace(words if file else "(no place)", self._links.of(file, first_line, last_line), says)
 
     async def _around(self, evidence: Evidence) -> Excerpt:
         place = self._place(evidence.file, evidence.first_line, evidence.last_line, "")

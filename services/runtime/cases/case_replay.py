@@ -23,7 +23,7 @@ from services.runtime.agents.registry import definitions
 from services.runtime.calls.connections import Connections
 from services.runtime.calls.recording import ANSWER, PERSON, THREAD, TURNS, turns_of
 from services.runtime.cases.answers import AnsweringChannel, AnsweringModel, Answers
-from services.runtime.cases.comparison import Comparison, Replayed
+from services.runtime.cases.comparison import DecisionComparison, Replayed
 from services.runtime.cases.errors import AnswerMissing, CaseUnfit
 from services.runtime.cases.recorded_run import budget_of, caller_of, context_of, policy_of
 from services.runtime.engine.serde import make_serde
@@ -56,7 +56,7 @@ class CaseReplay:
         self._case = case
         self._answers = Answers(case.answers)
         self._goes_on = model is not None
-        self._comparison = Comparison(case, self._answers, goes_on=self._goes_on)
+        self._comparison = DecisionComparison(case, self._answers, goes_on=self._goes_on)
         definition = definitions().get(case.run.agent)
         if definition is None:
             raise CaseUnfit(f"there is no agent {case.run.agent!r} here")

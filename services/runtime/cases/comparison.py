@@ -37,7 +37,7 @@ class Replayed:
         return self.parting is None and self.lacks is None
 
 
-class Comparison:
+class DecisionComparison:
     """The decisions of a case, and what has come of them so far."""
 
     def __init__(self, case: cases_pb2.Case, answers: Answers, *, goes_on: bool) -> None:

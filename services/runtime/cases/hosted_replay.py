@@ -16,7 +16,7 @@ from signalbox.v1 import cases_pb2
 from services.kit.telemetry.logs import get_logger
 from services.runtime.calls.recording import THREAD
 from services.runtime.cases.answers import Answers
-from services.runtime.cases.comparison import Comparison, Replayed
+from services.runtime.cases.comparison import DecisionComparison, Replayed
 from services.runtime.cases.errors import CaseUnfit
 from services.runtime.cases.recorded_run import budget_of, context_of, policy_of
 from services.runtime.engine.serde import make_serde
@@ -40,7 +40,7 @@ class HostedCaseReplay:
             raise CaseUnfit("the run goes on from a step of another run, which its case does not hold")
         self._case = case
         self._answers = Answers(case.answers)
-        self._comparison = Comparison(case, self._answers, goes_on=False)
+        self._comparison = DecisionComparison(case, self._answers, goes_on=False)
         self._serde = make_serde(definition.types)
         self._agent = PinnedHosted(definition, policy_of(case, definition.policy, limits))
         self.graph_is_another = case.run.graph_version not in ("", definition.outline.version)
@@ -107,7 +107,7 @@ class _Parted(Exception):
 class _ComparingSaver(InMemorySaver):
     """Holds the records of each step against what was recorded, when they are committed."""
 
-    def __init__(self, serde: SerializerProtocol, comparison: Comparison) -> None:
+    def __init__(self, serde: SerializerProtocol, comparison: DecisionComparison) -> None:
         super().__init__(serde=serde)
         self._comparison = comparison
 
