@@ -14,6 +14,7 @@ CONSTRUCTOR = SERVICES / "kit" / "postgres.py"
 OTHERS = {
     "kit/dsn.py": "a command looks whether there is a database at all",
     "local/database.py": "makes databases, at the server itself",
+    "runtime/commands/migrate.py": "reads what a database lacks, at what may not be the platform's yet",
     "runtime/engine/liveness.py": "a session of its own, past any pooler",
     "sql_executor/pool.py": "one more connection with the parameters of its pool",
 }
