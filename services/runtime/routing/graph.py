@@ -50,7 +50,7 @@ from services.runtime.routing.soundness import (
 from services.runtime.routing.state import FAILED, IN_PROGRESS, NEEDS_REVIEW, NOTHING_SPENT, STATUS, add_spend
 from services.runtime.routing.storable import check_decision, check_state, presentable
 from services.runtime.routing.table import END, Decision, Router, State, StateUpdate
-from services.runtime.routing.waiting import remembering_away
+from services.runtime.routing.waiting import remembering_away, waited_for
 
 log = get_logger()
 NODE_FAILED = "node_failed"
@@ -309,6 +309,9 @@ class _Step:
     def _cut(self, attempt: Attempt, spent: BudgetSpent) -> tuple[StateUpdate, Decision | None]:
         """Returns what a node comes to that the run's budget ended: by its table's rule for that, if there is one."""
         log.info("node cut", node=self._node.name, limit=spent.limit)
+        if spent.limit == "wall_time_s" and (away := waited_for(attempt.before)):
+            # The time that was left did not do for another try: it is the outage that the run ends by.
+            return self._failed(away)
         if (update := self._node.failed(spent) if self._node.failed else None) is not None:
             return update, None
         attempt.end()

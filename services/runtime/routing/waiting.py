@@ -116,6 +116,12 @@ def why_away(attempts: Sequence[CallRecord], dependency: str) -> str:
     return next(waits, "")
 
 
+def waited_for(attempts: Sequence[CallRecord]) -> DependencyAway | None:
+    """Returns what the last of some attempts has waited for; None where it did not wait."""
+    last = attempts[-1] if attempts else None
+    return DependencyAway(last["name"], last["outcome"]) if last and last["kind"] == WAIT else None
+
+
 def left_of(spend: Mapping[str, Any], budget: Mapping[str, Any] | None) -> float:
     """Returns the seconds of wall time that a budget leaves; infinite where it sets no limit."""
     limit: float = budget["wall_time_s"] if budget else 0.0

@@ -236,7 +236,8 @@ async def test_a_code_executor_that_is_away_is_told_to_no_model(make_bench: Make
         settings = bench.settings
         bench.settings = settings.model_copy(update={"code_executor_target": "ipv4:127.0.0.1:1"})
         async with bench.runtime():
-            run_id = await bench.create(agent, wall_time_s=2)
+            # A try takes gRPC about a second; the last one may be cut short.
+            run_id = await bench.create(agent, wall_time_s=4)
             ended = await bench.watch(run_id)
     assert (ended.state, ended.rules) == ("FAILED", ["node_failed"])
     assert "the code_executor is away (UNAVAILABLE)" in ended.run.error

@@ -31,6 +31,7 @@ from services.runtime.calls.chat_model import ChatModel, is_transient
 from services.runtime.errors import BudgetSpent, DependencyAway
 from services.runtime.routing.calls import left_s, note
 from services.runtime.routing.inner import InnerGraph
+from services.runtime.routing.waiting import waited_for
 
 log = get_logger()
 MAX_RETRY_DELAY_S = 10.0
@@ -99,6 +100,8 @@ class Research:
             if not limit.expired():
                 _note_calls(reached)
                 raise
+            if not reached.get("calls") and (away := waited_for(task.node.run.attempts)):
+                raise away from None
             ended = BUDGET_SPENT
         except BudgetSpent:
             ended = BUDGET_SPENT
