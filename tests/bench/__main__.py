@@ -17,6 +17,7 @@ BENCHMARKS = (
     "waiting",
     "streams",
     "first_token",
+    "hosted",
     "growth",
     "ledger",
     "migration",
