@@ -18,6 +18,7 @@ from typing import Any
 
 import psycopg
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 from rich.console import Console
@@ -89,7 +90,9 @@ async def measure() -> dict[str, list[tuple[float, float]]]:
         migrate(postgres.dsn())
         meter = CpuMeter([postgres.pid])
         async with (
-            AsyncConnectionPool(postgres.dsn(STOCK), min_size=2, max_size=6, kwargs=options) as pool,
+            AsyncConnectionPool[AsyncConnection[dict[str, Any]]](
+                postgres.dsn(STOCK), min_size=2, max_size=6, kwargs=options
+            ) as pool,
             hosted_replica(postgres.dsn(), folder=FOLDER) as replica,
         ):
             saver = AsyncPostgresSaver(pool)

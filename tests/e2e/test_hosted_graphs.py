@@ -38,6 +38,7 @@ from tests.e2e.test_console import inside
 from tests.fixtures.client import CALL_TIMEOUT_S, RunClient
 from tests.fixtures.hosted import FOLDER, graph_alone
 from tests.fixtures.patience import START_TIMEOUT_S
+from tests.fixtures.scrape import scrape
 from tests.fixtures.stack import Platform, World, platform
 
 # `make chaos` has more of both.
@@ -92,8 +93,9 @@ async def created_and_followed(client: RunClient, request: runs_pb2.CreateRunReq
             return await followed(client, run.run_id)
 
 
-async def kill_replicas(signalbox: Platform) -> None:
-    """Kills one replica after the other, each once the one before is back."""
+async def kill_replicas(signalbox: Platform, at_work: asyncio.Event) -> None:
+    """Kills one replica after the other, each once the one before is back; the first when runs are at work."""
+    await asyncio.wait_for(at_work.wait(), CALL_TIMEOUT_S)
     for replica in itertools.islice(itertools.cycle(signalbox.stack.runtimes), KILLS):
         await replica.kill()
         await replica.start()
@@ -101,7 +103,7 @@ async def kill_replicas(signalbox: Platform) -> None:
 
 async def test_runs_through_deaths_of_replicas_bring_what_langgraph_alone_brings(hosting: Platform) -> None:
     client = hosting.caller("27")
-    places = asyncio.Semaphore(AT_ONCE)
+    places, at_work = asyncio.Semaphore(AT_ONCE), asyncio.Event()
 
     async def one() -> list[runs_pb2.RunEvent]:
         async with places:
@@ -114,9 +116,17 @@ async def test_runs_through_deaths_of_replicas_bring_what_langgraph_alone_brings
             events = await created_and_followed(client, request)
         return events
 
-    counted = created_and_followed(client, asking("tally", until=COUNTED))
+    async def counted() -> list[runs_pb2.RunEvent]:
+        run = await client.create(asking("tally", until=COUNTED))
+        async for event in client.watch(run.run_id):
+            if event.HasField("node_completed") or event.HasField("decision"):
+                break
+        at_work.set()
+        return await followed(client, run.run_id)
+
     chains = (one() for _ in range(RUNS))
-    [tallied, last, *told], _ = await asyncio.gather(asyncio.gather(counted, talked(), *chains), kill_replicas(hosting))
+    runs = asyncio.gather(counted(), talked(), *chains)
+    [tallied, last, *told], _ = await asyncio.gather(runs, kill_replicas(hosting, at_work))
     # Each run of a thread has gone on from the one before, once.
     talk = MessageToDict(last[-1].run_ended.run.output.graph.output)
     assert (talk["turns"], talk["seen"]) == (TURNS, [str(number) for number in range(TURNS)])
@@ -158,7 +168,12 @@ async def test_what_a_model_says_is_heard_through_the_death_of_its_replica(hosti
 
     listening = asyncio.create_task(listen())
     await asyncio.wait_for(begun.wait(), CALL_TIMEOUT_S)
-    for replica in hosting.stack.runtimes:
+    at_work = [
+        replica
+        for replica in hosting.stack.runtimes
+        if (await scrape(replica.ready.metrics)).value("signalbox_runs_active", {})
+    ]
+    for replica in at_work:
         await replica.kill()
         await replica.start()
     await asyncio.wait_for(listening, CALL_TIMEOUT_S)

@@ -77,7 +77,7 @@ BAD_REQUESTS = [
     ("ListRuns", runs_pb2.ListRunsRequest(page_token="\x00"), ["page_token"], "NUL"),
     ("ListRuns", runs_pb2.ListRunsRequest(page_token="caf\u00e9"), ["page_token"], "pattern"),
     ("ListRuns", runs_pb2.ListRunsRequest(page_token="t" * 257), ["page_token"], "256"),
-    ("ResumeRun", runs_pb2.ResumeRunRequest(run_id=UUID), ["input_request_id", "answer"], "at least 1"),
+    ("ResumeRun", runs_pb2.ResumeRunRequest(run_id=UUID), ["", "input_request_id"], "at least 1"),
     ("ResumeRun", runs_pb2.ResumeRunRequest(run_id=UUID, input_request_id="q", answer="y\x00"), ["answer"], "NUL"),
     (
         "ResumeRun",

@@ -313,9 +313,14 @@ async def test_sure_of_what_is_beside_the_point_is_refuted(bench: Bench) -> None
 
 async def test_a_context_that_is_too_long_is_answered_by_a_tighter_one_once(bench: Bench) -> None:
     too_long = Reply.http_error(400, "This model's maximum context length is 8192 tokens")
-    bench.script(LOOK, too_long, concludes())
+    metrics = (
+        "execute_db_query",
+        {"query": "SELECT service, metric, recorded_at, value FROM service_metrics ORDER BY recorded_at LIMIT 100"},
+    )
+    bench.script(calls(*[metrics] * 6), LOOK, too_long, concludes())
     assert (await bench.investigate()).rules[-1] == "confirmed"
-    bench.script(LOOK, too_long, too_long)
+    # Where nothing is long, nothing can be cut, and the same is not asked again.
+    bench.script(LOOK, too_long)
     ended = await bench.investigate()
     assert (ended.state, ended.rules[-1]) == ("NEEDS_REVIEW", "no_cause_found")
     assert "maximum context length" in ended.output.explanation

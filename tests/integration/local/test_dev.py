@@ -49,7 +49,7 @@ async def test_it_does_what_the_page_says(dev: Up, folder: Path, tmp_path: Path)
     assert "It is 42." in ran.out
     run_id = re.findall(r"signalbox explain ([0-9a-f-]{36})", ran.out)[-1]
     explained = await dev.run("explain", run_id, "--as", "27")
-    assert "✓ not last.tool_calls" in explained.out
+    assert "✓ to_end  not last_message_tool_calls" in explained.out
     assert "the model asked for no tool" in explained.out
     assert "at least once" in explained.out
     file.write_text(given(page, "refund"))

@@ -50,7 +50,10 @@ OLD = {"oldest_kept": "01a20103-ace7-7608-b83d-5de6f3809c8b", "decided_until": d
         ("expire_questions", {}),
         ("count_pending", NOBODY),
         ("waiting_runs", {}),
-        ("runs_to_prune", {**OF_AGENT, "from_stages": [0], "age_s": 1.0, "next_age_s": 2.0}),
+        (
+            "runs_to_prune",
+            {**OF_AGENT, "from_stages": [0], "age_s": 1.0, "next_age_s": 2.0, "is_read": True, "pool": ""},
+        ),
         ("prune_decisions", {**OF_AGENT, **OLD}),
     ],
 )
@@ -61,7 +64,8 @@ async def test_by_index(platform_pool: AsyncConnectionPool[Any], name: str, para
         cursor = await connection.execute("EXPLAIN " + query(name), parameters)
         plan = "\n".join(line for (line,) in await cursor.fetchall())
     assert " on runs" in plan
-    assert "Seq Scan" not in plan
+    # Of agents there are a few.
+    assert "Seq Scan" not in plan.replace("Seq Scan on agents", "")
 
 
 def _statements_of_claims() -> list[str]:

@@ -292,7 +292,7 @@ def test_no_interleaving_breaks_the_protocol(platform_dsn: str) -> None:
     run_state_machine_as_test(
         cast(type[RuleBasedStateMachine], lambda: LeaseProtocol(platform_dsn)),
         settings=settings(
-            max_examples=20,
+            max_examples=40,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],

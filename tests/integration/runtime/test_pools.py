@@ -35,7 +35,6 @@ from tests.fixtures.replica import gateway_word, serving
 
 # For tests that wait for an absence; the others must not see one on a machine that is busy.
 SOON_S = 0.4
-WORD = gateway_word("27")
 
 
 class Basket(TypedDict, total=False):
@@ -74,19 +73,19 @@ class Front:
     agents: agents_pb2_grpc.AgentServiceAsyncStub
 
     async def agent(self, name: str) -> agents_pb2.Agent | None:
-        listed = await self.agents.ListAgents(agents_pb2.ListAgentsRequest(), metadata=WORD)
+        listed = await self.agents.ListAgents(agents_pb2.ListAgentsRequest(), metadata=gateway_word("27"))
         return next((each for each in listed.agents if each.name == name), None)
 
     async def create(self, **given: Any) -> runs_pb2.Run:
         asked = hosted_pb2.GraphInput(agent="basket")
         asked.input.update(given)
         request = runs_pb2.CreateRunRequest(input=runs_pb2.RunInput(graph=asked))
-        return (await self.runs.CreateRun(request, metadata=WORD)).run
+        return (await self.runs.CreateRun(request, metadata=gateway_word("27"))).run
 
     async def left_off(self, run: runs_pb2.Run) -> runs_pb2.Run:
-        async for _ in self.runs.WatchRun(runs_pb2.WatchRunRequest(run_id=run.run_id), metadata=WORD):
+        async for _ in self.runs.WatchRun(runs_pb2.WatchRunRequest(run_id=run.run_id), metadata=gateway_word("27")):
             pass
-        return (await self.runs.GetRun(runs_pb2.GetRunRequest(run_id=run.run_id), metadata=WORD)).run
+        return (await self.runs.GetRun(runs_pb2.GetRunRequest(run_id=run.run_id), metadata=gateway_word("27"))).run
 
 
 @asynccontextmanager
@@ -137,13 +136,15 @@ async def test_a_graph_of_a_pool_is_listed_and_run_through_a_replica_without_it(
         ended = await caller.left_off(await caller.create(prices=[3, 4]))
         assert (ended.state, MessageToDict(ended.output.graph.output)["total"]) == (runs_pb2.RUN_STATE_SUCCEEDED, 7)
         assert ended.graph_version == listed.graph_version
-        explained = await caller.runs.ExplainRun(runs_pb2.ExplainRunRequest(run_id=ended.run_id), metadata=WORD)
+        explained = await caller.runs.ExplainRun(
+            runs_pb2.ExplainRunRequest(run_id=ended.run_id), metadata=gateway_word("27")
+        )
         assert [node.node for node in explained.run.agent.nodes] == ["add", "pay"]
         asked = await caller.left_off(await caller.create(prices=[300]))
         resume = runs_pb2.ResumeRunRequest(
             run_id=asked.run_id, input_request_id=asked.input_request.input_request_id, answer="yes"
         )
-        await caller.runs.ResumeRun(resume, metadata=WORD)
+        await caller.runs.ResumeRun(resume, metadata=gateway_word("27"))
         assert MessageToDict((await caller.left_off(asked)).output.graph.output)["paid"] is True
 
 
@@ -183,7 +184,7 @@ async def test_a_pool_goes_on_with_the_runs_of_the_one_that_it_succeeds(platform
             resume = runs_pb2.ResumeRunRequest(
                 run_id=asked.run_id, input_request_id=asked.input_request.input_request_id, answer="no"
             )
-            await caller.runs.ResumeRun(resume, metadata=WORD)
+            await caller.runs.ResumeRun(resume, metadata=gateway_word("27"))
             assert (await caller.left_off(asked)).state == runs_pb2.RUN_STATE_SUCCEEDED
 
 
@@ -228,7 +229,7 @@ async def test_a_large_schema_is_told_of_one_agent_only(platform_dsn: str) -> No
         assert listed is not None
         assert (listed.schemas_omitted, listed.HasField("input_schema")) == (True, False)
         request = agents_pb2.ListAgentsRequest(name="basket")
-        [whole] = (await caller.agents.ListAgents(request, metadata=WORD)).agents
+        [whole] = (await caller.agents.ListAgents(request, metadata=gateway_word("27"))).agents
         assert MessageToDict(whole.input_schema)["properties"].keys() == fields.keys()
 
 
