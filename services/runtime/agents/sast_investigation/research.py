@@ -100,8 +100,6 @@ class Research:
             if not limit.expired():
                 _note_calls(reached)
                 raise
-            if not reached.get("calls") and (away := waited_for(task.node.run.attempts)):
-                raise away from None
             ended = BUDGET_SPENT
         except BudgetSpent:
             ended = BUDGET_SPENT
@@ -109,13 +107,16 @@ class Research:
             ended = STEP_LIMIT
             log.warning("research cut at its step limit", steps=self._policy.research_steps)
         except DependencyAway as away:
-            # What its steps have done is saved under the node, and charged when that ends.
-            away.saved_s, away.unsaved_s = reached.get("elapsed_s", 0.0), task.stopwatch.elapsed_s()
-            away.saved_calls = reached.get("calls") or ()
+            _charge(away, reached, task)
             raise
         except BaseException:
             _note_calls(reached)
             raise
+        has_come_on = reached.get("elapsed_s", 0.0) > (elapsed_before_s or 0.0)
+        if ended == BUDGET_SPENT and not has_come_on and (last := waited_for(task.node.run.attempts)):
+            # The time that was left did not do for another try.
+            _charge(last, reached, task)
+            raise last
         _note_calls(reached)
         return Gathered(
             code_bank=new_code(task.code_bank, reached.get("code_bank") or (), self._limits),
@@ -124,6 +125,12 @@ class Research:
             ended=ended or reached.get("ended") or DONE,
             elapsed_before_s=elapsed_before_s or 0.0,
         )
+
+
+def _charge(away: DependencyAway, reached: Mapping[str, Any], task: ResearchTask) -> None:
+    """Has an outage say what to charge: what steps have done is saved under the node, and charged when that ends."""
+    away.saved_s, away.unsaved_s = reached.get("elapsed_s", 0.0), task.stopwatch.elapsed_s()
+    away.saved_calls = reached.get("calls") or ()
 
 
 def _note_calls(reached: Mapping[str, Any]) -> None:
