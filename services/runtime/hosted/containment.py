@@ -71,14 +71,16 @@ class _NodeThreads(ThreadPoolExecutor):
         super().__init__(threads, thread_name_prefix="node")
         self._threads_wanted = threads
         self._running: dict[int, _Wanted | None] = {}
+        self._left = 0
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         running = list(self._running.values())
         if len(running) >= self._threads_wanted:
             left = sum(wanted is not None and not wanted.still for wanted in running)
             self._max_workers = self._threads_wanted + min(left, MOST_LEFT * self._threads_wanted)
-            if left:
+            if left > self._left:
                 log.warning("threads go on for nodes that were given up", threads=left)
+            self._left = left
         return super().submit(self._call, _wanted.get(), fn, *args, **kwargs)
 
     def _call(self, wanted: _Wanted | None, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

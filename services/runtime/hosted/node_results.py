@@ -25,9 +25,15 @@ Replayed = Callable[[str, str, str], Any]
 
 def record_result(serde: SerializerProtocol, source: str, place: str, given: Any, result: Any) -> None:
     """Takes down what a node or a path function returned, where its run is recorded."""
-    if recording := current_recording():
+    recording = current_recording()
+    if recording is None:
+        return
+    try:
         packed = ormsgpack.packb(_packed(serde, result))
-        recording.add(Answer(source=source, method=place, asked=asked_of_node(serde, given), answer=packed))
+    except (TypeError, ValueError):
+        # Such as LangGraph leaves out of the state: the run goes on, and a replay says what it lacks.
+        return
+    recording.add(Answer(source=source, method=place, asked=asked_of_node(serde, given), answer=packed))
 
 
 def answer_of_failure(place: str, error: BaseException, reason: str) -> Answer:
