@@ -27,6 +27,7 @@ from services.kit.models.streamed import (
     STREAMED,
     Hearer,
     StreamedAnswer,
+    StreamTooLong,
     estimate_usage,
     events_of,
     hearer,
@@ -143,16 +144,22 @@ class Completions:
             return await self._told(request)
         try:
             answer = await self._told({**request, **STREAMED})
+        except EmptyAnswer as empty:
+            self._charge_stream(request, empty.answer)
+            raise
         except CompletionError as error:
             if error.kind not in _NOT_TAKEN or "stream" not in error.said.lower():
                 raise
             self._streams = False
             return await self._told(request)
+        self._charge_stream(request, answer)
+        return answer
+
+    def _charge_stream(self, request: Mapping[str, Any], answer: dict[str, Any]) -> None:
         if not answer.get("usage"):
             # Nobody could keep a budget by what it says in a stream: the next is asked for as a whole.
             self._streams = False
             estimate_usage(request, answer)
-        return answer
 
     async def _told(self, request: dict[str, Any]) -> dict[str, Any]:
         messages = request.get("messages") or []
@@ -192,10 +199,12 @@ class Completions:
         try:
             async with self._open().post(self._url, data=body, headers=trace_headers()) as response:
                 heard = hearer()
-                if heard is None or not self._streams:
+                # By what has come: another call may have switched streams off since this one was asked for.
+                is_stream = response.status == 200 and response.content_type == EVENT_STREAM
+                if heard is None or not (is_stream or self._streams):
                     return _read(response, await _content(response), self._endpoint.api_key)
                 heard.begin()
-                if response.status == 200 and response.content_type == EVENT_STREAM:
+                if is_stream:
                     return await _read_stream(response, self._endpoint.api_key, heard)
                 answer = _read(response, await _content(response), self._endpoint.api_key)
                 if isinstance(text := answer["choices"][0]["message"].get("content"), str):
@@ -257,20 +266,19 @@ def _read(response: aiohttp.ClientResponse, content: bytes, api_key: str) -> dic
 
 
 async def _read_stream(response: aiohttp.ClientResponse, api_key: str, heard: Hearer) -> dict[str, Any]:
-    streamed, size = StreamedAnswer(heard), 0
-    async for data in events_of(response.content.iter_any()):
-        size += len(data)
-        if size > MOST_ANSWER_BYTES * MOST_CHUNK_BYTES:
-            raise CompletionError("too_large", "the model's stream does not end", retryable=False)
-        try:
-            streamed.take(_parse(data))
-        except (TypeError, AttributeError, KeyError, ValueError) as error:
-            said = f"a chunk of the model's answer is not of the API's form: {error}"
-            raise CompletionError(NOT_THE_APIS_FORM, said, retryable=True) from error
+    streamed = StreamedAnswer(heard)
+    most = MOST_ANSWER_BYTES * MOST_CHUNK_BYTES
+    try:
+        async for data in events_of(response.content.iter_any(), most_bytes=most, most_line_bytes=MOST_ANSWER_BYTES):
+            try:
+                streamed.take(_parse(data), MOST_ANSWER_BYTES)
+            except (TypeError, AttributeError, KeyError, ValueError) as error:
+                said = f"a chunk of the model's answer is not of the API's form: {error}"
+                raise CompletionError(NOT_THE_APIS_FORM, said, retryable=True) from error
+    except StreamTooLong as error:
+        raise CompletionError("too_large", str(error), retryable=False) from error
     answer = streamed.answer
     written = orjson.dumps(answer)
-    if len(written) > MOST_ANSWER_BYTES:
-        raise CompletionError("too_large", "the model answered with too much", retryable=False)
     if not streamed.is_whole:
         raise CompletionError("connection", "the model's stream ended before its answer did", retryable=True)
     return _checked(answer, written, api_key)

@@ -51,6 +51,10 @@ def hearer() -> Hearer | None:
     return _hearer.get()
 
 
+class StreamTooLong(Exception):
+    """A stream, a line of it, or what has come of it, is longer than any answer may be."""
+
+
 class StreamedAnswer:
     """An answer in the API's form, put together from the chunks of a stream; of several choices the first."""
 
@@ -61,6 +65,7 @@ class StreamedAnswer:
         self._calls: dict[int, dict[str, Any]] = {}
         self._finish_reason: str | None = None
         self._has_choice = False
+        self._length = 0
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -79,8 +84,11 @@ class StreamedAnswer:
         """Whether its end has come."""
         return self._finish_reason is not None or "error" in self._whole
 
-    def take(self, chunk: Any) -> None:
-        """Takes a chunk. Raises TypeError, AttributeError, KeyError or ValueError for what is not of the API's form."""
+    def take(self, chunk: Any, most: int) -> None:
+        """Takes a chunk, as long as it is of so many characters at most. Raises StreamTooLong.
+
+        Raises TypeError, AttributeError, KeyError or ValueError for what is not of the API's form.
+        """
         self._whole |= {name: chunk[name] for name in _WHOLE if chunk.get(name) is not None}
         for choice in (chunk.get("choices") or ())[:1]:
             self._has_choice = True
@@ -89,10 +97,13 @@ class StreamedAnswer:
             for name in _TEXTS:
                 if text := _text_of(delta.get(name)):
                     self._message.setdefault(name, []).append(text)
+                    self._length += len(text)
                     if name == "content":
                         self._hearer.say(text)
             for number, part in enumerate(delta.get("tool_calls") or ()):
                 self._take_call(number, part)
+        if self._length > most:
+            raise StreamTooLong("the model answered with too much")
 
     def _take_call(self, number: int, part: Mapping[str, Any]) -> None:
         index = part.get("index")
@@ -100,8 +111,9 @@ class StreamedAnswer:
         call = self._calls.setdefault(number if index is None else int(index), begun)
         call["id"] = call["id"] or part.get("id") or ""
         function = part.get("function") or {}
-        call["function"]["name"] += function.get("name") or ""
-        call["function"]["arguments"] += function.get("arguments") or ""
+        for name in ("name", "arguments"):
+            call["function"][name] += function.get(name) or ""
+            self._length += len(function.get(name) or "")
 
 
 def _text_of(content: Any) -> str:
@@ -111,15 +123,28 @@ def _text_of(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-async def events_of(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yields the data of server-sent events, without the one that ends them."""
-    rest = b""
+async def events_of(parts: AsyncIterator[bytes], *, most_bytes: int, most_line_bytes: int) -> AsyncIterator[bytes]:
+    """Yields the data of server-sent events, without the one that ends them. Raises StreamTooLong."""
+    size, begun = 0, list[bytes]()
     async for part in parts:
-        *lines, rest = (rest + part).split(b"\n")
+        size += len(part)
+        if size > most_bytes or sum(map(len, begun)) > most_line_bytes:
+            raise StreamTooLong("the model's stream does not end")
+        if b"\n" not in part:
+            begun.append(part)
+            continue
+        *lines, rest = b"".join([*begun, part]).split(b"\n")
+        begun = [rest]
         for line in lines:
-            data = line.strip().removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
-            if data and data != b"[DONE]":
+            if data := _data_of(line):
                 yield data
+    if data := _data_of(b"".join(begun)):
+        yield data
+
+
+def _data_of(line: bytes) -> bytes:
+    data = line.strip().removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+    return b"" if data == b"[DONE]" else data
 
 
 def estimate_usage(request: Mapping[str, Any], answer: dict[str, Any]) -> None:
