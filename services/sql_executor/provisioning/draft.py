@@ -1,7 +1,8 @@
 """A policy file drafted from a database's foreign keys, for a person to go through before it is applied.
 
 A table's rows belong to a user when a column of it refers to the table of users, when a table says so that assigns its
-rows to users, or when it refers to a table of which one of these holds. What leads to no user stays restricted.
+rows to users, or when it refers to a table of which one of these holds. Every other table stays restricted; what no
+foreign key at all leads from to a user may be shared.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Schema:
     tables: Sequence[TableName]
     references: Mapping[TableName, Sequence[Reference]]
     keys: Mapping[TableName, tuple[str, str]]  # the only column of the primary key, and its type
-    assignments: set[TableName] = field(default_factory=set)  # tables of nothing but references
+    assignments: set[TableName] = field(default_factory=set)  # tables whose key is made of references
+    links: Mapping[TableName, set[TableName]] = field(default_factory=dict)  # by foreign keys of any number of columns
 
 
 async def read_schema(connection: AsyncConnection[Any], schemas: Sequence[str]) -> Schema:
@@ -59,6 +61,11 @@ async def read_schema(connection: AsyncConnection[Any], schemas: Sequence[str]) 
         for row in found:
             target = TableName(row.target_schema, row.target)
             references.setdefault(TableName(row.schema, row.name), []).append(Reference(row.column, target, row.key))
+        await cursor.execute(_QUERIES["links"], {"schemas": list(schemas)})
+        links: dict[TableName, set[TableName]] = {}
+        linked: list[Any] = await cursor.fetchall()
+        for row in linked:
+            links.setdefault(TableName(row.schema, row.name), set()).add(TableName(row.target_schema, row.target))
     tables = [TableName(row.schema, row.name) for row in rows]
     keys = {TableName(row.schema, row.name): (row.key, row.key_type) for row in rows if row.key is not None}
     assigning = {
@@ -67,7 +74,7 @@ async def read_schema(connection: AsyncConnection[Any], schemas: Sequence[str]) 
         if len(references.get(table, ())) > 1
         and set(row.primary_key) <= {reference.column for reference in references[table]}
     }
-    return Schema(tables, references, keys, assigning)
+    return Schema(tables, references, keys, assigning, links)
 
 
 def drafted(
@@ -87,7 +94,7 @@ def drafted(
         ways = {table: _way(table, users, key, schema) for table in schema.tables if table not in schema.assignments}
         owned = {table: way for table, way in ways.items() if way is not None}
     rest = [table for table in schema.tables if table not in owned]
-    shared = [table for table in rest if share_rest and not _assigns(table, users, schema)]
+    shared = [table for table in rest if share_rest and (users is None or not _leads_to(users, table, schema))]
     restricted = [table for table in rest if table not in shared]
     subject = f" # {users}.{key}" if users is not None else " # no row is anybody's own"
     lines = [
@@ -126,8 +133,18 @@ def _way(table: TableName, users: TableName, key: str, schema: Schema) -> Found 
     return None
 
 
-def _assigns(table: TableName, users: TableName | None, schema: Schema) -> bool:
-    return users is not None and table in schema.assignments and _names_user(table, users, schema) is not None
+def _leads_to(users: TableName, table: TableName, schema: Schema) -> bool:
+    """Whether any foreign keys lead from a table to users, also such as no policy can go by."""
+    waiting, seen = [table], {table}
+    while waiting:
+        here = waiting.pop()
+        assigning = {each for each in schema.assignments if {here, users} <= schema.links.get(each, set())}
+        following = schema.links.get(here, set()) | assigning
+        if users in following or here == users:
+            return True
+        waiting += following - seen
+        seen |= following
+    return False
 
 
 def _names_user(table: TableName, users: TableName, schema: Schema) -> str | None:
@@ -159,7 +176,9 @@ def _owned_by(way: Found) -> str:
 
 
 def _why(table: TableName, schema: Schema) -> str:
-    return " # assigns rows to users" if table in schema.assignments else " # no foreign key leads to a user"
+    if table in schema.assignments:
+        return " # its key is made of references: it may assign rows to users"
+    return " # no foreign key of one column leads to a user"
 
 
 def _shown(table: TableName, schemas: Sequence[str]) -> str:

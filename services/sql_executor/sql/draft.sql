@@ -21,6 +21,13 @@ JOIN pg_attribute ta ON ta.attrelid = k.confrelid AND ta.attnum = k.confkey[1]
 WHERE k.contype = 'f' AND cardinality(k.conkey) = 1 AND n.nspname = ANY (%(schemas)s) AND tn.nspname = ANY (%(schemas)s)
 ORDER BY 1, 2, 3
 
+-- name: links
+-- Every foreign key, of however many columns.
+SELECT DISTINCT n.nspname AS schema, c.relname AS name, tn.nspname AS target_schema, t.relname AS target
+FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_class t ON t.oid = k.confrelid JOIN pg_namespace tn ON tn.oid = t.relnamespace
+WHERE k.contype = 'f' AND n.nspname = ANY (%(schemas)s)
+
 -- name: columns
 -- Columns with their names as queries write them, and the values that the schema itself lists: of an enum, or of a CHECK.
 SELECT n.nspname AS schema, c.relname AS name, a.attname::text AS column, quote_ident(a.attname) AS written,

@@ -105,6 +105,26 @@ async def test_a_draft_follows_foreign_keys_and_holds_when_it_is_applied(schema:
     assert "ZZ" in everything
 
 
+async def test_what_leads_to_a_user_by_any_foreign_key_is_not_shared(schema: str) -> None:
+    async with await psycopg.AsyncConnection.connect(schema, autocommit=True) as connection:
+        await connection.execute(
+            """
+            CREATE TABLE orders (id int PRIMARY KEY, person int REFERENCES people (id));
+            CREATE TABLE order_items (order_id int REFERENCES orders, item int REFERENCES catalogue, amount int,
+                PRIMARY KEY (order_id, item));
+            CREATE TABLE parcels (id int PRIMARY KEY, order_id int, item int,
+                FOREIGN KEY (order_id, item) REFERENCES order_items);
+            CREATE TABLE shelves (id int PRIMARY KEY, item int REFERENCES catalogue);
+            """
+        )
+        found = await read_schema(connection, ["public"])
+    text = drafted("estate", ["public"], found, TableName("public", "people"), share_rest=True)
+    policy = yaml.safe_load(text)
+    shared = {name for name, table in policy["tables"].items() if table.get("shared")}
+    assert shared == {"catalogue", "shelves"}
+    assert set(policy["restricted"]) == {"memberships", "order_items", "parcels"}
+
+
 async def _seen(reader: str, policy: SqlPolicy, table: str) -> int:
     async with reader_pool(reader, min_size=1, max_size=1) as pool:
         runner = QueryRunner(pool, CallerSigner(SECRET), policy.limits)
