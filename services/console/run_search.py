@@ -67,7 +67,8 @@ class RunSearch:
             page = await self._gateway.call(self._gateway.runs.ListDecisions, request)
             run_ids = [each for each in dict.fromkeys(one.run_id for one in page.decisions) if each != last]
             last = run_ids[-1] if run_ids else last
-            runs = await self._read(run_ids)
+            # Decisions outlive their run in the ledger.
+            runs = await read_runs(self._gateway, run_ids, at_once=self._settings.runs_read_at_once)
             gone_count, read_count = gone_count + runs.count(None), read_count + len(runs)
             found += [run for run in runs if run is not None and _fits(run, wanted)]
             request.page_token = page.next_page_token
@@ -75,24 +76,29 @@ class RunSearch:
                 break
         return FoundRuns(found, request.page_token, last, gone_count)
 
-    async def _read(self, run_ids: Sequence[str]) -> list[runs_pb2.Run | None]:
-        at_once = asyncio.Semaphore(self._settings.runs_read_at_once)
 
-        async def read(run_id: str) -> runs_pb2.Run | None:
-            async with at_once:
-                try:
-                    request = runs_pb2.GetRunRequest(run_id=run_id)
-                    return (await self._gateway.call(self._gateway.runs.GetRun, request)).run
-                except NotFound:
-                    return None  # its decisions outlive it in the ledger
+async def read_runs(gateway: Gateway, run_ids: Sequence[str], *, at_once: int) -> list[runs_pb2.Run | None]:
+    """Returns runs in the order of their ids, so many read at once; None for one that retention has removed.
 
-        reading = [asyncio.ensure_future(read(run_id)) for run_id in run_ids]
-        try:
-            return list(await asyncio.gather(*reading))
-        finally:
-            # Once one has failed there is no page that the others would be for.
-            for each in reading:
-                each.cancel()
+    Raises ConsoleError, that of the first that can't be read.
+    """
+    places = asyncio.Semaphore(at_once)
+
+    async def read(run_id: str) -> runs_pb2.Run | None:
+        async with places:
+            try:
+                request = runs_pb2.GetRunRequest(run_id=run_id)
+                return (await gateway.call(gateway.runs.GetRun, request)).run
+            except NotFound:
+                return None
+
+    reading = [asyncio.ensure_future(read(run_id)) for run_id in run_ids]
+    try:
+        return list(await asyncio.gather(*reading))
+    finally:
+        # Once one has failed there is no page that the others would be for.
+        for each in reading:
+            each.cancel()
 
 
 def _fits(run: runs_pb2.Run, wanted: runs_pb2.ListRunsRequest) -> bool:

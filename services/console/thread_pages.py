@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -18,6 +17,7 @@ from services.console.explanation_page.result import Block, Messages, Result, Wo
 from services.console.explanation_page.route_drawing import ENDED
 from services.console.filters import Filters
 from services.console.gateway import Gateway
+from services.console.run_search import read_runs
 from services.console.settings import ConsoleSettings
 from services.console.showing import page
 
@@ -73,8 +73,9 @@ class ThreadPages:
         except NotFound:
             # Another caller's, whose runs an operator may see all the same.
             return RedirectResponse(f"/runs?{urlencode({'thread': thread_id})}", status_code=303)
-        runs = await self._read([run.run_id for run in found.runs[:TURNS]])
-        turns = [_turn(run) for run in reversed(runs)]
+        run_ids = [run.run_id for run in found.runs[:TURNS]]
+        runs = await read_runs(self._gateway, run_ids, at_once=self._settings.runs_read_at_once)
+        turns = [_turn(run) for run in reversed(runs) if run is not None]
         active = next((turn.run for turn in reversed(turns) if turn.run.state not in ENDED), None)
         return page(
             "thread.html.j2",
@@ -84,21 +85,6 @@ class ThreadPages:
             left_out=max(0, found.thread.run_count - len(turns)),
             active=active,
         )
-
-    async def _read(self, run_ids: Sequence[str]) -> Sequence[runs_pb2.Run]:
-        at_once = asyncio.Semaphore(self._settings.runs_read_at_once)
-
-        async def read(run_id: str) -> runs_pb2.Run | None:
-            async with at_once:
-                try:
-                    asked = runs_pb2.GetRunRequest(run_id=run_id)
-                    return (await self._gateway.call(self._gateway.runs.GetRun, asked)).run
-                except NotFound:
-                    return None  # retention was faster
-
-        async with asyncio.TaskGroup() as group:
-            reading = [group.create_task(read(run_id)) for run_id in run_ids]
-        return [run for each in reading if (run := each.result()) is not None]
 
 
 def _turn(run: runs_pb2.Run) -> Turn:

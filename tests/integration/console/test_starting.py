@@ -157,6 +157,24 @@ async def test_a_conversation_is_what_was_said_in_it(inside: httpx.AsyncClient, 
     assert (elsewhere.status_code, elsewhere.headers["location"]) == (303, "/runs?thread=another")
 
 
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, 429),
+        (grpc.StatusCode.UNAVAILABLE, 503),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, 504),
+        (grpc.StatusCode.UNAUTHENTICATED, 401),
+    ],
+)
+async def test_a_conversation_whose_runs_can_not_be_read_says_why(
+    inside: httpx.AsyncClient, gateway: FakeGateway, code: grpc.StatusCode, status: int
+) -> None:
+    gateway.shown.run.thread_id = "talk"
+    gateway.failure_of_runs = refusal(code, "not <now>")
+    page = await inside.get("/threads/talk")
+    assert (page.status_code, "not &lt;now&gt;" in page.text) == (status, True)
+
+
 async def test_the_state_that_a_step_left(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
     link = f"/runs/{RUN_ID}/state?checkpoint=checkpoint-1"
     assert link in html.unescape((await inside.get(f"/runs/{RUN_ID}")).text)
