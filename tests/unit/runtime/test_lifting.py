@@ -24,6 +24,8 @@ from services.runtime.commands import prove
 from services.runtime.hosted.lifting.expressions import NotLiftedError
 from services.runtime.hosted.lifting.lifted import DISAGREED, TABLES_DROPPED, LiftedRouter, lifted
 from services.runtime.routing.reachable import unreached_rules
+from services.runtime.routing.table import Router, as_dict
+from services.runtime.routing.terms import InvalidTableError
 from services.runtime.routing.words import in_words
 from tests.lifting.agreement import agreement, lift
 
@@ -522,6 +524,48 @@ def test_numbers_that_a_ledger_does_not_keep_end_a_table() -> None:
         table = beside(lambda state: "on" if state["x"] > 3 else "off")
         assert table.decision({"x": odd}, {}, "on") is None
         assert "a number that a ledger can't keep" in table.off
+
+
+def graph_of(**functions: Callable[[Any], str]) -> Any:
+    """A graph with a path function after each node."""
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(dict)
+    for name in ("on", "off", *functions):
+        builder.add_node(name, lambda state: state)
+    for name, function in functions.items():
+        builder.add_edge(START, name)
+        builder.add_conditional_edges(name, function, ["on", "off"])
+    return builder.compile()
+
+
+@pytest.mark.parametrize("odd", [2**53, -(2**64), 10**400, float("inf"), float("nan")])
+def test_a_limit_that_a_ledger_does_not_keep_costs_no_other_table(odd: float) -> None:
+    def good(state: Any) -> str:
+        return "on" if state["rounds"] >= MAX_ROUNDS else "off"
+
+    found = lifted(graph_of(bad=lambda state: "on" if state["x"] > odd else "off", good=good), "agent")
+    assert list(found.routers) == ["agent.route_after_good"]
+    assert [each.reason for each in found.others] == ["it has the limit odd, a number that a ledger can't keep"]
+    assert as_dict(found.limits) == {"max_rounds": MAX_ROUNDS}
+    # Whether something is that number is asked all the same, and told as yes or no.
+    same = beside(lambda state: "on" if state["x"] == odd else "off")
+    decision = same.decision({"x": 3}, {}, "off")
+    assert decision is not None
+    assert list(decision.facts.values()) == [False]
+
+
+def test_a_table_that_cannot_be_used_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def router(name: str, **rest: Any) -> Any:
+        if name.endswith("bad"):
+            raise InvalidTableError("its rules make no sense")
+        return Router(name, **rest)
+
+    def way(state: Any) -> str:
+        return "on" if state["x"] else "off"
+
+    monkeypatch.setattr("services.runtime.hosted.lifting.lifted.Router", router)
+    found = lifted(graph_of(bad=way, good=way), "agent")
+    assert list(found.routers) == ["agent.route_after_good"]
+    assert [each.reason for each in found.others] == ["it comes to no table: its rules make no sense"]
 
 
 def test_long_lists_and_texts_are_not_gone_through() -> None:

@@ -190,8 +190,12 @@ def lifted(graph: Graph, agent: str) -> LiftedGraph:
     policy = limits.finished()
     routers = {}
     for name, (_, table, expression) in found.items():
-        router: Router[Any, Any] = Router(name, facts=_facts(table, expression), policy=policy, rules=table.rules)
-        routers[name] = LiftedRouter(agent, router, table, expression.arguments)
+        try:
+            router: Router[Any, Any] = Router(name, facts=_facts(table, expression), policy=policy, rules=table.rules)
+            routers[name] = LiftedRouter(agent, router, table, expression.arguments)
+        except Exception as error:  # the graph's other tables, and the graph itself, do without this one
+            log.exception("a lifted table can't be used", router=name)
+            others.append(NotLifted(name, f"it comes to no table: {error}"))
     return LiftedGraph(routers, tuple(others), tuple(branches), policy)
 
 

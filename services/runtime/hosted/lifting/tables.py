@@ -61,6 +61,8 @@ class LiftedLimits:
 
     def term(self, number: int | float, name: str, key: Any) -> Term:
         """Returns the limit of a number; one that has a name in the code is one limit wherever it stands."""
+        if not looking.is_finite_number(number):
+            raise NotLiftedError(f"has the limit {name}, a number that a ledger can't keep")
         known = self._known.get(key)
         if known is None:
             known = _free(name, self.values)
@@ -310,7 +312,7 @@ class _Building:
         if operator in _ORDER and type(value) in (int, float):
             return self._ordered(operator, left, right, value)
         if operator in _EQUAL:
-            if type(value) is int or type(value) is float:
+            if looking.is_finite_number(value):
                 self._note(right)
                 return Comparison(self._number(left, value, value), cast(Operator, operator), value)
             text = _constant_text(value)
