@@ -321,6 +321,18 @@ def text_together(state: Any) -> str:
     return f"node_{state['name']}"
 
 
+def adds_to_unread(state: Any) -> str:
+    level = log.getEffectiveLevel().real
+    level += state["x"]
+    return "on" if level > 3 else "off"
+
+
+def names_unread_again(state: Any) -> str:
+    level = log.getEffectiveLevel().real
+    found = state["x"] and (level := state["y"])
+    return "on" if level and found else "off"
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
@@ -336,6 +348,8 @@ def text_together(state: Any) -> str:
         (awaits, "awaits something"),
         (takes_all, "takes any number of arguments"),
         (text_together, "puts a text together"),
+        (adds_to_unread, "calls `log.getEffectiveLevel"),
+        (names_unread_again, "calls `log.getEffectiveLevel"),
         (print, "is no function of Python's"),
         (lambda state: Ways(state["count"]).method(state), "calls `Ways"),
     ],

@@ -268,7 +268,7 @@ class _Reading:
                 sign = _ARITHMETIC.get(type(operator))
                 if sign is None or target not in names:
                     raise NotLiftedError(f"computes `{_shown(statement)}`")
-                names[target] = ex.Arithmetic(sign, names[target], self._of(value, names))
+                names[target] = ex.Arithmetic(sign, self._name(target, names), self._of(value, names))
             case ast.Import() | ast.ImportFrom():
                 self._imported(statement, names)
             case ast.Expr(value):
@@ -476,7 +476,8 @@ class _Reading:
             for name in names:
                 # Named with `:=`, which happens only where it comes to this part.
                 if name in before and names[name] != before[name]:
-                    ways = (names[name], before[name]) if kind is ex.Both else (before[name], names[name])
+                    ways = (names[name], self._name(name, before))
+                    ways = ways if kind is ex.Both else ways[::-1]
                     names[name] = ex.Conditional(found, *ways)
             found = kind(found, other)
         return found
