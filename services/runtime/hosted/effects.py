@@ -42,7 +42,7 @@ def effect(function: Function, look_up: Function | None) -> Function:
             if session is None:
                 return await function(*args, **kwargs)
             visit = _visit(name)
-            taking = _Effect(session, visit, name, operation_id(visit, name, {"args": args, **kwargs}, ""))
+            taking = _Effect(session, visit, name, operation_id(visit, name, {"args": args, "kwargs": kwargs}, ""))
             if await on_platform(session, taking.begin()):
                 return taking.result
             with taking.noting():
@@ -59,7 +59,7 @@ def effect(function: Function, look_up: Function | None) -> Function:
         if session is None:
             return function(*args, **kwargs)
         visit = _visit(name)
-        taking = _Effect(session, visit, name, operation_id(visit, name, {"args": args, **kwargs}, ""))
+        taking = _Effect(session, visit, name, operation_id(visit, name, {"args": args, "kwargs": kwargs}, ""))
         if from_thread(session, taking.begin()):
             return taking.result
         with taking.noting():

@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections import deque
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import fields, is_dataclass
 from typing import Any, Final, TypeVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForToolRun, CallbackManagerForToolRun
 from langchain_core.tools import BaseTool, ToolException
+from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 from signalbox.v1 import tools_pb2
 
@@ -157,14 +160,39 @@ def operation_id(visit: Visit, name: str, arguments: Mapping[str, Any], call_id:
     none, and is the first, second, … of its kind.
     """
     if not call_id:
-        # What JSON has no word for counts as what it is: an object's address is another one each time.
-        plain = to_jsonable_python(arguments, fallback=lambda each: type(each).__qualname__)
-        kind = json.dumps([name, plain], sort_keys=True)
+        kind = _text([name, _plain(arguments)])
         visit.unnamed[kind] = visit.unnamed.get(kind, 0) + 1
         call_id = f"{hashlib.sha256(kind.encode()).hexdigest()[:16]}-{visit.unnamed[kind]}"
     elif len(call_id) > _LONGEST_CALL_ID:
         call_id = hashlib.sha256(call_id.encode()).hexdigest()
     return f"{call_id}@{visit.task_id}"
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value as JSON, the same in every process: sets have an order, what JSON has no word for is its type.
+
+    An object's address is another one each time, and so is the order of a set of texts.
+    """
+    match value:
+        case None | str() | bool() | int() | float():
+            return value
+        case Mapping():
+            return {key if isinstance(key, str) else _text(_plain(key)): _plain(part) for key, part in value.items()}
+        case list() | tuple() | deque():
+            return [_plain(each) for each in value]
+        case set() | frozenset():
+            return sorted((_plain(each) for each in value), key=_text)
+        case BaseModel():
+            named = {name: getattr(value, name) for name in type(value).model_fields}
+            return _plain({**named, **(value.model_extra or {})})
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        case _:
+            return to_jsonable_python(value, bytes_mode="base64", fallback=lambda each: type(each).__qualname__)
+
+
+def _text(plain: Any) -> str:
+    return json.dumps(plain, sort_keys=True)
 
 
 def _session() -> HostedSession:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import signalbox
+from pydantic import BaseModel
 
+from services.runtime.hosted import effects
 from services.runtime.hosted.executor_catalogs import ExecutorCatalogs
 from services.runtime.hosted.executor_tools import PlatformMissing, operation_id
 from services.runtime.hosted.langgraph_json import InvalidAgentsError
@@ -65,6 +70,50 @@ def test_calls_are_known_by_their_task_and_id_or_by_their_turn() -> None:
     assert first == [operation_id(again, "write", {"n": 1, "made": object()}, "") for _ in range(2)]
     assert operation_id(visit, "write", {}, "call_1") != operation_id(Visit("act", "task-2"), "write", {}, "call_1")
     assert len(operation_id(visit, "write", {}, "c" * 5000)) <= 256
+
+
+class Tagged(BaseModel):
+    """What a call may be given."""
+
+    tags: set[int]
+
+
+@dataclass
+class Kept:
+    """What else a call may be given."""
+
+    tags: frozenset[int]
+
+
+def test_calls_are_known_by_the_same_in_every_process() -> None:
+    def known(tags: list[int]) -> str:
+        given = ({*tags}, b"\xff", {b"\xff": 1, None: 2}, Tagged(tags={*tags}), Kept(frozenset(tags)), "\ud800")
+        return operation_id(Visit("act", "task-1"), "write", {"args": given}, "")
+
+    # Numbers of one place in a set's table, which come out as they came in.
+    assert [*{8, 0}] != [*{0, 8}]
+    assert known([8, 0]) == known([0, 8]) != known([0, 9])
+
+
+async def test_a_keyword_called_args_hides_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    session, visit = SimpleNamespace(loop=asyncio.get_running_loop(), run_id="run"), Visit("act", "task-1")
+    monkeypatch.setattr(effects, "current_session", lambda: session)
+    monkeypatch.setattr(effects, "current_visit", lambda: visit)
+
+    async def known(taking: effects._Effect) -> bool:
+        asked.append(taking.key.partition("-")[0])
+        return True
+
+    monkeypatch.setattr(effects._Effect, "begin", known)
+
+    @signalbox.effect
+    async def write(*texts: str, **named: str) -> None:
+        del texts, named
+
+    await write("a", args="c")
+    await write("b", args="c")
+    assert len({*asked}) == 2
 
 
 @pytest.mark.parametrize(
