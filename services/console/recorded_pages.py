@@ -26,6 +26,7 @@ from services.console.explanation_page.result import (
     json_block,
     message_of,
     rows_block,
+    tool_calls_of,
 )
 from services.console.filters import Filters
 from services.console.gateway import Gateway
@@ -91,7 +92,7 @@ def _named(message: Any) -> Any:
     """Returns a message of a completion with its tool calls as LangChain has them."""
     if not isinstance(message, Mapping):
         return message
-    calls = [each.get("function") for each in message.get("tool_calls") or () if isinstance(each, Mapping)]
+    calls = [each.get("function") for each in tool_calls_of(message) if isinstance(each, Mapping)]
     asked = [{"name": each.get("name"), "args": _arguments(each)} for each in calls if isinstance(each, Mapping)]
     return {**message, "tool_calls": asked}
 

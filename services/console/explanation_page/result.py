@@ -311,12 +311,23 @@ def message_of(value: Any) -> tuple[str, str] | None:
         return None
     content = value.get("content") or ""
     if isinstance(content, list):
-        content = "\n".join(
-            part.get("text") or json_text(part) if isinstance(part, dict) else str(part) for part in content
-        )
-    calls = [each for each in value.get("tool_calls") or () if isinstance(each, dict)]
+        content = "\n".join(map(_part, content))
+    calls = [each for each in tool_calls_of(value) if isinstance(each, dict)]
     asked = [f"{each.get('name', 'a tool')} {json_text(each.get('args', {}), indent=None)}" for each in calls]
     return role, _with_tools(cut(str(content)), asked)
+
+
+def _part(part: Any) -> str:
+    if not isinstance(part, dict):
+        return str(part)
+    text = part.get("text")
+    return text if text and isinstance(text, str) else json_text(part)
+
+
+def tool_calls_of(message: Mapping[str, Any]) -> Sequence[Any]:
+    """Returns what a message names as its tool calls; none where that is no list."""
+    calls = message.get("tool_calls")
+    return calls if isinstance(calls, list) else ()
 
 
 _BLOCKS: Mapping[type[Message], Callable[[Any], Iterator[Block]]] = {

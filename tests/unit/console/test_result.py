@@ -13,13 +13,15 @@ from signalbox.v1 import (
     graph_editor_pb2,
     hosted_pb2,
     incident_investigation_pb2,
+    recorded_answers_pb2,
     runs_pb2,
     sast_pb2,
     table_pb2,
 )
 
 from services.console.explanation_page.page import render_page
-from services.console.explanation_page.result import MOST_ROWS, Rows, result_of
+from services.console.explanation_page.result import MOST_ROWS, Messages, Rows, message_of, result_of
+from services.console.recorded_pages import blocks_of
 from tests.fixtures.walked_run import explained
 
 COMMIT = "c0ffee" + "0" * 34
@@ -195,3 +197,17 @@ def test_the_json_is_all_of_it_and_nothing_in_it_steers_the_reader() -> None:
 
 def test_a_run_that_brought_nothing_has_no_result() -> None:
     assert 'id="result"' not in render_page(explained())
+
+
+@pytest.mark.parametrize("odd", [5, True, {"a": 1}, ["a"], None])
+def test_messages_of_any_shape_are_shown(odd: Any) -> None:
+    message = {"role": "ai", "content": [{"text": odd}, odd], "tool_calls": odd}
+    found = message_of(message)
+    assert found is not None
+    assert found[0] == "ai"
+    answer = recorded_answers_pb2.RecordedAnswer(
+        source="model", answer=json.dumps({"choices": [{"message": message}]}).encode()
+    )
+    [block] = blocks_of(answer)
+    assert isinstance(block, Messages)
+    assert block.messages == [found]
