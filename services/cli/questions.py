@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from google.protobuf import json_format
+from google.protobuf.struct_pb2 import Value
 from rich.text import Text
 from signalbox.v1 import questions_pb2, runs_pb2
 
@@ -22,6 +21,7 @@ from services.cli.invocation import As, AsJson, Roles, RunId, Timeout, terminal
 from services.cli.progress import progress_on
 from services.cli.run_names import run_id_of
 from services.cli.terminal import Terminal, prompt, run_command, run_part
+from services.console.json_values import answer_value
 from services.kit.telemetry.names import ROLE_OPERATOR
 from services.kit.text.printing import printable
 
@@ -173,23 +173,31 @@ async def answer_question(
     )
     by_id = answers_by_id(asked.input_request, answers)
     for interrupt_id, value in by_id.items():
-        json_format.ParseDict(value, request.answers[interrupt_id])
+        request.answers[interrupt_id].CopyFrom(value)
     if not by_id:
-        [request.answer] = answers
+        try:
+            request.answer = answers[0]
+        except ValueError as error:  # as what a terminal sent that is not in its encoding
+            raise _not_sent("the answer", error) from error
     response = await gateway.call(gateway.questions.AnswerQuestion, request)
     answered: questions_pb2.Question = response.question
     return answered
 
 
-def answers_by_id(asked: runs_pb2.InputRequest, answers: Sequence[str]) -> dict[str, Any]:
+def answers_by_id(asked: runs_pb2.InputRequest, answers: Sequence[str]) -> dict[str, Value]:
     """Reads answers of the form `ID=JSON`; none where a text answers the question. Raises CliError."""
+    if not answers:
+        raise CliError("no answer was given", hint="give one with --answer", code=ExitCode.USAGE)
     ids = [each.interrupt_id for each in asked.interrupts]
-    found: dict[str, Any] = {}
+    found: dict[str, Value] = {}
     for answer in answers:
         begin, equals, text = answer.partition("=")
         fitting = [each for each in ids if len(begin) >= SHORTEST_ID and each.startswith(begin)] if equals else []
         if len(fitting) == 1:
-            found[fitting[0]] = _value_of(text)
+            try:
+                found[fitting[0]] = answer_value(text)
+            except ValueError as error:
+                raise _not_sent(begin, error) from error
     if len(found) == len(answers) or (len(answers) == 1 and len(ids) < 2 and not found):
         return found
     raise CliError(
@@ -199,12 +207,8 @@ def answers_by_id(asked: runs_pb2.InputRequest, answers: Sequence[str]) -> dict[
     )
 
 
-def _value_of(text: str) -> Any:
-    try:
-        value = json.loads(text, parse_constant=lambda _: text)
-    except (ValueError, RecursionError):
-        return text
-    return value
+def _not_sent(what: str, error: ValueError) -> CliError:
+    return CliError(f"{what} can't be sent: {error}", hint="correct it and try again", code=ExitCode.USAGE)
 
 
 def asked_for(asked: runs_pb2.InputRequest, terminal: Terminal) -> list[str]:

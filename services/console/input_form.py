@@ -6,13 +6,13 @@ of LangChain messages is one field: what a person says.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from services.console.json_values import json_value
 from services.kit.text.json_text import json_text
 from services.kit.text.words import A_MOMENT, parse_moment
 
@@ -160,18 +160,6 @@ def _value(field: InputField, text: str) -> Any:
     return text
 
 
-def json_value(text: str) -> Any:
-    """Returns what a text holds as JSON. Raises ValueError."""
-    try:
-        value = json.loads(text, parse_constant=_no_number)
-        json.dumps(value, ensure_ascii=False).encode()  # half a pair of surrogates is no text
-    except ValueError as error:
-        raise ValueError(f"not JSON: {error}") from error
-    except RecursionError as error:
-        raise ValueError("not JSON that can be read: it is nested too deep") from error
-    return value
-
-
 def _number(text: str) -> float:
     try:
         number = float(text)
@@ -180,7 +168,3 @@ def _number(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError("not a number that can be sent")
     return int(text) if _WHOLE.fullmatch(text.strip()) else number
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number")

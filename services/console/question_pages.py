@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from google.protobuf import json_format
+from google.protobuf.struct_pb2 import Value
 from signalbox.v1 import questions_pb2, runs_pb2
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -19,6 +17,7 @@ from services.console.filters import Filters
 from services.console.forms import read_form
 from services.console.gateway import Gateway
 from services.console.graph_changes import changes_of
+from services.console.json_values import answer_value
 from services.console.settings import ConsoleSettings
 from services.console.showing import page
 from services.kit.telemetry.names import ROLE_OPERATOR
@@ -108,10 +107,10 @@ class QuestionPages:
             plan_hash=form.get("plan_hash", ""),
             answer=draft.option or draft.text.strip(),
         )
-        for interrupt_id, text in texts.items():
-            if text.strip():
-                json_format.ParseDict(_value_of(text), given.answers[interrupt_id])
         try:
+            for interrupt_id, text in texts.items():
+                if text.strip():
+                    given.answers[interrupt_id].CopyFrom(_value_of(text))
             await self._gateway.call(self._gateway.questions.AnswerQuestion, given)
         except ConsoleError as error:
             return await self._refused(run_id, error, draft)
@@ -166,12 +165,11 @@ class QuestionPages:
         )
 
 
-def _value_of(text: str) -> Any:
-    """Returns what a text is given to a graph as: what is JSON as that, any other as it is."""
+def _value_of(text: str) -> Value:
     try:
-        return json.loads(text, parse_constant=lambda _: text)
-    except (ValueError, RecursionError):
-        return text.strip()
+        return answer_value(text)
+    except ValueError as error:
+        raise BadRequest(f"The answer {text[:20]!r} can't be sent: it is {error}.") from error
 
 
 def answerers(question: questions_pb2.Question) -> Sequence[str]:

@@ -16,12 +16,14 @@ from services.console.explanation_page.result import Block, Messages, Result, js
 from services.console.filters import Filters
 from services.console.forms import read_form
 from services.console.gateway import Gateway
-from services.console.input_form import json_value
 from services.console.input_schema import HOSTED
+from services.console.json_values import json_struct
 from services.console.settings import ConsoleSettings
 from services.console.showing import page
 
 FIELDS = ("step", "checkpoint")
+# What a message has room for.
+MOST_STEPS = 2**31
 
 
 class StatePages:
@@ -54,16 +56,15 @@ class StatePages:
         """Goes on from a step of a run of a hosted graph in a new run, with its state changed as asked."""
         run_id = request.path_params["run_id"]
         form = await read_form(request, self._settings.max_form_bytes)
-        step, update = form.get("step", ""), form.get("update", "").strip()
+        step, update, as_node = (form.get(name, "").strip() for name in ("step", "update", "as_node"))
         try:
-            wanted = threads_pb2.ForkRunRequest(
-                run_id=run_id, step=_step_of(step), as_node=form.get("as_node", "").strip()
-            )
+            wanted = threads_pb2.ForkRunRequest(run_id=run_id, step=_step_of(step), as_node=as_node)
             if update:
-                wanted.update.CopyFrom(_struct_of(update))
+                wanted.update.CopyFrom(_update_of(update))
             made = await self._gateway.call(self._gateway.threads.ForkRun, wanted)
         except ConsoleError as error:
-            return await self._page(run_id, await self._state(run_id, step), error=error, update=update)
+            found = await self._state(run_id, step)
+            return await self._page(run_id, found, error=error, update=update, as_node=as_node)
         return RedirectResponse(f"/runs/{made.run.run_id}", status_code=303)
 
     async def _state(self, run_id: str, step: str) -> threads_pb2.GetRunStateResponse:
@@ -77,6 +78,7 @@ class StatePages:
         *,
         error: ConsoleError | None = None,
         update: str = "",
+        as_node: str = "",
     ) -> Response:
         run = (await self._gateway.call(self._gateway.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id))).run
         values = MessageToDict(found.state.values)
@@ -94,23 +96,22 @@ class StatePages:
             may_fork=run.input.WhichOneof("agent") == HOSTED,
             error=error,
             update=update,
+            as_node=as_node,
         )
 
 
 def _step_of(text: str) -> int:
     try:
-        return int(text)
+        step = int(text)
     except ValueError as error:
         raise BadRequest(f"{text[:20]!r} is no number of a step.") from error
+    if not -MOST_STEPS <= step < MOST_STEPS:
+        raise BadRequest(f"{text[:20]!r} is no number of a step.")
+    return step
 
 
-def _struct_of(text: str) -> Struct:
+def _update_of(text: str) -> Struct:
     try:
-        value = json_value(text)
+        return json_struct(text)
     except ValueError as error:
         raise BadRequest(f"The change of the state is {error}.") from error
-    if not isinstance(value, dict):
-        raise BadRequest("The change of the state is no JSON object of its fields.")
-    struct = Struct()
-    struct.update(value)
-    return struct

@@ -54,6 +54,21 @@ async def test_a_refused_answer_says_why_and_is_not_lost(
         assert "I&#39;d &lt;/textarea&gt; rather</p>" in page.text
 
 
+@pytest.mark.parametrize("text", ['"\\ud800"', '{"a":' * 300 + "1" + "}" * 300])
+async def test_an_answer_to_one_of_several_that_can_not_be_sent_is_not_lost(
+    inside: httpx.AsyncClient, gateway: FakeGateway, text: str
+) -> None:
+    gateway.question = waiting()
+    gateway.question.input_request.interrupts.add(interrupt_id="first")
+    gateway.question.input_request.interrupts.add(interrupt_id="second")
+    form = {"input_request_id": "q-1", "interrupt.first": "my own words", "interrupt.second": text}
+    refused = await inside.post(f"/questions/{RUN_ID}", data=form)
+    assert (refused.status_code, "my own words" in refused.text, gateway.answers) == (400, True, [])
+    assert (await inside.post(f"/questions/{RUN_ID}", data={**form, "interrupt.second": "[1]"})).status_code == 303
+    [given] = gateway.answers
+    assert (given.answers["first"].string_value, given.answers["second"].list_value[0]) == ("my own words", 1)
+
+
 async def test_an_answer_to_a_gateway_that_is_away_is_not_lost(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
     gateway.failure = refusal(grpc.StatusCode.UNAVAILABLE)
     unsent = await inside.post(f"/questions/{RUN_ID}", data={"input_request_id": "q-1", "text": "my <own> words"})

@@ -89,6 +89,7 @@ async def test_what_is_wrong_is_told_at_its_field_and_what_was_written_stays(
     [
         ("limit", "many"), ("limit", "nan"), ("limit", "1e999"), ("tags", "[1"), ("tags", "[NaN]"),
         ("tags", '["\\ud800"]'), ("tags", "[" * 20_000), ("tags", "1" * 5000),
+        ("tags", '{"a":' * 400 + "1" + "}" * 400),
     ],
 )  # fmt: skip
 async def test_what_can_not_be_read_is_not_sent(
@@ -186,7 +187,8 @@ async def test_the_state_that_a_step_left(inside: httpx.AsyncClient, gateway: Fa
     assert "Go on from here" not in page
     gone = await inside.get(f"/runs/{RUN_ID}/state?checkpoint=checkpoint-9")
     assert (gone.status_code, "no longer kept" in gone.text) == (404, True)
-    assert (await inside.get(f"/runs/{RUN_ID}/state?step=x")).status_code == 400
+    for step in ("x", "99999999999"):
+        assert (await inside.get(f"/runs/{RUN_ID}/state", params={"step": step})).status_code == 400
 
 
 async def test_a_hosted_run_is_gone_on_with_from_a_step(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
@@ -197,8 +199,9 @@ async def test_a_hosted_run_is_gone_on_with_from_a_step(inside: httpx.AsyncClien
     assert (made.status_code, made.headers["location"]) == (303, f"/runs/{RUN_ID}")
     [fork] = gateway.forks
     assert (fork.step, MessageToDict(fork.update), fork.as_node) == (2, {"count": 3}, "count")
-    for update in ("{", "[1]", '{"a": NaN}'):
-        refused = await inside.post(path, data={"step": "2", "update": update})
+    for update in ("{", "[1]", '{"a": NaN}', '{"a":' * 400 + "1" + "}" * 400):
+        refused = await inside.post(path, data={"step": "2", "update": update, "as_node": "<count>"})
+        assert 'name="as_node" value="&lt;count&gt;"' in refused.text
         assert (
             refused.status_code,
             f"{html.escape(update)}</textarea>".replace("&quot;", "&#34;") in refused.text,
