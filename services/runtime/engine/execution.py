@@ -194,10 +194,20 @@ class Execution:
         )
 
     async def _fail(self, error: Exception) -> None:
-        if await self._asks_again(error):
-            return
-        log.error("run failed", error=type(error).__name__, exc_info=error)
-        await self._end(INTERNAL_ERROR if self.session is None else await self._failure(self.session, error))
+        try:
+            if await self._asks_again(error):
+                return
+            log.error("run failed", error=type(error).__name__, exc_info=error)
+            ending = INTERNAL_ERROR if self.session is None else await self._failure(self.session, error)
+        except ClaimLost:
+            CLAIMS_LOST.inc()
+            log.warning("claim lost when the run failed; another replica goes on", epoch=self.run.epoch)
+        except DatabaseAway as away:
+            # Nobody can say yet how it ends: whoever goes on comes to the same failure.
+            log.warning("database away when the run failed; giving it back", error=str(away))
+            await self._give_back("database_away")
+        else:
+            await self._end(ending)
 
     async def _asks_again(self, error: Exception) -> bool:
         """Asks anew what was answered with what the graph's own types refuse, though it fits their schema."""

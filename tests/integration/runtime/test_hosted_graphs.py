@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import operator
 import threading
 from collections.abc import AsyncIterator
@@ -25,12 +26,13 @@ from services.runtime.engine.compatibility import problems_of_run
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.ledger import Ledger
 from services.runtime.engine.ledger_replay import LedgerReplay
+from services.runtime.engine.pins import Pins
 from services.runtime.engine.records import ActiveRunPolicy, RunRecord, RunState
 from services.runtime.engine.retention import Pruner
 from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.verification import Verification
-from services.runtime.errors import InvalidAnswer, QuestionAnswered
+from services.runtime.errors import DatabaseAway, InvalidAnswer, QuestionAnswered
 from services.runtime.hosted.definition import HostedDefinition, HostedPolicy
 from services.runtime.routing.explaining import Explainer
 from services.runtime.routing.redeciding import with_limits
@@ -249,6 +251,29 @@ async def test_an_answer_that_the_graphs_own_types_refuse_is_asked_for_again(pla
         assert again.state is RunState.AWAITING_INPUT, again.error
         run = await replica.answer(again, '{"euros": 2}')
         assert (run.state, output_of(run)["answers"]) == (RunState.SUCCEEDED, [2])
+
+
+async def test_a_database_that_is_away_when_a_run_fails_ends_nothing(
+    platform_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy_of, asked_for = Pins.policy_of, itertools.count(1)
+
+    async def away_at_the_failure(*given: Any) -> Any:
+        if next(asked_for) == 2:
+            raise DatabaseAway("as asked")
+        return await policy_of(*given)
+
+    model = FakeListChatModel(responses=["well"])
+
+    def ask(state: Answers) -> dict[str, Any]:
+        del state
+        return {"answers": [model.invoke("How?").text, model.invoke("How?").text]}
+
+    builder = StateGraph(Answers).add_node("ask", ask).add_edge(START, "ask")
+    async with hosted_replica(platform_dsn, loaded("asking", builder)) as replica:
+        monkeypatch.setattr(Pins, "policy_of", away_at_the_failure)
+        run = await replica.run("asking", {"answers": []}, budget={"model_calls": 1})
+        assert (run.state, run.stop_reason, run.epoch) == (RunState.NEEDS_REVIEW, "budget_exhausted", 2)
 
 
 async def test_state_of_pydantic_is_resumed(replica: HostedReplica) -> None:
