@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import abc
 import enum
 import functools
 import logging
+import numbers
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
+from unittest.mock import Mock
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -465,6 +468,48 @@ def test_no_code_of_the_state_runs_for_a_table(function: Any, state: Any) -> Non
     assert "in use no more: it would have to look at" in table.off
     watched = state["x"][0] if type(state["x"]) is list else state["x"]
     assert (getattr(watched, "asked", []), ASKED) == ([], [])
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """What has a method."""
+
+    def close(self) -> None:
+        """Closes it."""
+
+
+class Abstract(abc.ABC):
+    """A class that others can be registered with."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Closes it."""
+
+
+TEXT_OR_NUMBER = str | int
+
+
+@pytest.mark.parametrize("kind", [Mapping, Closes, numbers.Number, Abstract, (str, Mapping), str | Mapping, list[int]])
+def test_a_kind_that_has_a_say_in_what_is_one_of_it_is_not_lifted(kind: Any) -> None:
+    with pytest.raises(NotLiftedError, match="asks whether something is of"):
+        lift(lambda state: "on" if isinstance(state["x"], kind) else "off")
+
+
+def test_a_kind_that_the_state_says_is_not_lifted() -> None:
+    with pytest.raises(NotLiftedError, match="asks whether something is of the kind"):
+        lift(lambda state: "on" if isinstance(state["x"], state["kind"]) else "off")
+
+
+@pytest.mark.parametrize(("value", "way"), [("a", "on"), (3, "on"), (True, "on"), (None, "off"), (Noisy(), "off")])
+def test_a_union_of_classes_is_asked_for_as_they_are(value: Any, way: str) -> None:
+    table = beside(lambda state: "on" if isinstance(state["x"], TEXT_OR_NUMBER) else "off")
+    assert table.decision({"x": value}, {}, way) is not None
+
+
+def test_what_says_that_it_is_of_another_class_ends_a_table() -> None:
+    table = beside(lambda state: "on" if isinstance(state["x"], Noisy) else "off")
+    assert table.decision({"x": Mock(spec=Noisy)}, {}, "on") is None
+    assert "Mock.__class__, which is code" in table.off
 
 
 def test_a_field_of_a_model_is_looked_at_and_a_property_is_not() -> None:

@@ -7,15 +7,23 @@ class's plain attribute. Whatever is anything else is refused. No expression loo
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import EnumType
 from functools import wraps
-from types import GetSetDescriptorType, MemberDescriptorType, ModuleType, SimpleNamespace
+from types import (
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    ModuleType,
+    SimpleNamespace,
+    UnionType,
+    WrapperDescriptorType,
+)
 from typing import Any, Final, NoReturn
 
 from pydantic import BaseModel
 
 from services.runtime.hosted.lifting import expressions as ex
+from services.runtime.hosted.lifting.expressions import NotLiftedError
 
 MOST_ITEMS: Final = 2000
 LONGEST_TEXT: Final = 100_000
@@ -267,10 +275,53 @@ def _same(left: Any, right: Any) -> bool:
     return bool(plain(left) == plain(right))
 
 
-def _is_kind(value: Any, kinds: Any) -> bool:
+def _is_kind(value: Any, kinds: Collection[type]) -> bool:
+    kind = type(value)
+    if any(each is wanted for each in _classes(kind) for wanted in kinds):
+        return True
+    if _tells_another_class(kind):
+        raise NotLookedAtError(f"{kind.__name__}.__class__, which is code")
+    return False
+
+
+@_remembered
+def _tells_another_class(kind: type) -> bool:
+    """Whether instances may say that they are of another class, as those do that stand in for something."""
+    lookup = _own(_defining(kind, "__getattribute__") or object)["__getattribute__"]
+    return _defining(kind, "__class__") is not object or type(lookup) is not WrapperDescriptorType
+
+
+def _kinds_in(kinds: Any) -> Iterator[type]:
+    """Yields the classes that `isinstance` is given. Raises NotLiftedError where one has a say in what is one of it."""
     if type(kinds) in (tuple, list):
-        return any(_is_kind(value, each) for each in kinds)
-    return any(kinds is each for each in _classes(type(value)))
+        for each in kinds:
+            yield from _kinds_in(each)
+    elif type(kinds) is UnionType:
+        yield from _kinds_in(kinds.__args__)
+    elif type not in _classes(type(kinds)):
+        raise NotLiftedError("asks whether something is of a kind that is no class")
+    elif _defining(type(kinds), "__instancecheck__") not in (type, type(BaseModel)) or (
+        _defining(kinds, "__subclasshook__") is not object
+    ):
+        raise NotLiftedError(f"asks whether something is of the kind {kinds.__name__}, which is up to that kind's code")
+    else:
+        yield kinds
+
+
+def _looking_by_call(name: str, arguments: Sequence[ex.Expression]) -> Look:
+    if name == "isinstance" and len(arguments) == 2:
+        return _looking_at_kind(looking(arguments[0]), arguments[1])
+    function, given = _FUNCTIONS[name], [looking(each) for each in arguments]
+    return lambda scope: function(*[each(scope) for each in given])
+
+
+def _looking_at_kind(of: Look, kinds: ex.Expression) -> Look:
+    try:
+        # They are what they were when the table was made: a name that has another value since ends it.
+        wanted = tuple(_kinds_in(looking(kinds)({})))
+    except (KeyError, AbsentError, NotLookedAtError):
+        raise NotLiftedError(f"asks whether something is of the kind `{ex.in_source(kinds)}`") from None
+    return lambda scope: _is_kind(of(scope), wanted)
 
 
 def _has(value: Any, name: str) -> bool:
@@ -376,7 +427,10 @@ DICT_METHODS: Final = frozenset(name.removeprefix("dict.") for name in _FUNCTION
 
 
 def looking(expression: ex.Expression) -> Look:
-    """Returns a function of the arguments by name that evaluates an expression. It raises the two errors above."""
+    """Returns a function of the arguments by name that evaluates an expression. It raises the two errors above.
+
+    Raises NotLiftedError where no state can be looked at that way.
+    """
     match expression:
         case ex.Argument(name):
             return lambda scope: scope[name]
@@ -391,8 +445,7 @@ def looking(expression: ex.Expression) -> Look:
             whole, at, otherwise = looking(of), looking(key), looking(default)
             return lambda scope: _got(whole(scope), at(scope), otherwise(scope))
         case ex.Call(name, arguments):
-            function, given = _FUNCTIONS[name], [looking(each) for each in arguments]
-            return lambda scope: function(*[each(scope) for each in given])
+            return _looking_by_call(name, arguments)
         case ex.Compare(sign, left, right):
             compare, one, other = _COMPARE[sign], looking(left), looking(right)
             return lambda scope: compare(one(scope), other(scope))
