@@ -559,6 +559,14 @@ def test_a_limit_that_changes_in_the_code_ends_its_table(
     assert "is not what it was" in table.off
 
 
+def test_a_list_that_changes_before_the_first_decision_ends_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "CHANGING_LIST", ["a"])
+    table = beside(lambda state: "on" if state["x"] in CHANGING_LIST else "off")
+    CHANGING_LIST.append("b")
+    assert table.decision({"x": "a"}, {}, "on") is None
+    assert "CHANGING_LIST is not what it was" in table.off
+
+
 def test_what_is_never_asked_for_is_missed_by_nobody() -> None:
     table = beside(lambda state: "on" if state["first"] else "off" if state["second"]["third"] else "on")
     assert table.decision({"first": True}, {}, "on") is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, get_type_hints
 
 from langgraph.graph import END
@@ -45,11 +44,15 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 class LiftedRouter:
     """A table beside the function that it was lifted from; `off` says why it is in use no more."""
 
-    agent: str
     router: Router[Any, Any]
     table: Table
     arguments: tuple[str, ...]
     off: str = ""
+    _before: list[tuple[ex.Named, Any]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # What has been dropped because it could not be copied is compared by what it is.
+        self._before = [(named, _copy(named.value)) for named in self.table.named]
 
     def decision(self, state: Any, named: Mapping[str, Any], destination: str) -> Decision | None:
         """Returns the decision as the table has it; None where that is not what the function has decided.
@@ -96,11 +99,6 @@ class LiftedRouter:
                     pass
                 return named.name
         return ""
-
-    @cached_property
-    def _before(self) -> list[tuple[ex.Named, Any]]:
-        # What has been dropped because it could not be copied is compared by what it is.
-        return [(named, _copy(named.value)) for named in self.table.named]
 
     def _drop(self, cause: str, why: str) -> None:
         self.off = f"the table lifted from it is in use no more: {why}"
@@ -173,9 +171,8 @@ class LiftedGraph:
 def lifted(graph: Graph, agent: str) -> LiftedGraph:
     """Returns the tables of a graph's path functions, those of graphs inside nodes included."""
     limits, found, others = LiftedLimits(agent), dict[str, tuple[PathBranch, Table, Unfolded]](), list[NotLifted]()
-    branches = [each for each, _ in branches_of(graph, agent)]
-    types = _types_of(graph)
-    for each, nodes in branches_of(graph, agent):
+    branches, types = list(branches_of(graph, agent)), _types_of(graph)
+    for each, nodes in branches:
         before = limits.snapshot()
         try:
             expression = unfolded(each.function)
@@ -192,11 +189,11 @@ def lifted(graph: Graph, agent: str) -> LiftedGraph:
     for name, (_, table, expression) in found.items():
         try:
             router: Router[Any, Any] = Router(name, facts=_facts(table, expression), policy=policy, rules=table.rules)
-            routers[name] = LiftedRouter(agent, router, table, expression.arguments)
+            routers[name] = LiftedRouter(router, table, expression.arguments)
         except Exception as error:  # the graph's other tables, and the graph itself, do without this one
             log.exception("a lifted table can't be used", router=name)
             others.append(NotLifted(name, f"it comes to no table: {error}"))
-    return LiftedGraph(routers, tuple(others), tuple(branches), policy)
+    return LiftedGraph(routers, tuple(others), tuple(each for each, _ in branches), policy)
 
 
 def _types_of(graph: Graph) -> Mapping[str, Any]:
