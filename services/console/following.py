@@ -1,9 +1,9 @@
 """News of a run for the browser that shows it, as server-sent events.
 
-An event says that there is something new, and not what: the browser asks for the page again. `changed` is a step or a
-question, `ended` the end, `away` a gateway that does not answer, for as long as that lasts, and `refused` that there
-will be no more. Only what a model says while it says it stands in the event: `said` is a part of that, `void` that
-what a node has said so far does not stand.
+An event says that there is something new, and not what: the browser asks for the page again. `changed` is a step, and
+of which node if it has ended, or a question, `ended` the end, `away` a gateway that does not answer, for as long as
+that lasts, and `refused` that there will be no more. Only what a model says while it says it stands in the event:
+`said` is a part of that, `void` that what a node has said so far does not stand.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class RunFollower:
                 if was_away:
                     await self._state(run_id)
                     was_away = False
-                    yield _event(CHANGED)  # perhaps not the run, but what is said of the gateway
+                    yield _changed()  # perhaps not the run, but what is said of the gateway
                 async for event in self._gateway.watch(run_id, after_sequence):
                     if not event.sequence:  # told once, and kept nowhere
                         yield _while_said(event)
                         continue
                     after_sequence = event.sequence
                     is_over = event.HasField(RUN_ENDED)
-                    yield _event(ENDED if is_over else CHANGED)
+                    yield _event(ENDED) if is_over else _changed(_ended_node(event))
                     if is_over:
                         return
                 await self._answered(run_id)
@@ -91,6 +91,15 @@ class RunFollower:
 
 def _event(kind: str, data: str = "") -> str:
     return f"event: {kind}\ndata: {data or kind}\n\n"
+
+
+def _changed(ended_node: str = "") -> str:
+    return _event(CHANGED, json_text({"node": printable(ended_node)}, indent=None))
+
+
+def _ended_node(event: runs_pb2.RunEvent) -> str:
+    """Returns the node whose step has ended; empty where none has."""
+    return event.decision.node or event.node_completed.node
 
 
 def _while_said(event: runs_pb2.RunEvent) -> str:

@@ -97,7 +97,7 @@
     source.addEventListener("open", () => { if (document.querySelector("#live.away")) plan(0); });
     source.addEventListener("said", (event) => hear(JSON.parse(event.data)));
     source.addEventListener("void", (event) => { const { node, stands } = JSON.parse(event.data); if (!stands) forget(node); });
-    source.addEventListener("changed", () => { forget(""); plan(GATHER_MS); });
+    source.addEventListener("changed", (event) => { const { node } = JSON.parse(event.data); if (node) forget(node); plan(GATHER_MS); });
     source.addEventListener("ended", () => { forget(""); stop(); plan(0); });
     source.addEventListener("refused", () => { stop(); plan(0); });
     source.addEventListener("away", () => say("The gateway does not answer; trying again.", true));

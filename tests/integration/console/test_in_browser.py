@@ -104,8 +104,8 @@ async def test_what_a_model_says_is_shown_until_its_step_has_ended(browser: Brow
     whole = explained()
     gateway = fake_gateway(running(whole, 2))
 
-    def chunk(offset: int, text: str, message: str = "m") -> runs_pb2.RunEvent:
-        said = runs_pb2.TokenChunk(node="agent", message_id=message, offset=offset, text=text)
+    def chunk(offset: int, text: str, message: str = "m", node: str = "agent") -> runs_pb2.RunEvent:
+        said = runs_pb2.TokenChunk(node=node, message_id=message, offset=offset, text=text)
         return runs_pb2.RunEvent(token_chunk=said)
 
     gateway.events = [chunk(0, "There are <b>12"), chunk(15, "</b> of them."), chunk(40, " And more.")]
@@ -114,7 +114,12 @@ async def test_what_a_model_says_is_shown_until_its_step_has_ended(browser: Brow
         await seen.page.goto(f"{console.base}/runs/{RUN_ID}")
         saying = seen.page.locator("#saying p")
         await expect(saying).to_have_text("There are <b>12</b> of them.… And more.", timeout=TIMEOUT_MS)
-        gateway.events = [changed(1)]
+        completed = [runs_pb2.NodeCompleted(node=node) for node in ("agent", "judge")]
+        gateway.events = [
+            chunk(0, "Meanwhile.", "n", "judge"), changed(1), runs_pb2.RunEvent(sequence=2, node_completed=completed[0])
+        ]  # fmt: skip
+        await expect(saying).to_have_text("Meanwhile.", timeout=TIMEOUT_MS)
+        gateway.events = [runs_pb2.RunEvent(sequence=3, node_completed=completed[1])]
         await expect(seen.page.locator("#saying")).to_be_hidden(timeout=TIMEOUT_MS)
         assert seen.complaints == []
 

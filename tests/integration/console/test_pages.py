@@ -346,15 +346,17 @@ async def test_what_a_model_says_is_told_while_it_says_it(inside: httpx.AsyncCli
         runs_pb2.RunEvent(sequence=1, state_changed=runs_pb2.StateChanged(state=runs_pb2.RUN_STATE_RUNNING)),
         runs_pb2.RunEvent(token_chunk=chunk),
         runs_pb2.RunEvent(tokens_reset=reset),
-        runs_pb2.RunEvent(sequence=2, run_ended=runs_pb2.RunEnded()),
+        runs_pb2.RunEvent(sequence=2, node_completed=runs_pb2.NodeCompleted(node="agent")),
+        runs_pb2.RunEvent(sequence=3, run_ended=runs_pb2.RunEnded()),
     ]
     told = (await inside.get(f"/runs/{RUN_ID}/events")).text
-    assert re.findall("event: (.*)", told) == ["changed", "said", "void", "ended"]
-    said, void = (json.loads(data) for data in re.findall(r"data: (\{.*\})", told))
+    assert re.findall("event: (.*)", told) == ["changed", "said", "void", "changed", "ended"]
+    began, said, void, ended = (json.loads(data) for data in re.findall(r"data: (\{.*\})", told))
     assert said == {
         "node": "agent", "message": "m", "offset": 3, "length": 5, "text": "a\nb\\u202e\u2028", "provisional": True,
     }  # fmt: skip
     assert void == {"node": "agent", "stands": False}
+    assert (began, ended) == ({"node": ""}, {"node": "agent"})
 
 
 async def test_it_closes_while_somebody_looks_on(gateway: FakeGateway, caplog: pytest.LogCaptureFixture) -> None:
