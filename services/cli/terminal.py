@@ -78,11 +78,7 @@ class Terminal:
         on_terminal = self.out.is_terminal and self.err.is_terminal
         if as_json or wanted is False or (wanted is None and not on_terminal):
             return False, None
-        return True, None if on_terminal else self._print_at_once
-
-    def _print_at_once(self, text: str) -> None:
-        self.raw(text)
-        sys.stdout.flush()
+        return True, None if on_terminal else self.remark
 
     def rule(self, title: str = "") -> None:
         """Draws a line across the terminal, with a title in it."""

@@ -75,3 +75,10 @@ def test_models_stream_for_a_terminal_or_where_it_was_asked_for(
     terminal = Terminal(*(Console(file=io.StringIO(), force_terminal=on_terminal) for _ in range(2)))
     chunks, say = terminal.streaming(wanted, as_json=as_json)
     assert (chunks, say is not None) == (asked, asked and not on_terminal)
+
+
+def test_what_is_still_being_said_is_no_part_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    _, say = Terminal(*(Console(file=io.StringIO()) for _ in range(2))).streaming(True, as_json=False)
+    assert say is not None
+    say("Good day.")
+    assert tuple(capsys.readouterr()) == ("", "Good day.")
