@@ -87,9 +87,11 @@ class AgentDirectory:
 
     async def check(self, name: str) -> None:
         """Raises InvalidRequest where a request to look at an agent's past names none that is known."""
-        if not name or name in self.here or name in definitions() or await self._offers.find(name):
+        if not name or name in self.here or name in definitions():
             return
-        known = {*definitions(), *(each.name for each in await self.listed())}
+        known = {*definitions(), *self.here, *await self._offers.names()}
+        if name in known:
+            return
         violation = FieldViolation("agent", f"one of: {', '.join(sorted(known))}")
         raise InvalidRequest(f"there is no agent {name!r}", violations=[violation])
 

@@ -111,8 +111,8 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
 
     async def ListRuns(self, request: runs_pb2.ListRunsRequest, context: Context) -> runs_pb2.ListRunsResponse:
         """Lists runs, newest first."""
-        await self._directory.check(request.agent)
         caller = self._callers.caller(context)
+        await self._directory.check(request.agent)
         limit = request.page_size or RUNS_PAGE
         wanted = RunFilter(
             agent=request.agent or None,

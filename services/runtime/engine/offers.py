@@ -120,6 +120,11 @@ class Offers:
         """Returns what all pools offer, by name. Raises DatabaseAway."""
         return await self._select(None)
 
+    async def names(self) -> set[str]:
+        """Returns the names that pools have, also of what they offer no longer. Raises DatabaseAway."""
+        async with self._pool.connection() as connection:
+            return await _names(connection)
+
     async def _select(self, name: str | None) -> list[Offer]:
         async with self._pool.connection() as connection:
             cursor = connection.cursor(row_factory=class_row(Offer))
@@ -162,8 +167,12 @@ async def offered_before(pool: AsyncConnectionPool[Any]) -> set[str]:
         cursor = await connection.execute("SELECT to_regclass('platform.agents') IS NOT NULL")
         if await cursor.fetchone() != (True,):
             return set()
-        cursor = await connection.execute(query("names_of_agents"))
-        return {name for (name,) in await cursor.fetchall()}
+        return await _names(connection)
+
+
+async def _names(connection: AsyncConnection[Any]) -> set[str]:
+    cursor = await connection.execute(query("names_of_agents"))
+    return {name for (name,) in await cursor.fetchall()}
 
 
 def name_of(pool: str) -> str:

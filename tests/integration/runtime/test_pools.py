@@ -219,6 +219,20 @@ async def test_what_a_pool_has_taken_away_is_gone(platform_dsn: str) -> None:
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
+async def test_runs_are_listed_to_callers_by_any_agent_that_is_known(platform_dsn: str) -> None:
+    async with front(platform_dsn) as caller, pool(platform_dsn):
+        listed = await caller.runs.ListRuns(runs_pb2.ListRunsRequest(agent="basket"), metadata=gateway_word("27"))
+        assert not listed.runs
+        unknown = runs_pb2.ListRunsRequest(agent="bucket")
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await caller.runs.ListRuns(unknown, metadata=gateway_word("27"))
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        # Who does not say who asks is not told which there are.
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await caller.runs.ListRuns(unknown)
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
 async def test_a_large_schema_is_told_of_one_agent_only(platform_dsn: str) -> None:
     fields = {f"field_{number}": str for number in range(1000)}
     wide = StateGraph(TypedDict("Wide", fields, total=False))  # type: ignore[operator]
