@@ -28,6 +28,8 @@ RENEW_S: Final = 10.0
 AWAY_S: Final = 45.0
 KEPT_S: Final = 7 * 86_400.0
 PRUNE_EVERY: Final = 60
+# How long a call whose work is committed waits until others are told of it.
+TELL_S: Final = 2.0
 # Where replicas are told that runs of an agent are pending which was not at hand where that came about.
 WORK_CHANNEL: Final = "signalbox:work"
 
@@ -133,7 +135,10 @@ class Offers:
             return found
 
     async def tell_of_work(self, agent: str) -> None:
-        """Tells the replicas that have an agent of runs of it that are pending."""
+        """Tells the replicas that have an agent of pending runs of it; if that fails, they look by themselves."""
+        await attempt("tell_of_work", self._tell_of_work(agent), limit_s=TELL_S)
+
+    async def _tell_of_work(self, agent: str) -> None:
         async with self._pool.connection() as connection:
             await connection.execute(query("tell_of_work"), {"channel": WORK_CHANNEL, "agent": agent})
 
