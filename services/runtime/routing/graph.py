@@ -33,7 +33,7 @@ from services.runtime.errors import (
     StatusForgotten,
 )
 from services.runtime.routing.attempt import Attempt, cost_of
-from services.runtime.routing.calls import Allowance, allowing, collecting
+from services.runtime.routing.calls import OK, Allowance, allowing, collecting
 from services.runtime.routing.declared import Declaration, project
 from services.runtime.routing.digest import digest, outline_of_router, outline_of_type
 from services.runtime.routing.effects import FREE, Cost, Effect, Outcome
@@ -309,7 +309,8 @@ class _Step:
     def _cut(self, attempt: Attempt, spent: BudgetSpent) -> tuple[StateUpdate, Decision | None]:
         """Returns what a node comes to that the run's budget ended: by its table's rule for that, if there is one."""
         log.info("node cut", node=self._node.name, limit=spent.limit)
-        if spent.limit == "wall_time_s" and (away := waited_for(attempt.before)):
+        away = waited_for(attempt.before) if spent.limit == "wall_time_s" else None
+        if away and not any(call["outcome"] == OK for call in attempt.calls):
             # The time that was left did not do for another try: it is the outage that the run ends by.
             return self._failed(away)
         if (update := self._node.failed(spent) if self._node.failed else None) is not None:

@@ -85,7 +85,7 @@ class Research:
         Raises DependencyAway, whose cost is then this attempt's alone, ModelRefused, ModelFailed, ServiceFailed.
         """
         reached: dict[str, Any] = {}
-        ended, elapsed_before_s = "", None
+        ended, limited_by, elapsed_before_s = "", "wall_time_s", None
         config: Any = {"recursion_limit": self._policy.research_steps}
         begin: Any = {"messages": [HumanMessage(data_block({"finding": described(task.finding)}))]}
         left = left_s()
@@ -101,8 +101,8 @@ class Research:
                 _note_calls(reached)
                 raise
             ended = BUDGET_SPENT
-        except BudgetSpent:
-            ended = BUDGET_SPENT
+        except BudgetSpent as spent:
+            ended, limited_by = BUDGET_SPENT, spent.limit
         except GraphRecursionError:
             ended = STEP_LIMIT
             log.warning("research cut at its step limit", steps=self._policy.research_steps)
@@ -113,7 +113,8 @@ class Research:
             _note_calls(reached)
             raise
         has_come_on = reached.get("elapsed_s", 0.0) > (elapsed_before_s or 0.0)
-        if ended == BUDGET_SPENT and not has_come_on and (last := waited_for(task.node.run.attempts)):
+        in_vain = ended == BUDGET_SPENT and limited_by == "wall_time_s" and not has_come_on
+        if in_vain and (last := waited_for(task.node.run.attempts)):
             # The time that was left did not do for another try.
             _charge(last, reached, task)
             raise last
