@@ -386,8 +386,13 @@ async def test_a_recorded_run_decides_the_same_though_no_node_of_it_runs(
     assert await replay_case(file, (), terminal, goes_on=False, agents=FOLDER) is ExitCode.OK
     assert await replay_case(file, (), terminal, goes_on=False) is ExitCode.USAGE
     assert "name its folder by --agents FOLDER" in capsys.readouterr().err
+    kept = cases_pb2.Case()
+    kept.CopyFrom(case)
+    kept.run.state = runs_pb2.RUN_STATE_CANCELLED
+    del kept.answers[-1], kept.decisions[-1]
+    assert await replayed(kept) == "decides the same: 2 decisions"
     del case.answers[-1]
-    assert "the recording has no answer of node to model" in await replayed(case)
+    assert await replayed(case) == ("after decision 2 of 3 recorded ones: the recording has no answer of node to model")
 
 
 async def test_where_a_path_function_decides_otherwise_now_is_told(

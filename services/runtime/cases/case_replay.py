@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, Interrupt
-from signalbox.v1 import cases_pb2, runs_pb2
+from signalbox.v1 import cases_pb2
 
 from services.kit.models.chain import Completes
 from services.kit.models.prompt_files import prompts_digest
@@ -31,8 +31,6 @@ from services.runtime.routing.state import NOTHING_SPENT, STATUS
 from services.runtime.routing.waiting import RunWaits
 from services.runtime.settings import CallSettings
 
-# Ends that come from outside of the graph: what nodes would have heard after them is in no recording.
-_FROM_OUTSIDE = (runs_pb2.RUN_STATE_CANCELLED,)
 _DAMAGED_TURNS = "what the run was told of its thread is damaged"
 # Whole numbers from here on are in no policy.
 _TOO_LARGE = 2**63
@@ -71,7 +69,7 @@ class CaseReplay:
         """Replays it, to its end or to where it can't go on."""
         graph = self._agent.compiled
         graph.checkpointer = InMemorySaver(serde=make_serde())
-        run, replayed = self._case.run, self._comparison.replayed
+        run = self._case.run
         config: RunnableConfig = {
             "configurable": {"thread_id": run.run_id}, "recursion_limit": self._agent.graph.max_steps,
         }  # fmt: skip
@@ -86,13 +84,8 @@ class CaseReplay:
             self._answers.lack(
                 f"{waits.wait.dependency} was away ({waits.wait.cause}), and what came then is not recorded"
             )
-        replayed.lacks = self._answers.missing
-        if replayed.lacks and replayed.same == len(self._case.decisions) and run.state in _FROM_OUTSIDE:
-            replayed.lacks = None
-        if replayed.lacks is None and (replayed.parting is None or self._goes_on):
-            state = await graph.aget_state(config)
-            replayed.status = str(state.values.get(STATUS, ""))
-        return replayed
+        state = await graph.aget_state(config)
+        return self._comparison.ended(str(state.values.get(STATUS, "")))
 
     async def _go_on(self, graph: Any, given: Any, config: RunnableConfig) -> Interrupt | None:
         """Streams the graph's steps, until it ends, or asks a person, or there is nothing to go on with."""
@@ -107,8 +100,6 @@ class CaseReplay:
                         asked = changed[0]
                         continue
                     for step in (changed or {}).get("steps") or ():
-                        if self._answers.missing:
-                            raise self._answers.missing
                         if not self._comparison.hold(step):
                             return None
         if self._answers.missing:

@@ -10,6 +10,9 @@ from services.runtime.cases.answers import Answers
 from services.runtime.cases.errors import AnswerMissing
 from services.runtime.routing.recorder import DecisionRecord, StepRecord
 
+# Ends that come from outside of the graph: what nodes would have heard after them is in no recording.
+_FROM_OUTSIDE = (runs_pb2.RUN_STATE_CANCELLED,)
+
 
 @dataclass(frozen=True)
 class ChangedDecision:
@@ -47,7 +50,12 @@ class DecisionComparison:
         self._answers = answers
 
     def hold(self, step: StepRecord) -> bool:
-        """Holds a step's decision against the recorded one; returns whether to go on."""
+        """Holds a step's decision against the recorded one; returns whether to go on.
+
+        What follows on an answer that is missing is no decision: nodes may swallow the error, or fail of it.
+        """
+        if self._answers.missing:
+            return False
         made, replayed = step["decision"], self.replayed
         if made is None:
             return True
@@ -61,6 +69,15 @@ class DecisionComparison:
         replayed.parting = ChangedDecision(replayed.same + 1, step["node"], recorded, made)
         self._answers.has_left_the_way = True
         return self.goes_on
+
+    def ended(self, status: str) -> Replayed:
+        """Returns what has come of it, at its end; `status` is that of the graph."""
+        replayed, missing = self.replayed, self._answers.missing
+        is_from_outside = self._case.run.state in _FROM_OUTSIDE and replayed.same == len(self._case.decisions)
+        replayed.lacks = None if is_from_outside else missing
+        if replayed.lacks is None and (replayed.parting is None or self.goes_on):
+            replayed.status = status
+        return replayed
 
 
 def way_of(decision: runs_pb2.Decision) -> tuple[str, str, str]:

@@ -11,6 +11,7 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.errors import GraphRecursionError
+from langgraph.graph import END
 from signalbox.v1 import cases_pb2
 
 from services.kit.telemetry.logs import get_logger
@@ -47,10 +48,13 @@ class HostedCaseReplay:
 
     async def run(self) -> Replayed:
         """Replays it, to its end or to where it parts."""
-        run, replayed = self._case.run, self._comparison.replayed
-        # The guard has let the input in, and no path function is asked about that.
-        first = self._case.decisions[:1]
-        replayed.same = sum(each.router == admission_router(run.agent) for each in first)
+        run, comparison = self._case.run, self._comparison
+        # What the guard said of the input is no decision of the graph's; what it did not let in went no further.
+        for each in self._case.decisions[:1]:
+            if each.router == admission_router(run.agent):
+                comparison.replayed.same = 1
+                if each.destination == END:
+                    return comparison.ended("not admitted")
         graph = copy(self._agent.compiled)
         graph.checkpointer = saver = _ComparingSaver(self._serde, self._comparison)
         config: RunnableConfig = {
@@ -59,22 +63,21 @@ class HostedCaseReplay:
         }  # fmt: skip
         given, budget = run.input.SerializeToString(), budget_of(run)
         with self._agent.working(config, given, budget=budget, spend=NOTHING_SPENT, attempts=[]) as (own, session):
-            session.replayed = self._result
+            session.replayed, status = self._result, ""
             try:
                 self._begin_from_thread(saver)
                 context = self._agent.context(context_of(run), given)
                 await graph.ainvoke(plain(run.input.graph.input), own, context=context, durability="sync")
-                replayed.status = "completed"
+                status = "completed"
             except _Parted:
                 pass
             except GraphRecursionError:
-                replayed.status = "recursion_limit"
+                status = "recursion_limit"
             except Exception as error:  # noqa: BLE001 - whatever nodes failed with, as in the run
                 log.info("the replayed graph failed", error=type(error).__name__)
-                if session.failed is not None and self._comparison.hold(session.failed):
-                    replayed.status = "failed"
-        replayed.lacks = self._answers.missing
-        return replayed
+                if session.failed is not None and comparison.hold(session.failed):
+                    status = "failed"
+        return comparison.ended(status)
 
     def _result(self, source: str, place: str, asked: str) -> Any:
         answer = self._answers.give(source, place, asked)

@@ -48,7 +48,8 @@ def result_of(serde: SerializerProtocol, answer: Answer) -> Any:
     if answer.HasField("failure"):
         if answer.failure.kind == BUDGET:
             raise BudgetSpentError(answer.failure.message)
-        raise type(answer.failure.message, (Exception,), {})
+        # LangGraph repeats no such error by itself: this is how the node failed for good.
+        raise type(answer.failure.message, (RuntimeError,), {})
     return _unpacked(serde, ormsgpack.unpackb(answer.answer))
 
 
