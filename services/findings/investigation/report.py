@@ -80,7 +80,7 @@ class FlaggedPlace:
 
 @dataclass(frozen=True)
 class Case:
-    """Findings of one rule in one file that ended alike, for the same reason."""
+    """Findings of one rule in one file that say the same, and ended alike for the same reason."""
 
     outcome: Outcome
     places: list[FlaggedPlace]
@@ -162,7 +162,8 @@ async def _cases(judged: list[Judged], reader: _Excerpts) -> list[Case]:
     alike: dict[tuple[Any, ...], list[Judged]] = {}
     for each in sorted(judged, key=lambda each: (_ORDER[each.outcome.verdict], each.finding.location.first_line)):
         told = each.outcome
-        alike.setdefault((told.verdict, told.justification, told.open_question, told.error), []).append(each)
+        words = told.verdict, told.justification, told.open_question, told.error, each.finding.message
+        alike.setdefault((*words, told.confidence, told.decided_by), []).append(each)
     return [Case(found[0].outcome, [await reader.of(each) for each in found]) for found in alike.values()]
 
 
