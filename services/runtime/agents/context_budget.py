@@ -54,10 +54,11 @@ async def ask_within(
 
     Raises what `ChatModel.ask` does.
     """
-    asked, tighter = within(messages, characters), within(messages, characters // TIGHTER)
+    asked = within(messages, characters)
     try:
         return await model.ask(purpose, prompt_messages(asked), tools)
     except ModelRefused as refused:
+        tighter = within(messages, characters // TIGHTER)
         # Where no result is long, there is nothing to be cut of.
         if not _TOO_LONG.search(refused.message) or [each.text for each in tighter] == [each.text for each in asked]:
             raise

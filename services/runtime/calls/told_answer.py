@@ -32,10 +32,14 @@ class ToldAnswer:
         self._stopped = False
 
     @classmethod
-    def of(cls, node: str, holds: Callable[[str], bool] | None) -> Self | None:
-        """Returns one where somebody asks for chunks, and the answer may be told before it is there."""
+    def of(cls, node: str, check: Callable[[], Callable[[str], bool] | None]) -> Self | None:
+        """Returns one where somebody asks for chunks, and the answer may be told before it is there.
+
+        `check` makes what says of a sentence that it holds, or nothing where none may be told; it may take a while.
+        """
         chunks = token_chunks()
-        return cls(chunks, node, holds) if chunks and chunks.wanted and holds else None
+        holds = check() if chunks and chunks.wanted else None
+        return cls(chunks, node, holds) if chunks and holds else None
 
     def begin(self) -> None:
         """Begins anew."""

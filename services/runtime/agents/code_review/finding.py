@@ -74,13 +74,11 @@ def _fingerprint(state: Mapping[str, Any]) -> str:
     return sast_pb2.Finding.FromString(state["finding"]).fingerprint
 
 
-# What the decisions of an agent that looks at a finding carry.
-
-
 def finding_title(asked: Any) -> str:
     """Returns what lists call a run on a finding: the rule, where it is, and what the analyser says."""
     finding = asked.finding
     return f"{finding.rule_id} at {finding.location.file}:{finding.location.first_line}: {finding.message}"
 
 
+# What the decisions of an agent that looks at a finding carry.
 finding_ids: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {FINDING_ID: _fingerprint}

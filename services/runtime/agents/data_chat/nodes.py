@@ -139,7 +139,7 @@ class DataChatNodes:
         if earlier:
             given["earlier_results"] = [_shown(run, most) for run in earlier]
         text = prompt(__package__, "format_answer", given)
-        told = ToldAnswer.of("format_answer", support_of(state["question"], [*earlier, last]))
+        told = ToldAnswer.of("format_answer", lambda: support_of(state["question"], [*earlier, last]))
         try:
             answer, call = await self._format_model.ask("format_answer", [HumanMessage(text)], heard=told)
         except (ModelFailed, ModelRefused, DependencyAway, BudgetSpent) as error:

@@ -343,7 +343,7 @@ class GraphEditorNodes:
             tells_of_change = _TELLS_OF_A_CHANGE.search(words) and not _TELLS_OF_A_CHANGE.search(results)
             return [*kinds, "change"] if tells_of_change else kinds
 
-        told = ToldAnswer.of("answer", lambda sentence: not problems(sentence))
+        told = ToldAnswer.of("answer", lambda: lambda sentence: not problems(sentence))
         try:
             answer, _ = await self._answer_model.ask("answer", messages, heard=told)
         except (ModelFailed, ModelRefused, DependencyAway, BudgetSpent) as error:
