@@ -217,7 +217,7 @@ class _Node(Runnable[Any, Any]):
 
     def _ended(self, session: HostedSession, task_id: str, visit: Visit, decision: DecisionRecord | None) -> StepRecord:
         elapsed_s = visit.end()
-        calls = [*session.take_attempts(), *visit.calls]
+        calls = [*session.take_attempts(task_id), *visit.calls]
         record = step_record(self._place, elapsed_s, calls, decision, concludes=False)
         record["task"] = task_id
         if visit.stored:

@@ -81,7 +81,9 @@ async def admit(session: HostedSession, guard: GuardClient, run: RunContext, age
     for call in calls:
         session.note(call, visit)
     decision = _decision(session, agent, rule, reason, END if ending else first)
-    record = step_record(SCREEN_INPUT, visit.end(), [*session.take_attempts(), *visit.calls], decision, concludes=False)
+    record = step_record(
+        SCREEN_INPUT, visit.end(), [*session.take_attempts(visit.task_id), *visit.calls], decision, concludes=False
+    )
     record["task"] = visit.task_id
     session.recorded(visit, record)
     if ending is None:

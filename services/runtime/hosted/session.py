@@ -119,8 +119,9 @@ class HostedSession:
         # How long items of its store last where its nodes do not say so.
         self.store_ttl = store_ttl
         self.budget = budget
-        # What the run's row says of attempts before this claim; the first record takes it over.
+        # What attempts before this claim cost: the first record takes it over, and it stays until that is committed.
         self.attempts = list(attempts)
+        self._taken, self._takers = 0, set[str]()
         # The step that ended the run, and why; the first that failed is the cause of others.
         self.failed: StepRecord | None = None
         # What the guard has let through, which is no node's and needs no checkpoint.
@@ -186,12 +187,18 @@ class HostedSession:
 
     def forget(self, steps: Sequence[StepRecord]) -> None:
         """Forgets the tasks whose records are committed."""
-        for step in steps:
-            self._visits.pop(step.get("task", ""), None)
+        tasks = {step.get("task", "") for step in steps}
+        for task_id in tasks:
+            self._visits.pop(task_id, None)
+        if tasks & self._takers:
+            del self.attempts[: self._taken]
+            self._taken, self._takers = 0, set()
 
-    def take_attempts(self) -> list[CallRecord]:
-        """Returns what attempts before this claim cost, once."""
-        taken, self.attempts = self.attempts, []
+    def take_attempts(self, task_id: str) -> list[CallRecord]:
+        """Returns what attempts before this claim cost, once, for the record of a task."""
+        taken, self._taken = self.attempts[self._taken :], len(self.attempts)
+        if taken:
+            self._takers.add(task_id)
         return taken
 
     @property
@@ -209,9 +216,14 @@ class HostedSession:
 
     @property
     def open_calls(self) -> list[CallRecord]:
-        """The calls of tasks that have not come to their end."""
-        calls = (visit.calls for visit in self._visits.values() if visit.record is None)
-        return list(itertools.chain.from_iterable(calls))
+        """The calls of tasks that have not come to their end, or whose records are nowhere but here."""
+        records = [*self.handled, self.failed]
+        visits = [
+            visit
+            for visit in self._visits.values()
+            if visit.record is None or any(visit.record is record for record in records)
+        ]
+        return list(itertools.chain.from_iterable(visit.calls for visit in visits))
 
     @property
     def unrecorded(self) -> list[CallRecord]:

@@ -7,6 +7,7 @@ import itertools
 import operator
 import threading
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Annotated, Any, TypedDict
 
 import httpx
@@ -33,9 +34,12 @@ from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.verification import Verification
 from services.runtime.errors import DatabaseAway, InvalidAnswer, QuestionAnswered
-from services.runtime.hosted.definition import HostedDefinition, HostedPolicy
+from services.runtime.hosted.definition import HostedDefinition, HostedPolicy, PinnedHosted
+from services.runtime.hosted.screening import admit
+from services.runtime.hosted.session import current_session
 from services.runtime.routing.explaining import Explainer
 from services.runtime.routing.redeciding import with_limits
+from services.runtime.routing.run_context import RunContext
 from tests.fixtures.hosted import FOLDER, HostedReplica, graph_alone, hosted_replica, loaded, output_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -566,6 +570,36 @@ async def test_a_model_whose_endpoint_is_away_is_waited_for(platform_dsn: str) -
         run = await replica.run("away", {"log": []})
         assert (run.state, output_of(run)["log"]) == (RunState.SUCCEEDED, ["back"])
         assert (run.epoch, await replica.steps(run)) == (3, ["ask"])
+
+
+class Gone(FakeListChatModel):
+    """A model whose endpoint stays away."""
+
+    def _call(self, *_arguments: Any, **_named: Any) -> str:
+        raise httpx.ConnectError("refused")
+
+
+async def test_what_a_screened_run_waits_for_uses_up_its_time(
+    platform_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def allowed(*_given: Any) -> Any:
+        return SimpleNamespace(allowed=True, reason="")
+
+    async def screened(_agent: Any, context: RunContext, *_given: Any) -> None:
+        session, guard = current_session(), SimpleNamespace(screen=allowed)
+        assert session is not None
+        await admit(session, guard, context, "screened", "ask", "Are you there?")  # type: ignore[arg-type]
+
+    def ask(state: Joined) -> dict[str, Any]:
+        del state
+        return {"log": [Gone(responses=["never"]).invoke("Are you there?").text]}
+
+    monkeypatch.setattr(PinnedHosted, "admit", screened)
+    graph = StateGraph(Joined).add_node("ask", ask).add_edge(START, "ask")
+    async with hosted_replica(platform_dsn, loaded("screened", graph)) as replica, asyncio.timeout(30):
+        run = await replica.run("screened", {"log": []}, budget={"wall_time_s": 2})
+        assert (run.state, run.epoch > 2) == (RunState.FAILED, True)
+        assert [row["node"] for row in await replica.decisions(run)] == ["screen_input", "ask"]
 
 
 async def test_a_node_that_handles_the_failure_of_another_has_its_step_before_its_own(platform_dsn: str) -> None:
