@@ -1,7 +1,8 @@
 """A form of an agent's input, made from its JSON schema, and the input that a filled one holds.
 
 Objects become groups of fields, named by their path; lists, maps and what has no plain kind are written as JSON. A list
-of LangChain messages is one field: what a person says.
+of LangChain messages is one field: what a person says; as JSON where more was said. An input whose schema names no
+fields is one field for all of it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from services.console.json_values import json_value
@@ -20,6 +21,8 @@ from services.kit.text.words import A_MOMENT, parse_moment
 DEEPEST = 3
 LONG_TEXT = 300
 MESSAGE = "Message"
+BY_PERSON = ("user", "human")
+YES_OR_NO: Mapping[str, Any] = {"yes": True, "no": False}
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _SENTENCE_END = re.compile(r"(?<=[.;]) +")
 _NAME_IN_CONTRACT = re.compile(r"`[A-Z]\w*[a-z]|UNSPECIFIED|[A-Z]+_[A-Z]+")
@@ -30,7 +33,8 @@ Schema = Mapping[str, Any]
 class InputField:
     """A field: its path from the input's beginning, and what it takes.
 
-    `kind` is `text`, `long`, `number`, `flag`, `choice`, `time`, `message` or `json`.
+    `kind` is `text`, `long`, `number`, `choice`, `time`, `message`, `messages` or `json`; the last two are JSON.
+    `choices` are what a choice is sent as, and its words; `meant` is what each stands for.
     """
 
     path: tuple[str, ...]
@@ -40,6 +44,7 @@ class InputField:
     is_required: bool
     choices: Sequence[tuple[str, str]] = ()
     most: int | None = None
+    meant: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -49,12 +54,20 @@ class InputField:
     @property
     def label(self) -> str:
         """What it is called on the page."""
-        return ": ".join(part.replace("_", " ") for part in self.path)
+        return ": ".join(part.replace("_", " ") for part in self.path) or "input"
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it is written as JSON."""
+        return self.kind in ("json", "messages")
 
 
 def fields_of(schema: Schema, values: Mapping[str, Any]) -> list[InputField]:
     """Returns the fields of a form, filled with the values of an earlier input."""
-    return list(_fields(schema, schema, values, (), is_required=True))
+    whole = _plain(schema, schema)
+    if not whole.get("properties"):
+        return [InputField((), "json", _help(str(whole.get("description", ""))), _json(values), is_required=False)]
+    return list(_fields(schema, whole, values, (), is_required=True))
 
 
 def _fields(
@@ -69,7 +82,8 @@ def _fields(
             yield from _fields(root, inner, group, (*path, name), is_required=needed)
         else:
             # What is said of the field, and not of what it holds.
-            yield _field(inner, value, (*path, name), _help(str(given.get("description", ""))), is_required=needed)
+            said = _help(str(given.get("description", "")))
+            yield _field(root, inner, value, (*path, name), said, is_required=needed)
 
 
 def _help(text: str) -> str:
@@ -87,27 +101,41 @@ def _plain(root: Schema, schema: Schema) -> Schema:
     return schema
 
 
-def _field(schema: Schema, value: Any, path: tuple[str, ...], said: str, *, is_required: bool) -> InputField:
-    choices = [str(each) for each in schema.get("enum", ())]
-    if choices:
-        beginning = _common_beginning(choices)
-        named = [(each, each.removeprefix(beginning).replace("_", " ").lower()) for each in choices]
+def _field(
+    root: Schema, schema: Schema, value: Any, path: tuple[str, ...], said: str, *, is_required: bool
+) -> InputField:
+    if meant := {_text(each): each for each in schema.get("enum", ())}:
+        beginning = _common_beginning(list(meant))
+        named = [(each, each.removeprefix(beginning).replace("_", " ").lower()) for each in meant]
         shown = [(each, words) for each, words in named if words != "unspecified"]
-        return InputField(path, "choice", said, str(value or ""), is_required, shown)
+        return InputField(path, "choice", said, _text(value), is_required, shown, meant=meant)
     match schema.get("type"):
         case "boolean":
-            return InputField(path, "flag", said, "on" if value else "", is_required=False)
+            chosen = "" if value is None else "yes" if value else "no"
+            shown = [(each, each) for each in YES_OR_NO]
+            return InputField(path, "choice", said, chosen, is_required, shown, meant=YES_OR_NO)
         case "integer" | "number":
-            return InputField(path, "number", said, "" if value is None else f"{value:g}", is_required)
+            return InputField(path, "number", said, _text(value), is_required)
         case "string" if schema.get("format") == "date-time":
             return InputField(path, "time", said, str(value or ""), is_required)
         case "string":
             most = schema.get("maxLength")
             kind = "long" if most is None or most >= LONG_TEXT else "text"
             return InputField(path, kind, said, str(value or ""), is_required, most=most)
-        case "array" if path[-1] == "messages" or _plain(schema, schema.get("items", {})).get("title") == MESSAGE:
-            return InputField(path, "message", said, _said(value), is_required)
-    return InputField(path, "json", said, "" if value in (None, [], {}) else json_text(value), is_required)
+        case "array" if path[-1] == "messages" or _plain(root, schema.get("items", {})).get("title") == MESSAGE:
+            words = _said(value)
+            if words is None:
+                return InputField(path, "messages", said, _json(value), is_required)
+            return InputField(path, "message", said, words, is_required)
+    return InputField(path, "json", said, _json(value), is_required)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json_text(value)
+
+
+def _json(value: Any) -> str:
+    return "" if value in (None, [], {}) else json_text(value)
 
 
 def _common_beginning(names: Sequence[str]) -> str:
@@ -116,10 +144,15 @@ def _common_beginning(names: Sequence[str]) -> str:
     return first if first.endswith("_") and all(name.startswith(first) for name in names) else ""
 
 
-def _said(value: Any) -> str:
-    last = value[-1] if isinstance(value, list) and value else value
-    said = last.get("content", "") if isinstance(last, Mapping) else last
-    return said if isinstance(said, str) else ""
+def _said(value: Any) -> str | None:
+    """Returns what a person says in messages that are nothing else; empty where there are none."""
+    if value in (None, []):
+        return ""
+    if not isinstance(value, list) or len(value) > 1 or not isinstance(value[0], Mapping):
+        return None
+    [message] = value
+    said, role = message.get("content"), message.get("role", message.get("type"))
+    return said if isinstance(said, str) and role in BY_PERSON else None
 
 
 def input_of(fields: Sequence[InputField], form: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -135,6 +168,9 @@ def input_of(fields: Sequence[InputField], form: Mapping[str, str]) -> tuple[dic
         except ValueError as error:
             problems[each.name] = str(error)
             continue
+        if not each.path:
+            values = value
+            continue
         group = values
         for part in each.path[:-1]:
             group = group.setdefault(part, {})
@@ -142,10 +178,10 @@ def input_of(fields: Sequence[InputField], form: Mapping[str, str]) -> tuple[dic
     return values, problems
 
 
-def _value(field: InputField, text: str) -> Any:
-    match field.kind:
-        case "flag":
-            return True
+def _value(wanted: InputField, text: str) -> Any:
+    match wanted.kind:
+        case "choice":
+            return wanted.meant.get(text, text)
         case "number":
             return _number(text)
         case "time":
@@ -155,8 +191,11 @@ def _value(field: InputField, text: str) -> Any:
                 raise ValueError(f"not a time: give {A_MOMENT}") from error
         case "message":
             return [{"role": "user", "content": text}]
-        case "json":
-            return json_value(text)
+        case "json" | "messages":
+            value = json_value(text)
+            if not wanted.path and not isinstance(value, dict):
+                raise ValueError("no JSON object")
+            return value
     return text
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from google.protobuf.struct_pb2 import Struct
 from signalbox.v1 import agents_pb2, hosted_pb2, runs_pb2
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -20,12 +22,17 @@ from services.console.forms import read_form
 from services.console.gateway import Gateway
 from services.console.input_form import InputField, fields_of, input_of
 from services.console.input_schema import HOSTED, agents_known, is_hosted, schema_of
+from services.console.json_values import json_struct
 from services.console.settings import ConsoleSettings
 from services.console.showing import page
 from services.kit.text.json_text import json_text
 
 FIELDS = ("agent", "from", "thread")
 SENT = ("agent", "thread", "labels", "record", "request_id")
+# What a hosted graph is given beside its input, as JSON.
+BESIDE = ("context", "configurable")
+# Before the name of a field of messages that is written as JSON.
+AS_JSON = "json."
 
 
 class StartPages:
@@ -57,16 +64,22 @@ class StartPages:
         labels = " ".join(f"{key}={value}" for key, value in sorted(earlier.labels.items()))
         sent = {"agent": agent, "thread": filters["thread"], "labels": labels, "request_id": str(uuid4())}
         sent["record"] = "on" if earlier.recorded else ""
+        for name in BESIDE:
+            is_given = given.HasField(HOSTED) and given.graph.HasField(name)
+            sent[name] = json_text(MessageToDict(getattr(given.graph, name))) if is_given else ""
         return self._page(names, sent, fields, filters.problems)
 
     async def start(self, request: Request) -> Response:
         """Starts a run; what is wrong with its input is told at the fields, and what was written stays there."""
         form = await read_form(request, self._settings.max_form_bytes)
-        sent = {name: form.get(name, "") for name in SENT}
+        sent = {name: form.get(name, "") for name in (*SENT, *BESIDE)}
         names = [each.name for each in await list_agents(self._gateway) if _can_be_started(each)]
         filters = Filters({"labels": sent["labels"]})
         fields = await self._fields(sent["agent"], {}) if sent["agent"] in names else []
+        fields = [replace(each, kind="messages") if f"{AS_JSON}{each.name}" in form else each for each in fields]
         values, problems = input_of(fields, form)
+        beside, wrong_beside = _beside(sent)
+        problems |= wrong_beside
         problems |= {} if fields else {"agent": f"not one of {', '.join(names)}"}
         create = runs_pb2.CreateRunRequest(
             thread_id=sent["thread"],
@@ -78,7 +91,7 @@ class StartPages:
         error: ConsoleError | None = None
         if not problems:
             try:
-                create.input.CopyFrom(_input(sent["agent"], values))
+                create.input.CopyFrom(_input(sent["agent"], values, beside))
                 run = (await self._gateway.call(self._gateway.runs.CreateRun, create)).run
                 return RedirectResponse(f"/runs/{run.run_id}", status_code=303)
             except (ParseError, ValueError, TypeError) as wrong:
@@ -86,7 +99,7 @@ class StartPages:
             except ConsoleError as refused:
                 error = refused
                 problems |= _told(refused, sent["agent"])
-        written = [_filled(each, form.get(each.name, "")) for each in fields]
+        written = [replace(each, value=form.get(each.name, "")) for each in fields]
         return self._page(names, sent, written, problems, error)
 
     async def cancel(self, request: Request) -> Response:
@@ -114,7 +127,15 @@ class StartPages:
     ) -> Response:
         status = error.status if error else 400 if problems else 200
         return page(
-            "new.html.j2", "runs", status=status, agents=names, sent=sent, fields=fields, problems=problems, error=error
+            "new.html.j2",
+            "runs",
+            status=status,
+            agents=names,
+            sent=sent,
+            fields=fields,
+            beside=() if sent["agent"] in agents_known() else BESIDE,
+            problems=problems,
+            error=error,
         )
 
 
@@ -132,11 +153,23 @@ def _values(given: runs_pb2.RunInput) -> Mapping[str, Any]:
     return values
 
 
-def _input(agent: str, values: Mapping[str, Any]) -> runs_pb2.RunInput:
+def _beside(sent: Mapping[str, str]) -> tuple[Mapping[str, Struct], Mapping[str, str]]:
+    """Returns what a graph is given beside its input, and what is wrong with it, by the names of the form's fields."""
+    found, problems = {}, {}
+    for name in BESIDE:
+        if sent[name].strip():
+            try:
+                found[name] = json_struct(sent[name])
+            except ValueError as error:
+                problems[name] = str(error)
+    return found, problems
+
+
+def _input(agent: str, values: Mapping[str, Any], beside: Mapping[str, Struct]) -> runs_pb2.RunInput:
     """Returns an input of these values. Raises ParseError, ValueError, TypeError."""
     if agent in agents_known():
         return ParseDict({agent: values}, runs_pb2.RunInput())
-    asked = hosted_pb2.GraphInput(agent=agent)
+    asked = hosted_pb2.GraphInput(agent=agent, **beside)
     asked.input.update(values)
     return runs_pb2.RunInput(graph=asked)
 
@@ -148,11 +181,6 @@ def _told(error: ConsoleError, agent: str) -> Mapping[str, str]:
         path = violation.field
         for beginning in (f"input.{HOSTED}.input", f"input.{agent}"):
             path = f"input{path.removeprefix(beginning)}" if path.startswith(beginning) else path
+        path = path.removeprefix(f"input.{HOSTED}.")
         problems[{"thread_id": "thread"}.get(path, path.partition("[")[0])] = violation.description
     return problems
-
-
-def _filled(field: InputField, text: str) -> InputField:
-    return InputField(
-        field.path, field.kind, field.help, text, field.is_required, choices=field.choices, most=field.most
-    )

@@ -51,7 +51,7 @@ async def test_a_form_starts_a_run(inside: httpx.AsyncClient, gateway: FakeGatew
     page = (await inside.get("/new", params={"agent": "data_chat", "thread": "talk"})).text
     assert 'name="input.question"' in page
     assert "required" in page.partition('name="input.question"')[2].partition(">")[0]
-    form = {**ASKED, "thread": "talk", "labels": "team=blue", "input.question": "How many?", "input.want_csv": "on"}
+    form = {**ASKED, "thread": "talk", "labels": "team=blue", "input.question": "How many?", "input.want_csv": "yes"}
     started = await inside.post("/new", data=form)
     assert (started.status_code, started.headers["location"]) == (303, f"/runs/{RUN_ID}")
     [made] = gateway.created
@@ -133,6 +133,39 @@ async def test_a_run_is_run_again_with_its_input(inside: httpx.AsyncClient, gate
     page = (await inside.get("/new", params={"from": RUN_ID})).text
     assert "Which of my devices are hot?</textarea>" in page
     assert 'value="team=blue"' in page
+
+
+async def test_a_hosted_run_is_run_again_with_all_that_it_was_given(
+    inside: httpx.AsyncClient, gateway: FakeGateway
+) -> None:
+    gateway.hosted = [hosted()]
+    earlier = gateway.shown.run
+    earlier.agent = earlier.input.graph.agent = "mine"
+    history = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    earlier.input.graph.input.update({"messages": history, "limit": 1_234_567})
+    earlier.input.graph.context.update({"user": "ann"})
+    page = (await inside.get("/new", params={"from": RUN_ID})).text
+    fields = dict(re.findall(r'<textarea[^>]* name="([^"]+)"[^>]*>\n([^<]*)</textarea>', html.unescape(page)))
+    fields |= dict(re.findall(r'<input[^>]* name="([^"]+)" value="([^"]*)"', html.unescape(page)))
+    assert (await inside.post("/new", data={**fields, "agent": "mine"})).status_code == 303
+    assert gateway.created[-1].input == earlier.input
+    gateway.create_failure = refusal(grpc.StatusCode.INVALID_ARGUMENT, "no")
+    again = (await inside.post("/new", data={**fields, "agent": "mine"})).text
+    assert 'name="json.input.messages"' in again
+    assert "ann" in again
+    assert (await inside.post("/new", data={**fields, "agent": "mine", "context": "[]"})).status_code == 400
+
+
+async def test_a_graph_whose_schema_names_no_fields_is_given_one_object(
+    inside: httpx.AsyncClient, gateway: FakeGateway
+) -> None:
+    agent = agents_pb2.Agent(name="mine")
+    agent.input_schema.update({"type": "object"})
+    gateway.hosted = [agent]
+    assert 'name="input"' in (await inside.get("/new", params={"agent": "mine"})).text
+    assert (await inside.post("/new", data={"agent": "mine", "input": "[1]"})).status_code == 400
+    assert (await inside.post("/new", data={"agent": "mine", "input": '{"a": [1]}'})).status_code == 303
+    assert MessageToDict(gateway.created[-1].input.graph.input) == {"a": [1]}
 
 
 async def test_a_run_that_goes_on_can_be_cancelled(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
