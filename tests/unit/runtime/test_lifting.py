@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, Protocol, runtime_checkable
 from unittest.mock import Mock
 
@@ -618,6 +618,41 @@ def test_a_limit_that_a_ledger_does_not_keep_costs_no_other_table(odd: float) ->
     decision = same.decision({"x": 3}, {}, "off")
     assert decision is not None
     assert list(decision.facts.values()) == [False]
+
+
+def in_module(name: str, source: str, folder: Path) -> Callable[[Any], str]:
+    """A path function called `way` of a module with this source."""
+    file = folder / f"{name}.py"
+    file.write_text(source)
+    made = ModuleType(name)
+    exec(compile(source, str(file), "exec"), vars(made))  # noqa: S102 - the test's own
+    found: Callable[[Any], str] = made.way
+    return found
+
+
+@pytest.mark.parametrize("value", ["3", "300", "0.5"])
+def test_a_limit_is_one_where_its_name_is_one(value: str, tmp_path: Path) -> None:
+    way = 'def way(state):\n    return "on" if state["x"] > LIMIT else "off"\n'
+    source = f"LIMIT = {value}\n{way}{way.replace('way', 'again')}"
+    one, other = (in_module(name, source, tmp_path) for name in ("one", "other"))
+    found = lifted(graph_of(a=one, b=other, c=one.__globals__["again"]), "agent")
+    assert found.others == ()
+    assert set(as_dict(found.limits)) == {"limit", "limit_2"}
+
+
+@pytest.mark.parametrize("most", [3, 300])
+def test_arguments_that_are_given_apart_are_limits_apart(most: int) -> None:
+    def with_default(state: Any, most: int = most) -> str:
+        return "on" if state["x"] > most else "off"
+
+    ways: dict[str, Callable[[Any], str]] = {
+        "a": with_default,
+        "b": functools.partial(partial, most=most),
+        "c": functools.partial(partial, most=most),
+    }
+    assert set(as_dict(lifted(graph_of(**ways), "agent").limits)) == {"most", "most_2", "most_3"}
+    least = {"a": Ways(most).method, "b": Ways(most).method}
+    assert set(as_dict(lifted(graph_of(**least), "agent").limits)) >= {"least", "least_2"}
 
 
 def test_a_table_that_cannot_be_used_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 LONGEST_NAME: Final = 60
@@ -50,17 +50,25 @@ class Constant(Expression):
 
 @dataclass(frozen=True, eq=False)
 class Named(Expression):
-    """A value that a name had around the function when it was lifted; `current` looks whether it still has it."""
+    """A value that a name had around the function when it was lifted; `current` looks whether it still has it.
+
+    `home` is what the name stands in, such as a module's names: the same name elsewhere is another one.
+    """
 
     name: str
     value: Any
     current: Callable[[], Any]
+    home: Any = field(repr=False)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Named) and self.name == other.name and self.value is other.value
+        return isinstance(other, Named) and self._key == other._key
 
     def __hash__(self) -> int:
-        return hash((self.name, id(self.value)))
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[str, int, int]:
+        return self.name, id(self.home), id(self.value)
 
 
 @dataclass(frozen=True)

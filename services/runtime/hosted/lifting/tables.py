@@ -482,7 +482,7 @@ def _dispatched(expression: ex.Expression) -> ex.Expression | None:
             pairs = list(zip(keys, values, strict=True))
         case ex.Item(ex.Named(name, dict() as value) as named, key, default):
             pairs = [
-                (ex.Constant.of(each), ex.Named(f"{name}[{each!r}]", to, _getter(named, each)))
+                (ex.Constant.of(each), ex.Named(f"{name}[{each!r}]", to, _getter(named, each), value))
                 for each, to in value.items()
             ]
         case _:

@@ -155,21 +155,22 @@ class _Called:
         named = [each.arg for each in (*self.tree.args.posonlyargs, *self.tree.args.args)]
         values = self.function.__defaults__ or ()
         found = dict(zip(named[len(named) - len(values) :], values, strict=True)) | (self.function.__kwdefaults__ or {})
-        return {name: _value_of(name, value) for name, value in found.items()}
+        return {name: _value_of(name, value, self.function) for name, value in found.items()}
 
 
 def _called(function: Any, bound: Names | None = None) -> _Called:
     """Finds the source of what is called: through decorators, partials, methods and objects that are callable."""
     bound = dict(bound or {})
-    positional: list[Any] = []
+    # With what each is an argument by.
+    positional: list[tuple[Any, Any]] = []
     for _ in range(DEEPEST):
         kind = type(function)
         if kind is functools.partial:
-            positional = [*function.args, *positional]
-            bound |= {name: _value_of(name, value) for name, value in function.keywords.items()}
+            positional = [*((each, function) for each in function.args), *positional]
+            bound |= {name: _value_of(name, value, function) for name, value in function.keywords.items()}
             function = function.func
         elif kind is MethodType:
-            positional = [function.__self__, *positional]
+            positional = [(function.__self__, function.__self__), *positional]
             function = function.__func__
         elif kind is FunctionType and "__wrapped__" in vars(function):
             function = vars(function)["__wrapped__"]
@@ -181,13 +182,13 @@ def _called(function: Any, bound: Names | None = None) -> _Called:
             call = inspect.getattr_static(kind, "__call__", None)
             if type(call) is not FunctionType:
                 raise NotLiftedError("is no function of Python's")
-            positional, function = [function, *positional], call
+            positional, function = [(function, function), *positional], call
     if type(function) is not FunctionType:
         raise NotLiftedError("is decorated too deeply")
     return _with_source(function, positional, bound)
 
 
-def _with_source(function: FunctionType, positional: Sequence[Any], bound: Names) -> _Called:
+def _with_source(function: FunctionType, positional: Sequence[tuple[Any, Any]], bound: Names) -> _Called:
     if function.__code__.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
         raise NotLiftedError("is a generator")
     tree = PathFunction(function).tree
@@ -196,12 +197,12 @@ def _with_source(function: FunctionType, positional: Sequence[Any], bound: Names
     named = [each.arg for each in (*tree.args.posonlyargs, *tree.args.args)]
     if len(positional) > len(named):
         raise NotLiftedError("takes any number of arguments")
-    bound = bound | {name: _value_of(name, value) for name, value in zip(named, positional, strict=False)}
+    bound = bound | {name: _value_of(name, *given) for name, given in zip(named, positional, strict=False)}
     return _Called(function, tree, bound)
 
 
-def _value_of(name: str, value: Any) -> ex.Named:
-    return ex.Named(name, value, lambda: value)
+def _value_of(name: str, value: Any, home: Any) -> ex.Named:
+    return ex.Named(name, value, lambda: value, home)
 
 
 class _Reading:
@@ -307,14 +308,15 @@ class _Reading:
             name = each.asname or each.name.partition(".")[0]
             if isinstance(statement, ast.Import):
                 module = each.name if each.asname else name
-                found: Any = sys.modules.get(module, _MISSING)
+                around: Any = sys.modules
+                found: Any = around.get(module, _MISSING)
             else:
                 around = sys.modules.get(statement.module or "") if not statement.level else None
                 found = vars(around).get(each.name, _MISSING) if type(around) is ModuleType else _MISSING
             # What is not there yet can't be looked at; what never asks for it loses nothing.
             names.pop(name, None)
             if found is not _MISSING:
-                names[name] = _value_of(name, found)
+                names[name] = _value_of(name, found, around)
 
     def _done(self, value: ast.expr, names: Names) -> None:
         """Passes over what is done for its effect, unless that is on what is looked at."""
@@ -500,12 +502,12 @@ class _Reading:
             raise NotLiftedError(f"uses `{name}` in a way that could not be followed")
         if name in self._cells:
             cell = self._cells[name]
-            return _looked_up(name, lambda: cell.cell_contents)
+            return _looked_up(name, lambda: cell.cell_contents, cell)
         around = self._function.__globals__
         if name in around:
-            return _looked_up(name, lambda: around[name])
+            return _looked_up(name, lambda: around[name], around)
         if hasattr(builtins, name):
-            return _looked_up(name, lambda: around.get(name, getattr(builtins, name)))
+            return _looked_up(name, lambda: around.get(name, getattr(builtins, name)), builtins)
         raise NotLiftedError(f"uses `{name}`, which is nowhere")
 
     def _call(self, node: ast.Call, names: Names) -> ex.Expression:
@@ -594,9 +596,9 @@ def _static_attribute(of: ex.Named, name: str) -> ex.Named:
     value, said = of.value, f"{of.name}.{name}"
     kind = type(value)
     if kind is dict and name == "get":
-        return _value_of(said, value.get)
+        return _value_of(said, value.get, value)
     if isinstance(kind, EnumType) and name in ("value", "name"):
-        return ex.Named(said, vars(value)[f"_{name}_"], lambda: vars(of.current())[f"_{name}_"])
+        return ex.Named(said, vars(value)[f"_{name}_"], lambda: vars(of.current())[f"_{name}_"], value)
     try:
         found = looking.field(value, name)
     except looking.AbsentError:
@@ -604,18 +606,18 @@ def _static_attribute(of: ex.Named, name: str) -> ex.Named:
     except looking.NotLookedAtError:
         static = inspect.getattr_static(value, name, None)
         if type(static) is staticmethod:
-            return _value_of(said, static.__func__)
+            return _value_of(said, static.__func__, value)
         if type(static) is classmethod:
-            return _value_of(said, MethodType(static.__func__, value if isinstance(value, type) else kind))
+            return _value_of(said, MethodType(static.__func__, value if isinstance(value, type) else kind), value)
         if type(static) is FunctionType:
-            return _value_of(said, static if isinstance(value, type) else MethodType(static, value))
+            return _value_of(said, static if isinstance(value, type) else MethodType(static, value), value)
         raise NotLiftedError(f"uses `{said}`, which is code") from None
-    return ex.Named(said, found, lambda: looking.field(of.current(), name))
+    return ex.Named(said, found, lambda: looking.field(of.current(), name), value)
 
 
-def _looked_up(name: str, current: Callable[[], Any]) -> ex.Named:
+def _looked_up(name: str, current: Callable[[], Any], home: Any) -> ex.Named:
     try:
-        return ex.Named(name, current(), current)
+        return ex.Named(name, current(), current, home)
     except ValueError:  # An empty cell: it is set later, if at all.
         raise NotLiftedError(f"uses `{name}`, which has no value yet") from None
 
