@@ -207,7 +207,14 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     await stack.enter_async_context(engine.working())
     # It reads histories while it holds a connection of its own: out of one small pool, it would wait for itself.
     history = CheckpointHistory(pools.steps, shared.serde)
-    pruner = Pruner(pools.calls, history, settings.retention, batch=settings.retention_batch, pool_name=settings.pool)
+    pruner = Pruner(
+        pools.calls,
+        history,
+        settings.retention,
+        batch=settings.retention_batch,
+        pool_name=settings.pool,
+        agents=agents,
+    )
     await stack.enter_async_context(pruning(pruner, interval_s=settings.retention_interval_s))
     verifier = CallerTokenVerifier(await needed_text(settings.caller_token_public_key_file))
     callers = Callers(verifier, clock, admission)

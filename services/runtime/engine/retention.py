@@ -2,7 +2,8 @@
 questions, at last themselves.
 
 Decisions go by their own age, and never while their run has not ended for as long. Everything is removed in small
-batches of one transaction each, past rows that others hold, by one replica at a time.
+batches of one transaction each, past rows that others hold, by one replica at a time. It is done by the runtime's
+policies; only the first stage reads what is stored, and of a pool's graphs the pool does that.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -46,8 +47,9 @@ ROUND_LIMIT_S = 6 * 3600.0
 # A decision is small next to a run with its checkpoints.
 DECISIONS_PER_RUN = 20
 ITEMS_PER_RUN = 10
-_LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended('signalbox retention', 2))"
-_WAIT_FOR_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('signalbox retention', 2)) IS NOT NULL"
+_LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 2))"
+_WAIT_FOR_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 2)) IS NOT NULL"
+_LOCK_NAME = "signalbox retention"
 
 
 class RetainedData(StrEnum):
@@ -95,7 +97,10 @@ class _Tally:
 
 
 class Pruner:
-    """Removes what the policies have no use for; `policies` by agent, `default` for all others."""
+    """Removes what the policies have no use for; `policies` by agent, `default` for all others.
+
+    A pool's removes only the history of its own `agents`.
+    """
 
     def __init__(
         self,
@@ -105,14 +110,19 @@ class Pruner:
         *,
         batch: int = 100,
         pool_name: str = RUNTIME,
+        agents: Collection[str] = (),
     ) -> None:
         self._pool = pool
+        self._is_pools = pool_name != RUNTIME
+        self._lock_name = f"{_LOCK_NAME} of {pool_name}" if self._is_pools else _LOCK_NAME
         self._pool_name = pool_name
         self._history = history
+        default = policies.get(DEFAULT, RetentionPolicy())
         self._policies: dict[str | None, RetentionPolicy] = {
-            None: policies.get(DEFAULT, RetentionPolicy()),
+            None: default,
             **{agent: policy for agent, policy in policies.items() if agent != DEFAULT},
         }
+        self._histories = {agent: policies.get(agent, default) for agent in agents}
         self._named = [agent for agent in self._policies if agent is not None]
         self._batch = batch
         self._lag_s = 0.0
@@ -137,11 +147,23 @@ class Pruner:
     async def prune(self, *, wait: bool = False) -> Batch | None:
         """Removes one batch. Returns None while another replica prunes, unless asked to wait for it."""
         tally = _Tally()
+        if self._is_pools:
+            return await self._prune_histories(tally, wait=wait)
         # By itself, and done at once: until it is, nobody takes a step.
         if not await self._drop_partitions(tally, wait=wait):
             return None
         async with unhurried(self._pool) as connection:
-            more = await _locked(connection, wait=wait) and await self._prune_rows(connection, tally)
+            more = await self._locked(connection, wait=wait) and await self._prune_rows(connection, tally)
+        return Batch(_counted(tally.removals()), more)
+
+    async def _prune_histories(self, tally: _Tally, *, wait: bool) -> Batch | None:
+        async with unhurried(self._pool) as connection:
+            if not await self._locked(connection, wait=wait):
+                return None
+            self._lag_s, more = 0.0, False
+            for agent, policy in self._histories.items():
+                more |= await self._prune_stage(connection, tally, agent, policy, Stage.HISTORY)
+            PRUNE_LAG.set(self._lag_s)
         return Batch(_counted(tally.removals()), more)
 
     async def _prune_rows(self, connection: AsyncConnection[Any], tally: _Tally) -> bool:
@@ -149,11 +171,7 @@ class Pruner:
         self._lag_s, more = 0.0, False
         for agent, policy in self._policies.items():
             for stage in Stage:
-                runs = await self._due_runs(connection, agent, policy, stage)
-                more |= sum(len(run_ids) for run_ids in runs.values()) >= self._batch
-                for run_agent, run_ids in runs.items():
-                    for removal in await self._remove(connection, stage, run_agent, run_ids):
-                        tally.add(removal)
+                more |= await self._prune_stage(connection, tally, agent, policy, stage)
             for removal in await self._remove_decisions(connection, agent, policy):
                 more |= removal.row_count >= self._batch * DECISIONS_PER_RUN
                 tally.add(removal)
@@ -164,10 +182,22 @@ class Pruner:
         PRUNE_LAG.set(self._lag_s)
         return more
 
+    async def _prune_stage(
+        self, connection: AsyncConnection[Any], tally: _Tally, agent: str | None, policy: RetentionPolicy, stage: Stage
+    ) -> bool:
+        """Returns whether there is likely to be more of a stage."""
+        runs = await self._due_runs(connection, agent, policy, stage)
+        for run_agent, run_ids in runs.items():
+            for removal in await self._remove(connection, stage, run_agent, run_ids):
+                tally.add(removal)
+        return sum(len(run_ids) for run_ids in runs.values()) >= self._batch
+
     async def make_partitions(self) -> None:
-        """Makes the partitions of the weeks ahead, unless another replica is at it."""
+        """Makes the partitions of the weeks ahead, unless another replica is at it; a pool's makes none."""
+        if self._is_pools:
+            return
         async with unhurried(self._pool) as connection:
-            if await _locked(connection, wait=False):
+            if await self._locked(connection, wait=False):
                 await make_partitions(connection)
 
     async def _drop_partitions(self, tally: _Tally, *, wait: bool) -> bool:
@@ -175,7 +205,7 @@ class Pruner:
         # By the policy that keeps decisions for the longest time.
         longest = max(self._policies.values(), key=lambda policy: policy.decision_days or math.inf)
         async with unhurried(self._pool) as connection:
-            if not await _locked(connection, wait=wait):
+            if not await self._locked(connection, wait=wait):
                 return False
             for agent, row_count, size_bytes in await drop_partitions(
                 connection, longest.oldest_kept(), longest.decided_until()
@@ -191,7 +221,9 @@ class Pruner:
             return int(row[0]) if row else 0
 
     async def measure(self) -> None:
-        """Sets the metrics of what is stored; rows as Postgres estimates them."""
+        """Sets the metrics of what is stored; rows as Postgres estimates them. The runtime's replicas say it."""
+        if self._is_pools:
+            return
         async with self._pool.connection() as connection:
             cursor = await connection.execute(query("stored"))
             for table, row_count, size_bytes in await cursor.fetchall():
@@ -287,11 +319,10 @@ class Pruner:
             Removal(RetainedData.DECISIONS, name, count, int(size)) for name, count, size in await cursor.fetchall()
         ]
 
-
-async def _locked(connection: AsyncConnection[Any], *, wait: bool) -> bool:
-    cursor = await connection.execute(_WAIT_FOR_LOCK if wait else _LOCK)
-    locked = await cursor.fetchone()
-    return bool(locked and locked[0])
+    async def _locked(self, connection: AsyncConnection[Any], *, wait: bool) -> bool:
+        cursor = await connection.execute(_WAIT_FOR_LOCK if wait else _LOCK, [self._lock_name])
+        locked = await cursor.fetchone()
+        return bool(locked and locked[0])
 
 
 @asynccontextmanager

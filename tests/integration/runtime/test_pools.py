@@ -255,7 +255,7 @@ async def test_the_history_of_a_pool_s_runs_is_tidied_up_by_the_pool(platform_ds
 
         async def kept(pool_name: str) -> int:
             history = CheckpointHistory(pools.steps, make_serde())
-            await Pruner(pools.calls, history, policies, pool_name=pool_name).prune(wait=True)
+            await Pruner(pools.calls, history, policies, pool_name=pool_name, agents=["basket"]).prune(wait=True)
             return len(
                 [
                     each
@@ -267,3 +267,25 @@ async def test_the_history_of_a_pool_s_runs_is_tidied_up_by_the_pool(platform_ds
 
         assert await kept("runtime") > 1
         assert await kept("support") == 1
+
+
+async def test_a_pool_s_policy_removes_nothing_but_the_history_of_its_own_runs(platform_dsn: str) -> None:
+    short = RetentionPolicy(1e-6, 1e-9, 1e-9, 1e-9, 1e-9)
+    async with (
+        front(platform_dsn) as caller,
+        pool(platform_dsn) as support,
+        pool(platform_dsn, agent="other", name="b"),
+    ):
+        run = await caller.left_off(await caller.create(prices=[3]))
+        history = CheckpointHistory(support.pools.steps, make_serde())
+
+        async def removed(name: str, agent: str) -> set[str]:
+            pruner = Pruner(support.pools.calls, history, {"default": short}, pool_name=name, agents=[agent])
+            batch = await pruner.prune(wait=True)
+            assert batch is not None
+            return {removal.kind for removal in batch.removals}
+
+        assert await removed("b", "other") == set()
+        assert await removed("support", "basket") == set()
+        assert (await caller.left_off(run)).state == runs_pb2.RUN_STATE_SUCCEEDED
+        assert "runs" in await removed("runtime", "")
