@@ -172,12 +172,15 @@ class Pruner:
         for agent, policy in self._policies.items():
             for stage in Stage:
                 more |= await self._prune_stage(connection, tally, agent, policy, stage)
-            for removal in await self._remove_decisions(connection, agent, policy):
-                more |= removal.row_count >= self._batch * DECISIONS_PER_RUN
+            decisions = await self._remove_decisions(connection, agent, policy)
+            more |= sum(removal.row_count for removal in decisions) >= self._batch * DECISIONS_PER_RUN
+            for removal in decisions:
                 tally.add(removal)
         cursor = await connection.execute(query("prune_store"), {"limit": self._batch * ITEMS_PER_RUN})
-        for agent_of, row_count, size_bytes in await cursor.fetchall():
-            more |= row_count >= self._batch * ITEMS_PER_RUN
+        items: list[tuple[str, int, float]] = await cursor.fetchall()
+        # The limit is that of all agents' together.
+        more |= sum(row_count for _, row_count, _ in items) >= self._batch * ITEMS_PER_RUN
+        for agent_of, row_count, size_bytes in items:
             tally.add(Removal(RetainedData.STORE, agent_of, row_count, int(size_bytes)))
         PRUNE_LAG.set(self._lag_s)
         return more

@@ -211,6 +211,16 @@ async def test_batches_are_small_and_the_next_goes_on(replica: Replica, platform
     assert (await rows(platform_pool))["checkpoints"] == 5
 
 
+async def test_a_batch_that_several_agents_fill_together_is_not_the_last(platform_pool: Pool) -> None:
+    async with platform_pool.connection() as connection:
+        await connection.execute(
+            "INSERT INTO platform.store SELECT 'agent', 'agent ' || n, '', '', 'key', '', '27', NULL, "
+            "now(), now(), now() FROM generate_series(1, 12) AS n"
+        )
+    pruner = Pruner(platform_pool, CheckpointHistory(platform_pool, make_serde()), {}, batch=1)
+    assert sums(await everything(pruner)) == {RetainedData.STORE: 12}
+
+
 @pytest.mark.parametrize("batch", [1, 2, 100])
 async def test_what_is_due_is_what_goes_however_small_the_batches(
     replica: Replica, platform_pool: Pool, batch: int
