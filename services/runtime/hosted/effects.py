@@ -13,9 +13,18 @@ import time
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, Final
+from uuid import uuid4
 
 from services.runtime.hosted.executor_tools import PlatformMissing, from_thread, on_platform, operation_id
-from services.runtime.hosted.session import IN_PROCESS, TOOL, HostedSession, Visit, current_session, current_visit
+from services.runtime.hosted.session import (
+    IN_PROCESS,
+    TOOL,
+    CallUnderWay,
+    HostedSession,
+    Visit,
+    current_session,
+    current_visit,
+)
 from services.runtime.routing.calls import OK, cleaned
 from services.runtime.routing.recorder import CallRecord
 
@@ -90,6 +99,7 @@ class _Effect:
         self.result: Any = None
         self.again = False
         self._operation = operation
+        self._id = uuid4()
         self._session = session
         self._visit = visit
         self._call = CallRecord(kind=TOOL, name=name, outcome=OK, elapsed_ms=0.0, input_tokens=0, output_tokens=0)
@@ -99,8 +109,13 @@ class _Effect:
         """Writes down that it begins; returns whether its result is known already. Raises ClaimLost."""
         if self._session.journal is None:
             raise PlatformMissing("effects can't be kept here")
-        self._session.check_budget(("tool_calls",))
-        earlier = await self._session.journal.begin(self._operation, self._call["name"])
+        under_way = CallUnderWay(self._call, time.perf_counter(), self._visit)
+        self._session.begin(self._id, under_way, ("tool_calls",))
+        try:
+            earlier = await self._session.journal.begin(self._operation, self._call["name"])
+        except BaseException:
+            self._session.ended(self._id)  # it has not begun
+            raise
         if earlier is None:
             return False
         self.again = True
@@ -135,8 +150,10 @@ class _Effect:
         self._note()
 
     def _note(self) -> None:
-        self._call["ended_at"] = round(time.time(), 6)
-        self._session.note(cleaned(self._call), self._visit)
+        # One that nobody waits for any more is in the ledger as cut.
+        if self._session.ended(self._id):
+            self._call["ended_at"] = round(time.time(), 6)
+            self._session.note(cleaned(self._call), self._visit)
 
 
 class _Noting:

@@ -138,7 +138,7 @@ class HostedSession:
         self._began = time.perf_counter()
         self._visits: dict[str, Visit] = {}
         # Calls under way, which count before they end.
-        self._open: dict[UUID, _Call] = {}
+        self._open: dict[UUID, CallUnderWay] = {}
         # Handlers are called in the threads of nodes that are no coroutines.
         self._lock = threading.RLock()
 
@@ -264,7 +264,7 @@ class HostedSession:
             steps.append(StepRecord(**{**self.failed, "calls": [*self.failed["calls"], *calls]}))
         return steps
 
-    def begin(self, run_id: UUID, begun: _Call, kinds: Sequence[str]) -> None:
+    def begin(self, run_id: UUID, begun: CallUnderWay, kinds: Sequence[str]) -> None:
         """Notes a call that begins. Raises BudgetSpentError when what it takes is used up, those under way included."""
         with self._lock:
             self.check_budget(kinds)
@@ -275,11 +275,11 @@ class HostedSession:
         if begun := self._open.get(run_id):
             begun.call["service"], begun.outcome = service, outcome
 
-    def under_way(self, run_id: UUID) -> _Call | None:
+    def under_way(self, run_id: UUID) -> CallUnderWay | None:
         """Returns a call that is under way."""
         return self._open.get(run_id)
 
-    def ended(self, run_id: UUID) -> _Call | None:
+    def ended(self, run_id: UUID) -> CallUnderWay | None:
         """Returns a call that was under way."""
         with self._lock:
             return self._open.pop(run_id, None)
@@ -353,7 +353,9 @@ class Journal(Protocol):
 
 
 @dataclass
-class _Call:
+class CallUnderWay:
+    """A call that has begun and not ended, which counts against the budget already."""
+
     call: CallRecord
     began: float
     visit: Visit | None
@@ -475,18 +477,18 @@ class CallbackHandler(BaseCallbackHandler):
                 vars(self).pop(method, None)
         return wanted
 
-    def _begin(self, kind: str, name: str, run_id: UUID, kwargs: Mapping[str, Any]) -> _Call:
+    def _begin(self, kind: str, name: str, run_id: UUID, kwargs: Mapping[str, Any]) -> CallUnderWay:
         # A thread that somebody has started by themselves has no context, but is told of the namespace.
         namespace = (kwargs.get("metadata") or {}).get(_NAMESPACE, "")
         visit = _visit.get() or self._session.visit_in(str(namespace))
         call = CallRecord(kind=kind, name=name, outcome=OK, elapsed_ms=0.0, input_tokens=0, output_tokens=0)
         call["service"] = IN_PROCESS if kind == TOOL else MODEL
         kinds = ("tool_calls",) if kind == TOOL else ("model_calls", "tokens")
-        begun = _Call(call, time.perf_counter(), visit)
+        begun = CallUnderWay(call, time.perf_counter(), visit)
         self._session.begin(run_id, begun, kinds)
         return begun
 
-    def _end(self, begun: _Call, outcome: str) -> None:
+    def _end(self, begun: CallUnderWay, outcome: str) -> None:
         call = begun.call
         call["outcome"] = begun.outcome or outcome
         call["elapsed_ms"] = round((time.perf_counter() - begun.began) * 1000, 3)

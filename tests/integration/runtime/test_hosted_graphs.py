@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypedDict
 import httpx
 import pytest
 import pytest_asyncio
+import signalbox
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
@@ -434,6 +435,26 @@ async def test_the_budget_is_looked_at_before_each_call(replica: HostedReplica) 
     assert (last["rule"], last["facts"]) == ("budget_exhausted", {"budget_spent": "model_calls"})
     # What it had brought by then is there to be looked at.
     assert len(output_of(run)["messages"]) == 5
+
+
+async def test_effects_at_once_are_held_to_the_budget(platform_dsn: str) -> None:
+    sent: list[int] = []
+
+    @signalbox.effect
+    async def send(number: int) -> None:
+        await asyncio.sleep(0.01)
+        sent.append(number)
+
+    async def ask(state: Answers) -> dict[str, Any]:
+        del state
+        told = await asyncio.gather(*map(send, range(5)), return_exceptions=True)
+        raise next(error for error in told if error is not None)
+
+    builder = StateGraph(Answers).add_node("ask", ask).add_edge(START, "ask")
+    async with hosted_replica(platform_dsn, loaded("sender", builder)) as replica:
+        run = await replica.run("sender", {"answers": []}, budget={"tool_calls": 2})
+        assert (run.state, run.stop_reason) == (RunState.NEEDS_REVIEW, "budget_exhausted")
+        assert (len(sent), run.spend["tool_calls"]) == (2, 2)
 
 
 async def test_a_run_that_takes_too_many_steps_ends(platform_dsn: str) -> None:
