@@ -187,7 +187,7 @@ class _Node(Runnable[Any, Any]):
             raise command from None
         except GraphBubbleUp:
             # It asks, and is run again from its beginning.
-            visit.stored = []
+            visit.drop_stored()
             raise
         except (ClaimLost, DatabaseAway):
             raise
@@ -220,8 +220,8 @@ class _Node(Runnable[Any, Any]):
         calls = [*session.take_attempts(task_id), *visit.calls]
         record = step_record(self._place, elapsed_s, calls, decision, concludes=False)
         record["task"] = task_id
-        if visit.stored:
-            record["stored"] = visit.stored
+        if visit.stored or visit.refreshed:
+            record["stored"] = [*visit.stored, *visit.refreshed.values()]
         return session.recorded(visit, record)
 
     @staticmethod
@@ -238,7 +238,7 @@ class _Node(Runnable[Any, Any]):
 
     def _fail(self, session: HostedSession, task_id: str, visit: Visit, error: Exception) -> None:
         """Records a failure, for the run's end or for the node that handles it. Raises RunWaits for what is away."""
-        visit.stored = []
+        visit.drop_stored()
         if session.failure is error:  # It has come up from a node inside.
             self._hand_over(session)
             return

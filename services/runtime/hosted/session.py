@@ -74,12 +74,18 @@ class Visit:
     record: StepRecord | None = None
     left: list[StepRecord] = field(default_factory=list)
     stored: list[ItemWrite] = field(default_factory=list)
+    # Items that it has read and that last anew for it, by where they are.
+    refreshed: dict[tuple[str, str], ItemWrite] = field(default_factory=dict)
     away: tuple[BaseException, DependencyAway] | None = None
     has_spoken: bool = False
     # How many of its calls the record has.
     recorded_calls: int = 0
     # How often it has made each call that has no id of its own.
     unnamed: dict[str, int] = field(default_factory=dict)
+
+    def drop_stored(self) -> None:
+        """Forgets what it has done in the store, which is of no account."""
+        self.stored, self.refreshed = [], {}
 
     def end(self) -> float:
         """Returns the seconds that the node took by itself, and has the node around it count them as those inside."""
@@ -170,7 +176,8 @@ class HostedSession:
             self.token_chunks.reset(node, RERUN)
             visit.has_spoken = False
         visit.began, visit.inside_s, visit.left, visit.away = time.perf_counter(), 0.0, [], None
-        visit.record, visit.stored = None, []
+        visit.record = None
+        visit.drop_stored()
         visit.unnamed, visit.recorded_calls = {}, 0
         if self.failed is not None and self.failed.get("task") == task_id:
             self.failed = self.failure = None  # LangGraph tries it again.
@@ -205,14 +212,6 @@ class HostedSession:
     def stored(self) -> list[ItemWrite]:
         """What tasks have written to the store and no step has committed, of those that failed or ask excepted."""
         return list(itertools.chain.from_iterable(visit.stored for visit in list(self._visits.values())))
-
-    def writing(self) -> Visit | None:
-        """Returns the task that a write to the store is of; None where that is not known."""
-        if visit := _visit.get():
-            return visit
-        # In a thread that a node has started by itself, or after the node, where its path function is asked.
-        under_way = [visit for visit in list(self._visits.values()) if visit.record is None]
-        return under_way[0] if len(under_way) == 1 else None
 
     @property
     def open_calls(self) -> list[CallRecord]:

@@ -36,7 +36,7 @@ from psycopg_pool import AsyncConnectionPool
 from services.runtime.engine.queries import query
 from services.runtime.engine.stored_items import StoreScope, last_writes
 from services.runtime.errors import StoreRefused
-from services.runtime.hosted.session import HostedSession, Visit
+from services.runtime.hosted.session import HostedSession, Visit, current_visit
 from services.runtime.routing.recorder import ItemWrite
 
 MOST_FOUND: Final = 1000
@@ -77,10 +77,10 @@ class NodeStore(BaseStore):
         """Does what a node asks for; reads come before writes. Raises StoreRefused."""
         if _running_loop() is not self._loop:
             return await asyncio.wrap_future(self._elsewhere(list(ops)))
-        return await self._done(list(ops), self._session.writing())
+        return await self._done(list(ops), current_visit())
 
     def _elsewhere(self, ops: Sequence[Op]) -> Future[list[Result]]:
-        return asyncio.run_coroutine_threadsafe(self._done(ops, self._session.writing()), self._loop)
+        return asyncio.run_coroutine_threadsafe(self._done(ops, current_visit()), self._loop)
 
     async def _done(self, ops: Sequence[Op], visit: Visit | None) -> list[Result]:
         results: list[Result] = []
@@ -164,16 +164,17 @@ class NodeStore(BaseStore):
         return places
 
     async def _put(self, puts: Sequence[PutOp], visit: Visit | None) -> None:
-        if visit is None:
-            raise StoreRefused("the store takes writes of nodes while they run; this one comes from outside of any")
         policy = self._scope.policy
         writes = [self._write(op) for op in puts]
-        if len(visit.stored) + len(writes) > policy.most_writes:
-            raise StoreRefused(f"the node {visit.node!r} writes more than {policy.most_writes} times to its store")
         added = {(each["namespace"], each["key"]) for each in writes if each["value"] is not None}
         if added and not await self._has_room(added):
             most = f"{policy.most_items} items"
             raise StoreRefused(f"the store of this {self._scope.scope} holds at most {most}; delete some first")
+        # From here on nothing else happens in between: a task that has its record takes nothing more along.
+        if visit is None or visit.record is not None:
+            raise StoreRefused("the store takes writes of nodes while they run; this one comes from outside of any")
+        if len(visit.stored) + len(writes) > policy.most_writes:
+            raise StoreRefused(f"the node {visit.node!r} writes more than {policy.most_writes} times to its store")
         visit.stored += writes
 
     async def _has_room(self, added: set[Place]) -> bool:
@@ -216,7 +217,7 @@ class NodeStore(BaseStore):
                     ttl_s=row.ttl_s,
                     refresh=True,
                 )
-                visit.stored.append(write)
+                visit.refreshed[row.namespace, row.key] = write
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -20,6 +20,7 @@ from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store_policy import StorePolicy
 from services.runtime.engine.threads import ThreadStore
+from services.runtime.errors import StoreRefused
 from tests.fixtures.hosted import CALLER, FOLDER, HostedReplica, graph_alone, hosted_replica, loaded, output_of
 
 OTHER = Caller("28", frozenset())
@@ -214,6 +215,42 @@ async def test_items_last_as_long_as_they_are_to(replica: HostedReplica) -> None
 def pruner_of(replica: HostedReplica, policy: RetentionPolicy | None = None) -> Pruner:
     policies = {"default": policy} if policy else {}
     return Pruner(replica.pools.calls, CheckpointHistory(replica.pools.steps, make_serde()), policies)
+
+
+async def test_items_that_are_read_are_no_writes_and_late_writes_are_refused(platform_dsn: str) -> None:
+    late: list[asyncio.Task[None]] = []
+
+    async def note(state: Noting, runtime: Runtime) -> dict[str, Any]:
+        store = runtime.store
+        assert store is not None
+
+        async def write_late() -> None:
+            await asyncio.sleep(0.05)
+            await store.aput(("late",), "note", {})
+
+        if state["note"] == "put":
+            for key in ("a", "b"):
+                await store.aput(("kept",), key, {}, ttl=60)
+        else:
+            for _ in range(3):
+                await store.asearch(("kept",))
+            await store.aput(("kept",), "c", {})
+        late.append(asyncio.create_task(write_late()))
+        return {}
+
+    async def rest(state: Noting) -> dict[str, Any]:
+        del state
+        await asyncio.wait(late)
+        return {}
+
+    graph = StateGraph(Noting).add_node("note", note).add_node("rest", rest)
+    graph.add_edge(START, "note").add_edge("note", "rest")
+    stores = {"reader": StorePolicy(most_writes=2)}
+    async with hosted_replica(platform_dsn, loaded("reader", graph), stores=stores) as replica:
+        for said in ("put", "read"):
+            run = await replica.run("reader", {"note": said})
+            assert run.state is RunState.SUCCEEDED, run.error
+        assert [type(each.exception()) for each in late] == [StoreRefused, StoreRefused]
 
 
 async def test_what_is_a_threads_goes_with_it_and_what_is_a_callers_when_it_is_erased(replica: HostedReplica) -> None:
