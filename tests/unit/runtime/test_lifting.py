@@ -25,7 +25,16 @@ from pydantic import BaseModel
 from services.runtime.commands import lift as lift_command
 from services.runtime.commands import prove
 from services.runtime.hosted.lifting.expressions import NotLiftedError
-from services.runtime.hosted.lifting.lifted import DISAGREED, TABLES_DROPPED, LiftedRouter, lifted
+from services.runtime.hosted.lifting.lifted import (
+    CHANGED,
+    DISAGREED,
+    MOST_TIME_S,
+    NOT_EVALUATED,
+    TABLES_DROPPED,
+    LiftedRouter,
+    lifted,
+)
+from services.runtime.hosted.lifting.looking import LONGEST_TEXT, MOST_ITEMS
 from services.runtime.routing.reachable import unreached_rules
 from services.runtime.routing.table import Router, as_dict
 from services.runtime.routing.terms import InvalidTableError
@@ -674,6 +683,14 @@ def test_long_lists_and_texts_are_not_gone_through() -> None:
     table = beside(lambda state: "on" if any(each.done for each in state["x"]) else "off")
     assert table.decision({"x": [SimpleNamespace(done=False)] * 2001}, {}, "off") is None
     assert "2,001 items" in table.off
+
+
+def test_the_page_names_what_ends_a_table() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "lift.md").read_text()
+    for cause in (DISAGREED, CHANGED, NOT_EVALUATED):
+        assert f"\n| `{cause}` | " in page
+    for said in (f"{MOST_ITEMS:,} items", f"{LONGEST_TEXT:,} characters", f"{MOST_TIME_S} s of CPU"):
+        assert said in page
 
 
 @dataclass
