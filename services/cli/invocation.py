@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import ValidationError
+from pydantic_settings import SettingsError
 
 from services.cli.client import Connection
 from services.cli.connection import Identity, connect_to
@@ -100,6 +101,9 @@ def load_settings() -> CliSettings:
     except ValidationError as error:
         names = ", ".join("SIGNALBOX_" + str(problem["loc"][0]).upper() for problem in error.errors())
         wrong = CliError(f"invalid environment variables: {names}", hint="correct or unset them", code=ExitCode.USAGE)
+        raise fail(wrong) from error
+    except SettingsError as error:  # a value that should be JSON and is not
+        wrong = CliError(str(error), hint="correct it, or unset it", code=ExitCode.USAGE)
         raise fail(wrong) from error
 
 

@@ -6,10 +6,12 @@ import os
 import re
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from services.kit.models.models_setting import GivenModels
 from services.kit.models.roles import ROLES
 from services.kit.settings import OptionalFile
 from services.local.settings import inherited_environment
@@ -63,15 +65,15 @@ class CliSettings(BaseSettings):
     agent_model: str = Field("", description="Model that agents think with at that endpoint.")
     format_model: str = Field("", description="Model that words answers at that endpoint.")
     evaluator_model: str = Field("", description="Model that judges verdicts on findings at that endpoint.")
-    models: dict[str, str] = Field(
+    models: GivenModels = Field(
         {},
-        description='JSON: models by role at that endpoint, such as {"triage": "large"}; '
-        "SIGNALBOX_<ROLE>_MODEL names that of one role.",
+        description='JSON, or the path of a YAML file: models by role, such as {"triage": "large"}, with parameters as '
+        "docs/models.md has them; SIGNALBOX_<ROLE>_MODEL names that of one role.",
     )
 
     @property
-    def models_by_role(self) -> dict[str, str]:
-        """The models of single roles: by their own variables, and those of `models`, which go before."""
+    def models_by_role(self) -> dict[str, Any]:
+        """The models of single roles, or their parameters: by variables of their own, and those of `models` before."""
         named = {role: os.environ.get(f"SIGNALBOX_{role.upper()}_MODEL", "") for role in ROLES}
         return {role: model for role, model in (named | self.models).items() if model}
 

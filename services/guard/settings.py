@@ -70,14 +70,16 @@ class GuardSettings(ServiceSettings):
     )
 
     @property
+    def _otherwise(self) -> ModelParameters:
+        return ModelParameters(model=self.guard_model, base_url=self.model_base_url, api_key=self.model_api_key)
+
+    @property
     def model(self) -> ModelParameters:
         """The model that is asked, and with what."""
-        otherwise = ModelParameters(model=self.guard_model, base_url=self.model_base_url, api_key=self.model_api_key)
-        return parameters_of("guard", self.models, otherwise)
+        return parameters_of("guard", self.models, self._otherwise)
 
     @model_validator(mode="after")
     def _model_is_usable(self) -> Self:
-        otherwise = ModelParameters(model=self.guard_model, base_url=self.model_base_url)
-        if problems := problems_of_models(["guard"], self.models, otherwise):
+        if problems := problems_of_models(["guard"], self.models, self._otherwise):
             raise ValueError("; ".join(problems))
         return self

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from services.kit.models.roles import DEFAULT_ROLE, ROLES
@@ -38,12 +39,14 @@ class ModelEndpoint:
     agent_model: str = ""
     format_model: str = ""
     evaluator_model: str = ""
-    models: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, Any] = field(default_factory=dict)
 
     def model_of(self, role: str) -> str:
-        """Returns the model that agents have in a role."""
+        """Returns the model that agents have in a role; its parameters may say others for this endpoint."""
         named = {DEFAULT_ROLE: self.agent_model, "format": self.format_model, **self.models}
-        return named.get(role) or self.agent_model
+        given = named.get(role)
+        name = given.get("model", "") if isinstance(given, Mapping) else given
+        return str(name or self.agent_model)
 
 
 @dataclass(frozen=True)

@@ -35,4 +35,6 @@ def _read(value: Any) -> Any:
     return given
 
 
+# As it stands, for who passes it on.
+GivenModels = Annotated[dict[str, Any], NoDecode, BeforeValidator(_read)]
 Models = Annotated[dict[str, str | ModelParameters], NoDecode, BeforeValidator(_read)]

@@ -107,7 +107,8 @@ class ModelParameters(OneModel):
 
 # What a role's parameters say, whatever a client library puts there.
 _OURS: Final = frozenset({"model", "temperature", "max_tokens", "max_completion_tokens", "reasoning_effort"})
-_ENDPOINT: Final = ("base_url", "api_key", "api_key_file", "api_key_env", "key_header", "query", "provider", "options")
+_KEYS: Final = ("api_key", "api_key_file", "api_key_env")
+_ENDPOINT: Final = ("base_url", *_KEYS, "key_header", "query", "provider", "options")
 
 
 def parameters_of(role: str, given: Mapping[str, Any], otherwise: ModelParameters) -> ModelParameters:
@@ -151,4 +152,6 @@ def _named(given: Any) -> dict[str, Any]:
 def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     if above.get("base_url") or above.get("provider"):
         below = {name: value for name, value in below.items() if name not in _ENDPOINT}
+    elif any(above.get(name) for name in _KEYS):
+        below = {name: value for name, value in below.items() if name not in _KEYS}
     return {**below, **above}

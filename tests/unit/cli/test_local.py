@@ -2,9 +2,11 @@
 
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from services.cli.settings import CliSettings
 from services.kit.identity.caller import Caller, TokenInvalid
@@ -153,6 +155,20 @@ def test_services_inherit_no_credentials(monkeypatch: pytest.MonkeyPatch) -> Non
     for name in ("OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "SIGNALBOX_TOKEN", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "x")
     assert "x" not in inherited_environment().values()
+
+
+def test_models_may_be_given_to_the_command_as_to_a_service(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, keys: DevelopmentKeys
+) -> None:
+    given = {"plan": {"model": "large", "temperature": None}, "triage": "small"}
+    file = tmp_path / "models.yaml"
+    file.write_text(yaml.safe_dump(given))
+    for text in (json.dumps(given), str(file)):
+        monkeypatch.setenv("SIGNALBOX_MODELS", text)
+        endpoint = replace(MODEL, models=CliSettings().models_by_role)
+        assert (endpoint.model_of("plan"), endpoint.model_of("triage")) == ("large", "small")
+        told = topology(keys).runtime(1, endpoint, dsn="d", guard="h:1", sql_executor="h:2").env
+        assert json.loads(told["SIGNALBOX_MODELS"]) == given
 
 
 def test_every_setting_of_the_command_is_described() -> None:

@@ -38,6 +38,16 @@ def test_a_file_says_what_json_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [(each.model, each.key) for each in model.fallbacks] == [("small", "secret-of-the-judge")]
 
 
+@pytest.mark.parametrize("services_own", ["", "of-the-service"])
+def test_a_role_has_a_key_of_its_own_at_the_endpoint_of_the_service(
+    monkeypatch: pytest.MonkeyPatch, services_own: str
+) -> None:
+    monkeypatch.setenv("SIGNALBOX_MODELS", '{"default": {"api_key_env": "JUDGE_KEY"}}')
+    monkeypatch.setenv("SIGNALBOX_MODEL_API_KEY", services_own)
+    monkeypatch.setenv("JUDGE_KEY", "of-the-judge")
+    assert load_settings(GuardSettings).model.key == "of-the-judge"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
