@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from services.console.errors import BadRequest, ConsoleError, NotFound
-from services.console.explanation_page.result import Block, Messages, Result, json_block, messages_of
+from services.console.explanation_page.result import Block, Result, json_block, messages_block, messages_of
 from services.console.filters import Filters
 from services.console.forms import read_form
 from services.console.gateway import Gateway
@@ -84,7 +84,7 @@ class StatePages:
         values = MessageToDict(found.state.values)
         messages = messages_of(values.get("messages"))
         others = {name: each for name, each in values.items() if name != "messages" or not messages}
-        blocks: list[Block] = [Messages("Messages", messages)] if messages else []
+        blocks: list[Block] = [messages_block(values["messages"], messages)] if messages else []
         return page(
             "state.html.j2",
             "runs",

@@ -92,9 +92,11 @@ def _turn(run: runs_pb2.Run) -> Turn:
 
 
 def answer_of(result: Result) -> Block | None:
-    """Returns what of a result answers its caller: its leading words, the last message, or else its first block."""
+    """Returns what of a result answers its caller: its leading words, last message, first block, or JSON."""
     leading = next((each for each in result.blocks if isinstance(each, Words) and each.leads), None)
-    if leading is not None or not result.blocks:
+    if leading is not None:
         return leading
+    if not result.blocks:
+        return result.json if result.json.text else None
     first = result.blocks[0]
     return Messages("", first.messages[-1:]) if isinstance(first, Messages) else first

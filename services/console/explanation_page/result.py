@@ -90,6 +90,7 @@ class Claims:
     kind: ClassVar[str] = "claims"
     title: str
     claims: Sequence[Claim]
+    left_out: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ class Items:
     kind: ClassVar[str] = "items"
     title: str
     items: Sequence[tuple[str, str]]
+    left_out: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ class Changes:
     kind: ClassVar[str] = "changes"
     title: str
     changes: Sequence[Change]
+    left_out: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,16 +120,17 @@ class Messages:
     kind: ClassVar[str] = "messages"
     title: str
     messages: Sequence[tuple[str, str]]
+    left_out: str = ""
 
 
 @dataclass(frozen=True)
 class Json:
-    """Values as JSON; `is_whole` is false where it is too long for a page."""
+    """Values as JSON, as much of it as a page takes."""
 
     kind: ClassVar[str] = "json"
     title: str
     text: str
-    is_whole: bool = True
+    left_out: str = ""
 
 
 Block = Words | Code | Rows | Claims | Items | Changes | Messages | Json
@@ -146,19 +150,28 @@ def result_of(run: runs_pb2.Run) -> Result:
     if agent is None:
         return Result()
     output = getattr(run.output, agent)
-    blocks = _BLOCKS.get(type(output), _unknown)(output)
+    blocks = _BLOCKS.get(type(output), _no_blocks)(output)
     return Result(tuple(blocks), json_block("", MessageToDict(output, preserving_proto_field_name=True)))
 
 
 def json_block(title: str, values: Any) -> Json:
     """Returns values as JSON, as much of it as a page takes."""
     text = json_text(values)
-    return Json(title, text) if len(text) <= LONGEST_JSON else Json(title, text[:LONGEST_JSON], is_whole=False)
+    return Json(title, text[:LONGEST_JSON], left_out(len(text), LONGEST_JSON, "characters"))
 
 
-def _unknown(output: Message) -> Iterator[Block]:
-    """Shows what an agent brought that the page knows nothing of, field by field."""
-    yield json_block("", MessageToDict(output, preserving_proto_field_name=True))
+def _no_blocks(_output: Message) -> Iterator[Block]:
+    """Of an agent that the page knows nothing of it shows the JSON alone."""
+    return iter(())
+
+
+def left_out(count: int, most: int, what: str = "") -> str:
+    """Says how many of so many are not shown; nothing where all are."""
+    return f"{count - most:,} more {what}".rstrip() + " not shown here." if count > most else ""
+
+
+def _items(title: str, items: Sequence[tuple[str, str]], count: int) -> Items:
+    return Items(title, items, left_out(count, MOST_ITEMS))
 
 
 def _data_chat(output: data_chat_pb2.DataChatOutput) -> Iterator[Block]:
@@ -173,11 +186,13 @@ def _data_chat(output: data_chat_pb2.DataChatOutput) -> Iterator[Block]:
     for number, earlier in enumerate(output.earlier_results[:MOST_ITEMS], start=1):
         yield rows_block(f"Rows of query {number} before it", earlier.rows)
         yield Code(f"SQL of query {number} before it", cut(earlier.sql_query))
+    if told := left_out(len(output.earlier_results), MOST_ITEMS, "queries"):
+        yield Words("", told)
     if output.HasField("debug"):
         messages = [
             (each.role, _with_tools(cut(each.content), each.tool_calls)) for each in output.debug.messages[:MOST_ITEMS]
         ]
-        yield Messages("Messages", messages)
+        yield Messages("Messages", messages, left_out(len(output.debug.messages), MOST_ITEMS))
 
 
 def _with_tools(text: str, tools: Sequence[str]) -> str:
@@ -204,7 +219,7 @@ def _graph_editor(output: graph_editor_pb2.GraphEditorOutput) -> Iterator[Block]
     if output.answer:
         yield Words("", cut(output.answer), leads=True)
     if changes := changes_of(output.change_set):
-        yield Changes("Changes", changes[:MOST_ROWS])
+        yield Changes("Changes", changes[:MOST_ROWS], left_out(len(changes), MOST_ROWS))
     if output.steps:
         steps = [
             (
@@ -213,7 +228,7 @@ def _graph_editor(output: graph_editor_pb2.GraphEditorOutput) -> Iterator[Block]
             )
             for each in output.steps[:MOST_ITEMS]
         ]
-        yield Items("Operations", steps)
+        yield _items("Operations", steps, len(output.steps))
 
 
 def _incident(output: incident_investigation_pb2.IncidentInvestigationOutput) -> Iterator[Block]:
@@ -222,17 +237,19 @@ def _incident(output: incident_investigation_pb2.IncidentInvestigationOutput) ->
         sure = OFFLINE_RULES if output.offline_model_calls else f"confidence {output.confidence:.2f}"
         yield Words("", f"{sure}, {'confirmed by validation' if output.validated else 'not confirmed by validation'}")
     if output.problems:
-        yield Items("What validation found against it", [("", cut(each)) for each in output.problems[:MOST_ITEMS]])
+        problems = [("", cut(each)) for each in output.problems[:MOST_ITEMS]]
+        yield _items("What validation found against it", problems, len(output.problems))
     if output.explanation:
         yield Words("Explanation", cut(output.explanation))
     if output.evidence:
-        yield Claims("Evidence", [_incident_claim(each) for each in output.evidence[:MOST_ITEMS]])
+        claims = [_incident_claim(each) for each in output.evidence[:MOST_ITEMS]]
+        yield Claims("Evidence", claims, left_out(len(output.evidence), MOST_ITEMS))
     if output.timeline:
-        yield Items(
-            "What happened when", [(moment(each.time), cut(each.event)) for each in output.timeline[:MOST_ITEMS]]
-        )
+        events = [(moment(each.time), cut(each.event)) for each in output.timeline[:MOST_ITEMS]]
+        yield _items("What happened when", events, len(output.timeline))
     if output.recommendations:
-        yield Items("What to do", [("", cut(each)) for each in output.recommendations[:MOST_ITEMS]])
+        to_do = [("", cut(each)) for each in output.recommendations[:MOST_ITEMS]]
+        yield _items("What to do", to_do, len(output.recommendations))
 
 
 def _incident_claim(evidence: incident_investigation_pb2.IncidentEvidence) -> Claim:
@@ -277,24 +294,30 @@ def _sast(output: SastOutput) -> Iterator[Block]:
         yield Words("Why", cut(output.justification))
     if output.evidence:
         claims = [Claim(cut(each.claim), _place(each), cut(each.quote)) for each in output.evidence[:MOST_ITEMS]]
-        yield Claims("Cited code", claims)
+        yield Claims("Cited code", claims, left_out(len(output.evidence), MOST_ITEMS))
     if output.open_question:
         yield Words("What would have to be known", cut(output.open_question))
     if output.read:
         files = [("", f"{each.file}:{each.first_line}-{each.last_line or each.first_line}") for each in output.read]
-        yield Items("What was read", files[:MOST_ITEMS])
+        yield _items("What was read", files[:MOST_ITEMS], len(files))
     if output.notes:
-        yield Items("What of the report is not so", [("", cut(each)) for each in output.notes[:MOST_ITEMS]])
+        notes = [("", cut(each)) for each in output.notes[:MOST_ITEMS]]
+        yield _items("What of the report is not so", notes, len(output.notes))
 
 
 def _graph(output: hosted_pb2.GraphOutput) -> Iterator[Block]:
     values = MessageToDict(output.output)
     messages = messages_of(values.get("messages"))
     if messages:
-        yield Messages("Messages", messages)
+        yield messages_block(values["messages"], messages)
         values = {name: value for name, value in values.items() if name != "messages"}
     if values:
         yield json_block("Output", values)
+
+
+def messages_block(value: Sequence[Any], messages: Sequence[tuple[str, str]]) -> Messages:
+    """Returns the messages of a value, with how many before them are not shown."""
+    return Messages("Messages", messages, left_out(len(value), MOST_ITEMS, "before them"))
 
 
 def messages_of(value: Any) -> Sequence[tuple[str, str]]:

@@ -19,8 +19,9 @@ from signalbox.v1 import (
     table_pb2,
 )
 
+from services.console.explanation_page import result
 from services.console.explanation_page.page import render_page
-from services.console.explanation_page.result import MOST_ROWS, Messages, Rows, message_of, result_of
+from services.console.explanation_page.result import MOST_ITEMS, MOST_ROWS, Messages, Rows, message_of, result_of
 from services.console.recorded_pages import blocks_of
 from tests.fixtures.walked_run import explained
 
@@ -118,6 +119,27 @@ def test_many_rows_are_cut_and_the_rest_is_in_the_json() -> None:
     assert "The JSON has 3 more rows." in shown.of("note")
     assert f"town {MOST_ROWS + 2}" not in shown.of("list found")
     assert f"town {MOST_ROWS + 2}" in "".join(shown.of("result-json"))
+
+
+def test_what_a_block_leaves_out_is_said_once() -> None:
+    output = sast_pb2.SastTriageOutput(verdict=sast_pb2.VERDICT_NEEDS_REVIEW)
+    for number in range(MOST_ITEMS + 2):
+        output.evidence.add(claim=f"claim {number}", file="a.py", first_line=1)
+    shown = Texts(page_of(sast_triage=output))
+    assert shown.of("note").count("2 more not shown here.") == 1
+    debug = data_chat_pb2.DataChatOutput(answer="a")
+    for number in range(MOST_ITEMS + 1):
+        debug.debug.messages.add(role="ai", content=f"said {number}")
+        debug.earlier_results.add(sql_query=f"SELECT {number}")
+    page = page_of(data_chat=debug)
+    for told in ("1 more not shown here.", "1 more queries not shown here."):
+        assert page.count(told) == 1
+
+
+def test_what_the_page_knows_nothing_of_is_shown_as_json_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result, "_BLOCKS", {})
+    page = page_of(data_chat=data_chat_pb2.DataChatOutput(answer="Twelve of them."))
+    assert page.count("Twelve of them.") == 1
 
 
 def test_an_incident_has_its_cause_and_what_it_rests_on() -> None:
