@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -20,7 +19,7 @@ from services.console.errors import ConsoleError
 from services.console.filters import Filters
 from services.console.forms import read_form
 from services.console.gateway import Gateway
-from services.console.input_form import InputField, fields_of, input_of
+from services.console.input_form import InputField, as_written, fields_of, input_of
 from services.console.input_schema import HOSTED, agents_known, is_hosted, schema_of
 from services.console.json_values import json_struct
 from services.console.settings import ConsoleSettings
@@ -31,8 +30,6 @@ FIELDS = ("agent", "from", "thread")
 SENT = ("agent", "thread", "labels", "record", "request_id")
 # What a hosted graph is given beside its input, as JSON.
 BESIDE = ("context", "configurable")
-# Before the name of a field of messages that is written as JSON.
-AS_JSON = "json."
 
 
 class StartPages:
@@ -75,8 +72,7 @@ class StartPages:
         sent = {name: form.get(name, "") for name in (*SENT, *BESIDE)}
         names = [each.name for each in await list_agents(self._gateway) if _can_be_started(each)]
         filters = Filters({"labels": sent["labels"]})
-        fields = await self._fields(sent["agent"], {}) if sent["agent"] in names else []
-        fields = [replace(each, kind="messages") if f"{AS_JSON}{each.name}" in form else each for each in fields]
+        fields = as_written(await self._fields(sent["agent"], {}) if sent["agent"] in names else [], form)
         values, problems = input_of(fields, form)
         beside, wrong_beside = _beside(sent)
         problems |= wrong_beside
@@ -99,8 +95,7 @@ class StartPages:
             except ConsoleError as refused:
                 error = refused
                 problems |= _told(refused, sent["agent"])
-        written = [replace(each, value=form.get(each.name, "")) for each in fields]
-        return self._page(names, sent, written, problems, error)
+        return self._page(names, sent, fields, problems, error)
 
     async def cancel(self, request: Request) -> Response:
         """Asks a run to stop."""
