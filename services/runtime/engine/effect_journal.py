@@ -9,6 +9,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from services.runtime.engine.claim import Claim
 from services.runtime.engine.queries import query
+from services.runtime.engine.saver import StateTooLargeError
 from services.runtime.errors import ClaimLost
 
 
@@ -22,8 +23,16 @@ class EarlierEffect(NamedTuple):
 class EffectJournal:
     """The journal of one claimed run; each statement names its claim."""
 
-    def __init__(self, pool: AsyncConnectionPool[Any], serde: SerializerProtocol, claim: Claim) -> None:
+    def __init__(
+        self,
+        pool: AsyncConnectionPool[Any],
+        serde: SerializerProtocol,
+        claim: Claim,
+        *,
+        max_step_bytes: int | None = None,
+    ) -> None:
         self._pool = pool
+        self._max_step_bytes = max_step_bytes
         self._serde = serde
         self._claim = claim
 
@@ -41,8 +50,14 @@ class EffectJournal:
         return EarlierEffect(ended, self._serde.loads_typed((result_type, bytes(result))) if ended else None)
 
     async def end(self, operation: str, result: Any) -> None:
-        """Keeps the result of an effect. Raises ClaimLost, and TypeNotAllowedError for one that no state may hold."""
+        """Keeps the result of an effect. Raises ClaimLost.
+
+        One that no state may hold raises TypeNotAllowedError, a larger one than a step may change StateTooLargeError.
+        """
         result_type, stored = self._serde.dumps_typed(result)
+        if self._max_step_bytes is not None and len(stored) > self._max_step_bytes:
+            most = f"the limit max_step_bytes is {self._max_step_bytes:,}"
+            raise StateTooLargeError(f"an effect has a result of {len(stored):,} bytes, {most}")
         self._serde.loads_typed((result_type, stored))  # who repeats it has to read it
         async with self._pool.connection() as connection:
             parameters = {**self._fenced, "operation": operation, "result_type": result_type, "result": stored}

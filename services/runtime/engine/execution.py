@@ -272,7 +272,9 @@ class Execution:
                 store=store,
             )
             if self.session is not None:
-                self.session.journal = EffectJournal(shared.pool, shared.serde, self.claim)
+                self.session.journal = EffectJournal(
+                    shared.pool, shared.serde, self.claim, max_step_bytes=agent.max_step_bytes
+                )
             try:
                 state = await self._invoked(agent, graph, own_config, recording)
             except InputNotAdmitted as refused:

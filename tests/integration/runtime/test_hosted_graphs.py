@@ -534,6 +534,25 @@ async def test_a_step_that_changes_too_much_of_the_state_ends_its_run(platform_d
         assert await replica.steps(run) == ["grow"]
 
 
+async def test_results_of_effects_are_held_to_a_size(platform_dsn: str) -> None:
+    @signalbox.effect
+    async def print_out(size: int) -> str:
+        return "x" * size
+
+    async def work(state: Joined) -> dict[str, Any]:
+        await print_out(int(state["log"][0]))
+        return {"log": []}
+
+    graph = StateGraph(Joined).add_node("work", work).add_edge(START, "work")
+    policy = HostedPolicy(max_step_bytes=10_000)
+    async with hosted_replica(platform_dsn, loaded("printer", graph), policy=policy) as replica:
+        run = await replica.run("printer", {"log": ["20000"]})
+        assert (run.state, run.stop_reason) == (RunState.FAILED, "node_failed")
+        assert "an effect has a result of 20,0" in run.error
+        run = await replica.run("printer", {"log": ["9000"]})
+        assert run.state is RunState.SUCCEEDED, run.error
+
+
 class Joined(TypedDict):
     log: Annotated[list[str], operator.add]
 

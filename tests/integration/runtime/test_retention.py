@@ -149,15 +149,22 @@ async def test_what_was_recorded_of_a_run_counts_with_it(replica: Replica, prune
     run = await finished(replica, recorded=True)
     async with platform_pool.connection() as connection:
         await connection.execute(query("put_answers"), {"run_id": run.run_id, "answers": [os.urandom(100_000)] * 2})
+        await connection.execute(
+            "INSERT INTO platform.effects (run_id, operation, name, epoch, result) VALUES (%s, 'send', 'send', 1, %s)",
+            [run.run_id, os.urandom(50_000)],
+        )
     await pruner.measure()
     stored = REGISTRY.get_sample_value("signalbox_stored_bytes", {"table": "recorded_answers"})
     assert stored is not None
     assert stored > 200_000
+    effects = REGISTRY.get_sample_value("signalbox_stored_bytes", {"table": "effects"})
+    assert effects is not None
+    assert effects > 50_000
     await age(platform_pool, run, "400 days")
     due, removed = await pruner.due(), await everything(pruner)
     assert due == removed
     [size_bytes] = [removal.size_bytes for removal in removed if removal.kind is RetainedData.RUNS]
-    assert 200_000 < size_bytes < 210_000
+    assert 250_000 < size_bytes < 260_000
 
 
 async def test_decisions_go_by_their_own_age_but_never_those_of_a_run_under_way(
