@@ -219,7 +219,7 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     verifier = CallerTokenVerifier(await needed_text(settings.caller_token_public_key_file))
     callers = Callers(verifier, clock, admission)
     # Callers' connections for what callers ask.
-    directory = AgentDirectory(agents, Offers(pools.calls), settings.pool)
+    directory = AgentDirectory(agents, Offers(pools.calls), settings.pool, carrier.is_here)
     servicer = RunServicer(engine, store, pools.calls, directory, callers, pins, records_all=settings.record_runs)
     routers = {router.name: router for agent in agents.values() for router in agent.in_force.routers}
     maintenance = MaintenanceServicer(callers, pruner, Ledger(pools.calls), routers)

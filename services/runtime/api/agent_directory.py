@@ -48,14 +48,22 @@ class AskedAgent:
 class AgentDirectory:
     """The agents by name. What this replica has, it knows best; of others it says what they have written down."""
 
-    def __init__(self, agents: Mapping[str, Offered], offers: Offers, pool_name: str = RUNTIME) -> None:
+    def __init__(
+        self,
+        agents: Mapping[str, Offered],
+        offers: Offers,
+        pool_name: str = RUNTIME,
+        is_here: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        """`is_here`: whether the runs of one of `agents` are still this replica's."""
         self.here = agents
+        self._is_here = is_here
         self._offers = offers
         self._pool_name = pool_name
 
     async def listed(self, name: str = "") -> list[agents_pb2.Agent]:
         """Returns the agents, by name, or the one of a name; large schemas only in the latter case."""
-        here = [self.here[each] for each in self.here if name in ("", each)]
+        here = [self.here[each] for each in self.here if name in ("", each) and self._is_here(each)]
         found = {each.definition.name: listed_proto(each, self._pool_name) for each in here}
         offers = [] if name and found else await self._elsewhere(name)
         found |= {each.name: _listed(each) for each in offers}
@@ -66,7 +74,7 @@ class AgentDirectory:
 
     async def asked(self, name: str) -> AskedAgent:
         """Returns an agent to create a run of. Raises InvalidRequest."""
-        if agent := self.here.get(name):
+        if (agent := self.here.get(name)) and self._is_here(name):
             origins = {each.removeprefix(f"{BUDGET}."): origin for each, origin in agent.limits.origins.items()}
             definition = agent.definition
             return AskedAgent(
@@ -104,7 +112,7 @@ class AgentDirectory:
         if name:
             offer = await self._offers.find(name)
             return [offer] if offer else []
-        return [each for each in await self._offers.all() if each.name not in self.here]
+        return [each for each in await self._offers.all() if each.name not in self.here or not self._is_here(each.name)]
 
 
 def offers_of(agents: Mapping[str, Offered], pool_name: str) -> list[Offer]:

@@ -84,11 +84,14 @@ class Carrier:
     @property
     def claimable(self) -> Claimable:
         """What this replica may claim now."""
-        lost = self._lost()
         return Claimable(
-            {name: version for name, version in self._versions.items() if name not in lost},
-            {run_id: each.epoch for run_id, each in self._found.items() if each.fits and each.agent not in lost},
+            {name: version for name, version in self._versions.items() if self.is_here(name)},
+            {run_id: each.epoch for run_id, each in self._found.items() if each.fits and self.is_here(each.agent)},
         )
+
+    def is_here(self, agent: str) -> bool:
+        """Whether runs of an agent are this replica's: it has the graph, and no other pool has taken the name."""
+        return agent in self._versions and agent not in self._lost()
 
     @asynccontextmanager
     async def looking(self, *, interval_s: float) -> AsyncIterator[None]:

@@ -118,7 +118,7 @@ class Engine:
         return await asyncio.shield(asyncio.create_task(self._create(new, chunks)))
 
     async def _create(self, new: NewRun, chunks: bool) -> tuple[RunRecord, bool]:
-        is_here = new.agent in self._shared.agents
+        is_here = self._shared.carrier.is_here(new.agent)
         claim = is_here and self._room() > 0 and not self._behind
         with self._claiming(int(claim)) as claim_id:
             run, is_new = await self._shared.store.create(new, claim=claim, claim_id=claim_id)
@@ -170,12 +170,12 @@ class Engine:
         """Answers a paused run's question. Raises what `Questions.answer` does."""
         agent = await self._shared.questions.answer(caller, given)
         self.look(agent)
-        if agent not in self._shared.agents:
+        if not self._shared.carrier.is_here(agent):
             await self._shared.offers.tell_of_work(agent)
 
     def look(self, agent: str) -> None:
         """Has this replica look for pending runs, if it has their agent."""
-        if agent in self._shared.agents:
+        if self._shared.carrier.is_here(agent):
             self._wake.set()
 
     async def drain(self) -> None:

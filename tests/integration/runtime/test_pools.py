@@ -233,6 +233,23 @@ async def test_runs_are_listed_to_callers_by_any_agent_that_is_known(platform_ds
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
+async def test_what_another_pool_has_taken_is_created_for_that_pool(platform_dsn: str) -> None:
+    async with pool(platform_dsn) as support:
+        support.offers.lost = frozenset({"basket"})
+        run = await support.create("basket", {"prices": [3]})
+        assert run.state == "PENDING"
+        directory = AgentDirectory(
+            support.agents, Offers(support.pools.calls), "support", lambda name: name not in support.offers.lost
+        )
+        theirs = agents_pb2.Agent(name="basket", pool="sales").SerializeToString()
+        async with support.pools.calls.connection() as connection:
+            await connection.execute("UPDATE platform.agents SET pool = 'sales', listed = %s", [theirs])
+        assert [each.pool for each in await directory.listed()] == ["sales"]
+        support.offers.lost = frozenset()
+        support.engine.look("basket")
+        assert (await support.left_off(run)).state == "SUCCEEDED"
+
+
 async def test_a_large_schema_is_told_of_one_agent_only(platform_dsn: str) -> None:
     fields = {f"field_{number}": str for number in range(1000)}
     wide = StateGraph(TypedDict("Wide", fields, total=False))  # type: ignore[operator]
