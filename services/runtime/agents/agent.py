@@ -20,7 +20,7 @@ from services.runtime.agents.policies import Limits
 from services.runtime.calls.connections import Connections
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.routing.graph import AgentGraph
-from services.runtime.routing.recorder import CallRecord
+from services.runtime.routing.recorder import CallRecord, StepRecord
 from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.state import IN_PROGRESS, STEPS, Budget, Spend
 from services.runtime.routing.table import Record
@@ -77,7 +77,7 @@ class PinnedAgent:
         del given
         return run
 
-    async def admit(self, run: RunContext, given: bytes, changes: Mapping[str, Any]) -> None:
+    async def admit(self, run: RunContext, given: bytes, changes: Mapping[str, Any]) -> StepRecord | None:
         """Lets any input in: where one is to be screened, a node does it."""
 
     def answer(self, text: str) -> str:

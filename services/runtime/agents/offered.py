@@ -19,7 +19,7 @@ from services.runtime.agents.run_key import RunKey
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.hosted.session import HostedSession
 from services.runtime.routing.graph import AgentGraph
-from services.runtime.routing.recorder import CallRecord
+from services.runtime.routing.recorder import CallRecord, StepRecord
 from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.state import Budget, Spend
 from services.runtime.routing.table import Record
@@ -111,10 +111,10 @@ class Pinned(Protocol):
     def context(self, run: RunContext, given: bytes) -> Any:
         """Returns what nodes get as their runtime's context."""
 
-    async def admit(self, run: RunContext, given: bytes, changes: Mapping[str, Any]) -> None:
+    async def admit(self, run: RunContext, given: bytes, changes: Mapping[str, Any]) -> StepRecord | None:
         """Screens the input, and what a fork changes, before any node runs, where no node does.
 
-        Raises InputNotAdmitted, RunWaits.
+        Returns the record of the verdict; None where nothing is screened. Raises InputNotAdmitted, RunWaits.
         """
 
     def answer(self, text: str) -> Any:

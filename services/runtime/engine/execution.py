@@ -74,7 +74,7 @@ from services.runtime.hosted.session import HostedSession
 from services.runtime.hosted.store import NodeStore
 from services.runtime.metrics import CLAIMS_LOST, QUESTIONS_ESCALATED, RUNS_GIVEN_BACK, WAITS
 from services.runtime.routing.asking import expired
-from services.runtime.routing.recorder import LeadingDecision
+from services.runtime.routing.recorder import LeadingDecision, StepRecord
 from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.shadow import Shadow
 from services.runtime.routing.state import COMPLETED, FAILED, IN_PROGRESS
@@ -311,8 +311,9 @@ class Execution:
         try:
             with recording_into(recording):
                 own_context = agent.context(run_context, run.input)
-                if not begun or not await self.shared.store.has_decided(run, admission_router(run.agent)):
-                    await agent.admit(run_context, run.input, (run.forked_from and run.forked_from.update) or {})
+                if run.epoch == 1 or not await self.shared.store.has_decided(run, admission_router(run.agent)):
+                    changes = (run.forked_from and run.forked_from.update) or {}
+                    await self._keep(await agent.admit(run_context, run.input, changes))
                 if begun and (begun.metadata or {}).get(UNCHANGED) and run.forked_from:
                     await self._change(agent, graph, config, run.forked_from)
                 return await graph.ainvoke(
@@ -324,6 +325,11 @@ class Execution:
                 )
         finally:
             tokens.end()
+
+    async def _keep(self, verdict: StepRecord | None) -> None:
+        """Commits the verdict that let an input in: whoever goes on with the run does not ask for it again."""
+        if verdict is not None and self.saver is not None and self.claim is not None:
+            self._tell_of(await self.saver.decide(self.claim, [verdict]))
 
     async def _begun(
         self, graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig
@@ -514,6 +520,9 @@ class Execution:
 
     def _publish_step(self, step: StepWritten) -> None:
         self.stepped = True
+        self._tell_of(step)
+
+    def _tell_of(self, step: StepWritten) -> None:
         if self.session is not None:
             self.session.forget(step.steps)
         calls = list(itertools.chain.from_iterable(record["calls"] for record in step.steps))

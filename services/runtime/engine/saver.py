@@ -280,6 +280,20 @@ class RunSaver(AsyncPostgresSaver):
             "events": orjson.dumps(rows.events, default=str).decode(),
         }
 
+    async def decide(self, claim: Claim, steps: list[StepRecord]) -> StepWritten:
+        """Commits records that change nothing in the run's state, and so need no checkpoint. Raises ClaimLost."""
+        parameters = {
+            **self._ledger_parameters(steps, None),
+            "run_id": claim.run_id,
+            "epoch": claim.epoch,
+            "claim_id": claim.claim_id,
+            "checkpoint_id": self._latest,
+        }
+        event_base, decision_base, cancel_requested, written_at = await self._commit("put_decisions", parameters)
+        if cancel_requested:
+            claim.on_cancel_requested()
+        return StepWritten(steps, event_base, decision_base, written_at, self._latest)
+
     async def end_unfinished(self, claim: Claim, ending: Ending, steps: list[StepRecord]) -> RunRecord:
         """Ends the run in one statement with the records of a step that is never applied. Raises ClaimLost."""
         parameters = {

@@ -34,7 +34,7 @@ from services.runtime.hosted.schemas import Schemas, plain
 from services.runtime.hosted.screening import PATH, admit, text_at, texts_of
 from services.runtime.hosted.session import HostedSession, current_session
 from services.runtime.hosted.types import allowed_types
-from services.runtime.routing.recorder import CallRecord
+from services.runtime.routing.recorder import CallRecord, StepRecord
 from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.state import Budget, Spend
 from services.runtime.routing.storable import presentable_parts
@@ -209,18 +209,18 @@ class PinnedHosted:
         asked = _asked(given)
         return plain(asked.context) if asked.HasField("context") or self._definition.schemas.context else None
 
-    async def admit(self, run: RunContext, given: bytes, changes: Mapping[str, Any]) -> None:
+    async def admit(self, run: RunContext, given: bytes, changes: Mapping[str, Any]) -> StepRecord | None:
         """Has the guard screen what the policy points at in an input, and all that a fork changes in the state.
 
-        Raises InputNotAdmitted, RunWaits.
+        Returns the record of its verdict; None where nothing is screened. Raises InputNotAdmitted, RunWaits.
         """
         session = current_session()
         if self._connections is None or session is None or not self._policy.screened_input:
-            return
+            return None
         text = text_at(self._policy.screened_input, plain(_asked(given).input))
         if text and changes:
             text = "\n".join([text, *texts_of(changes)])
-        await admit(session, self._connections.guard, run, self._definition.name, self.graph.entry, text)
+        return await admit(session, self._connections.guard, run, self._definition.name, self.graph.entry, text)
 
     def answer(self, text: str) -> Any:
         """Returns what a graph gets for a person's answer."""

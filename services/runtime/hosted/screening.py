@@ -21,6 +21,7 @@ from services.runtime.routing.recorder import (
     DecisionRecord,
     DecisionRecorder,
     DestinationRecord,
+    StepRecord,
     step_record,
 )
 from services.runtime.routing.run_context import RunContext
@@ -48,8 +49,10 @@ def admission_router(agent: str) -> str:
     return f"{agent}.route_after_{SCREEN_INPUT}"
 
 
-async def admit(session: HostedSession, guard: GuardClient, run: RunContext, agent: str, first: str, text: str) -> None:
-    """Screens what an input says; the verdict is a decision, which goes into the ledger with the graph's first step.
+async def admit(
+    session: HostedSession, guard: GuardClient, run: RunContext, agent: str, first: str, text: str
+) -> StepRecord:
+    """Screens what an input says; returns the record of a verdict that lets it in, to be kept before any node runs.
 
     Raises InputNotAdmitted; RunWaits for a guard that is away.
     """
@@ -87,9 +90,7 @@ async def admit(session: HostedSession, guard: GuardClient, run: RunContext, age
     record["task"] = visit.task_id
     session.recorded(visit, record)
     if ending is None:
-        session.admitted = record
-        session.handled.append(record)
-        return
+        return record
     session.failed, session.failure = record, InputNotAdmitted(ending)
     raise session.failure
 

@@ -130,8 +130,6 @@ class HostedSession:
         self._taken, self._takers = 0, set[str]()
         # The step that ended the run, and why; the first that failed is the cause of others.
         self.failed: StepRecord | None = None
-        # What the guard has let through, which is no node's and needs no checkpoint.
-        self.admitted: StepRecord | None = None
         self.failure: BaseException | None = None
         self.refused = ""
         # Records of nodes whose failure another node handles, which go with the record of the next node that ends.
@@ -198,6 +196,7 @@ class HostedSession:
         for task_id in tasks:
             self._visits.pop(task_id, None)
         if tasks & self._takers:
+            self._row = add_spend(self._row, cost_of(self.attempts[: self._taken]))
             del self.attempts[: self._taken]
             self._taken, self._takers = 0, set()
 
@@ -251,7 +250,7 @@ class HostedSession:
         self._charge_open_calls()
         ended = [visit.record for visit in self._visits.values() if visit.record is not None]
         others = [record for record in ended if record is not self.failed]
-        steps = [each if each is self.admitted else StepRecord(**{**each, "decision": None}) for each in others]
+        steps = [StepRecord(**{**each, "decision": None}) for each in others]
         if self.failed is not None:
             # Also those that have ended, or were given up, since their node failed.
             calls = [

@@ -39,6 +39,7 @@ from services.runtime.hosted.definition import HostedDefinition, HostedPolicy, P
 from services.runtime.hosted.screening import admit
 from services.runtime.hosted.session import current_session
 from services.runtime.routing.explaining import Explainer
+from services.runtime.routing.recorder import StepRecord
 from services.runtime.routing.redeciding import with_limits
 from services.runtime.routing.run_context import RunContext
 from tests.fixtures.hosted import FOLDER, HostedReplica, graph_alone, hosted_replica, loaded, output_of
@@ -619,22 +620,45 @@ class Gone(FakeListChatModel):
         raise httpx.ConnectError("refused")
 
 
-async def test_what_a_screened_run_waits_for_uses_up_its_time(
-    platform_dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def allowed(*_given: Any) -> Any:
+@pytest.fixture
+def screenings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that a guard was asked about which lets all in, for all hosted graphs."""
+    texts: list[str] = []
+
+    async def allowed(_run: RunContext, text: str) -> Any:
+        texts.append(text)
         return SimpleNamespace(allowed=True, reason="")
 
-    async def screened(_agent: Any, context: RunContext, *_given: Any) -> None:
+    async def screened(_agent: Any, context: RunContext, *_given: Any) -> StepRecord:
         session, guard = current_session(), SimpleNamespace(screen=allowed)
         assert session is not None
-        await admit(session, guard, context, "screened", "ask", "Are you there?")  # type: ignore[arg-type]
+        return await admit(session, guard, context, "screened", "ask", "Are you there?")  # type: ignore[arg-type]
 
+    monkeypatch.setattr(PinnedHosted, "admit", screened)
+    return texts
+
+
+async def test_the_guard_is_asked_once_however_often_a_run_is_taken_up(
+    platform_dsn: str, screenings: list[str]
+) -> None:
+    graph = StateGraph(Joined).add_edge(START, "quick").add_edge(START, "ask")
+    graph.add_node("quick", lambda _: {"log": ["quick"]})
+    graph.add_node("ask", lambda _: {"log": [interrupt("Go on?")]})
+    async with hosted_replica(platform_dsn, loaded("screened", graph)) as replica:
+        asked = await replica.run("screened", {"log": []})
+        assert [row["node"] for row in await replica.decisions(asked)] == ["screen_input"]
+        ended = await replica.answer(asked, "asked")
+        assert sorted(output_of(ended)["log"]) == ["asked", "quick"]
+        assert sorted(await replica.steps(ended)) == ["ask", "quick", "screen_input"]
+        assert len(screenings) == 1
+
+
+@pytest.mark.usefixtures("screenings")
+async def test_what_a_screened_run_waits_for_uses_up_its_time(platform_dsn: str) -> None:
     def ask(state: Joined) -> dict[str, Any]:
         del state
         return {"log": [Gone(responses=["never"]).invoke("Are you there?").text]}
 
-    monkeypatch.setattr(PinnedHosted, "admit", screened)
     graph = StateGraph(Joined).add_node("ask", ask).add_edge(START, "ask")
     async with hosted_replica(platform_dsn, loaded("screened", graph)) as replica, asyncio.timeout(30):
         run = await replica.run("screened", {"log": []}, budget={"wall_time_s": 2})
