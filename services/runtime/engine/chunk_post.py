@@ -25,6 +25,8 @@ MOST_BYTES = 7900
 # Of one run's chunks in one batch, and of all runs'; what is beyond is left out, and that is said.
 MOST_OF_RUN = 100
 MOST_PAYLOADS = 100
+# A run, and the epoch of the claim by which it is executed.
+Key = tuple[str, int]
 
 
 class ChunkPost:
@@ -33,7 +35,7 @@ class ChunkPost:
     def __init__(self, pools: Pools, events: EventStream) -> None:
         self._pool = pools.upkeep
         self._events = events
-        self._waiting: dict[tuple[str, int], list[Event]] = defaultdict(list)
+        self._waiting: dict[Key, list[Event]] = defaultdict(list)
         self._news = asyncio.Event()
         events.on_chunk = self._take
 
@@ -51,21 +53,34 @@ class ChunkPost:
         """Sends what comes, until it is cancelled."""
         while True:
             await self._news.wait()
-            self._news.clear()
-            waiting, self._waiting = self._waiting, defaultdict(list)
-            await attempt("token_chunks", self._send(waiting))
+            await self.send_waiting()
             await asyncio.sleep(INTERVAL_S)
 
-    async def _send(self, waiting: dict[tuple[str, int], list[Event]]) -> None:
+    async def send_waiting(self) -> None:
+        """Sends what there is; of what can't be sent, it keeps what no longer stands, and that some is left out."""
+        self._news.clear()
+        waiting, self._waiting = self._waiting, defaultdict(list)
+        unsent = set(waiting)
+        await attempt("token_chunks", self._send(waiting, unsent))
+        for key in unsent:
+            void = {str(each.payload): each for each in waiting[key] if each.kind == TOKENS_RESET}
+            left_out = reset_event(key[0], DROPPED)
+            self._waiting[key][:0] = {**void, str(left_out.payload): left_out}.values()
+            self._news.set()
+
+    async def _send(self, waiting: dict[Key, list[Event]], unsent: set[Key]) -> None:
         letters = [(*key, payload) for key, chunks in waiting.items() for payload in payloads_of(key[0], chunks)]
-        # A run whose turn does not come is one whose chunks were left out: offsets tell its readers.
-        letters = letters[:MOST_PAYLOADS]
-        run_ids, epochs, payloads = (list(column) for column in zip(*letters, strict=True))
+        left_out = {(run_id, epoch) for run_id, epoch, _ in letters[MOST_PAYLOADS:]}
+        run_ids, epochs, payloads = (list(column) for column in zip(*letters[:MOST_PAYLOADS], strict=True))
         parameters = {"run_ids": run_ids, "epochs": epochs, "payloads": payloads}
+        asks = self._events.asks
         async with self._pool.connection() as connection:
             cursor = await connection.execute(query("tell_chunks"), parameters)
-            asked = {run_id for run_id, _ in await cursor.fetchall()}
-        self._events.unasked_elsewhere(set(run_ids) - asked)
+            rows = await cursor.fetchall()
+        # Of a run that is claimed anew, this says nothing.
+        self._events.unasked_elsewhere({run_id for run_id, _, is_asked, _ in rows if not is_asked}, asks)
+        untold = {(run_id, epoch) for run_id, epoch, is_asked, is_told in rows if is_asked and not is_told}
+        unsent &= left_out | untold
 
 
 def payloads_of(run_id: str, chunks: Sequence[Event]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -189,7 +190,9 @@ class EventStream:
         self._changes: set[str] = set()
         self.changed = asyncio.Event()
         # Runs whose chunks somebody asks for at another replica, and those that a watch here is about to ask for.
-        self._asked_elsewhere: set[str] = set()
+        # The former with the number of the last who asked.
+        self._asked_elsewhere: dict[str, int] = {}
+        self.asks = 0
         self._asked_presently: set[str] = set()
         self.on_chunk: Callable[[int, Event], None] = lambda _epoch, _chunk: None
 
@@ -199,11 +202,14 @@ class EventStream:
 
     def asked_elsewhere(self, run_id: str) -> None:
         """Notes that somebody at another replica asks for a run's chunks."""
-        self._asked_elsewhere.add(run_id)
+        self.asks += 1
+        self._asked_elsewhere[run_id] = self.asks
 
-    def unasked_elsewhere(self, run_ids: Iterable[str]) -> None:
-        """Notes that nobody at another replica asks for the chunks of some runs any more."""
-        self._asked_elsewhere.difference_update(run_ids)
+    def unasked_elsewhere(self, run_ids: Iterable[str], asks: int) -> None:
+        """Notes that nobody at another replica asked for the chunks of some runs, as of so many asks."""
+        for run_id in run_ids:
+            if self._asked_elsewhere.get(run_id, math.inf) <= asks:
+                del self._asked_elsewhere[run_id]
 
     def wants_chunks(self, run_id: str) -> bool:
         """Whether anybody asks for a run's chunks."""
@@ -239,7 +245,7 @@ class EventStream:
     def leaves(self, run_id: str) -> None:
         """Notes that a run is no longer executed here."""
         self._executing.discard(run_id)
-        self._asked_elsewhere.discard(run_id)
+        self._asked_elsewhere.pop(run_id, None)
         self._asked_presently.discard(run_id)
         self._hand_on(run_id)
 

@@ -15,6 +15,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy
 from pydantic import Field
 
+from services.runtime.engine import chunk_post
+from services.runtime.engine.chunk_post import ChunkPost
 from services.runtime.engine.events import MOST_WAITING, Event, EventStream
 from services.runtime.engine.records import RunRecord, RunState
 from tests.fixtures.hosted import CALLER, HostedReplica, hosted_replica, loaded, output_of
@@ -208,6 +210,48 @@ async def test_who_begins_to_watch_elsewhere_hears_the_calls_that_begin_then(pla
         [(node, text)] = said(await watching)
         assert node == "speak/speak"
         assert "".join(WORDS).startswith(text)
+
+
+async def test_what_no_longer_stands_is_told_though_chunks_are_left_out(
+    platform_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunk_post, "MOST_PAYLOADS", 1)
+    gate = asyncio.Event()
+
+    async def wait(state: MessagesState) -> dict[str, Any]:
+        del state
+        await gate.wait()
+        return {}
+
+    builder = StateGraph(MessagesState).add_node("wait", wait).add_edge(START, "wait")
+    async with (
+        hosted_replica(platform_dsn, loaded("waiter", builder)) as here,
+        hosted_replica(platform_dsn, loaded("waiter", builder), runs=0) as elsewhere,
+    ):
+        run = await here.create("waiter", {"messages": []})
+        watching = asyncio.create_task(told(elsewhere, run))
+        async with asyncio.timeout(TIMEOUT_S):
+            while not here.events.wants_chunks(run.run_id):  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)
+        events = EventStream(here.pools.calls)
+        post = ChunkPost(here.pools, events)
+        events.asked_elsewhere(run.run_id)
+        # What comes of an earlier claim says nothing of who asks now.
+        events.tell(run.epoch - 1, Event.unnumbered(run.run_id, "tokens_reset", {"node": "late", "cause": "rerun"}))
+        await post.send_waiting()
+        assert events.wants_chunks(run.run_id)
+        for number in range(10):
+            spoken = {"node": "wait", "message_id": f"{number}", "provisional": False, "offset": 0, "text": "x" * 2000}
+            events.tell(run.epoch, Event.unnumbered(run.run_id, "token_chunk", spoken))
+        events.tell(run.epoch, Event.unnumbered(run.run_id, "tokens_reset", {"node": "wait", "cause": "rerun"}))
+        await post.send_waiting()
+        await post.send_waiting()
+        gate.set()
+        heard = [event.payload for event in await watching if event.kind == "tokens_reset" and event.payload]
+        # Behind each claim all is void; this is what the node has said of itself, and that some of it was left out.
+        assert {"node": "wait", "cause": "rerun"} in heard
+        assert {"node": "", "cause": "dropped"} in heard
+        assert {"node": "late", "cause": "rerun"} not in heard
 
 
 async def test_a_node_that_runs_again_elsewhere_is_heard_from_its_beginning(platform_dsn: str) -> None:
