@@ -59,7 +59,7 @@ class ScreenRequest(_message.Message):
     def __init__(self, question: _Optional[str] = ..., turns: _Optional[_Iterable[_Union[ScreenedTurn, _Mapping]]] = ..., kind: _Optional[_Union[TextKind, str]] = ...) -> None: ...
 
 class ScreenResponse(_message.Message):
-    __slots__ = ("verdict", "reason", "stage", "token_usage", "model", "model_elapsed_ms", "kind", "offline_rules")
+    __slots__ = ("verdict", "reason", "stage", "token_usage", "model", "model_elapsed_ms", "kind", "offline_rules", "prompts")
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
@@ -68,6 +68,7 @@ class ScreenResponse(_message.Message):
     MODEL_ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_RULES_FIELD_NUMBER: _ClassVar[int]
+    PROMPTS_FIELD_NUMBER: _ClassVar[int]
     verdict: ScreenVerdict
     reason: str
     stage: ScreenStage
@@ -76,4 +77,5 @@ class ScreenResponse(_message.Message):
     model_elapsed_ms: float
     kind: TextKind
     offline_rules: bool
-    def __init__(self, verdict: _Optional[_Union[ScreenVerdict, str]] = ..., reason: _Optional[str] = ..., stage: _Optional[_Union[ScreenStage, str]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., model: _Optional[str] = ..., model_elapsed_ms: _Optional[float] = ..., kind: _Optional[_Union[TextKind, str]] = ..., offline_rules: _Optional[bool] = ...) -> None: ...
+    prompts: str
+    def __init__(self, verdict: _Optional[_Union[ScreenVerdict, str]] = ..., reason: _Optional[str] = ..., stage: _Optional[_Union[ScreenStage, str]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., model: _Optional[str] = ..., model_elapsed_ms: _Optional[float] = ..., kind: _Optional[_Union[TextKind, str]] = ..., offline_rules: _Optional[bool] = ..., prompts: _Optional[str] = ...) -> None: ...
