@@ -18,7 +18,7 @@ from services.cli.exit_codes import ExitCode
 from services.cli.invocation import As, AsJson, Roles, Since, fail, terminal
 from services.cli.listing import Listing
 from services.cli.runtime_command import runtime_command
-from services.cli.settings import models_environment
+from services.cli.settings import replay_environment
 from services.cli.terminal import Terminal, run_command
 from services.kit.text.printing import printable
 from services.kit.text.words import tokens
@@ -66,7 +66,8 @@ def replay_command(
 
     With --verify show which decisions differ when made again from the same facts and limits; exit status 1 if any does.
     With --case show whether a pinned run still decides the same; exit status 1 if not. It needs no platform, and
-    with --continue reads the runtime's model settings, such as SIGNALBOX_MODEL_BASE_URL and SIGNALBOX_AGENT_MODEL.
+    with --continue reads the runtime's model settings: SIGNALBOX_MODELS,
+    or SIGNALBOX_MODEL_BASE_URL and SIGNALBOX_AGENT_MODEL.
     """
     try:
         given = parse_limits(limits or ())
@@ -200,7 +201,7 @@ async def replay_case(
     """Runs the runtime's own command, which needs no platform; its output is this one's."""
     arguments = [part for limit in limits for part in ("--set", limit)]
     arguments += [*(("--continue",) if goes_on else ()), "--", str(case)]
-    environment = dict(models_environment()) if goes_on else {}
+    environment = replay_environment(asks_models=goes_on)
     if agents:
         environment["SIGNALBOX_AGENT_FOLDERS"] = str(agents)
     return await runtime_command(CASES, environment, terminal, *arguments)

@@ -16,7 +16,8 @@ from services.kit.models.roles import ROLES
 from services.kit.settings import OptionalFile
 from services.local.settings import inherited_environment
 
-_OF_MODELS = re.compile("SIGNALBOX_(MODELS|MODEL_[A-Z_]+|[A-Z]+_MODEL)")
+PROMPTS_DIR = "SIGNALBOX_PROMPTS_DIR"
+_OF_MODELS = re.compile(f"SIGNALBOX_(MODELS|MODEL_[A-Z_]+|[A-Z]+_MODEL)|{PROMPTS_DIR}")
 
 
 def default_runtime_dir() -> Path:
@@ -84,6 +85,15 @@ def provisioning_environment(dsn_variable: str) -> dict[str, str]:
     return inherited_environment() | {name: os.environ[name] for name in given if name in os.environ}
 
 
-def models_environment() -> dict[str, str]:
-    """What the runtime's own settings say of its models, where the environment has them."""
-    return {name: value for name, value in os.environ.items() if _OF_MODELS.fullmatch(name)}
+def replay_environment(*, asks_models: bool) -> dict[str, str]:
+    """What a replay sees of the environment: where prompts are, and, where it asks models, all that is said of them.
+
+    Providers' keys and regions are in variables of any name.
+    """
+    if not asks_models:
+        return {PROMPTS_DIR: os.environ[PROMPTS_DIR]} if PROMPTS_DIR in os.environ else {}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if _OF_MODELS.fullmatch(name) or not name.startswith("SIGNALBOX_")
+    }

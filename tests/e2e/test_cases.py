@@ -224,16 +224,42 @@ async def test_the_commands_pin_and_replay(pinned: Pinned) -> None:
             await case_of(gateway, case.run.run_id)
 
 
-async def test_from_where_it_parts_the_model_is_asked(pinned: Pinned) -> None:
+@pytest.mark.parametrize("by_role", [False, True])
+async def test_from_where_it_parts_the_model_is_asked(pinned: Pinned, *, by_role: bool) -> None:
     path = pinned.file(pinned.cases["sast_triage"], "goes_on.json")
     async with ScriptedModel() as model:
         model.script("oracle", [Reply.text("The path is joined from what the caller gives.")], repeat="last")
+        named = {
+            "SIGNALBOX_MODEL_BASE_URL": model.base_url,
+            "SIGNALBOX_AGENT_MODEL": "oracle",
+            "SIGNALBOX_FORMAT_MODEL": "oracle",
+        }
+        parameters = {"base_url": model.base_url, "api_key_env": "ORACLE_KEY", "temperature": None}
+        default = {"model": "none", "base_url": "http://127.0.0.1:9"}
+        roles = {"default": default, "triage": {"model": "oracle", **parameters}}
+        described = {"SIGNALBOX_MODELS": json.dumps(roles), "ORACLE_KEY": "secret"}
         status, out, err = await run_command(
             pinned, "replay", "--case", path.name, "--set", "max_iterations=1", "--continue",
-            SIGNALBOX_MODEL_BASE_URL=model.base_url, SIGNALBOX_AGENT_MODEL="oracle", SIGNALBOX_FORMAT_MODEL="oracle",
+            **(described if by_role else named),
         )  # fmt: skip
         asked = model.requests_of("oracle")
     assert (status, err) == (1, "")
     assert "now:      `max_iterations` → analyze_issue" in out
     assert asked
+    assert all(("temperature" in each.body) is not by_role for each in asked)
     assert "  then 3: comprehensive_evaluation: `max_iterations` → __end__\n  and so it ended: needs_review" in out
+
+
+async def test_prompts_that_are_others_than_the_runs_are_named(pinned: Pinned) -> None:
+    case = copied(pinned.cases["sast_investigation"])
+    assert (await replay(case, {}, CaseSettings(), goes_on=False))[1] == []
+    judged = [call for each in case.decisions for call in each.calls if call.kind == "model"]
+    assert {(call.service, bool(call.prompts)) for call in judged} == {("evaluator", True)}
+    case.run.policy.prompts = "before"
+    for call in judged:
+        call.prompts = "judged"
+    _, notes = await replay(case, {}, CaseSettings(), goes_on=False)
+    assert notes == [
+        "the prompts are others than the run's, before: models hear other words",
+        "the evaluator's prompts are others than the run's, judged: models hear other words",
+    ]

@@ -117,9 +117,13 @@ def limits_in_shadow(
     return {agent: limits[agent].policy for agent in given}
 
 
-def prompt_problems(settings: CallSettings) -> list[str]:
-    """Puts an operator's prompts and checklists in force for this process; returns what is wrong with them."""
+def prompt_problems(settings: CallSettings, others: Iterable[str] = ()) -> list[str]:
+    """Puts an operator's prompts and checklists in force for this process, and those of other packages.
+
+    Returns what is wrong with them.
+    """
     packages = {package for definition in definitions().values() for package in definition.prompt_packages}
+    packages |= set(others)
     try:
         use_prompts(settings.prompts_dir, packages)
         load_checklists()

@@ -71,11 +71,14 @@ class Connections:
         return ChatModel(self._source(role, given), self.settings.model_of(role).model)
 
     def _open_source(self, role: str, retries: int) -> Completes:
+        return RecordedModel(self._open_chain(role, retries))
+
+    def _open_chain(self, role: str, retries: int) -> ModelChain:
         settings = self.settings
         parameters = settings.model_of(role)
         chain = ModelChain(role, parameters, timeout_s=settings.model_timeout_s, retries=retries, noted=_note_failed)
         self._stack.push_async_callback(chain.close)
-        return RecordedModel(chain)
+        return chain
 
 
 def _note_failed(model: str, error: CompletionError, elapsed_s: float) -> None:

@@ -15,12 +15,11 @@ from pathlib import Path
 
 from signalbox.v1 import cases_pb2, runs_pb2
 
-from services.kit.models.completions import Completions, Endpoint
 from services.kit.settings import load_settings
 from services.kit.telemetry.logs import configure_logs
 from services.kit.text.printing import printable
 from services.runtime.agents.registry import open_hosted, prompt_problems
-from services.runtime.cases.case_replay import CaseReplay
+from services.runtime.cases.case_replay import JUDGES, CaseReplay
 from services.runtime.cases.comparison import ChangedDecision, Replayed
 from services.runtime.cases.errors import CaseError, CaseUnfit
 from services.runtime.cases.file import read_case
@@ -42,10 +41,12 @@ def main(arguments: Sequence[str]) -> int:
     configure_logs("runtime-cases", "CRITICAL")
     try:
         limits = dict(_limit(each) for each in given.limits)
-        if given.goes_on and not settings.model_base_url:
-            raise CaseUnfit("--continue asks a model: set SIGNALBOX_MODEL_BASE_URL, SIGNALBOX_AGENT_MODEL and so on")
+        if given.goes_on and not (settings.model_base_url or settings.models):
+            raise CaseUnfit(
+                "--continue asks a model: set SIGNALBOX_MODELS, or SIGNALBOX_MODEL_BASE_URL and SIGNALBOX_AGENT_MODEL"
+            )
         case = read_case(given.file)
-        if problems := prompt_problems(settings):
+        if problems := prompt_problems(settings, JUDGES.values()):
             raise CaseUnfit("\n".join(problems))
         replayed, notes = asyncio.run(replay(case, limits, settings, goes_on=given.goes_on))
     except CaseError as error:
@@ -68,15 +69,9 @@ async def replay(
     """Replays a case; returns what came of it, and what is another than the run's was. Raises CaseUnfit."""
     if case.run.input.HasField("graph"):
         return await _replay_hosted(case, limits, settings, goes_on=goes_on)
-    key = settings.model_api_key.get_secret_value()
-    endpoint = Endpoint(settings.model_base_url, key, settings.model_timeout_s, settings.model_retries)
-    model = Completions(endpoint) if goes_on else None
-    try:
-        replaying = CaseReplay(case, limits, settings=settings, model=model)
+    async with AsyncExitStack() as stack:
+        replaying = CaseReplay(case, limits, settings=settings, stack=stack, goes_on=goes_on)
         return await replaying.run(), list(_others(case.run, replaying))
-    finally:
-        if model:
-            await model.close()
 
 
 async def _replay_hosted(
@@ -99,8 +94,7 @@ async def _replay_hosted(
 def _others(run: runs_pb2.Run, replaying: CaseReplay | HostedCaseReplay) -> Iterator[str]:
     if replaying.graph_is_another:
         yield f"the graph is another than the run's, {printable(run.graph_version)}"
-    if replaying.prompts_are_others:
-        yield f"the prompts are others than the run's, {printable(run.policy.prompts)}: models hear other words"
+    yield from (f"{printable(each)}: models hear other words" for each in replaying.other_prompts)
 
 
 def in_words(case: cases_pb2.Case, replayed: Replayed) -> Iterator[str]:

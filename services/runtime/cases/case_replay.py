@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from datetime import UTC
-from functools import cache
-from typing import Any, cast
+from importlib.util import find_spec
+from typing import Any, Final, cast
 
 from google.protobuf.message import DecodeError
 from langchain_core.runnables import RunnableConfig
@@ -21,6 +21,7 @@ from services.runtime.agents.assignment import Assignment
 from services.runtime.agents.definition import AnyDefinition
 from services.runtime.agents.registry import definitions
 from services.runtime.calls.connections import Connections
+from services.runtime.calls.peers import EVALUATOR, GUARD
 from services.runtime.calls.recording import ANSWER, PERSON, THREAD, TURNS, turns_of
 from services.runtime.cases.answers import AnsweringChannel, AnsweringModel, Answers
 from services.runtime.cases.comparison import DecisionComparison, Replayed
@@ -31,6 +32,10 @@ from services.runtime.routing.state import NOTHING_SPENT, STATUS
 from services.runtime.routing.waiting import RunWaits
 from services.runtime.settings import CallSettings
 
+# Whose prompts can be compared: an image has no other service's, a checkout has all.
+JUDGES: Final = {
+    peer.name: package for peer in (GUARD, EVALUATOR) if find_spec(package := f"services.{peer.name}") is not None
+}
 _DAMAGED_TURNS = "what the run was told of its thread is damaged"
 # Whole numbers from here on are in no policy.
 _TOO_LARGE = 2**63
@@ -39,8 +44,8 @@ _TOO_LARGE = 2**63
 class CaseReplay:
     """Replays a case under its own policy, or with some limits set otherwise.
 
-    With a `model`, it goes on where it leaves the recorded way, and asks that model from there on. Services are never
-    asked: what the recording does not hold ends it. Raises CaseUnfit.
+    Where it `goes_on`, it asks the models of the settings from where it leaves the recorded way; their connections
+    close with the stack. Services are never asked: what the recording does not hold ends it. Raises CaseUnfit.
     """
 
     def __init__(
@@ -49,21 +54,23 @@ class CaseReplay:
         limits: Mapping[str, str],
         *,
         settings: CallSettings,
-        model: Completes | None = None,
+        stack: AsyncExitStack,
+        goes_on: bool = False,
     ) -> None:
         self._case = case
         self._answers = Answers(case.answers)
-        self._goes_on = model is not None
-        self._comparison = DecisionComparison(case, self._answers, goes_on=self._goes_on)
+        self._comparison = DecisionComparison(case, self._answers, goes_on=goes_on)
         definition = definitions().get(case.run.agent)
         if definition is None:
             raise CaseUnfit(f"there is no agent {case.run.agent!r} here")
-        connections = _AnsweredConnections(definition, self._answers, settings, model)
+        if problems := [each for role in definition.models if goes_on for each in settings.problems_of_model(role)]:
+            raise CaseUnfit("--continue asks models:\n" + "\n".join(problems))
+        connections = _AnsweredConnections(definition, self._answers, settings, stack, goes_on=goes_on)
         self._agent = PinnedAgent(
             definition, policy_of(case, definition.policy, limits), cast(Connections, connections)
         )
         self.graph_is_another = case.run.graph_version not in ("", definition.outline.version)
-        self.prompts_are_others = case.run.policy.prompts not in ("", prompts_digest(definition.prompt_packages))
+        self.other_prompts = list(_other_prompts(case, prompts_digest(definition.prompt_packages)))
 
     async def run(self) -> Replayed:
         """Replays it, to its end or to where it can't go on."""
@@ -128,8 +135,28 @@ class _AnsweredConnections(Connections):
     """What nodes call, where everything has been said already."""
 
     def __init__(
-        self, definition: AnyDefinition, answers: Answers, settings: CallSettings, model: Completes | None
+        self,
+        definition: AnyDefinition,
+        answers: Answers,
+        settings: CallSettings,
+        stack: AsyncExitStack,
+        *,
+        goes_on: bool,
     ) -> None:
         channels = {peer.name: cast(Any, AnsweringChannel(peer.name, answers)) for peer in definition.peers}
-        super().__init__(settings, channels, AsyncExitStack())
-        self._source = cache(lambda _role, _retries: AnsweringModel(answers, model))
+        super().__init__(settings, channels, stack)
+        self._answers, self._goes_on = answers, goes_on
+
+    def _open_source(self, role: str, retries: int) -> Completes:
+        return AnsweringModel(self._answers, self._open_chain(role, retries) if self._goes_on else None)
+
+
+def _other_prompts(case: cases_pb2.Case, here: str) -> Iterator[str]:
+    """Yields whose prompts are others than those that the run's models were asked with, and what those were."""
+    if case.run.policy.prompts not in ("", here):
+        yield f"the prompts are others than the run's, {case.run.policy.prompts}"
+    for service, package in JUDGES.items():
+        asked = {call.prompts for each in case.decisions for call in each.calls if call.service == service}
+        asked -= {"", prompts_digest([package])}
+        if asked:
+            yield f"the {service}'s prompts are others than the run's, {', '.join(sorted(asked))}"

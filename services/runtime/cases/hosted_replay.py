@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -34,7 +34,7 @@ log = get_logger()
 class HostedCaseReplay:
     """Replays a case of a hosted graph under its own limits, or with some set otherwise. Raises CaseUnfit."""
 
-    prompts_are_others = False
+    other_prompts: Sequence[str] = ()
 
     def __init__(self, case: cases_pb2.Case, limits: Mapping[str, str], definition: HostedDefinition) -> None:
         if case.run.HasField("forked_from"):
