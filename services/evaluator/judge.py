@@ -35,10 +35,11 @@ class Judgement(Generic[AnswerT]):
 
 
 class Judge:
-    """Puts cases to a model."""
+    """Puts cases to a model; what that takes says by which `prompts`, a digest."""
 
-    def __init__(self, model: Model, *, max_tokens: int) -> None:
+    def __init__(self, model: Model, *, max_tokens: int, prompts: str = "") -> None:
         self._model = model
+        self._prompts = prompts
         self._max_tokens = max_tokens
 
     async def ask(self, purpose: str, system: str, case: str, kind: type[AnswerT]) -> Judgement[AnswerT]:
@@ -51,25 +52,25 @@ class Judge:
                     purpose, system=instructions, user=case, max_tokens=self._max_tokens
                 )
             except SignalboxError as error:
-                error.metadata |= _total(completions).metadata() if completions else {}
+                error.metadata |= self._total(completions).metadata() if completions else {}
                 raise
             completions.append(completion)
             try:
-                return Judgement(read_text(kind, completion.text), "", _total(completions))
+                return Judgement(read_text(kind, completion.text), "", self._total(completions))
             except UnreadableAnswer as error:
                 problem = str(error)
                 instructions = again(system, problem)
                 UNREADABLE_ANSWERS.labels(purpose).inc()
                 log.warning("unreadable answer", purpose=purpose, model=completion.model, problem=problem)
-        return Judgement(None, problem, _total(completions))
+        return Judgement(None, problem, self._total(completions))
 
-
-def _total(completions: list[Completion]) -> ModelUsage:
-    return ModelUsage(
-        model=completions[-1].model,
-        input_tokens=sum(completion.input_tokens for completion in completions),
-        output_tokens=sum(completion.output_tokens for completion in completions),
-        elapsed_ms=sum(completion.elapsed_ms for completion in completions),
-        calls=len(completions),
-        offline_rules=any(completion.offline_rules for completion in completions),
-    )
+    def _total(self, completions: list[Completion]) -> ModelUsage:
+        return ModelUsage(
+            model=completions[-1].model,
+            input_tokens=sum(completion.input_tokens for completion in completions),
+            output_tokens=sum(completion.output_tokens for completion in completions),
+            elapsed_ms=sum(completion.elapsed_ms for completion in completions),
+            calls=len(completions),
+            offline_rules=any(completion.offline_rules for completion in completions),
+            prompts=self._prompts,
+        )

@@ -13,7 +13,7 @@ from services.evaluator.servicer import EvaluatorServicer
 from services.evaluator.settings import EvaluatorSettings
 from services.kit.identity.run_tokens import RunTokenVerifier
 from services.kit.models.chain import ModelChain
-from services.kit.models.prompt_files import InvalidPromptsError, use_prompts
+from services.kit.models.prompt_files import InvalidPromptsError, prompts_digest, use_prompts
 from services.kit.models.verdict_model import ModelClient
 from services.kit.settings import refuse
 from services.kit.telemetry.names import AUDIENCE_EVALUATOR
@@ -34,7 +34,7 @@ async def build(settings: EvaluatorSettings, stack: AsyncExitStack) -> Service:
     chain = ModelChain("evaluator", parameters, timeout_s=settings.model_timeout_s, retries=settings.model_retries)
     model = ModelClient(chain, parameters.model)
     stack.push_async_callback(model.close)
-    judge = Judge(model, max_tokens=settings.model_max_tokens)
+    judge = Judge(model, max_tokens=settings.model_max_tokens, prompts=prompts_digest([__package__]))
     evaluator = Evaluator(judge, prompt_code_characters=settings.prompt_code_characters)
     verifier = RunTokenVerifier(await needed_text(settings.run_token_public_key_file), AUDIENCE_EVALUATOR)
     servicer = EvaluatorServicer(verifier, evaluator)

@@ -118,4 +118,5 @@ def _model_call(usage: ModelUsage | None) -> evaluator_pb2.EvaluationModelCall |
         elapsed_ms=usage.elapsed_ms,
         calls=usage.calls,
         offline_rules=usage.offline_rules,
+        prompts=usage.prompts,
     )

@@ -45,12 +45,16 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class ModelPolicy:
-    """How the model is asked: the timeout is for all attempts, and what is not a verdict is asked for again."""
+    """How the model is asked: the timeout is for all attempts, and what is not a verdict is asked for again.
+
+    prompts: digest of the prompts that are in force.
+    """
 
     name: str
     timeout_s: float
     max_tokens: int
     retries: int = 0
+    prompts: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,7 @@ class Screening:
     input_tokens: int = 0
     output_tokens: int = 0
     offline_rules: bool = False
+    prompts: str = ""
 
 
 @dataclass
@@ -72,6 +77,7 @@ class _Asking:
     """What asking the model has taken so far, also when nothing comes of it."""
 
     model: str
+    prompts: str = ""
     started: float = field(default_factory=time.perf_counter)
     input_tokens: int = 0
     output_tokens: int = 0
@@ -99,11 +105,19 @@ class _Asking:
             self.input_tokens,
             self.output_tokens,
             self.offline_rules,
+            self.prompts,
         )
 
     def metadata(self, cause: str) -> dict[str, str]:
         """What the error says, so that its caller can charge the run for the model's tokens."""
-        usage = ModelUsage(self.model, self.input_tokens, self.output_tokens, self.elapsed_ms, calls=self.calls)
+        usage = ModelUsage(
+            self.model,
+            self.input_tokens,
+            self.output_tokens,
+            self.elapsed_ms,
+            calls=self.calls,
+            prompts=self.prompts,
+        )
         return {"cause": cause, **usage.metadata()}
 
 
@@ -122,7 +136,7 @@ class Screener:
         found = await self._find(text, subject, [turn.question for turn in turns], kind)
         if found is not None:
             return _counted(Screening(allowed=False, reason=found, stage=Stage.DETERMINISTIC), kind)
-        asking = _Asking(self._policy.name)
+        asking = _Asking(self._policy.name, self._policy.prompts)
         system, user = system_prompt(subject, self._screen.restricted_tables, kind), user_prompt(text, turns, kind)
         label = NO_VERDICT
         try:

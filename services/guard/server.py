@@ -12,7 +12,7 @@ from services.guard.servicer import GuardServicer
 from services.guard.settings import GuardSettings
 from services.kit.identity.run_tokens import RunTokenVerifier
 from services.kit.models.chain import ModelChain
-from services.kit.models.prompt_files import InvalidPromptsError, use_prompts
+from services.kit.models.prompt_files import InvalidPromptsError, prompts_digest, use_prompts
 from services.kit.models.verdict_model import ModelClient
 from services.kit.settings import refuse
 from services.kit.telemetry.names import AUDIENCE_GUARD
@@ -33,7 +33,13 @@ async def build(settings: GuardSettings, stack: AsyncExitStack) -> Service:
     chain = ModelChain("guard", parameters, timeout_s=settings.model_timeout_s, retries=0)
     model = ModelClient(chain, parameters.model)
     stack.push_async_callback(model.close)
-    policy = ModelPolicy(parameters.model, settings.model_timeout_s, settings.model_max_tokens, settings.model_retries)
+    policy = ModelPolicy(
+        parameters.model,
+        settings.model_timeout_s,
+        settings.model_max_tokens,
+        settings.model_retries,
+        prompts_digest([__package__]),
+    )
     screener = Screener(DeterministicScreen(settings.restricted_tables, settings.owner_columns), model, policy)
     verifier = RunTokenVerifier(await needed_text(settings.run_token_public_key_file), AUDIENCE_GUARD)
     servicer = GuardServicer(verifier, screener)

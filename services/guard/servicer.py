@@ -86,4 +86,5 @@ def _response(screening: Screening, kind: guard_pb2.TextKind) -> guard_pb2.Scree
         model_elapsed_ms=screening.model_elapsed_ms,
         kind=kind,
         offline_rules=screening.offline_rules,
+        prompts=screening.prompts,
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class ModelUsage:
     """What asking a model took, over all of its calls; without a number of them it counts as one.
 
-    offline_rules: rules answered at least one of them, and no language model.
+    offline_rules: rules answered at least one of them, and no language model. prompts: a digest of its prompts.
     """
 
     model: str
@@ -19,6 +19,7 @@ class ModelUsage:
     elapsed_ms: float
     calls: int = 0
     offline_rules: bool = False
+    prompts: str = ""
 
     def metadata(self) -> dict[str, str]:
         """Returns what an error says of it, so that its caller can charge the run for the model's tokens."""
@@ -28,7 +29,8 @@ class ModelUsage:
             "output_tokens": str(self.output_tokens),
             "model_elapsed_ms": f"{self.elapsed_ms:.3f}",
         }
-        return {**told, "model_calls": str(self.calls)} if self.calls else told
+        more = {"model_calls": str(self.calls) if self.calls else "", "prompts": self.prompts}
+        return told | {name: text for name, text in more.items() if text}
 
 
 def usage_told(metadata: Mapping[str, str]) -> ModelUsage | None:
@@ -41,6 +43,7 @@ def usage_told(metadata: Mapping[str, str]) -> ModelUsage | None:
         output_tokens=_number(metadata, "output_tokens"),
         elapsed_ms=float(_number(metadata, "model_elapsed_ms")),
         calls=_number(metadata, "model_calls"),
+        prompts=metadata.get("prompts", ""),
     )
 
 

@@ -117,6 +117,12 @@ def _note_model_call(made: evaluator_pb2.EvaluationModelCall) -> None:
     if made.model:
         tokens = made.token_usage
         usage = ModelUsage(
-            made.model, tokens.input_tokens, tokens.output_tokens, made.elapsed_ms, made.calls, made.offline_rules
+            made.model,
+            tokens.input_tokens,
+            tokens.output_tokens,
+            made.elapsed_ms,
+            made.calls,
+            made.offline_rules,
+            made.prompts,
         )
         note_usage(EVALUATOR, usage)

@@ -45,6 +45,7 @@ class Screening:
     output_tokens: int = 0
     model_elapsed_ms: float = 0.0
     offline_rules: bool = False
+    prompts: str = ""
 
 
 class GuardClient:
@@ -104,6 +105,7 @@ class GuardClient:
             answer.token_usage.output_tokens,
             answer.model_elapsed_ms,
             answer.offline_rules,
+            answer.prompts,
         )
         unscreened = reason == NO_VERDICT
         if screening.model:
@@ -136,4 +138,5 @@ def _usage(screening: Screening) -> ModelUsage:
         screening.output_tokens,
         screening.model_elapsed_ms,
         offline_rules=screening.offline_rules,
+        prompts=screening.prompts,
     )

@@ -18,19 +18,20 @@ def note_usage(service: str, usage: ModelUsage, outcome: str = OK) -> None:
     calls = min(max(1, usage.calls), MOST_CALLS)
     ended_at = round(time.time(), 6)
     for number in range(calls):
-        note(
-            CallRecord(
-                kind=MODEL,
-                name=usage.model,
-                outcome=outcome,
-                elapsed_ms=round(usage.elapsed_ms / calls, 3),
-                input_tokens=_share(usage.input_tokens, number, calls),
-                output_tokens=_share(usage.output_tokens, number, calls),
-                service=service,
-                ended_at=ended_at,
-                offline_rules=usage.offline_rules,
-            )
+        call = CallRecord(
+            kind=MODEL,
+            name=usage.model,
+            outcome=outcome,
+            elapsed_ms=round(usage.elapsed_ms / calls, 3),
+            input_tokens=_share(usage.input_tokens, number, calls),
+            output_tokens=_share(usage.output_tokens, number, calls),
+            service=service,
+            ended_at=ended_at,
+            offline_rules=usage.offline_rules,
         )
+        if usage.prompts:
+            call["prompts"] = usage.prompts
+        note(call)
 
 
 def note_usage_in_vain(service: str, detail: ErrorDetail) -> None:

@@ -146,6 +146,8 @@ def collecting(*, acts: bool = False, prompts: str | None = None) -> Iterator[li
 def cleaned(call: CallRecord) -> CallRecord:
     """Returns a call with what the ledger can keep of words and numbers of others."""
     call["name"], call["outcome"] = presentable(call["name"]), presentable(call["outcome"])
+    if "prompts" in call:
+        call["prompts"] = presentable(call["prompts"])
     call["input_tokens"], call["output_tokens"] = (
         min(max(0, tokens), MOST_TOKENS) for tokens in (call["input_tokens"], call["output_tokens"])
     )

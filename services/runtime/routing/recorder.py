@@ -42,8 +42,8 @@ class CallRecord(TypedDict):
 
     What a call that `holds` was told need not be asked again by a later attempt at the node. `offline_rules`: of a
     model, that rules answered and no language model. `held_back`: of a wait, that the run made no call in vain itself.
-    `prompts`: of a model, the digest of the prompts that the replica had. `estimated`: of a model, that its endpoint
-    did not say how many tokens it took.
+    `prompts`: of a model, the digest of the prompts that the replica had, or the service that asked it. `estimated`: of
+    a model, that its endpoint did not say how many tokens it took.
     """
 
     kind: str

@@ -22,6 +22,7 @@ from signalbox.v1 import code_reading_pb2, evaluator_pb2, sast_pb2
 
 from services.kit.errors import error_detail
 from services.kit.identity.keys import generate_keypair
+from services.kit.models.prompt_files import prompts_digest
 from services.kit.models.prompts import read_data
 from services.kit.telemetry.tracing import tracer
 from tests.fixtures.scripted_model import Reply
@@ -52,6 +53,7 @@ async def test_final(bench: Bench) -> None:
     assert (answer.justification, answer.stage, list(answer.problems)) == ("It follows.", BY_MODEL, [])
     assert (answer.model_call.model, answer.model_call.token_usage.total_tokens) == (MODEL, 15)
     assert answer.model_call.calls == 1
+    assert answer.model_call.prompts == prompts_digest(["services.evaluator"])
     assert answer.model_call.elapsed_ms > 0
 
 
@@ -158,6 +160,7 @@ async def test_what_was_paid_before_the_model_failed_is_told_and_the_channel_doe
         await getattr(bench.stub, method)(request, metadata=bench.auth)
     told = error_detail(raised.value).metadata
     assert (told["model"], told["model_calls"]) == (MODEL, "1")
+    assert told["prompts"] == prompts_digest(["services.evaluator"])
     assert (told["input_tokens"], told["output_tokens"]) == ("1000", "50")
     assert float(told["model_elapsed_ms"]) > 0
     assert len(bench.model.requests) == 2

@@ -25,6 +25,7 @@ from services.kit.identity.bearer import bearer_metadata
 from services.kit.identity.caller import Caller, RunClaims
 from services.kit.identity.keys import KeyPair, generate_keypair
 from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.models.prompt_files import prompts_digest
 from services.kit.models.prompts import read_data
 from services.kit.telemetry.names import AUDIENCE_GUARD
 from services.kit.wire.client import connect
@@ -88,6 +89,7 @@ async def test_the_model_allows(guard: Guard) -> None:
     assert response.reason == "allowed"
     assert response.stage == guard_pb2.SCREEN_STAGE_MODEL
     assert (response.token_usage.input_tokens, response.token_usage.total_tokens) == (40, 41)
+    assert response.prompts == prompts_digest(["services.guard"])
     assert response.model == MODEL
     assert response.model_elapsed_ms > 0
 
@@ -123,6 +125,7 @@ async def test_the_deterministic_screen_asks_no_model(guard: Guard, question: st
     assert response.verdict == guard_pb2.SCREEN_VERDICT_BLOCK
     assert (response.reason, response.stage) == (reason, guard_pb2.SCREEN_STAGE_DETERMINISTIC)
     assert (response.model, response.token_usage.total_tokens, response.model_elapsed_ms) == ("", 0, 0)
+    assert not response.prompts
     assert guard.model.requests == []
 
 

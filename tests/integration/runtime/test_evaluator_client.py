@@ -24,12 +24,15 @@ from services.runtime.routing.state import spend_of
 
 RUN = RunContext("r", "c", Caller("27"), 1, lambda _: "token")
 CALL = evaluator_pb2.EvaluationModelCall(
-    model="judge", token_usage=caller_pb2.TokenUsage(input_tokens=70, output_tokens=9), elapsed_ms=1234.5678
+    model="judge",
+    token_usage=caller_pb2.TokenUsage(input_tokens=70, output_tokens=9),
+    elapsed_ms=1234.5678,
+    prompts="its",
 )
 
 
 METHODS = pytest.mark.parametrize("method", ["critique_verdict", "evaluate_investigation", "validate_cause"])
-PAID = ModelUsage("judge", 10_000, 501, 1234.5, calls=2)
+PAID = ModelUsage("judge", 10_000, 501, 1234.5, calls=2, prompts="its")
 
 
 class _Evaluator(evaluator_pb2_grpc.EvaluatorServiceServicer):
@@ -88,7 +91,7 @@ async def test_the_judges_model_call_is_noted_with_its_time(method: str) -> None
     assert 0 < model.pop("ended_at") <= time.time()
     assert model == {
         "kind": "model", "name": "judge", "service": "evaluator", "outcome": "ok", "elapsed_ms": 1234.568,
-        "input_tokens": 70, "output_tokens": 9, "offline_rules": False,
+        "input_tokens": 70, "output_tokens": 9, "offline_rules": False, "prompts": "its",
     }  # fmt: skip
     assert spend_of(calls, 2.0)["wall_time_s"] == 2.0  # the time is the evaluator call's, and counts once
 
@@ -97,11 +100,13 @@ async def test_the_judges_model_call_is_noted_with_its_time(method: str) -> None
 async def test_each_of_the_judges_model_calls_is_noted_and_no_token_twice(method: str) -> None:
     twice = evaluator_pb2.EvaluationModelCall()
     twice.CopyFrom(CALL)
-    twice.calls = 2
+    twice.calls, twice.prompts = 2, ""
     with collecting() as calls:
         async with evaluator(twice) as client:
             await ask(client, method)
     assert [call["kind"] for call in calls] == ["evaluator", "model", "model"]
+    # An evaluator of an earlier release does not say what it asked with.
+    assert [call.get("prompts") for call in calls] == [None] * 3
     assert [(call["input_tokens"], call["output_tokens"]) for call in calls[1:]] == [(35, 4), (35, 5)]
     spent = spend_of(calls, 0.0)
     assert (spent["model_calls"], spent["input_tokens"], spent["output_tokens"]) == (2, 70, 9)
@@ -117,7 +122,7 @@ async def test_what_the_judge_was_paid_in_vain_is_noted(
             with pytest.raises(comes_to):
                 await ask(client, method)
     model = [call for call in calls if call["kind"] == "model"]
-    assert {(call["name"], call["outcome"], call["service"]) for call in model} == {("judge", "http_503", "evaluator")}
+    assert {(call["name"], call["outcome"], call["prompts"]) for call in model} == {("judge", "http_503", "its")}
     spent = spend_of(calls, 0.0)
     assert (spent["model_calls"], spent["input_tokens"], spent["output_tokens"]) == (2, 10_000, 501)
 

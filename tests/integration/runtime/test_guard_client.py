@@ -60,7 +60,7 @@ async def test_the_guards_model_call_is_noted_as_the_guard_tells_of_it(
 ) -> None:
     usage = caller_pb2.TokenUsage(input_tokens=7, output_tokens=2)
     answer = guard_pb2.ScreenResponse(
-        verdict=verdict, reason=reason, model="small", model_elapsed_ms=1234.5678, token_usage=usage
+        verdict=verdict, reason=reason, model="small", model_elapsed_ms=1234.5678, token_usage=usage, prompts="its"
     )
     with collecting() as calls:
         async with guard(answer) as client:
@@ -71,7 +71,7 @@ async def test_the_guards_model_call_is_noted_as_the_guard_tells_of_it(
     assert 0 < model.pop("ended_at") <= time.time()
     assert model == {
         "kind": "model", "name": "small", "service": "guard", "outcome": "ok", "elapsed_ms": 1234.568,
-        "input_tokens": 7, "output_tokens": 2, "offline_rules": False,
+        "input_tokens": 7, "output_tokens": 2, "offline_rules": False, "prompts": "its",
     }  # fmt: skip
 
 

@@ -73,6 +73,20 @@ def test_a_call_that_rules_answered_says_so() -> None:
     assert f"model any-name ok  3 ms, {OFFLINE_RULES}" in to_text(explanation(run(), [*decisions(), last]), width=140)
 
 
+def test_the_prompts_of_a_service_that_asked_a_model_are_told_and_those_of_the_run_only_where_they_are_others() -> None:
+    given = run()
+    given.policy.prompts = "own"
+    calls = [
+        runs_pb2.NodeCall(kind="model", service=service, name=f"of-{service}-{digest}", outcome="ok", prompts=digest)
+        for service, digest in (("model", "own"), ("model", "others"), ("guard", "its"), ("guard", ""))
+    ]
+    shown = to_text(explanation(given, [runs_pb2.NodeCompleted(node="answer", calls=calls)]), width=140)
+    told = [line.partition(" ok  ")[2].strip() for line in shown.splitlines() if "of-" in line]
+    assert [each.partition(", ")[2] for each in told] == [
+        "", "at a replica with prompts others", "asked with the guard's prompts its", "",
+    ]  # fmt: skip
+
+
 def test_a_run_that_waits_says_for_what_and_until_when() -> None:
     waiting = run()
     waiting.state, waiting.waiting_for = runs_pb2.RUN_STATE_PENDING, "sql_executor"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from itertools import combinations
 
 import pytest
@@ -66,6 +67,13 @@ def test_a_run_that_rules_answered_says_so() -> None:
     assert OFFLINE_RULES not in render_page(told)
     told.decisions[0].calls[0].offline_rules = True
     assert OFFLINE_RULES in render_page(told)
+
+
+def test_the_prompts_of_a_service_that_asked_a_model_are_told() -> None:
+    told = explained()
+    for call in (call for step in told.story.route for call in step.calls):
+        call.kind, call.service, call.prompts = "model", "guard", "4f5a"
+    assert "asked with the guard's prompts 4f5a" in html.unescape(render_page(told))
 
 
 def test_nothing_is_drawn_outside_of_the_run() -> None:
