@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import Counter, Gauge, Histogram
+from signalbox_routing.table import END
 
 from services.kit.outcome import Outcome
 from services.kit.telemetry.metrics import DURATION_BUCKETS, from_zero, model_calls_from_zero
@@ -14,7 +15,6 @@ from services.runtime.routing.calls import CALLS_BEYOND_BUDGET, MODEL, OK, TOOL
 from services.runtime.routing.graph import NODE_FAILED, AgentGraph, router_after
 from services.runtime.routing.recorder import DECISIONS
 from services.runtime.routing.state import COMPLETED, FAILED, NEEDS_REVIEW
-from services.runtime.routing.table import END
 
 RUNS_STARTED = Counter(METRIC_PREFIX + "runs_claimed_total", "Claims of runs, by agent and kind.", ["agent", "kind"])
 RUNS_REFUSED = Counter(

@@ -14,6 +14,7 @@ from signalbox.v1.maintenance_pb2_grpc import add_MaintenanceServiceServicer_to_
 from signalbox.v1.questions_pb2_grpc import add_QuestionServiceServicer_to_server
 from signalbox.v1.runs_pb2_grpc import add_RunServiceServicer_to_server
 from signalbox.v1.threads_pb2_grpc import add_ThreadServiceServicer_to_server
+from signalbox_routing.table import Record
 
 from services.kit.identity.caller_tokens import CallerTokenVerifier
 from services.kit.identity.run_tokens import RunTokenMinter
@@ -69,7 +70,6 @@ from services.runtime.hosted.executor_catalogs import ExecutorCatalogs
 from services.runtime.hosted.langgraph_json import InvalidAgentsError
 from services.runtime.metrics import count_from_zero
 from services.runtime.routing.shadow import Shadow
-from services.runtime.routing.table import Record
 from services.runtime.settings import POOLER_IN_THE_WAY, RuntimeSettings
 
 DATABASE = "the platform database"

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from signalbox_routing.table import END, Router
+
 from services.runtime.hosted.lifting.lifted import _facts
 from services.runtime.hosted.lifting.looking import NotLookedAtError
 from services.runtime.hosted.lifting.tables import LiftedLimits, Table, looking_same, table_of
 from services.runtime.hosted.lifting.unfolding import Unfolded, unfolded
-from services.runtime.routing.table import END, Router
 from tests.lifting.states import States
 
 STATES = 10_000

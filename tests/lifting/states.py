@@ -10,10 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from signalbox_routing.terms import Term, comparisons_of
 
 from services.runtime.hosted.lifting import expressions as ex
 from services.runtime.hosted.lifting.tables import Table
-from services.runtime.routing.terms import Term, comparisons_of
 
 ODD: tuple[Any, ...] = (None, True, False, 0, 1, 2, -1, 3.5, "", "other", [], ["a"], {}, {"a": 1}, ())
 _OF_MESSAGES = frozenset(name for kind in (BaseMessage, AIMessage, ToolMessage) for name in kind.model_fields)

@@ -105,7 +105,7 @@ class Tree:
     def _run(self, arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join(map(str, (self.root, self.root / "protos" / "python"))),
+            "PYTHONPATH": os.pathsep.join(str(self.root / each) for each in ("", "protos/python", "services/routing")),
             # What is compiled of a broken file is kept by nobody.
             "PYTHONDONTWRITEBYTECODE": "1",
         }

@@ -11,6 +11,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from signalbox.v1 import caller_pb2, runs_pb2
+from signalbox_routing.table import Record
 
 from services.kit.models.prompt_files import prompts_digest
 from services.kit.outcome import Outcome
@@ -23,7 +24,6 @@ from services.runtime.routing.graph import AgentGraph
 from services.runtime.routing.recorder import CallRecord, StepRecord
 from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.state import IN_PROGRESS, STEPS, Budget, Spend
-from services.runtime.routing.table import Record
 
 # Policies that runs under way are pinned to: the one in force, and those of before that have runs left.
 POLICIES_AT_ONCE = 64

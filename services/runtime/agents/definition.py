@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
 from signalbox.v1 import runs_pb2
+from signalbox_routing.table import Record
 
 from services.kit.outcome import Outcome
 from services.runtime.agents.assignment import Assignment
@@ -18,7 +19,6 @@ from services.runtime.calls.connections import Connections
 from services.runtime.calls.peers import GUARD, Peer
 from services.runtime.routing.graph import AgentGraph
 from services.runtime.routing.state import Budget
-from services.runtime.routing.table import Record
 
 NodesT = TypeVar("NodesT")
 PolicyT = TypeVar("PolicyT", bound=Record)

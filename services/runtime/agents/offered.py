@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from signalbox.v1 import runs_pb2
+from signalbox_routing.table import Record
 
 from services.kit.outcome import Outcome
 from services.runtime.agents.assignment import Assignment
@@ -22,7 +23,6 @@ from services.runtime.routing.graph import AgentGraph
 from services.runtime.routing.recorder import CallRecord, StepRecord
 from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.state import Budget, Spend
-from services.runtime.routing.table import Record
 
 
 class Definition(Protocol):

@@ -18,12 +18,12 @@ from typing import Annotated, Any, get_type_hints
 
 import yaml
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from signalbox_routing.table import Record, as_dict, policy_version
 
 from services.kit.text.problems import problems_of
 from services.kit.text.yaml_text import parse_yaml
 from services.runtime.routing.digest import digest
 from services.runtime.routing.state import Budget
-from services.runtime.routing.table import Record, as_dict, policy_version
 
 DEFAULT = "default"
 FILE = "file"

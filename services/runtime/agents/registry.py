@@ -9,6 +9,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from signalbox_routing.table import Record
+
 from services.kit.models.parameters import DEFAULT
 from services.kit.models.prompt_files import SETTING, InvalidPromptsError, are_given, prompts_digest, use_prompts
 from services.kit.models.roles import OF_SERVICES
@@ -25,7 +27,6 @@ from services.runtime.hosted.executor_tools import EXECUTORS
 from services.runtime.hosted.langgraph_json import InvalidAgentsError
 from services.runtime.hosted.loading import load_graphs
 from services.runtime.routing.graph import AgentGraph
-from services.runtime.routing.table import Record
 from services.runtime.settings import CallSettings, FolderSettings, PolicySettings, RuntimeSettings
 
 # Folders beside this file; the order is that of the documents.

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbox.v1 import guard_pb2
+from signalbox_routing.table import State, StateUpdate
 
 from services.runtime.calls.guard_client import GUARD, GuardClient
 from services.runtime.errors import DependencyAway, GuardFailed
 from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import FAILED
-from services.runtime.routing.table import State, StateUpdate
 
 ALLOWED: Final = "allowed"
 BLOCKED: Final = "blocked"

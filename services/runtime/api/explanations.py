@@ -10,6 +10,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import runs_pb2
+from signalbox_routing.table import Record
 
 from services.kit.identity.caller import Caller
 from services.runtime.agents.policies import UnknownLimitTypeError
@@ -27,7 +28,6 @@ from services.runtime.engine.story import RunStory
 from services.runtime.hosted.adapter import LIFTED
 from services.runtime.routing.explaining import Explainer, Nearness
 from services.runtime.routing.graph import NODE_FAILED
-from services.runtime.routing.table import Record
 
 Row = Mapping[str, Any]
 # A run's graph stops long before it has made so many.

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from signalbox.v1 import maintenance_pb2, maintenance_pb2_grpc, runs_pb2
+from signalbox_routing.table import Router
 
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.runtime.api.callers import Callers, Context
@@ -19,7 +20,6 @@ from services.runtime.engine.retention import Pruner, Removal, RetainedData
 from services.runtime.engine.verification import Disagreement, Verification
 from services.runtime.routing.redeciding import Divergence, with_limits
 from services.runtime.routing.state import NOTHING_SPENT, Spend, add_spend
-from services.runtime.routing.table import Router
 
 # Batches of one call; a call that took minutes would outlast its caller.
 BATCHES_PER_CALL = 10

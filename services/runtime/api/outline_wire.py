@@ -8,13 +8,9 @@ from typing import Any, get_args, get_type_hints
 import annotated_types
 from google.protobuf import struct_pb2
 from signalbox.v1 import agent_outline_pb2 as outline_pb2
-
-from services.runtime.agents.policies import bounds_of
-from services.runtime.hosted.graph import HostedGraph, HostedNode
-from services.runtime.routing.compiled import FACTS, Records
-from services.runtime.routing.graph import AgentGraph, RoutedNode
-from services.runtime.routing.table import Record, Router, Rule
-from services.runtime.routing.terms import (
+from signalbox_routing.compiled import FACTS, Records
+from signalbox_routing.table import Record, Router, Rule
+from signalbox_routing.terms import (
     AllOf,
     Always,
     AnyOf,
@@ -26,6 +22,10 @@ from services.runtime.routing.terms import (
     TermKind,
     Value,
 )
+
+from services.runtime.agents.policies import bounds_of
+from services.runtime.hosted.graph import HostedGraph, HostedNode
+from services.runtime.routing.graph import AgentGraph, RoutedNode
 
 
 def outline_proto(graph: AgentGraph, policy: Record) -> outline_pb2.AgentOutline:

@@ -8,11 +8,11 @@ from typing import Any
 
 from google.protobuf import struct_pb2
 from signalbox.v1 import policy_pb2
+from signalbox_routing.table import Record
 
 from services.runtime.agents.policies import BUDGET, CALLER, FILE, PROMPTS, Limits, Pin
 from services.runtime.engine.records import RunRecord
 from services.runtime.routing.state import Budget
-from services.runtime.routing.table import Record
 
 _ORIGINS = {FILE: policy_pb2.LIMIT_ORIGIN_FILE, CALLER: policy_pb2.LIMIT_ORIGIN_CALLER}
 

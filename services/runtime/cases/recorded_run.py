@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from google.protobuf import json_format, struct_pb2
 from signalbox.v1 import cases_pb2, runs_pb2
+from signalbox_routing.table import Record
 
 from services.kit.errors import InvalidRequest
 from services.kit.identity.caller import Caller
@@ -15,7 +16,6 @@ from services.runtime.cases.errors import CaseUnfit
 from services.runtime.routing.redeciding import with_limits
 from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.state import Budget
-from services.runtime.routing.table import Record
 
 PolicyT = TypeVar("PolicyT", bound=Record)
 # Whole numbers from here on are in no policy.

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 import psycopg
+from signalbox_routing.table import Record
 
 from services.kit.dsn import refuse_database, require_database
 from services.kit.settings import load_settings, refuse
@@ -26,7 +27,6 @@ from services.runtime.engine.serde import make_serde
 from services.runtime.errors import DatabaseAway
 from services.runtime.hosted.definition import HostedDefinition
 from services.runtime.hosted.langgraph_json import InvalidAgentsError
-from services.runtime.routing.table import Record
 from services.runtime.settings import PolicySettings
 
 DSN_VARIABLE = "SIGNALBOX_DATABASE_DSN"

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
+from signalbox_routing.table import END, Choice, Router, Rule, as_dict
+from signalbox_routing.terms import InvalidTableError
+from signalbox_routing.words import in_words
 
 from services.runtime.agents.definition import AnyDefinition
 from services.runtime.agents.policies import BUDGET, BUDGET_BOUNDS, bounds_of
 from services.runtime.agents.registry import agent_graphs, definitions
 from services.runtime.routing.graph import NODE_FAILED, AgentGraph
 from services.runtime.routing.proof import prove
-from services.runtime.routing.table import END, Choice, Router, Rule, as_dict
-from services.runtime.routing.terms import InvalidTableError
-from services.runtime.routing.words import in_words
 
 _AGENTS = """# Agents
 

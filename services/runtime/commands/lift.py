@@ -13,11 +13,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from signalbox_routing.table import END, Choice, Router, Rule
+from signalbox_routing.words import in_words
+
 from services.runtime.hosted.definition import HostedDefinition
 from services.runtime.hosted.langgraph_json import InvalidAgentsError
 from services.runtime.hosted.loading import load_graphs
-from services.runtime.routing.table import END, Choice, Router, Rule
-from services.runtime.routing.words import in_words
 
 
 async def definitions_of(folder: Path, stack: AsyncExitStack) -> list[HostedDefinition]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_ar
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from psycopg_pool import AsyncConnectionPool
+from signalbox_routing.table import Record
 
 from services.runtime.agents.policies import UnknownLimitTypeError, restored
 from services.runtime.engine.history import CheckpointHistory
@@ -25,7 +26,6 @@ from services.runtime.engine.snapshot import (
 from services.runtime.hosted.graph import HostedGraph
 from services.runtime.routing.graph import AgentGraph
 from services.runtime.routing.state import IN_PROGRESS
-from services.runtime.routing.table import Record
 
 PAGE = 200
 # Not stored: records of the step that is being written.

@@ -19,6 +19,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt, StateSnapshot
 from opentelemetry import context, propagate, trace
 from psycopg_pool import AsyncConnectionPool
+from signalbox_routing.table import Record
 
 from services.kit.errors import InvalidRequest
 from services.kit.identity.caller import RunClaims
@@ -79,7 +80,6 @@ from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.shadow import Shadow
 from services.runtime.routing.state import COMPLETED, FAILED, IN_PROGRESS
 from services.runtime.routing.storable import presentable, presentable_parts
-from services.runtime.routing.table import Record
 from services.runtime.routing.waiting import RunWaits, Wait
 
 log = get_logger()

@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 
+from signalbox_routing.table import Record, Router
+
 from services.kit.telemetry.logs import get_logger
 from services.runtime.engine.ledger import DecidedInDatabase, Ledger
 from services.runtime.routing.in_sql import NotInSql, decision_in_sql
 from services.runtime.routing.redeciding import Divergence, Replay
-from services.runtime.routing.table import Record, Router
 
 log = get_logger()
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 from psycopg_pool import AsyncConnectionPool
+from signalbox_routing.table import Record
 
 from services.runtime.agents.offered import Definition
 from services.runtime.agents.policies import Limits, Pin, built_in, restored
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import RunRecord
-from services.runtime.routing.table import Record
 
 
 class Pins:

@@ -12,12 +12,12 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from signalbox_routing.table import Record, Router, policy_version
 
 from services.kit.telemetry.logs import get_logger
 from services.runtime.agents.policies import UnknownLimitTypeError, restored
 from services.runtime.engine.ledger import Ledger, RecordedDecision
 from services.runtime.routing.in_sql import DecisionInSql, NotInSql, decision_in_sql
-from services.runtime.routing.table import Record, Router, policy_version
 
 log = get_logger()
 

@@ -26,6 +26,7 @@ from langgraph.graph import END, StateGraph
 from langgraph.graph._branch import BranchSpec
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send, interrupt
+from signalbox_routing.table import Decision
 
 from services.kit.errors import SignalboxError
 from services.kit.telemetry.logs import get_logger
@@ -51,7 +52,6 @@ from services.runtime.routing.recorder import (
     step_record,
 )
 from services.runtime.routing.storable import presentable
-from services.runtime.routing.table import Decision
 
 log = get_logger()
 # No field of a state begins so.

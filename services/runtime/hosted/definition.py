@@ -15,6 +15,7 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import Field
 from pydantic_core import to_jsonable_python
 from signalbox.v1 import hosted_pb2, runs_pb2
+from signalbox_routing.table import Record
 
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.outcome import Outcome
@@ -38,7 +39,6 @@ from services.runtime.routing.recorder import CallRecord, StepRecord
 from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.state import Budget, Spend
 from services.runtime.routing.storable import presentable_parts
-from services.runtime.routing.table import Record
 
 BUDGET = Budget(model_calls=200, tool_calls=500, tokens=2_000_000, wall_time_s=3600.0)
 FIELD = "graph"

@@ -10,6 +10,7 @@ from typing import Any
 
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
+from signalbox_routing.table import Router
 
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.tools.names import OFFERED
@@ -21,7 +22,6 @@ from services.runtime.hosted.schemas import Schemas
 from services.runtime.routing.digest import digest
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 from services.runtime.routing.inner import InnerGraph
-from services.runtime.routing.table import Router
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 

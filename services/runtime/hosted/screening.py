@@ -8,6 +8,8 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from signalbox_routing.table import END, Decision
+
 from services.kit.outcome import Outcome
 from services.kit.telemetry.names import RUN_ID
 from services.runtime.agents.screening import ALLOWED, BLOCKED, UNSCREENED, refusal
@@ -26,7 +28,6 @@ from services.runtime.routing.recorder import (
 )
 from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.storable import presentable
-from services.runtime.routing.table import END, Decision
 
 # A path into the input: `question`, `messages[-1].content`, `$.notes[*].text`.
 PATH: Final = r"^(\$\.)?[\w-]+(\[(-?\d{1,6}|\*)\])*(\.[\w-]+(\[(-?\d{1,6}|\*)\])*)*$|^$"

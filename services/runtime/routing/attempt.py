@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from signalbox_routing.table import State
+
 from services.runtime.errors import DependencyAway
 from services.runtime.routing.recorder import CallRecord
 from services.runtime.routing.state import NOTHING_SPENT, Spend, add_spend, spend_of
-from services.runtime.routing.table import State
 from services.runtime.routing.waiting import RunWaits, left_of, wait_for
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from signalbox_routing.table import Router, State, StateUpdate
+
 from services.runtime.errors import RouterFailed, UndeclaredChange
 from services.runtime.routing.effects import Outcome, incompatible
-from services.runtime.routing.table import Router, State, StateUpdate
 
 Reducers = Mapping[str, Callable[[Any, Any], Any]]
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import orjson
+from signalbox_routing.table import Router
 
 from services.runtime.routing.state import REPLACED
-from services.runtime.routing.table import Router
 
 LENGTH = 12
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
-from services.runtime.routing.compiled import Records, test
-from services.runtime.routing.terms import Condition, InvalidTableError, Term, TermKind, Value, terms_of
+from signalbox_routing.compiled import Records, test
+from signalbox_routing.terms import Condition, InvalidTableError, Term, TermKind, Value, terms_of
 
 
 @dataclass(frozen=True)

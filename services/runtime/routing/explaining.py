@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
-
-from services.runtime.routing.compiled import FACTS, Records
-from services.runtime.routing.table import Router, Rule, as_dict, policy_version
-from services.runtime.routing.terms import Always, Term, TermKind, Value, comparisons_of
-from services.runtime.routing.words import Case, in_words, value_in_words
+from signalbox_routing.compiled import FACTS, Records
+from signalbox_routing.table import Router, Rule, as_dict, policy_version
+from signalbox_routing.terms import Always, Term, TermKind, Value, comparisons_of
+from signalbox_routing.words import Case, in_words, value_in_words
 
 BEHIND = "would have held, and another rule came first"
 

@@ -17,6 +17,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 from opentelemetry import context, trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+from signalbox_routing.table import END, Decision, Router, State, StateUpdate
 
 from services.kit.errors import SignalboxError
 from services.kit.telemetry.logs import get_logger
@@ -49,7 +50,6 @@ from services.runtime.routing.soundness import (
 )
 from services.runtime.routing.state import FAILED, IN_PROGRESS, NEEDS_REVIEW, NOTHING_SPENT, STATUS, add_spend
 from services.runtime.routing.storable import check_decision, check_state, presentable
-from services.runtime.routing.table import END, Decision, Router, State, StateUpdate
 from services.runtime.routing.waiting import remembering_away, waited_for
 
 log = get_logger()

@@ -13,10 +13,9 @@ from decimal import Decimal
 from typing import Any
 
 from psycopg import sql
-
-from services.runtime.routing.compiled import FACTS, Records
-from services.runtime.routing.table import Record, Router, Rule
-from services.runtime.routing.terms import (
+from signalbox_routing.compiled import FACTS, Records
+from signalbox_routing.table import Record, Router, Rule
+from signalbox_routing.terms import (
     IN_PYTHON,
     MIRRORED,
     AllOf,

@@ -6,12 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from services.runtime.routing.effects import Outcome
-from services.runtime.routing.graph import AgentGraph, RoutedNode
-from services.runtime.routing.soundness import reducers_of
-from services.runtime.routing.state import BUDGET_SPENT
-from services.runtime.routing.table import Record, Router, Rule
-from services.runtime.routing.terms import (
+from signalbox_routing.table import Record, Router, Rule
+from signalbox_routing.terms import (
     IN_PYTHON,
     AllOf,
     Always,
@@ -24,6 +20,11 @@ from services.runtime.routing.terms import (
     Term,
     Value,
 )
+
+from services.runtime.routing.effects import Outcome
+from services.runtime.routing.graph import AgentGraph, RoutedNode
+from services.runtime.routing.soundness import reducers_of
+from services.runtime.routing.state import BUDGET_SPENT
 from services.runtime.routing.variables import Variable, facts_before
 
 # A node, and the rule that led to it where that matters.

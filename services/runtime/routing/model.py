@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from signalbox_routing.table import END, Router, Rule
+from signalbox_routing.terms import TermKind
+
 from services.runtime.routing.effects import Effect, Outcome
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 from services.runtime.routing.live_facts import Arrival, LiveFacts
 from services.runtime.routing.soundness import reducers_of
 from services.runtime.routing.state import BUDGET_SPENT
-from services.runtime.routing.table import END, Router, Rule
-from services.runtime.routing.terms import TermKind
 from services.runtime.routing.variables import NotAModel, Variable, facts_before, variables_of
 
 # A node that is about to run, the rule that led to it where that matters, and the facts, in the order of the variables.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from signalbox_routing.table import END
+
 from services.runtime.routing.graph import AgentGraph
 from services.runtime.routing.model import Model, Move
-from services.runtime.routing.table import END
 from services.runtime.routing.variables import NotAModel, as_read
 
 RuleName = tuple[str, str]

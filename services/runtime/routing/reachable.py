@@ -6,7 +6,8 @@ import itertools
 import math
 from typing import Any
 
-from services.runtime.routing.table import Router
+from signalbox_routing.table import Router
+
 from services.runtime.routing.variables import NotAModel, variables_of_table
 
 MOST_CASES = 200_000

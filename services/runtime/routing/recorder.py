@@ -9,6 +9,7 @@ from typing import Any, NotRequired, TypedDict
 
 from opentelemetry import trace
 from prometheus_client import Counter
+from signalbox_routing.table import Decision, State
 
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import exemplar
@@ -27,7 +28,6 @@ from services.kit.telemetry.names import (
     TOOL_COUNT,
 )
 from services.kit.telemetry.tracing import trace_ids, tracer
-from services.runtime.routing.table import Decision, State
 
 log = get_logger()
 DECISIONS = Counter(

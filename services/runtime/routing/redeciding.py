@@ -10,11 +10,11 @@ from typing import Any, get_type_hints
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
+from signalbox_routing.table import Record, Router, policy_version
 
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.text.problems import problems_of
 from services.runtime.routing.graph import NODE_FAILED
-from services.runtime.routing.table import Record, Router, policy_version
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from typing import Any
 
 from prometheus_client import Counter
 from pydantic import TypeAdapter, ValidationError
+from signalbox_routing.table import Record, Router
 
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import from_zero
 from services.kit.telemetry.names import METRIC_PREFIX
 from services.runtime.routing.graph import NODE_FAILED, AgentGraph
 from services.runtime.routing.recorder import DecisionRecord
-from services.runtime.routing.table import Record, Router
 
 SHADOW_DECISIONS = Counter(
     METRIC_PREFIX + "shadow_decisions_total",

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from langgraph.channels.base import BaseChannel
+from signalbox_routing.table import END, Router
 
 from services.runtime.errors import InvalidGraphError
 from services.runtime.routing.state import REPLACED, STATUS, AgentState, MessageState
-from services.runtime.routing.table import END, Router
 
 _GROWING = (list, set)
 

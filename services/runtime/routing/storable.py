@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from signalbox_routing.table import Decision
 
 from services.runtime.errors import NotStorable
-from services.runtime.routing.table import Decision
 
 LONGEST_MESSAGE = 2000
 # JSON's escape of a NUL, which Postgres takes in no text; not a backslash that is written out.

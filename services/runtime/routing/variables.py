@@ -14,11 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from services.runtime.routing.effects import Outcome
-from services.runtime.routing.graph import AgentGraph
-from services.runtime.routing.soundness import reducers_of
-from services.runtime.routing.table import Record, Router
-from services.runtime.routing.terms import (
+from signalbox_routing.table import Record, Router
+from signalbox_routing.terms import (
     IN_PYTHON,
     InvalidTableError,
     Operator,
@@ -28,6 +25,10 @@ from services.runtime.routing.terms import (
     terms_of,
     tests_of,
 )
+
+from services.runtime.routing.effects import Outcome
+from services.runtime.routing.graph import AgentGraph
+from services.runtime.routing.soundness import reducers_of
 
 # How a fact is held against a value.
 Test = tuple[Operator, Value]

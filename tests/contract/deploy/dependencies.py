@@ -14,7 +14,12 @@ from typing import Any
 from tests.contract.deploy.helm import ROOT
 
 PROJECT = "signalbox"
-SOURCE_ROOTS = {"services": ROOT, "signalbox": ROOT / "protos/python", "buf": ROOT / "protos/python"}
+SOURCE_ROOTS = {
+    "services": ROOT,
+    "signalbox": ROOT / "protos/python",
+    "buf": ROOT / "protos/python",
+    "signalbox_routing": ROOT / "services/routing",
+}
 MODULE_FILE = re.compile(r"(\.(cpython|abi3)[^/]*)?\.(py|so|pyd)$")
 
 # What it imports comes with an extra of a provider, which it asks for by name.

@@ -122,6 +122,7 @@ def test_authorities_of_the_build_are_trusted_beside_the_base_images_own(tmp_pat
 def test_only_one_service_goes_into_an_image_and_only_locked_dependencies() -> None:
     sources = [rest.split()[0] for word, rest in instructions() if word == "COPY" and not rest.startswith("--from")]
     assert [source for source in sources if source.startswith("services/")] == [
+        "services/routing/signalbox_routing/",
         "services/__init__.py",
         "services/kit/",
         "services/${SERVICE}/",

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from signalbox.v1 import agent_outline_pb2, runs_pb2
+from signalbox_routing.table import Router, as_dict
 
 from services.console.explanation_page.decision_data import page_data
 from services.runtime.api.outline_wire import rules_proto
 from services.runtime.api.wire import struct_proto
-from services.runtime.routing.table import Router, as_dict
 from tests.fixtures.decided import ROUTERS, facts_of, first_rule, policies_of
 
 # Up to here JSON's numbers are Python's.

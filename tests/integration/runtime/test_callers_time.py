@@ -13,6 +13,7 @@ import grpc
 import pytest
 from opentelemetry import baggage, context
 from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
+from signalbox_routing.table import StateUpdate
 
 from services.kit.identity.caller_tokens import CallerTokenVerifier
 from services.kit.wire import deadline
@@ -23,7 +24,6 @@ from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.records import RunState
 from services.runtime.engine.run_search import RunFilter, RunSearch
 from services.runtime.routing.run_context import NodeContext
-from services.runtime.routing.table import StateUpdate
 from tests.fixtures.replica import KEYS, Counting, Replica, gateway_word, open_replica, serving
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 

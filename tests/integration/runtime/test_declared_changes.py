@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from signalbox_routing.table import Router, StateUpdate
+from signalbox_routing.terms import terms
 
 from services.runtime.engine.records import RunRecord, RunState
 from services.runtime.routing.effects import Effect, Outcome, changes, raises, sets
 from services.runtime.routing.graph import RoutedNode
-from services.runtime.routing.table import Router, StateUpdate
-from services.runtime.routing.terms import terms
 from tests.fixtures.replica import Counting, CountingFacts, CountingPolicy
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 

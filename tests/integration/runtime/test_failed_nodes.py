@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from signalbox_routing.table import END, Router, Rule
+from signalbox_routing.terms import Always, terms
 
 from services.runtime.engine.records import RunRecord, RunState
 from services.runtime.routing.calls import noting
 from services.runtime.routing.graph import AgentGraph, RoutedNode
-from services.runtime.routing.table import END, Router, Rule
-from services.runtime.routing.terms import Always, terms
 from tests.fixtures.replica import Counting, CountingPolicy, CountingState, Replica
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 

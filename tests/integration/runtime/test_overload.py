@@ -11,6 +11,7 @@ import pytest
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import runs_pb2, runs_pb2_grpc
+from signalbox_routing.table import StateUpdate
 
 from services.kit.errors import error_detail
 from services.kit.wire.server import Registration
@@ -20,7 +21,6 @@ from services.runtime.engine.database import open_pool, open_pools
 from services.runtime.engine.records import RunRecord, RunState
 from services.runtime.errors import DatabaseAway, Overloaded
 from services.runtime.routing.run_context import NodeContext
-from services.runtime.routing.table import StateUpdate
 from tests.fixtures.replica import Counting, Replica, gateway_word, serving
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
 

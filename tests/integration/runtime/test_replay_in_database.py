@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from signalbox_routing.table import Record, Router, as_dict
 
 from services.runtime.commands.migrate import migrate
 from services.runtime.engine.database import open_pool
@@ -23,7 +24,6 @@ from services.runtime.engine.ledger_replay import LedgerReplay
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.in_sql import NotInSql, decision_in_sql
 from services.runtime.routing.redeciding import Divergence, Replay
-from services.runtime.routing.table import Record, Router, as_dict
 from tests.fixtures.decided import ROUTERS, MixedFacts, facts_of, policies_of
 from tests.fixtures.postgres import PostgresCluster
 

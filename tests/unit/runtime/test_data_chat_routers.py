@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from signalbox_routing.table import END, Router
 
 from services.runtime.agents.data_chat.policy import DataChatPolicy
 from services.runtime.agents.data_chat.routing import make_routers
 from services.runtime.routing.state import NOTHING_SPENT
-from services.runtime.routing.table import END, Router
 
 AFTER_SCREEN, AFTER_AGENT, AFTER_TOOLS = make_routers(DataChatPolicy())
 CALL = {"name": "execute_db_query", "args": {"query": "SELECT 1"}, "id": "c1"}

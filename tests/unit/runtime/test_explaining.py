@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
+from signalbox_routing.table import END, STOP_REASON, Router, Rule, State, either
+from signalbox_routing.terms import Always, Condition, terms
+from signalbox_routing.words import in_words
 
 from services.runtime.routing.explaining import Alternative, Explainer
-from services.runtime.routing.table import END, STOP_REASON, Router, Rule, State, either
-from services.runtime.routing.terms import Always, Condition, terms
-from services.runtime.routing.words import in_words
 from tests.fixtures.decided import ROUTERS, facts_of, first_rule, policies_of
 
 

@@ -8,11 +8,11 @@ from typing import Annotated, Literal, TypedDict
 
 import pytest
 from langgraph.graph import START, StateGraph
+from signalbox_routing.table import END, Router, Rule
 
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 from services.runtime.routing.inner import InnerGraph
 from services.runtime.routing.state import append
-from services.runtime.routing.table import END, Router, Rule
 from tests.fixtures.replica import Counting, CountingPolicy, CountingState
 
 GRAPH = Counting().graph

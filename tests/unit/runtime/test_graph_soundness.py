@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AnyMessage
+from signalbox_routing.table import END, Rule
+from signalbox_routing.terms import Always
 
 from services.runtime.errors import InvalidGraphError
 from services.runtime.routing.effects import Cost
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 from services.runtime.routing.inner import InnerGraph
 from services.runtime.routing.state import REPLACED, append
-from services.runtime.routing.table import END, Rule
-from services.runtime.routing.terms import Always
 from tests.fixtures.replica import Counting, CountingState
 
 GRAPH = Counting().graph

@@ -21,6 +21,9 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import tools_condition
 from langgraph.types import Send
 from pydantic import BaseModel
+from signalbox_routing.table import Router, as_dict
+from signalbox_routing.terms import InvalidTableError
+from signalbox_routing.words import in_words
 
 from services.runtime.commands import lift as lift_command
 from services.runtime.commands import prove
@@ -36,9 +39,6 @@ from services.runtime.hosted.lifting.lifted import (
 )
 from services.runtime.hosted.lifting.looking import LONGEST_TEXT, MOST_ITEMS
 from services.runtime.routing.reachable import unreached_rules
-from services.runtime.routing.table import Router, as_dict
-from services.runtime.routing.terms import InvalidTableError
-from services.runtime.routing.words import in_words
 from tests.lifting.agreement import agreement, lift
 
 STATES = 400

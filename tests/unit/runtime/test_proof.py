@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, cast
 
 import pytest
+from signalbox_routing.table import END, Router, Rule, State
+from signalbox_routing.terms import Always, Condition, InvalidTableError, terms
 
 from services.evaluator.judge import ATTEMPTS
 from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
@@ -19,8 +21,6 @@ from services.runtime.routing.graph import AgentGraph, RoutedNode
 from services.runtime.routing.model import Model
 from services.runtime.routing.proof import Bound, prove
 from services.runtime.routing.state import AgentState
-from services.runtime.routing.table import END, Router, Rule, State
-from services.runtime.routing.terms import Always, Condition, InvalidTableError, terms
 
 
 @dataclass(frozen=True)

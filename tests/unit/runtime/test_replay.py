@@ -10,13 +10,13 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from signalbox_routing.table import END, Router, Rule, State, as_dict
+from signalbox_routing.terms import Always, terms
 
 from services.kit.errors import InvalidRequest
 from services.runtime.agents.registry import agent_graphs
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.redeciding import Divergence, Replay, StoredDecision, with_limits
-from services.runtime.routing.table import END, Router, Rule, State, as_dict
-from services.runtime.routing.terms import Always, terms
 from tests.fixtures.decided import ROUTERS, facts_of, policies_of
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

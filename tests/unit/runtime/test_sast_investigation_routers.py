@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
+from signalbox_routing.table import END, Router
 
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.agents.sast_investigation.routing import make_routers
 from services.runtime.routing.state import NOTHING_SPENT
-from services.runtime.routing.table import END, Router
 
 EVALUATION, INCREMENT = make_routers(SastInvestigationPolicy())
 BREAKER = "circuit_breaker"

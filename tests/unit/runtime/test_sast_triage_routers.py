@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
+from signalbox_routing.table import END, Router
 
 from services.runtime.agents.code_review.code_tools import canonical
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
 from services.runtime.agents.sast_triage.routing import make_routers, repeats
 from services.runtime.agents.sast_triage.state import count_errors
 from services.runtime.routing.state import NOTHING_SPENT
-from services.runtime.routing.table import END, Router
 
 DECISION, EVALUATION = make_routers(SastTriagePolicy())
 JUDGE = "comprehensive_evaluation"

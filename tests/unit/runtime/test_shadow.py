@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from signalbox_routing.table import Router, as_dict
 
 from services.runtime.agents.data_chat.policy import DataChatPolicy
 from services.runtime.agents.data_chat.routing import ChatFacts
@@ -17,7 +18,6 @@ from services.runtime.agents.registry import agent_graphs, built_in_limits, limi
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.recorder import DecisionRecord
 from services.runtime.routing.shadow import SHADOW_DECISIONS, Shadow
-from services.runtime.routing.table import Router, as_dict
 
 ROUTER = "data_chat.route_after_agent"
 [TABLE] = [router for graph in agent_graphs() for router in graph.routers if router.name == ROUTER]

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 from signalbox.v1 import policy_pb2, runs_pb2
+from signalbox_routing.table import END
 
 from services.runtime.agents.registry import agent_graphs
 from services.runtime.routing.graph import NODE_FAILED, AgentGraph
 from services.runtime.routing.model import Model
-from services.runtime.routing.table import END
 from services.runtime.routing.variables import NotAModel
 from tests.fixtures.chance import ChanceRuns, chance_graph
 from tests.fixtures.walks import Decided, beyond_cost, check_walk, left_at, model_of

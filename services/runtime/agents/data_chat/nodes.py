@@ -10,6 +10,7 @@ from typing import Any
 from google.protobuf import json_format
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from signalbox.v1 import guard_pb2, tools_pb2
+from signalbox_routing.table import StateUpdate
 
 from services.kit.models.prompts import data_block, prompt
 from services.kit.telemetry.logs import get_logger
@@ -34,7 +35,6 @@ from services.runtime.calls.wordings import note_wording
 from services.runtime.errors import BudgetSpent, DependencyAway, ModelFailed, ModelRefused
 from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import COMPLETED
-from services.runtime.routing.table import StateUpdate
 
 log = get_logger()
 TOOLS = (EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from signalbox_routing.terms import terms
+
 from services.runtime.agents.data_chat.routing import ChatFacts, ToolFacts
 from services.runtime.agents.data_chat.state import ADMIN_BYPASS
 from services.runtime.agents.screening import ALLOWED, BLOCKED, NO_VERDICT, ScreenFacts
 from services.runtime.routing.effects import Outcome, changes, may_set, raises, sets
-from services.runtime.routing.terms import terms
 
 _s, _f, _t = terms(ScreenFacts), terms(ChatFacts), terms(ToolFacts)
 # Tools are answered by messages of their own: the model's is no longer the last.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from langchain_core.messages import AIMessage
+from signalbox_routing.table import END, Router, Rule, State, StateUpdate
+from signalbox_routing.terms import Always, terms
 
 from services.kit.tools.names import EXECUTE_DB_QUERY
 from services.runtime.agents.data_chat.policy import DataChatPolicy
@@ -12,8 +14,6 @@ from services.runtime.agents.data_chat.state import ADMIN_BYPASS
 from services.runtime.agents.screening import ALLOWED, NO_VERDICT, ScreenFacts, fail, screen_facts
 from services.runtime.calls.chat_model import whole_text
 from services.runtime.routing.state import budget_spent
-from services.runtime.routing.table import END, Router, Rule, State, StateUpdate
-from services.runtime.routing.terms import Always, terms
 
 RESULTS_ARE_TOLD = "query_executed leads from a result to its answer, and not back to the agent"
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from signalbox.v1 import data_chat_pb2
+from signalbox_routing.table import StateUpdate
 
 from services.kit.tools.names import EXECUTE_DB_QUERY
 from services.runtime.agents.data_chat.query_results import STATED, runs_of
 from services.runtime.agents.screening import BLOCKED, NO_VERDICT
 from services.runtime.calls.chat_model import whole_text
 from services.runtime.routing.state import COMPLETED, NEEDS_REVIEW
-from services.runtime.routing.table import StateUpdate
 
 # Why the guard blocked a question, by its reason; of another it is only known that reading one's own data is not all.
 _REFUSED_FOR = {

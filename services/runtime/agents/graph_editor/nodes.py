@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from signalbox.v1 import guard_pb2, tools_pb2
+from signalbox_routing.table import StateUpdate
 
 from services.kit.models.prompts import data_block, words
 from services.kit.models.records import UnreadableAnswer
@@ -86,7 +87,6 @@ from services.runtime.errors import (
 from services.runtime.routing.asking import GRAPH_CHANGE_SET, Answerers, Subject, ask_person
 from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import COMPLETED, NEEDS_REVIEW
-from services.runtime.routing.table import StateUpdate
 
 log = get_logger()
 # Outcomes of a run that did nothing, by the rule that ended its work; any other is not done.

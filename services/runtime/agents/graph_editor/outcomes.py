@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from signalbox_routing.terms import terms
+
 from services.runtime.agents.graph_editor.routing import (
     CallFacts,
     CheckFacts,
@@ -27,7 +29,6 @@ from services.runtime.agents.graph_editor.state import (
 )
 from services.runtime.agents.screening import ALLOWED, BLOCKED, NO_VERDICT
 from services.runtime.routing.effects import Outcome, changes, may_set, raises, sets
-from services.runtime.routing.terms import terms
 
 _g, _c, _t, _e = terms(ParseFacts), terms(CheckFacts), terms(CallFacts), terms(EditOutcomeFacts)
 _d, _q, _r = terms(DiagnosisFacts), terms(EscalationFacts), terms(ReplyFacts)

@@ -8,6 +8,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from signalbox_routing.table import State
+
 from services.kit.tools.effects import plain
 from services.kit.tools.names import (
     ADD_EDGE,
@@ -25,7 +27,6 @@ from services.runtime.agents.graph_editor.goal import ToolSignature, asks_for_a_
 from services.runtime.agents.graph_editor.state import Operation, PerformedOperation, Plan, Problem
 from services.runtime.calls.tool_client import ToolClient
 from services.runtime.routing.run_context import NodeContext
-from services.runtime.routing.table import State
 from services.runtime.routing.waiting import WAIT
 
 # What the executor says of an operation that it would carry out; anything else is why it would not.

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from signalbox_routing.table import END, Router, Rule, State, StateUpdate
+from signalbox_routing.terms import Always, terms
+
 from services.kit.tools.names import CYPHER_QUERY, UPDATE_PROPS
 from services.runtime.agents.graph_editor.planning import approval_holds, change_missing
 from services.runtime.agents.graph_editor.policy import GraphEditorPolicy
@@ -23,8 +26,6 @@ from services.runtime.agents.graph_editor.state import (
 from services.runtime.agents.refusals import UNKNOWN_TOOL
 from services.runtime.agents.screening import ALLOWED, BLOCKED, NO_VERDICT, fail
 from services.runtime.routing.state import budget_spent
-from services.runtime.routing.table import END, Router, Rule, State, StateUpdate
-from services.runtime.routing.terms import Always, terms
 
 ESCALATED: Final = "escalated"
 SIMPLE: Final = "simple"

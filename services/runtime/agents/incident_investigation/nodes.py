@@ -9,6 +9,7 @@ from typing import Any, Final
 from google.protobuf import json_format, struct_pb2
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from signalbox.v1 import evaluator_pb2, guard_pb2, incident_investigation_pb2
+from signalbox_routing.table import StateUpdate
 
 from services.kit.models.prompts import data_block, prompt
 from services.kit.models.records import UnreadableAnswer
@@ -33,7 +34,6 @@ from services.runtime.calls.evaluator_client import EVALUATOR, MOST_MODEL_CALLS,
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused, ServiceFailed
 from services.runtime.routing.run_context import NodeContext
-from services.runtime.routing.table import StateUpdate
 
 PURPOSE: Final = "incident"
 MOST_GATHERED: Final = 100

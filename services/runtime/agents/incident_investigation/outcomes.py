@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from signalbox_routing.terms import terms
+
 from services.runtime.agents.incident_investigation.routing import InvestigatorFacts, ValidationFacts
 from services.runtime.agents.screening import ALLOWED, BLOCKED, NO_VERDICT, ScreenFacts
 from services.runtime.routing.effects import Outcome, changes, raises, sets
-from services.runtime.routing.terms import terms
 
 _s, _f, _v = terms(ScreenFacts), terms(InvestigatorFacts), terms(ValidationFacts)
 _TURN = raises(_f.turn_count)

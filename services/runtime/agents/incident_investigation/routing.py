@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from langchain_core.messages import AIMessage
+from signalbox_routing.table import END, Router, Rule, State, StateUpdate
+from signalbox_routing.terms import Always, terms
 
 from services.runtime.agents.incident_investigation.policy import IncidentPolicy
 from services.runtime.agents.incident_investigation.state import INITIAL
 from services.runtime.agents.screening import ALLOWED, NO_VERDICT, ScreenFacts, screen_facts
 from services.runtime.routing.state import COMPLETED, FAILED, NEEDS_REVIEW, budget_spent
-from services.runtime.routing.table import END, Router, Rule, State, StateUpdate
-from services.runtime.routing.terms import Always, terms
 
 AGENT: Final = "agent"
 TOOLS: Final = "tools"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from signalbox.v1 import evaluator_pb2
+from signalbox_routing.table import StateUpdate
 
 from services.runtime.agents.code_review.analysis import analyze
 from services.runtime.agents.code_review.calibration import Calibration
@@ -25,7 +26,6 @@ from services.runtime.calls.chat_model import ChatModel
 from services.runtime.calls.evaluator_client import EvaluatorClient, outcome_word
 from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import COMPLETED, IN_PROGRESS, NEEDS_REVIEW, NOTHING_SPENT
-from services.runtime.routing.table import StateUpdate
 
 
 class SastInvestigationNodes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from signalbox_routing.terms import terms
+
 from services.runtime.agents.sast_investigation.routing import (
     APPROVED,
     NEEDS_REANALYSIS,
@@ -9,7 +11,6 @@ from services.runtime.agents.sast_investigation.routing import (
     DraftVerdictFacts,
 )
 from services.runtime.routing.effects import Outcome, raises, sets
-from services.runtime.routing.terms import terms
 
 _f = terms(DraftVerdictFacts)
 _APPROVED, _REJECTED = sets(_f.outcome, APPROVED), sets(_f.outcome, NEEDS_RESEARCH, NEEDS_REANALYSIS)

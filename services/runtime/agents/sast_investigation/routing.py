@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from signalbox_routing.table import END, Router, Rule, State, StateUpdate
+from signalbox_routing.terms import Always, terms
+
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.routing.state import NEEDS_REVIEW, budget_spent
-from services.runtime.routing.table import END, Router, Rule, State, StateUpdate
-from services.runtime.routing.terms import Always, terms
 
 APPROVED = "approved"
 NEEDS_RESEARCH = "needs_research"

@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from signalbox.v1 import evaluator_pb2
+from signalbox_routing.table import END, StateUpdate
 
 from services.kit.models.prompts import prompt
 from services.kit.tools.names import FETCH_CODE
@@ -30,7 +31,6 @@ from services.runtime.calls.chat_model import ChatModel
 from services.runtime.calls.evaluator_client import EvaluatorClient
 from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import COMPLETED, IN_PROGRESS, NEEDS_REVIEW, Status
-from services.runtime.routing.table import END, StateUpdate
 
 ANALYZE_FUNCTION: dict[str, Any] = {
     "type": "function",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from signalbox_routing.terms import terms
+
 from services.runtime.agents.sast_triage.routing import TOOL_CALL, DecisionFacts, TriageVerdictFacts
 from services.runtime.routing.effects import Outcome, changes, raises, sets
-from services.runtime.routing.terms import terms
 
 _d, _e = terms(DecisionFacts), terms(TriageVerdictFacts)
 _COUNTED = raises(_d.iteration_count)

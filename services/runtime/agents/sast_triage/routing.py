@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from signalbox_routing.table import END, Router, Rule, State, StateUpdate, either, named_by
+from signalbox_routing.terms import Always, terms
+
 from services.kit.tools.names import FETCH_CODE
 from services.runtime.agents.code_review.code_tools import canonical
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
 from services.runtime.agents.sast_triage.state import RequestedCall
 from services.runtime.routing.state import NEEDS_REVIEW, budget_spent
-from services.runtime.routing.table import END, Router, Rule, State, StateUpdate, either, named_by
-from services.runtime.routing.terms import Always, terms
 
 ANALYZE_ISSUE = "analyze_issue"
 COMPREHENSIVE_EVALUATION = "comprehensive_evaluation"

@@ -11,6 +11,7 @@ from langgraph.graph import END
 from langgraph.graph._branch import BranchSpec
 from langgraph.graph.state import CompiledStateGraph
 from prometheus_client import Counter
+from signalbox_routing.table import Decision, Router, State
 
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import from_zero
@@ -20,7 +21,6 @@ from services.runtime.hosted.lifting.expressions import NotLiftedError
 from services.runtime.hosted.lifting.looking import NotLookedAtError, plain
 from services.runtime.hosted.lifting.tables import LiftedLimits, Table, table_of
 from services.runtime.hosted.lifting.unfolding import Unfolded, unfolded
-from services.runtime.routing.table import Decision, Router, State
 
 log = get_logger()
 TABLES_DROPPED = Counter(

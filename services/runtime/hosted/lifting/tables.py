@@ -12,13 +12,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from services.runtime.hosted.lifting import expressions as ex
-from services.runtime.hosted.lifting import looking
-from services.runtime.hosted.lifting.expressions import NotLiftedError, in_source, name_of
-from services.runtime.hosted.lifting.unfolding import Unfolded, constant_truth
-from services.runtime.routing.storable import presentable
-from services.runtime.routing.table import END, Choice, Rule
-from services.runtime.routing.terms import (
+from signalbox_routing.table import END, Choice, Rule
+from signalbox_routing.terms import (
     MIRRORED,
     AllOf,
     Always,
@@ -32,6 +27,12 @@ from services.runtime.routing.terms import (
     TermKind,
     terms_of,
 )
+
+from services.runtime.hosted.lifting import expressions as ex
+from services.runtime.hosted.lifting import looking
+from services.runtime.hosted.lifting.expressions import NotLiftedError, in_source, name_of
+from services.runtime.hosted.lifting.unfolding import Unfolded, constant_truth
+from services.runtime.routing.storable import presentable
 
 MOST_RULES: Final = 40
 MOST_FACTS: Final = 40

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, get_type_hi
 
 import orjson
 
-from services.runtime.routing.compiled import FACTS, Records, first_that_holds, reader
-from services.runtime.routing.terms import Always, Condition, InvalidTableError, Term, condition, terms_of
+from signalbox_routing.compiled import FACTS, Records, first_that_holds, reader
+from signalbox_routing.terms import Always, Condition, InvalidTableError, Term, condition, terms_of
 
 END: Final = "__end__"
 # The state field that names what ended a run before its answer.

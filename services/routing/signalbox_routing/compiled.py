@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.runtime.routing.terms import (
+from signalbox_routing.terms import (
     AllOf,
     Always,
     AnyOf,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from services.runtime.routing.compiled import FACTS, Records, test
-from services.runtime.routing.terms import (
+from signalbox_routing.compiled import FACTS, Records, test
+from signalbox_routing.terms import (
     AllOf,
     AnyOf,
     Comparison,

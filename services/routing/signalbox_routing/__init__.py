@@ -1,0 +1,1 @@
+"""Decision tables for LangGraph's conditional edges: ordered rules over facts and limits, as data."""
