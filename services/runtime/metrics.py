@@ -12,6 +12,7 @@ from services.kit.outcome import Outcome
 from services.kit.telemetry.metrics import DURATION_BUCKETS, from_zero, model_calls_from_zero
 from services.kit.telemetry.names import METRIC_PREFIX
 from services.runtime.routing.calls import CALLS_BEYOND_BUDGET, MODEL, OK, TOOL
+from services.runtime.routing.digest import policy_version
 from services.runtime.routing.graph import NODE_FAILED, AgentGraph, router_after
 from services.runtime.routing.recorder import DECISIONS
 from services.runtime.routing.state import COMPLETED, FAILED, NEEDS_REVIEW
@@ -236,7 +237,7 @@ def count_from_zero(offered: Iterable[tuple[AgentGraph, Sequence[Outcome]]]) -> 
         for node in graph.nodes:
             from_zero(DECISIONS, [graph.name], [router_after(graph.name, node)], [NODE_FAILED], [END])
         for router in graph.routers:
-            ROUTER_INFO.labels(graph.name, router.name, router.policy_version).set(1)
+            ROUTER_INFO.labels(graph.name, router.name, policy_version(router.policy)).set(1)
             for rule in router.rules:
                 from_zero(DECISIONS, [graph.name], [router.name], [rule.name], rule.destinations)
         _count_ends(graph, outcomes)

@@ -14,7 +14,7 @@ from signalbox.v1.maintenance_pb2_grpc import add_MaintenanceServiceServicer_to_
 from signalbox.v1.questions_pb2_grpc import add_QuestionServiceServicer_to_server
 from signalbox.v1.runs_pb2_grpc import add_RunServiceServicer_to_server
 from signalbox.v1.threads_pb2_grpc import add_ThreadServiceServicer_to_server
-from signalbox_routing.table import Record
+from signalbox_routing.facts import Record
 
 from services.kit.identity.caller_tokens import CallerTokenVerifier
 from services.kit.identity.run_tokens import RunTokenMinter

@@ -47,7 +47,7 @@ class Records:
         """Returns which of the two a term belongs to. Raises InvalidTableError."""
         if term.record is self.facts:
             return FACTS
-        if term.record is self.policy:
+        if issubclass(self.policy, term.record):
             return POLICY
         raise InvalidTableError(f"{term!r} is not a field of {self.facts.__name__} or {self.policy.__name__}")
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, get_type_hints
+from typing import Any, Final, Generic, Literal, TypeVar, cast, get_type_hints
 
-import orjson
+from langgraph.types import Command
 
 from signalbox_routing.compiled import FACTS, Records, first_that_holds, reader
+from signalbox_routing.facts import Facts, Record, as_dict
 from signalbox_routing.terms import Always, Condition, InvalidTableError, Term, condition, terms_of
 
 END: Final = "__end__"
@@ -21,14 +21,32 @@ State = Mapping[str, Any]
 StateUpdate = dict[str, Any]
 
 
-class Record(Protocol):
-    """A frozen dataclass of plain values."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-
 FactsT = TypeVar("FactsT", bound=Record)
 PolicyT = TypeVar("PolicyT", bound=Record)
+
+
+@dataclass(frozen=True)
+class NoLimits:
+    """The policy of a table that has no limits."""
+
+
+NO_LIMITS: Final = NoLimits()
+
+
+class Several(str):
+    """Nodes that one rule leads to at once; as a text, their names with commas between."""
+
+    __slots__ = ("places",)
+    places: tuple[str, ...]
+
+    def __new__(cls, *places: str) -> Several:
+        made = super().__new__(cls, ", ".join(places))
+        made.places = places
+        return made
+
+
+class UnkeptFactsError(ValueError):
+    """Facts that a ledger can't keep so that they decide alike, such as an infinite number."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +145,10 @@ class _CompiledRule:
 
 
 class Router(Generic[FactsT, PolicyT]):
-    """A decision table with the facts it takes from state and the policy it holds them against.
+    """A decision table with the facts it takes from state and the limits it holds them against.
+
+    It is a path function of LangGraph's: `graph.add_conditional_edges("agent", router)`. `facts` is a function of the
+    state, or a record whose fields say how each is read (`fact`).
 
     Raises InvalidTableError for a table that is not total, or whose conditions are not about these two records.
     """
@@ -136,20 +157,42 @@ class Router(Generic[FactsT, PolicyT]):
         self,
         name: str,
         *,
-        facts: Callable[[State], FactsT],
-        policy: PolicyT,
+        facts: Callable[[State], FactsT] | type[FactsT],
+        policy: PolicyT = cast(Any, NO_LIMITS),  # noqa: B008 - it is frozen
         rules: Sequence[Rule],
     ) -> None:
         self.name = name
         self.rules = tuple(rules)
         self.policy = policy
-        self.policy_version = policy_version(policy)
-        self.facts_type: type[FactsT] = get_type_hints(facts)["return"]
-        self._facts = facts
+        self.facts_type: type[FactsT] = facts if isinstance(facts, type) else get_type_hints(facts)["return"]
+        self._given = facts
         _check_table(self)
         records = Records(self.facts_type, type(policy))
+        self._facts = Facts(facts, [each for rule in self.rules for each in (rule.when, *rule.choice)])
         self._first = first_that_holds([rule.when for rule in self.rules], records)
         self._compiled = tuple(_CompiledRule(rule, records) for rule in self.rules)
+        # What LangGraph asks a path function for: its name, and where it leads.
+        self.__name__ = name.rpartition(".")[2]
+        places = {place: None for to in self.destinations for place in _places(to)}
+        self.__annotations__ = {"return": Literal[tuple(places)]}
+
+    def __call__(self, state: Any) -> str | list[str]:
+        """Returns the node, or the nodes, that a state leads to. Raises what reading the state raises."""
+        if any(rule.then for rule in self.rules):
+            raise InvalidTableError(
+                f"{self.name} changes state, as no edge can: return its `command(state)` from a node"
+            )
+        _, destination = self._decided(self._facts.asked(state), self.policy)
+        return list(destination.places) if isinstance(destination, Several) else destination
+
+    def command(self, state: Any) -> Command[str]:
+        """Returns where a state leads, and what the rule changes in it, for a node to return."""
+        number, destination = self._decided(self._facts.asked(state), self.policy)
+        return Command(update=self.rules[number].update, goto=_places(destination))
+
+    def under(self, policy: Any, name: str = "") -> Router[FactsT, Any]:
+        """Returns this table with other limits, of the same record or one made of it."""
+        return Router(name or self.name, facts=self._given, policy=policy, rules=self.rules)
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -172,12 +215,23 @@ class Router(Generic[FactsT, PolicyT]):
         return tuple(term.name for term in self.terms if term.record is self.facts_type)
 
     def facts(self, state: State) -> FactsT:
-        """Takes the facts from state."""
-        return self._facts(state)
+        """Takes the facts from state; one that can't be read has a value that no rule of the table asks for."""
+        return cast(FactsT, self._facts.kept(self._facts.asked(state)))
 
     def decide(self, state: State) -> Decision:
-        """Tries the rules in order on facts taken from state."""
-        return self.decide_on(self._facts(state))
+        """Tries the rules in order on facts taken from state.
+
+        Raises what reading the state raises, and UnkeptFactsError.
+        """
+        asked = self._facts.asked(state)
+        facts = self._facts.kept(asked)
+        if facts is asked:
+            return self.decide_on(facts)
+        _, destination = self._decided(asked, self.policy)
+        decision = self.decide_on(facts)
+        if decision.destination != destination:
+            raise UnkeptFactsError(f"{self.name}: kept as {decision.facts}, facts would lead to {decision.destination}")
+        return decision
 
     def decide_on(self, facts: FactsT, policy: PolicyT | None = None) -> Decision:
         """Tries the rules in order on facts already taken, under this policy or another."""
@@ -191,13 +245,22 @@ class Router(Generic[FactsT, PolicyT]):
 
     def destination_of(self, facts: FactsT, policy: PolicyT | None = None) -> tuple[Rule, str]:
         """Returns the rule that holds and where it leads, and nothing of why."""
-        limits = self.policy if policy is None else policy
-        number = self._first(facts, limits)
-        return self.rules[number], self._compiled[number].destination(facts, limits)
+        number, destination = self._decided(facts, self.policy if policy is None else policy)
+        return self.rules[number], destination
+
+    def _decided(self, facts: Any, policy: Any) -> tuple[int, str]:
+        number = self._first(facts, policy)
+        return number, self._compiled[number].destination(facts, policy)
+
+
+def _places(destination: str) -> tuple[str, ...]:
+    return destination.places if isinstance(destination, Several) else (destination,)
 
 
 def _check_table(router: Router[Any, Any]) -> None:
     name, rules = router.name, router.rules
+    if not dataclasses.is_dataclass(router.policy):
+        raise InvalidTableError(f"{name}: a policy must be a frozen dataclass")
     if not rules or not isinstance(rules[-1].when, Always):
         raise InvalidTableError(f"{name}: the last rule must always hold")
     names = [rule.name for rule in rules]
@@ -213,16 +276,3 @@ def _check_table(router: Router[Any, Any]) -> None:
         raise InvalidTableError(
             f"{name}: {', '.join(sorted(both))} is a fact and a limit: a decision's grounds have one"
         )
-
-
-def as_dict(record: Record) -> dict[str, Any]:
-    """Returns a record's fields by name."""
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}
-
-
-def policy_version(policy: Record) -> str:
-    """Returns a digest of a policy's limits: the same limits, the same version."""
-    if not dataclasses.is_dataclass(policy):
-        raise InvalidTableError("a policy must be a frozen dataclass")
-    canonical = orjson.dumps(as_dict(policy), option=orjson.OPT_SORT_KEYS)
-    return hashlib.sha256(type(policy).__name__.encode() + canonical).hexdigest()[:12]

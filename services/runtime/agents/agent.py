@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from signalbox.v1 import caller_pb2, runs_pb2
-from signalbox_routing.table import Record
+from signalbox_routing.facts import Record
 
 from services.kit.models.prompt_files import prompts_digest
 from services.kit.outcome import Outcome

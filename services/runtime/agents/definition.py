@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
 from signalbox.v1 import runs_pb2
-from signalbox_routing.table import Record
+from signalbox_routing.facts import Record
 
 from services.kit.outcome import Outcome
 from services.runtime.agents.assignment import Assignment

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from signalbox.v1 import runs_pb2
-from signalbox_routing.table import Record
+from signalbox_routing.facts import Record
 
 from services.kit.outcome import Outcome
 from services.runtime.agents.assignment import Assignment

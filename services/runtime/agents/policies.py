@@ -18,11 +18,11 @@ from typing import Annotated, Any, get_type_hints
 
 import yaml
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
-from signalbox_routing.table import Record, as_dict, policy_version
+from signalbox_routing.facts import Record, as_dict
 
 from services.kit.text.problems import problems_of
 from services.kit.text.yaml_text import parse_yaml
-from services.runtime.routing.digest import digest
+from services.runtime.routing.digest import digest, policy_version
 from services.runtime.routing.state import Budget
 
 DEFAULT = "default"

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from signalbox_routing.table import Record
+from signalbox_routing.facts import Record
 
 from services.kit.models.parameters import DEFAULT
 from services.kit.models.prompt_files import SETTING, InvalidPromptsError, are_given, prompts_digest, use_prompts

@@ -10,7 +10,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import runs_pb2
-from signalbox_routing.table import Record
+from signalbox_routing.facts import Record
 
 from services.kit.identity.caller import Caller
 from services.runtime.agents.policies import UnknownLimitTypeError

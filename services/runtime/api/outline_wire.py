@@ -9,7 +9,8 @@ import annotated_types
 from google.protobuf import struct_pb2
 from signalbox.v1 import agent_outline_pb2 as outline_pb2
 from signalbox_routing.compiled import FACTS, Records
-from signalbox_routing.table import Record, Router, Rule
+from signalbox_routing.facts import Record
+from signalbox_routing.table import Router, Rule
 from signalbox_routing.terms import (
     AllOf,
     Always,

@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf import struct_pb2
 from signalbox.v1 import policy_pb2
-from signalbox_routing.table import Record
+from signalbox_routing.facts import Record
 
 from services.runtime.agents.policies import BUDGET, CALLER, FILE, PROMPTS, Limits, Pin
 from services.runtime.engine.records import RunRecord

@@ -8,6 +8,7 @@ from typing import Any
 
 from google.protobuf import json_format, struct_pb2, timestamp_pb2
 from signalbox.v1 import caller_pb2, hosted_pb2, outcome_pb2, questions_pb2, runs_pb2
+from signalbox_routing.explaining import ExplainedRule
 
 from services.kit.errors import InvalidRequest
 from services.kit.outcome import Outcome
@@ -16,7 +17,7 @@ from services.runtime.calls.token_chunks import DROPPED, RERUN, WITHDRAWN
 from services.runtime.engine.events import Event
 from services.runtime.engine.records import ForkedFrom, InputRequest, RunRecord, RunState
 from services.runtime.hosted.schemas import whole
-from services.runtime.routing.explaining import ExplainedRule, Explanation
+from services.runtime.routing.explaining import Explanation
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.state import Budget, Spend
 

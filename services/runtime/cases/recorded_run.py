@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from google.protobuf import json_format, struct_pb2
 from signalbox.v1 import cases_pb2, runs_pb2
-from signalbox_routing.table import Record
+from signalbox_routing.facts import Record
 
 from services.kit.errors import InvalidRequest
 from services.kit.identity.caller import Caller

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 import psycopg
-from signalbox_routing.table import Record
+from signalbox_routing.facts import Record
 
 from services.kit.dsn import refuse_database, require_database
 from services.kit.settings import load_settings, refuse

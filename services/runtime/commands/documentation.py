@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
-from signalbox_routing.table import END, Choice, Router, Rule, as_dict
+from signalbox_routing.facts import as_dict
+from signalbox_routing.table import END, Choice, Router, Rule
 from signalbox_routing.terms import InvalidTableError
 from signalbox_routing.words import in_words
 
 from services.runtime.agents.definition import AnyDefinition
 from services.runtime.agents.policies import BUDGET, BUDGET_BOUNDS, bounds_of
 from services.runtime.agents.registry import agent_graphs, definitions
+from services.runtime.routing.digest import policy_version
 from services.runtime.routing.graph import NODE_FAILED, AgentGraph
 from services.runtime.routing.proof import prove
 
@@ -40,7 +42,7 @@ def router_table(router: Router[Any, Any]) -> str:
         when = in_words(rule.when, router.policy)
         lines.append(f"| {number} | `{rule.name}` | {when} | {_way(rule, router.policy)} | {changes} |")
     limits = ", ".join(f"`{name}` {value}" for name, value in as_dict(router.policy).items())
-    lines += ["", f"Limits ({type(router.policy).__name__}, version `{router.policy_version}`): {limits}.", ""]
+    lines += ["", f"Limits ({type(router.policy).__name__}, version `{policy_version(router.policy)}`): {limits}.", ""]
     return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_ar
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from psycopg_pool import AsyncConnectionPool
-from signalbox_routing.table import Record
+from signalbox_routing.facts import Record
 
 from services.runtime.agents.policies import UnknownLimitTypeError, restored
 from services.runtime.engine.history import CheckpointHistory

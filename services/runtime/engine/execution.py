@@ -19,7 +19,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt, StateSnapshot
 from opentelemetry import context, propagate, trace
 from psycopg_pool import AsyncConnectionPool
-from signalbox_routing.table import Record
+from signalbox_routing.facts import Record
 
 from services.kit.errors import InvalidRequest
 from services.kit.identity.caller import RunClaims

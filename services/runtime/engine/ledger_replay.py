@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 
-from signalbox_routing.table import Record, Router
+from signalbox_routing.facts import Record
+from signalbox_routing.table import Router
 
 from services.kit.telemetry.logs import get_logger
 from services.runtime.engine.ledger import DecidedInDatabase, Ledger

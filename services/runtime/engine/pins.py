@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 from psycopg_pool import AsyncConnectionPool
-from signalbox_routing.table import Record
+from signalbox_routing.facts import Record
 
 from services.runtime.agents.offered import Definition
 from services.runtime.agents.policies import Limits, Pin, built_in, restored

@@ -12,11 +12,13 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from signalbox_routing.table import Record, Router, policy_version
+from signalbox_routing.facts import Record
+from signalbox_routing.table import Router
 
 from services.kit.telemetry.logs import get_logger
 from services.runtime.agents.policies import UnknownLimitTypeError, restored
 from services.runtime.engine.ledger import Ledger, RecordedDecision
+from services.runtime.routing.digest import policy_version
 from services.runtime.routing.in_sql import DecisionInSql, NotInSql, decision_in_sql
 
 log = get_logger()

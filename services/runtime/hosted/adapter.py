@@ -428,7 +428,7 @@ class _Path(Runnable[Any, Any]):
         place = joined(decided["destinations"])
         if self._lifted and watch.given and (lifted := self._lifted.decision(*watch.given, place)):
             decided["by"] = LIFTED
-            return lifted, self._lifted.router.policy_version
+            return lifted, self._lifted.version
         facts = facts_of(watch.reads)
         rule = FAN_OUT if sends else self._rule(result)
         return Decision(rule, place, {}, grounds=facts, rejected=(), facts=facts), ""

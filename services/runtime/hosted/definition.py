@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import Field
 from pydantic_core import to_jsonable_python
 from signalbox.v1 import hosted_pb2, runs_pb2
-from signalbox_routing.table import Record
+from signalbox_routing.facts import Record
 
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.outcome import Outcome

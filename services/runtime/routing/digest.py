@@ -1,4 +1,4 @@
-"""What identifies a graph: its nodes, the type of its state, and the tables between the nodes.
+"""What identifies a graph: its nodes, the type of its state, and the tables between the nodes; and what a policy.
 
 Not what nodes do inside, nor the policies' limits: runs may go on under another prompt or limit.
 """
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import orjson
+from signalbox_routing.facts import Record, as_dict
 from signalbox_routing.table import Router
 
 from services.runtime.routing.state import REPLACED
@@ -22,6 +23,12 @@ LENGTH = 12
 def digest(parts: object) -> str:
     """Returns a digest of plain values: the same for the same values, in every process."""
     return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:LENGTH]
+
+
+def policy_version(policy: Record) -> str:
+    """Returns a digest of a policy's limits: the same limits, the same version."""
+    canonical = orjson.dumps(as_dict(policy), option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(type(policy).__name__.encode() + canonical).hexdigest()[:LENGTH]
 
 
 def outline_of_router(router: Router[Any, Any]) -> list[Any]:

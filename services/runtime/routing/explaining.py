@@ -1,40 +1,22 @@
-"""Why a table decided as it did: every rule in words, by how much it was missed, and what would have changed it."""
+"""Decisions of the ledger, explained: by the table that made them, under the limits that it made them with."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
-from signalbox_routing.compiled import FACTS, Records
-from signalbox_routing.table import Router, Rule, as_dict, policy_version
-from signalbox_routing.terms import Always, Term, TermKind, Value, comparisons_of
-from signalbox_routing.words import Case, in_words, value_in_words
+from signalbox_routing import explaining
+from signalbox_routing.explaining import Alternative, ExplainedRule
+from signalbox_routing.facts import as_dict
+from signalbox_routing.table import Router
+from signalbox_routing.terms import Always, Term
+from signalbox_routing.words import Case
+
+from services.runtime.routing.digest import policy_version
 
 BEHIND = "would have held, and another rule came first"
-
-
-@dataclass(frozen=True)
-class ExplainedRule:
-    """A rule: what it asks for, whether that holds, and by how much it was missed where it does not."""
-
-    rule: str
-    condition: str
-    holds: bool
-    missed_by: str
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """One fact or limit with another value, in words, the rule that would have fired then, and where it leads."""
-
-    change: str
-    is_limit: bool
-    rule: str
-    destination: str
 
 
 @dataclass(frozen=True)
@@ -56,22 +38,15 @@ class Nearness:
     fired: bool
 
 
-class Explainer:
-    """Explains what a table decides, and has decided."""
+class Explainer(explaining.Explainer):
+    """Explains what a table has decided; limits are changed within their bounds only."""
 
     def __init__(self, router: Router[Any, Any]) -> None:
-        self._router = router
-        self._records = Records(router.facts_type, type(router.policy))
+        super().__init__(router)
         self._facts, self._policy = TypeAdapter[Any](router.facts_type), TypeAdapter[Any](type(router.policy))
         self._limits = {term.name for term in router.terms if self._is_limit(term)}
         bounded = get_type_hints(type(router.policy), include_extras=True)
         self._bounds = {name: TypeAdapter[Any](bounded[name]) for name in self._limits}
-        held_against: dict[tuple[type, str], tuple[Term, list[Term | Value]]] = {}
-        for rule in router.rules:
-            for condition in (rule.when, *rule.choice):
-                for term, other in comparisons_of(condition):
-                    held_against.setdefault(term.key, (term, []))[1].append(other)
-        self._held_against = list(held_against.values())
 
     def stored(
         self,
@@ -141,76 +116,12 @@ class Explainer:
         limits = {name: value for name, value in grounds.items() if name in self._limits}
         return self._policy.validate_python({**as_dict(self._router.policy), **limits})
 
-    def rules(self, facts: Any, policy: Any) -> list[ExplainedRule]:
-        """Returns the rules that were tried, in order; the last of them holds."""
-        case, told = Case(self._records, facts, policy), list[ExplainedRule]()
-        for rule in self._router.rules:
-            told.append(self._told(rule, case))
-            if told[-1].holds:
-                break
-        return told
-
-    def _told(self, rule: Rule, case: Case) -> ExplainedRule:
-        condition = in_words(rule.when, case.policy)
-        return ExplainedRule(rule.name, condition, case.holds(rule.when), case.missed_by(rule.when))
-
-    def alternatives(self, facts: Any, policy: Any) -> list[Alternative]:
-        """Returns by rule the smallest change of a fact or limit by which it would have led elsewhere; smallest first.
-
-        Every one of them is decided by the table itself, and every limit is one that can be set.
-        """
-        _, led_to = self._router.destination_of(facts, policy)
-        nearest: dict[tuple[str, bool], tuple[float, Alternative]] = {}
-        for term, old, new, said in self._changes(Case(self._records, facts, policy)):
-            is_limit = self._is_limit(term)
-            changed = dataclasses.replace(policy if is_limit else facts, **{term.name: new})
-            rule, destination = self._router.destination_of(*((facts, changed) if is_limit else (changed, policy)))
-            key, size = (rule.name, is_limit), _size(old, new)
-            if destination != led_to and (key not in nearest or size < nearest[key][0]):
-                change = f"{term.name} {said} instead of {value_in_words(old)}"
-                nearest[key] = size, Alternative(change, is_limit, rule.name, destination)
-        return [alternative for _, alternative in sorted(nearest.values(), key=lambda found: found[0])]
-
-    def _changes(self, case: Case) -> Iterator[tuple[Term, Any, Any, str]]:
-        """Yields every term with its value and those on either side of what it is held against, these in words too."""
-        for term, others in self._held_against:
-            old = case.value(term)
-            for new, said in _values(term, [case.value(other) for other in others]):
-                if new != old and self._is_possible(term, old, new):
-                    yield term, old, new, said
-
-    def _is_limit(self, term: Term) -> bool:
-        return self._records.name_of(term) != FACTS
-
     def _is_possible(self, term: Term, old: Any, new: Any) -> bool:
-        """Whether operators may set a limit so; counts that are not negative do not become so."""
+        """Whether operators may set a limit so, or a fact may be so."""
         if not self._is_limit(term):
-            return not (term.kind.is_numeric and new < 0 <= old)
+            return super()._is_possible(term, old, new)
         try:
             self._bounds[term.name].validate_python(new)
         except ValidationError:
             return False
         return True
-
-
-def _values(term: Term, others: Sequence[Any]) -> list[tuple[Any, str]]:
-    """Returns values on every side of what a term is held against, in words too."""
-    if term.kind is TermKind.FLAG:
-        return [(each, value_in_words(each)) for each in (True, False)]
-    if term.kind is TermKind.TEXT:
-        known = [(each, value_in_words(each)) for each in others]
-        return [*known, ("".join(others) + "…", "something else" if any(others) else "not empty")]
-    found: dict[Any, str] = {}
-    for other in others:
-        if term.kind is TermKind.INTEGER and math.isfinite(other):
-            found |= {each: str(each) for each in range(math.floor(other) - 1, math.floor(other) + 2)}
-        else:
-            said = value_in_words(other)
-            found |= {math.nextafter(other, -math.inf): f"just under {said}", other: said}
-            found |= {math.nextafter(other, math.inf): f"just over {said}"}
-    return list(found.items())
-
-
-def _size(old: Any, new: Any) -> float:
-    """How far a change is; another text or flag is as far as the next whole number."""
-    return abs(float(new) - float(old)) if isinstance(old, int | float) and not isinstance(old, bool) else 1.0

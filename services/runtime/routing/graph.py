@@ -36,7 +36,7 @@ from services.runtime.errors import (
 from services.runtime.routing.attempt import Attempt, cost_of
 from services.runtime.routing.calls import OK, Allowance, allowing, collecting
 from services.runtime.routing.declared import Declaration, project
-from services.runtime.routing.digest import digest, outline_of_router, outline_of_type
+from services.runtime.routing.digest import digest, outline_of_router, outline_of_type, policy_version
 from services.runtime.routing.effects import FREE, Cost, Effect, Outcome
 from services.runtime.routing.inner import InnerGraph
 from services.runtime.routing.recorder import DecisionRecorder, LeadingDecision, last_decision, step_record
@@ -192,7 +192,7 @@ class _Step:
         self._recorder = recorder
         self._reducers = reducers
         self._router_name = router_after(graph.name, node)
-        self._policy_version = node.router.policy_version if node.router else ""
+        self._policy_version = policy_version(node.router.policy) if node.router else ""
         self._timeout_s = graph.node_timeout_s
         self._when_failed = graph.when_failed
         self._declaration = (

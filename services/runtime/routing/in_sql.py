@@ -14,7 +14,8 @@ from typing import Any
 
 from psycopg import sql
 from signalbox_routing.compiled import FACTS, Records
-from signalbox_routing.table import Record, Router, Rule
+from signalbox_routing.facts import Record
+from signalbox_routing.table import Router, Rule
 from signalbox_routing.terms import (
     IN_PYTHON,
     MIRRORED,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from signalbox_routing.table import Record, Router, Rule
+from signalbox_routing.facts import Record
+from signalbox_routing.table import Router, Rule
 from signalbox_routing.terms import (
     IN_PYTHON,
     AllOf,

@@ -10,10 +10,12 @@ from typing import Any, get_type_hints
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
-from signalbox_routing.table import Record, Router, policy_version
+from signalbox_routing.facts import Record
+from signalbox_routing.table import Router
 
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.text.problems import problems_of
+from services.runtime.routing.digest import policy_version
 from services.runtime.routing.graph import NODE_FAILED
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from prometheus_client import Counter
 from pydantic import TypeAdapter, ValidationError
-from signalbox_routing.table import Record, Router
+from signalbox_routing.facts import Record
+from signalbox_routing.table import Router
 
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import from_zero

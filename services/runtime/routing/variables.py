@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from signalbox_routing.table import Record, Router
+from signalbox_routing.facts import Record
+from signalbox_routing.table import Router
 from signalbox_routing.terms import (
     IN_PYTHON,
     InvalidTableError,

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from signalbox.v1 import agent_outline_pb2, runs_pb2
-from signalbox_routing.table import Router, as_dict
+from signalbox_routing.facts import as_dict
+from signalbox_routing.table import Router
 
 from services.console.explanation_page.decision_data import page_data
 from services.runtime.api.outline_wire import rules_proto

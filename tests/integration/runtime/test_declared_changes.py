@@ -37,7 +37,7 @@ class Declaring(Counting):
 def changing(router: Router[Any, Any], then: Callable[[str], StateUpdate]) -> Router[Any, Any]:
     """The table with an update for its last rule."""
     *rules, last = router.rules
-    return Router(router.name, facts=router._facts, policy=CountingPolicy(), rules=[*rules, replace(last, then=then)])
+    return Router(router.name, facts=router._given, policy=CountingPolicy(), rules=[*rules, replace(last, then=then)])
 
 
 async def run_of(start_replica: StartReplica, counting: Counting) -> tuple[RunRecord, dict[str, Any]]:

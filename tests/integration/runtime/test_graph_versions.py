@@ -43,7 +43,7 @@ def renamed() -> Counting:
     table = counting.graph.nodes[0].router
     assert table is not None
     rules = [replace(rule, to="tally") if rule.to == "count" else rule for rule in table.rules]
-    router = type(table)(table.name, facts=table._facts, policy=table.policy, rules=rules)
+    router = type(table)(table.name, facts=table._given, policy=table.policy, rules=rules)
     nodes = (RoutedNode("tally", counting._count, router), counting.graph.nodes[1])
     counting.graph = replace(counting.graph, nodes=nodes, entry="tally")
     return counting

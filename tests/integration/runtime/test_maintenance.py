@@ -18,6 +18,7 @@ from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.ledger import Ledger
 from services.runtime.engine.retention import Pruner
 from services.runtime.engine.serde import make_serde
+from services.runtime.routing.digest import policy_version
 from tests.fixtures.refusals import refusal
 from tests.fixtures.replica import (
     TOKENS_PER_COUNT,
@@ -108,7 +109,7 @@ async def test_replay_shows_which_runs_would_have_gone_elsewhere_and_what_that_w
     response = await maintenance.ReplayDecisions(request, metadata=auth("operator"))
 
     assert (response.run_count, response.decision_count, response.skipped_count) == (2, 8, 0)
-    assert response.policy_version == counting_router(CountingPolicy(3)).policy_version
+    assert response.policy_version == policy_version(counting_router(CountingPolicy(3)).policy)
     assert response.diverged_count == 1
     [divergence] = response.divergences
     assert short != divergence.run_id == long

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from psycopg.types.json import Jsonb
-from signalbox_routing.table import policy_version
 
 from services.runtime.agents.policies import FILE, Limits
 from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.records import RunRecord, RunState
+from services.runtime.routing.digest import policy_version
 from tests.fixtures.replica import BUDGET, Counting, CountingPolicy, Replica, answer_of
 from tests.integration.runtime.conftest import MakeStore, StartReplica, ended, new_run
 

@@ -15,7 +15,8 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from signalbox_routing.table import Record, Router, as_dict
+from signalbox_routing.facts import Record, as_dict
+from signalbox_routing.table import Router
 
 from services.runtime.commands.migrate import migrate
 from services.runtime.engine.database import open_pool

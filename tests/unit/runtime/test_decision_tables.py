@@ -9,9 +9,10 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from signalbox_routing.table import END, Choice, Router, Rule, State, either, named_by, policy_version
+from signalbox_routing.table import END, Choice, Router, Rule, State, either, named_by
 from signalbox_routing.terms import Always, Condition, InvalidTableError, terms
 
+from services.runtime.routing.digest import policy_version
 from tests.fixtures.decided import ROUTERS, facts_of, first_rule, policies_of
 
 

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
+from signalbox_routing.explaining import Alternative
 from signalbox_routing.table import END, STOP_REASON, Router, Rule, State, either
 from signalbox_routing.terms import Always, Condition, terms
 from signalbox_routing.words import in_words
 
-from services.runtime.routing.explaining import Alternative, Explainer
+from services.runtime.routing.digest import policy_version
+from services.runtime.routing.explaining import Explainer
 from tests.fixtures.decided import ROUTERS, facts_of, first_rule, policies_of
 
 
@@ -194,7 +196,7 @@ def recorded(facts: Facts, policy: Policy) -> tuple[str, dict[str, Any], dict[st
     decision = STORED.decide_on(facts, policy)
     grounds = {**decision.grounds, **{k: v for tried in decision.rejected for k, v in tried.grounds.items()}}
     made_by = Router("agent.route", facts=_facts, policy=policy, rules=STORED.rules)
-    return decision.rule, orjson.loads(orjson.dumps(asdict(facts))), grounds, made_by.policy_version
+    return decision.rule, orjson.loads(orjson.dumps(asdict(facts))), grounds, policy_version(made_by.policy)
 
 
 def test_a_stored_decision_is_explained_with_its_own_limits() -> None:
@@ -222,7 +224,7 @@ def test_a_breaker_says_which_part_of_its_limit_is_used(when: Condition, facts: 
     breaker = Rule("breaker", END, when, then=lambda rule: {STOP_REASON: rule})
     table = Router("agent.route", facts=_facts, policy=Policy(), rules=[breaker, Rule("otherwise", "work", Always())])
     decision = table.decide_on(facts, Policy())
-    [told] = Explainer(table).breakers(decision.rule, asdict(facts), {}, table.policy_version)
+    [told] = Explainer(table).breakers(decision.rule, asdict(facts), {}, policy_version(table.policy))
     assert told.used == (pytest.approx(used) if used is not None else None)
 
 

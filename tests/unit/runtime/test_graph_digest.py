@@ -63,7 +63,7 @@ class Chosen2(CountingState, total=False):
 
 def rules(router: Router, rules: Sequence[Rule]) -> Router:  # type: ignore[type-arg]
     """The router with other rules."""
-    return Router(router.name, facts=router._facts, policy=router.policy, rules=rules)
+    return Router(router.name, facts=router._given, policy=router.policy, rules=rules)
 
 
 def with_router(router: Router) -> AgentGraph:  # type: ignore[type-arg]

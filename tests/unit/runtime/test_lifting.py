@@ -21,7 +21,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import tools_condition
 from langgraph.types import Send
 from pydantic import BaseModel
-from signalbox_routing.table import Router, as_dict
+from signalbox_routing.facts import as_dict
+from signalbox_routing.table import Router
 from signalbox_routing.terms import InvalidTableError
 from signalbox_routing.words import in_words
 

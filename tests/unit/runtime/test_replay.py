@@ -10,11 +10,13 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from signalbox_routing.table import END, Router, Rule, State, as_dict
+from signalbox_routing.facts import as_dict
+from signalbox_routing.table import END, Router, Rule, State
 from signalbox_routing.terms import Always, terms
 
 from services.kit.errors import InvalidRequest
 from services.runtime.agents.registry import agent_graphs
+from services.runtime.routing.digest import policy_version
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.redeciding import Divergence, Replay, StoredDecision, with_limits
 from tests.fixtures.decided import ROUTERS, facts_of, policies_of
@@ -75,7 +77,7 @@ def test_under_the_limits_they_were_made_with_nothing_goes_elsewhere() -> None:
     replay = Replay(ROUTER, ROUTER.policy)
     decisions = [stored("a", number, number) for number in range(15)]
     assert diverged(replay, [*decisions, stored("a", 16, 15, "limit", END)]) == []
-    assert replay.policy_version == ROUTER.policy_version
+    assert replay.policy_version == policy_version(ROUTER.policy)
 
 
 def test_blanked_facts_and_facts_of_another_shape_are_skipped() -> None:
@@ -113,7 +115,7 @@ def test_limits_are_read_by_their_type() -> None:
 @pytest.mark.parametrize("router", [r for graph in agent_graphs() for r in graph.routers], ids=lambda r: r.name)
 def test_the_facts_of_every_router_survive_the_ledger(router: Router[Any, Any]) -> None:
     # An empty state is the least that a router must be able to decide on.
-    recorded = orjson.loads(orjson.dumps(as_dict(router._facts({})), default=str))
+    recorded = orjson.loads(orjson.dumps(as_dict(router.facts({})), default=str))
     decided = router.decide({})
     decision = StoredDecision("a", 1, decided.rule, decided.destination, recorded, AT)
     replay = Replay(router, router.policy)

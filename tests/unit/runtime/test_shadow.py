@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from signalbox_routing.table import Router, as_dict
+from signalbox_routing.facts import as_dict
+from signalbox_routing.table import Router
 
 from services.runtime.agents.data_chat.policy import DataChatPolicy
 from services.runtime.agents.data_chat.routing import ChatFacts

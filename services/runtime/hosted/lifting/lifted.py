@@ -21,6 +21,7 @@ from services.runtime.hosted.lifting.expressions import NotLiftedError
 from services.runtime.hosted.lifting.looking import NotLookedAtError, plain
 from services.runtime.hosted.lifting.tables import LiftedLimits, Table, table_of
 from services.runtime.hosted.lifting.unfolding import Unfolded, unfolded
+from services.runtime.routing.digest import policy_version
 
 log = get_logger()
 TABLES_DROPPED = Counter(
@@ -48,9 +49,11 @@ class LiftedRouter:
     table: Table
     arguments: tuple[str, ...]
     off: str = ""
+    version: str = field(init=False)
     _before: list[tuple[ex.Named, Any]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self.version = policy_version(self.router.policy)
         # What has been dropped because it could not be copied is compared by what it is.
         self._before = [(named, _copy(named.value)) for named in self.table.named]
 
