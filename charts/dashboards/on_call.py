@@ -145,7 +145,7 @@ PRESSURE = Row(
             "Oldest run that waits",
             "How long the first of the runs that any replica could begin has waited.",
             "it is above the line: no replica has room.",
-            [Query(f"max({series('runs_pending_oldest_age_seconds')})", "oldest")],
+            [Query(f"max by (pool) ({series('runs_pending_oldest_age_seconds')})", "{{pool}}")],
             "s",
             Width.QUARTER,
             link=Link("Runs that wait", "/runs", where={"state": "PENDING"}, within_time=False),

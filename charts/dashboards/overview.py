@@ -82,18 +82,18 @@ SATURATION = Row(
         ),
         Panel(
             "Runs that wait for a replica",
-            "Pending runs, as the replicas count them up to their bound.",
+            "Pending runs by pool, as the replicas count them up to their bound.",
             "it grows: the replicas carry less than is asked for.",
-            [Query(f"max({series('runs_pending')})", "pending")],
+            [Query(f"max by (pool) ({series('runs_pending')})", "{{pool}}")],
             width=Width.QUARTER,
             link=PENDING,
         ),
         Panel(
             "Oldest run that could begin",
-            "How long the first of the pending runs has waited for a replica with room. "
+            "How long the first of each pool's pending runs has waited for a replica with room. "
             "Runs that wait for their thread, for an answer or for what is away do not count.",
             "it is more than seconds: this is what callers feel, and what KEDA scales by.",
-            [Query(f"max({series('runs_pending_oldest_age_seconds')})", "oldest")],
+            [Query(f"max by (pool) ({series('runs_pending_oldest_age_seconds')})", "{{pool}}")],
             "s",
             Width.QUARTER,
             link=PENDING,
@@ -102,7 +102,10 @@ SATURATION = Row(
             "Waits for something that is away",
             "Runs that wait, by what they wait for.",
             "it is above 0 for more than a moment: that is an outage of what it names.",
-            [Query(f"max by (dependency) ({series('runs_waiting')})", "{{dependency}}")],
+            [
+                Query(f"max by (dependency) ({series('runs_waiting')})", "{{dependency}}"),
+                Query(f"max by (pool) ({series('runs_waiting_for_pool')})", "pool {{pool}}"),
+            ],
             link=PENDING,
         ),
         Panel(

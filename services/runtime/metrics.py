@@ -26,11 +26,18 @@ CALLS_SHED = Counter(
 )
 RUNS_PENDING = Gauge(
     METRIC_PREFIX + "runs_pending",
-    "Runs that wait for a replica, as this one last counted them, up to the bound of the queue.",
+    "Runs that wait for a replica, by pool, as this one last counted them, up to the bound of the queue.",
+    ["pool"],
 )
 RUNS_PENDING_OLDEST = Gauge(
     METRIC_PREFIX + "runs_pending_oldest_age_seconds",
-    "How long the longest-waiting run has been ready to start on any replica with room; 0 when there is none.",
+    "How long the longest-waiting run of a pool has been ready to start on its replicas with room; 0 when none is.",
+    ["pool"],
+)
+RUNS_WAITING_FOR_POOL = Gauge(
+    METRIC_PREFIX + "runs_waiting_for_pool",
+    "Pending runs of a pool of which no replica has been seen for a while; 0 while one is.",
+    ["pool"],
 )
 QUESTIONS_WAITING = Gauge(
     METRIC_PREFIX + "questions_waiting", "Questions of runs that nobody has answered yet, by agent.", ["agent"]

@@ -274,19 +274,27 @@ async def test_what_is_left_lying(deployed: Deployment, monitor: Prometheus) -> 
         asked = [await client.ask(f"Count {uuid4().hex}") for _ in range(2)]
     forsaken, unanswered = (each.run.run_id for each in asked)
     await execute(deployed, _NOT_CARRIED, forsaken)
+    await execute(deployed, _POOL_GONE)
     await execute(deployed, _ASKING, unanswered)
     await execute(deployed, _MANY_OLD, LONG_AGO, forsaken)
     await monitor.fires("SignalboxRunsNotCarried", agent="retired_agent")
+    await monitor.fires("SignalboxPoolAway", pool="gone")
     await monitor.fires("SignalboxQuestionsUnanswered", agent="data_chat")
     await monitor.fires("SignalboxRetentionBehind")
     await execute(deployed, "DELETE FROM platform.runs WHERE agent LIKE '%%_agent' OR state = 'AWAITING_INPUT'")
-    await monitor.quiet("SignalboxRunsNotCarried", "SignalboxQuestionsUnanswered", "SignalboxRetentionBehind")
+    await execute(deployed, "DELETE FROM platform.agents WHERE pool = 'gone'")
+    await monitor.quiet("SignalboxRunsNotCarried", "SignalboxPoolAway", "SignalboxQuestionsUnanswered")
+    await monitor.quiet("SignalboxRetentionBehind")
 
 
 _HELD_FAST = "SELECT FROM platform.runs WHERE state = 'RUNNING' FOR UPDATE SKIP LOCKED"
 _NOT_CARRIED = """
     UPDATE platform.runs SET state = 'PENDING', agent = 'retired_agent', graph_version = 'gone', ended_at = NULL
     WHERE run_id = %s
+"""
+_POOL_GONE = """
+    INSERT INTO platform.agents (name, graph_version, pool, listed, outline, seen_at)
+    VALUES ('retired_agent', 'gone', 'gone', '', '', now() - interval '1 h')
 """
 _ASKING = """
     UPDATE platform.runs SET state = 'AWAITING_INPUT', ended_at = NULL, input_request = jsonb_build_object(

@@ -31,7 +31,8 @@ def test_what_scales_has_no_number_of_its_own(rendered: dict[str, list[Manifest]
     [trigger] = scaled["triggers"]
     # The value itself, not shared out among the replicas: one run waits as long however many there are.
     assert trigger["metricType"] == "Value"
-    assert trigger["metadata"]["query"] == 'max(signalbox_runs_pending_oldest_age_seconds{namespace="signalbox"})'
+    oldest = "max(signalbox_runs_pending_oldest_age_seconds"
+    assert trigger["metadata"]["query"] == f'{oldest}{{namespace="signalbox",pool="runtime"}})'
     assert named(production, "HorizontalPodAutoscaler", "signalbox-gateway")["spec"]["minReplicas"] == 3
     for name, counted in (("runtime", False), ("gateway", False), ("guard", True)):
         assert ("replicas" in named(production, "Deployment", f"signalbox-{name}")["spec"]) == counted

@@ -29,6 +29,8 @@ NOBODY = {
     "claim_ids": [],
     "stop_reason": "",
     "most": 1000,
+    "runtime": "runtime",
+    "away_s": 45.0,
 }
 ELSEWHERE = {"graphs": '{"counting": "version"}', "after_created": "-infinity", "after_run_id": UUID(int=0), "limit": 1}
 CLAIM = {"run_id": UUID(int=1), "epoch": 1, "claim_id": UUID(int=2)}

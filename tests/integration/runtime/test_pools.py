@@ -13,6 +13,7 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
+from prometheus_client import REGISTRY
 from signalbox.v1 import agents_pb2, agents_pb2_grpc, hosted_pb2, runs_pb2, runs_pb2_grpc
 from signalbox.v1.agents_pb2_grpc import add_AgentServiceServicer_to_server
 from signalbox.v1.runs_pb2_grpc import add_RunServiceServicer_to_server
@@ -23,12 +24,14 @@ from services.runtime.api.agent_servicer import AgentServicer
 from services.runtime.api.callers import Callers
 from services.runtime.api.run_servicer import RunServicer
 from services.runtime.commands.compat_check import check
+from services.runtime.engine.admission import Admission
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.offers import AWAY_S, OfferedByOthersError, Offers
 from services.runtime.engine.pins import Pins
 from services.runtime.engine.retention import Pruner
 from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.serde import make_serde
+from services.runtime.engine.upkeep import Upkeep
 from tests.fixtures.hosted import HostedReplica, hosted_replica, loaded
 from tests.fixtures.patience import START_TIMEOUT_S
 from tests.fixtures.replica import gateway_word, serving
@@ -63,6 +66,12 @@ def basket(*, taxed: bool = False) -> StateGraph[Any, Any, Any, Any]:
     if taxed:
         graph.add_node("tax", add)
     return graph
+
+
+def sample(name: str, **labels: str) -> float:
+    found = REGISTRY.get_sample_value(f"signalbox_{name}", labels)
+    assert found is not None, f"there is no {name} with {labels}"
+    return found
 
 
 @dataclass(frozen=True)
@@ -160,6 +169,18 @@ async def test_runs_of_a_pool_that_is_away_wait_for_it(platform_dsn: str) -> Non
         await until(is_away)
         created = await caller.create(prices=[3])
         assert (created.state, created.waiting_for) == (runs_pb2.RUN_STATE_PENDING, "the pool 'support'")
+        async with hosted_replica(platform_dsn) as counting:
+            async with counting.pools.calls.connection() as connection:
+                await connection.execute("UPDATE platform.agents SET seen_at = now() - interval '1 h'")
+            await Admission(counting.pools).count()
+            upkeep = Upkeep(counting.pools, Pins(counting.pools.steps, {}), owner="counting", lease_s=15)
+            # The pool's, and neither the platform's nor something that runs call.
+            assert await upkeep.waiting() == {}
+            for metric in ("runs_pending", "runs_waiting_for_pool"):
+                counts = [sample(metric, pool=name) for name in ("support", "runtime")]
+                assert counts == [1, 0], metric
+            assert sample("runs_pending_oldest_age_seconds", pool="support") > 0
+            assert sample("runs_pending_oldest_age_seconds", pool="runtime") == 0
         async with pool(platform_dsn, agent="other", name="sales") as other:
             assert await check(platform_dsn, [each.definition for each in other.agents.values()]) == (0, [])
         # The name is the pool's for as long as a run waits for it.

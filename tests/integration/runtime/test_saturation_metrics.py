@@ -50,12 +50,24 @@ async def test_runs_that_wait_for_room_are_counted_with_the_age_of_the_oldest(st
     begun, _ = await replica.engine.create(new_run(until=1))
     waiting = [(await replica.engine.create(new_run(until=1)))[0] for _ in range(3)]
     await age(replica, waiting[1].run_id)
-    await until(lambda: value("runs_pending") == 3 and value("runs_pending_oldest_age_seconds") >= HOUR_S)
+    await until(
+        lambda: (
+            value("runs_pending", pool="runtime") == 3
+            and value("runs_pending_oldest_age_seconds", pool="runtime") >= HOUR_S
+        )
+    )
     assert (value("runs_active"), value("runs_capacity")) == (1, 1)
     gate.set()
     for run in (begun, *waiting):
         await ended(replica, run)
-    await until(lambda: value("runs_pending") == value("runs_pending_oldest_age_seconds") == value("runs_active") == 0)
+    await until(
+        lambda: (
+            value("runs_pending", pool="runtime")
+            == value("runs_pending_oldest_age_seconds", pool="runtime")
+            == value("runs_active")
+            == 0
+        )
+    )
 
 
 async def test_what_no_replica_may_begin_yet_makes_no_age(start_replica: StartReplica) -> None:
@@ -74,11 +86,13 @@ async def test_what_no_replica_may_begin_yet_makes_no_age(start_replica: StartRe
     for run in (behind, away):
         await age(replica, run.run_id)
     await replica.admission.count()
-    assert (value("runs_pending"), value("runs_pending_oldest_age_seconds")) == (2, 0)
+    assert (value("runs_pending", pool="runtime"), value("runs_pending_oldest_age_seconds", pool="runtime")) == (2, 0)
     async with replica.pool.connection() as connection:
         await connection.execute("UPDATE platform.runs SET not_before = now() WHERE run_id = %s", [away.run_id])
     await replica.admission.count()
-    assert 0 <= value("runs_pending_oldest_age_seconds") < HOUR_S, "it has been free to begin since a moment ago"
+    assert 0 <= value("runs_pending_oldest_age_seconds", pool="runtime") < HOUR_S, (
+        "it has been free to begin since a moment ago"
+    )
     gate.set()
     for run in (begun, behind, away):
         await ended(replica, run)
