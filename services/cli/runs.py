@@ -50,7 +50,9 @@ def runs_command(
     until: Until = None,
     caller: Annotated[str, typer.Option(metavar="USER", help="Only runs of this caller. For operators.")] = "",
     labels: WantedLabels = None,
-    text: Annotated[str, typer.Option(metavar="WORDS", help="Only runs with these words in title or labels.")] = "",
+    text: Annotated[
+        str, typer.Option(metavar="WORDS", help="Only runs with words in title or labels that begin so.")
+    ] = "",
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number to show.")] = 20,
     as_json: AsJson = False,
 ) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from signalbox.v1 import outcome_pb2, runs_pb2
 
@@ -16,6 +18,8 @@ from services.console.settings import ConsoleSettings
 CALLS = 5
 # Once so many runs were read, a page is shown: the caller's quota at the gateway is for other pages too.
 RUNS_READ = 100
+# Scripts that write no spaces between words: any character may be the first.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 @dataclass(frozen=True)
@@ -108,12 +112,20 @@ def _fits(run: runs_pb2.Run, wanted: runs_pb2.ListRunsRequest) -> bool:
         wanted.state in (runs_pb2.RUN_STATE_UNSPECIFIED, run.state)
         and wanted.outcome in (outcome_pb2.OUTCOME_UNSPECIFIED, run.outcome)
         and (not wanted.thread_id or run.thread_id == wanted.thread_id)
-        and all(_contains(run, word) for word in wanted.text.lower().split())
+        and all(contains(run, word) for word in wanted.text.split())
         and all(run.labels.get(key) == value for key, value in wanted.labels.items())
         and (not wanted.HasField("since_time") or created >= wanted.since_time.ToNanoseconds())
         and (not wanted.HasField("until_time") or created < wanted.until_time.ToNanoseconds())
     )
 
 
-def _contains(run: runs_pb2.Run, word: str) -> bool:
-    return any(word in text.lower() for text in (run.title, *(f"{key}={value}" for key, value in run.labels.items())))
+def contains(run: runs_pb2.Run, word: str) -> bool:
+    """Says whether a word begins one of a run's title or labels, as `ListRuns` has it."""
+    texts = [run.title, *(f"{key}={value}" for key, value in run.labels.items())]
+    return any(_beginning(word).search(text) for text in texts)
+
+
+@lru_cache
+def _beginning(word: str) -> re.Pattern[str]:
+    begins = word[0].isalnum() and not _UNSPACED.match(word)
+    return re.compile(("(?<![^\\W_])" if begins else "") + re.escape(word), re.IGNORECASE)

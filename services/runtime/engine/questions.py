@@ -247,7 +247,7 @@ class Questions:
         async with self._pool.connection() as connection:
             cursor = connection.cursor(row_factory=class_row(WordsOfRun))
             parameters = {"run_id": given.run_id, "input_request_id": given.input_request_id}
-            await cursor.execute(query("words_of_run"), parameters)
+            await cursor.execute(query("said_in_run"), parameters)
             words = await cursor.fetchone()
         if words is None:
             raise _not_found(given.run_id)

@@ -1,7 +1,8 @@
 """Runs that fit a filter, newest first, page by page.
 
 What narrows most decides by which index they are read, of labels the rarest. The rest of the filter is tried on what
-is read: one page looks at so many runs at most, however many there are.
+is read: one page looks at so many runs at most, however many there are. Words that are in many runs are found that way;
+where that fills no page, those that are in few are found by their index.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, LiteralString
 
 import orjson
 from psycopg import sql
+from psycopg.errors import QueryCanceled
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
@@ -35,6 +37,9 @@ _SOURCES: tuple[tuple[LiteralString, set[str], frozenset[RunState]], ...] = (
     ("runs_of_state", {"state"}, _FEW),
     ("runs_of_agent", {"agent"}, frozenset()),
 )
+# What the planner takes for a frequent word would be looked for in all there are. Of a word that is in each of ten
+# million runs the index has as many entries, which are gone through before the first is told.
+_BY_INDEX: LiteralString = "SET LOCAL enable_seqscan = off; SET LOCAL statement_timeout = '500ms'"
 # Where a page ends: its last run's time of creation and id.
 Place = tuple[datetime, str]
 
@@ -43,8 +48,8 @@ Place = tuple[datetime, str]
 class RunFilter:
     """Which runs; None and empty are all.
 
-    `subject` is whose runs they are; each of `words` stands in title or labels; `id_prefix` is the beginning of the
-    id in hexadecimal digits.
+    `subject` is whose runs they are; each of `words` begins a word of title or labels; `id_prefix` is the beginning of
+    the id in hexadecimal digits.
     """
 
     agent: str | None = None
@@ -87,29 +92,51 @@ class RunSearch:
         # Where the source is all of the filter, what it reads is the page.
         most = limit + 1 if by else max(self._looked_at, limit + 1)
         before_created, before_run_id = after or (EVER[1], NEWEST)
-        rows = await self._rows(
-            source,
-            {
-                "subject": subject,
-                "agent": wanted.agent,
-                "state": wanted.state,
-                "outcome": wanted.outcome,
-                "thread_id": wanted.thread_id,
-                "labels": orjson.dumps(dict(wanted.labels)).decode(),
-                "words": list(wanted.words),
-                "first_id": wanted.id_prefix.ljust(ID_DIGITS, "0"),
-                "last_id": wanted.id_prefix.ljust(ID_DIGITS, "f"),
-                "since": wanted.since or EVER[0],
-                "until": wanted.until or EVER[1],
-                "before_created": before_created,
-                "before_run_id": before_run_id,
-                "most": most,
-                "limit": limit + 1,
-            },
-        )
-        looked = rows[0]
-        last = None if looked["looked_at"] < most else (looked["last_created"], str(looked["last_run_id"]))
+        parameters = {
+            "subject": subject,
+            "agent": wanted.agent,
+            "state": wanted.state,
+            "outcome": wanted.outcome,
+            "thread_id": wanted.thread_id,
+            "labels": orjson.dumps(dict(wanted.labels)).decode(),
+            "words": list(wanted.words),
+            "first_id": wanted.id_prefix.ljust(ID_DIGITS, "0"),
+            "last_id": wanted.id_prefix.ljust(ID_DIGITS, "f"),
+            "since": wanted.since or EVER[0],
+            "until": wanted.until or EVER[1],
+            "before_created": before_created,
+            "before_run_id": before_run_id,
+            "most": most,
+            "limit": limit + 1,
+        }
+        found = await self._page(source, parameters)
+        if wanted.words and not wanted.id_prefix and found.after is not None and len(found.runs) < limit:
+            run_ids = await self._with_words(wanted.words)
+            if run_ids is not None:
+                given = {"run_ids": run_ids, "most": self._looked_at}
+                return await self._page(statement("matching_runs", "runs_given"), {**parameters, **given})
+        return found
+
+    async def _page(self, source: sql.Composed, parameters: Mapping[str, Any]) -> FoundRuns:
+        rows = await self._rows(source, parameters)
+        looked, limit = rows[0], parameters["limit"] - 1
+        last = None
+        if looked["looked_at"] >= parameters["most"]:
+            last = looked["last_created"], str(looked["last_run_id"])
         return _page([RunRecord.of(row) for row in rows if row["run_id"] is not None], limit, last)
+
+    async def _with_words(self, words: Sequence[str]) -> list[str] | None:
+        """Returns all runs with some words; None where they are more than a page looks at, or take too long to find."""
+        given = {"words": list(words), "most": self._looked_at}
+        try:
+            async with self._pool.connection() as connection, connection.transaction():
+                await connection.execute(_BY_INDEX)
+                cursor = connection.cursor()
+                await cursor.execute(query("runs_with_words"), given)
+                [(run_ids,)] = await cursor.fetchall()
+        except QueryCanceled:
+            return None
+        return run_ids if run_ids is not None and len(run_ids) < self._looked_at else None
 
     async def _rows(self, text: Any, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         async with self._pool.connection() as connection:

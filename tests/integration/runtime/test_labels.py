@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
 
+from services.console.run_search import contains
 from services.kit.identity.caller import Caller
 from services.kit.telemetry.names import ROLE_OPERATOR
 from services.kit.wire.server import Registration
@@ -154,18 +155,22 @@ async def test_a_run_is_found_by_words_of_its_title_and_labels(stub: runs_pb2_gr
         page = await stub.ListRuns(runs_pb2.ListRunsRequest(**wanted), metadata=metadata)
         return [run.run_id for run in page.runs]
 
-    hot = await create("1\n  Which DEVICES in Ærø are hot?", team="payments")
+    hot = await create("1\n  Which DEVICES in Ærø are hot? 冷蔵設備", team="payments")
     cold = await create("2 100% of devices_cold \\ are\x0b cold" + "!" * 1000)
     got = await stub.GetRun(runs_pb2.GetRunRequest(run_id=cold), metadata=who)
     assert (len(got.run.title), got.run.title[-1], got.run.title[:11]) == (200, "…", "2 100% of d")
+    runs = (await stub.ListRuns(runs_pb2.ListRunsRequest(), metadata=who)).runs
     page = await stub.ListRuns(runs_pb2.ListRunsRequest(text="hot"), metadata=who)
-    assert [run.title for run in page.runs] == ["1 Which DEVICES in Ærø are hot?"]
+    assert [run.title for run in page.runs] == ["1 Which DEVICES in Ærø are hot? 冷蔵設備"]
     for text, found in (
         ("devices", [cold, hot]), ("devices hot", [hot]), ("ærø", [hot]), ("team=pay", [hot]),
-        ("payments DEVICES", [hot]),
-        ("100%", [cold]), ("s_c", [cold]), ("\\", [cold]), ("device_", []), ("nothing", []), ("hot cold", []),
+        ("payments DEVICES", [hot]), ("設備", [hot]), ("備", [hot]),
+        ("100%", [cold]), ("devices_c", [cold]), ("s_c", []), ("vices", []), ("\\", [cold]), ("device_", []),
+        ("nothing", []), ("hot cold", []),
     ):  # fmt: skip
         assert await listed(text=text) == found, text
+        # The console looks itself where it reads runs by a rule.
+        assert [run.run_id for run in runs if all(contains(run, word) for word in text.split())] == found, text
         assert await listed(other, text=text) == []
     assert await listed(run_id_prefix=hot) == [hot]
     assert await listed(run_id_prefix=hot[:30], text="cold") == []

@@ -8,10 +8,13 @@ WITH copied AS (
         1, traceparent, created_at, started_at, ended_at, pruned, policy_id, labels, title, forked_from
     FROM unnest(%(sources)s::text[], %(targets)s::text[]) AS given (source, target)
     JOIN platform.runs ON runs.run_id = given.source::uuid
-    RETURNING run_id, subject, created_at, labels
+    RETURNING run_id, subject, created_at, labels, title
 ), labelled AS (
     INSERT INTO platform.run_labels (run_id, label, subject, created_at)
     SELECT run_id, l.key || '=' || l.value, subject, created_at FROM copied, jsonb_each_text(labels) AS l
+), found_by AS (
+    INSERT INTO platform.run_words (run_id, words)
+    SELECT r.run_id, array_to_tsvector({words_of_run.sql}) FROM copied AS r WHERE r.title <> '' OR r.labels <> '{}'
 ), happened AS (
     INSERT INTO platform.run_events (run_id, sequence, kind) SELECT run_id, 1, 'run_ended' FROM copied
 ), checkpointed AS (

@@ -33,5 +33,8 @@ WITH {pins.sql}, refused AS MATERIALIZED (
 ), labelled AS (
     INSERT INTO platform.run_labels (run_id, label, subject, created_at)
     SELECT run_id, l.key || '=' || l.value, subject, created_at FROM created, jsonb_each_text(labels) AS l
+), found_by AS (
+    INSERT INTO platform.run_words (run_id, words)
+    SELECT r.run_id, array_to_tsvector({words_of_run.sql}) FROM created AS r WHERE r.title <> '' OR r.labels <> '{}'
 )
 SELECT refused.quota, refused.retry_after_s, {created.*} FROM created FULL JOIN refused ON false
