@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from collections.abc import Iterator
 from enum import Enum
@@ -37,8 +38,10 @@ def _graphs(graph: CompiledStateGraph[Any, Any, Any, Any]) -> Iterator[CompiledS
 
 def _types_of_folder(folder: Path) -> set[tuple[str, ...]]:
     found: set[tuple[str, ...]] = set()
+    # Text, as thousands of modules are looked through for each graph, of which a folder has dozens.
+    inside = f"{folder}{os.sep}"
     for name, module in list(sys.modules.items()):
-        if not Path(getattr(module, "__file__", None) or "/").is_relative_to(folder):
+        if not str(getattr(module, "__file__", None)).startswith(inside):
             continue
         for value in list(vars(module).values()):
             if isinstance(value, type) and value.__module__ == name and _is_value_type(value):
