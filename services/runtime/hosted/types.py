@@ -16,6 +16,9 @@ from pydantic import BaseModel
 
 from services.runtime.hosted.loading import LoadedGraph
 
+# A folder's virtual environment may stand in it: what is installed there is not the folder's own.
+_INSTALLED = f"site-packages{os.sep}"
+
 
 def allowed_types(loaded: LoadedGraph) -> set[tuple[str, str]]:
     """Returns the types that checkpoints of a graph may hold, by module and name."""
@@ -41,7 +44,8 @@ def _types_of_folder(folder: Path) -> set[tuple[str, ...]]:
     # Text, as thousands of modules are looked through for each graph, of which a folder has dozens.
     inside = f"{folder}{os.sep}"
     for name, module in list(sys.modules.items()):
-        if not str(getattr(module, "__file__", None)).startswith(inside):
+        file = str(getattr(module, "__file__", None))
+        if not file.startswith(inside) or _INSTALLED in file.removeprefix(inside):
             continue
         for value in list(vars(module).values()):
             if isinstance(value, type) and value.__module__ == name and _is_value_type(value):

@@ -16,6 +16,7 @@ import pytest
 from services.runtime.hosted.langgraph_json import InvalidAgentsError, read_langgraph_file
 from services.runtime.hosted.loading import load_graphs
 from services.runtime.hosted.source import CodeSource
+from services.runtime.hosted.types import allowed_types
 
 GRAPH = """
 from typing import TypedDict
@@ -35,11 +36,12 @@ def fail():
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder with a module of graphs, which is forgotten afterwards."""
+    """A folder with a module of graphs, which is forgotten afterwards, as all that it imports."""
     (tmp_path / "brought_graphs.py").write_text(GRAPH)
-    before = list(sys.path)
+    before, loaded = list(sys.path), set(sys.modules)
     yield tmp_path
-    sys.modules.pop("brought_graphs", None)
+    for name in [name for name in sys.modules.keys() - loaded if name.startswith(("brought_", "own_", "installed_"))]:
+        del sys.modules[name]
     sys.path[:] = before
 
 
@@ -118,6 +120,20 @@ async def test_a_package_that_imports_its_graph_itself(folder: Path) -> None:
         [loaded] = await load_graphs([write(folder, graphs=graphs)], stack, packages=False)
     assert loaded.graph.builder.state_schema.__module__ == "brought_package.state"
     assert loaded.graph is sys.modules["brought_package"].graph
+
+
+async def test_what_is_installed_in_its_folder_is_none_of_its_types(folder: Path) -> None:
+    installed = folder / ".venv" / "lib" / "site-packages" / "installed_module.py"
+    installed.parent.mkdir(parents=True)
+    for file, name in ((installed, "Theirs"), (folder / "own_module.py", "Own")):
+        file.write_text(f"from enum import Enum\nclass {name}(Enum):\n    A = 1\n")
+    (folder / "brought_graphs.py").write_text(f"import installed_module, own_module\n{GRAPH}")
+    sys.path.append(str(installed.parent))
+    async with AsyncExitStack() as stack:
+        [loaded] = await load_graphs([write(folder)], stack, packages=False)
+    allowed = allowed_types(loaded)
+    assert ("own_module", "Own") in allowed
+    assert ("installed_module", "Theirs") not in allowed
 
 
 def test_a_file_of_variables_may_be_missing(folder: Path) -> None:
