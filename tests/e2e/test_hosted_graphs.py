@@ -43,13 +43,13 @@ from tests.fixtures.stack import Platform, World, platform
 
 # `make chaos` has more of both.
 RUNS = int(os.environ.get("SIGNALBOX_CHAOS_HOSTED_RUNS", "8"))
-KILLS = int(os.environ.get("SIGNALBOX_CHAOS_HOSTED_KILLS", "6"))
+KILLS = int(os.environ.get("SIGNALBOX_CHAOS_HOSTED_KILLS", "3"))
 # Under way together; fewer than a caller may have.
 AT_ONCE = 100
 GRACE_S = 30.0
 UNTIL = 6
 # Under way for as long as replicas die.
-COUNTED = 200
+COUNTED = 100
 TURNS = 15
 
 

@@ -1,4 +1,4 @@
-"""With every sentence of every prompt changed the demo still works: what counts is the data beside the words."""
+"""All prompts are changed, by an operator and on their way, and the demo still works: what counts is the data."""
 
 from __future__ import annotations
 
@@ -29,42 +29,36 @@ from tests.fixtures.prompts import write_prompts
 ELSEWHERE = {"signalbox-offline-triage"}
 
 
-async def test_the_demo_works_with_other_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    told = io.StringIO()
-    terminal = Terminal(Console(file=told, width=120), Console(file=told, width=120))
-    async with offline_model_in_other_words() as (address, door):
-
-        def at_the_door(settings: CliSettings, **others: object) -> StackOptions:
-            return replace(stack_options(settings, **others), model=offline_endpoint(address))
-
-        monkeypatch.setattr(demo_scenes, "stack_options", at_the_door)
-        assert await demo_scenes.play_all(CliSettings(), tmp_path, terminal) == [], told.getvalue()
-    assert door.changed.keys() >= make_skills(Vocabulary()).keys() - ELSEWHERE
-    for model, said in door.changed.items():
-        assert len(" ".join(said).split()) > 10, f"the prompts of {model} have no words"
-
-
-def test_other_words_leave_no_word_and_all_data() -> None:
-    text = f'One two.\n\n{BEGIN}\n{{"one": 2}}\n{END}\nThree.'
-    assert other_words(text) == f'lalala lalala.\n\n{BEGIN}\n{{"one": 2}}\n{END}\nlalalalala.'
-
-
-async def test_the_demo_works_with_an_operators_prompts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Every prompt is another, and keeps but the names by which answers are read."""
+async def test_the_demo_works_with_an_operators_prompts_and_other_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every prompt is another's, and on its way to the model its last words are exchanged as well."""
     folder = tmp_path / "prompts"
     folder.mkdir()
     agents = {package for each in definitions().values() for package in each.prompt_packages}
     for package in ("services.guard", "services.evaluator", *agents):
         write_prompts(folder, [package], in_other_words(package))
     given = {name: {SETTING: str(folder)} for name in ("runtime", "guard", "evaluator")}
-
-    def with_prompts(settings: CliSettings, **others: object) -> StackOptions:
-        return replace(stack_options(settings, **others), service_env=given)
-
     told = io.StringIO()
     terminal = Terminal(Console(file=told, width=120), Console(file=told, width=120))
-    monkeypatch.setattr(demo_scenes, "stack_options", with_prompts)
-    assert await demo_scenes.play_all(CliSettings(), tmp_path, terminal) == [], told.getvalue()
+    async with offline_model_in_other_words() as (address, door):
+
+        def at_the_door(settings: CliSettings, **others: object) -> StackOptions:
+            options = stack_options(settings, **others)
+            return replace(options, model=offline_endpoint(address), service_env=given)
+
+        monkeypatch.setattr(demo_scenes, "stack_options", at_the_door)
+        assert await demo_scenes.play_all(CliSettings(), tmp_path, terminal) == [], told.getvalue()
+    assert door.changed.keys() >= make_skills(Vocabulary()).keys() - ELSEWHERE
+    for model, said in door.changed.items():
+        words = " ".join(said)
+        assert len(words.split()) > 10, f"the prompts of {model} have no words"
+        assert "lalala" in words, f"the prompts of {model} are not the operator's"
+
+
+def test_other_words_leave_no_word_and_all_data() -> None:
+    text = f'One two.\n\n{BEGIN}\n{{"one": 2}}\n{END}\nThree.'
+    assert other_words(text) == f'lalala lalala.\n\n{BEGIN}\n{{"one": 2}}\n{END}\nlalalalala.'
 
 
 def in_other_words(package: str) -> Callable[[str], str]:
