@@ -99,9 +99,9 @@ class PathFunction:
             for test in self._tests:
                 if line == test.lines.start and len(way.tests) < MOST_TESTS:
                     way.tests.append(Test(test.text, line, following in test.body))
-        for first, last, value in self._returns:
+        for first, last, value, text in self._returns:
             if lines and first <= lines[-1] <= last:
-                way.returned_at, way.returned = lines[-1], _shown(value)
+                way.returned_at, way.returned = lines[-1], text
                 way.tests += _choices(value, first, result)
         return way
 
@@ -154,12 +154,12 @@ class PathFunction:
         return found
 
     @cached_property
-    def _returns(self) -> list[tuple[int, int, ast.expr]]:
+    def _returns(self) -> list[tuple[int, int, ast.expr, str]]:
         if isinstance(self.tree, ast.Lambda):
             body = self.tree.body
-            return [(self.tree.lineno, body.end_lineno or body.lineno, body)]
+            return [(self.tree.lineno, body.end_lineno or body.lineno, body, _shown(body))]
         return [
-            (node.lineno, node.end_lineno or node.lineno, node.value)
+            (node.lineno, node.end_lineno or node.lineno, node.value, _shown(node.value))
             for node in _own_nodes(self.tree)
             if isinstance(node, ast.Return) and node.value is not None
         ]
