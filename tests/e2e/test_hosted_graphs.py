@@ -44,8 +44,8 @@ from tests.fixtures.stack import Platform, World, platform
 # `make chaos` has more of both.
 RUNS = int(os.environ.get("SIGNALBOX_CHAOS_HOSTED_RUNS", "8"))
 KILLS = int(os.environ.get("SIGNALBOX_CHAOS_HOSTED_KILLS", "3"))
-# Under way together; fewer than a caller may have.
-AT_ONCE = 100
+# Under way together; with the two others fewer than the streams that a caller may have open.
+AT_ONCE = 90
 GRACE_S = 30.0
 UNTIL = 6
 # Under way for as long as replicas die.
