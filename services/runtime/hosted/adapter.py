@@ -16,8 +16,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
-from langchain_core.runnables.config import run_in_executor
-from langgraph._internal._constants import CONF, CONFIG_KEY_READ, CONFIG_KEY_SEND, CONFIG_KEY_TASK_ID
+from langchain_core.runnables.config import run_in_executor, var_child_runnable_config
+from langgraph._internal._config import patch_configurable, recast_checkpoint_ns
+from langgraph._internal._constants import (
+    CONF,
+    CONFIG_KEY_CHECKPOINT_MAP,
+    CONFIG_KEY_CHECKPOINT_NS,
+    CONFIG_KEY_CHECKPOINTER,
+    CONFIG_KEY_READ,
+    CONFIG_KEY_RESUMING,
+    CONFIG_KEY_SEND,
+    CONFIG_KEY_TASK_ID,
+)
 from langgraph._internal._runnable import RunnableCallable
 from langgraph.channels import EphemeralValue, Topic
 from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -201,6 +211,7 @@ class _Node(Runnable[Any, Any]):
         return result
 
     async def _run(self, session: HostedSession, given: Any, config: RunnableConfig, **kwargs: Any) -> Any:
+        config = await _anew_unless_begun(config)
         if self._is_graph:
             return await self.inner.ainvoke(given, config, **kwargs)
         if session.replayed is not None:
@@ -499,6 +510,28 @@ def _with_state(result: Any, given: Any, state: Any) -> Any:
     if isinstance(result, list | tuple):
         return [_with_state(each, given, state) for each in result]
     return Send(result.node, state) if isinstance(result, Send) and result.arg is given else result
+
+
+async def _anew_unless_begun(config: RunnableConfig) -> RunnableConfig:
+    """Has a graph inside that keeps its state take its input, unless it has begun on it.
+
+    LangGraph has one go on that is called when a run goes on, from the latest checkpoint that it has; where the process
+    ended before it had put one, that is of an earlier call, and the input of this one would be lost.
+    """
+    given = config[CONF]
+    if not given.get(CONFIG_KEY_RESUMING):
+        return config
+    place = {
+        "thread_id": given.get("thread_id"),
+        CONFIG_KEY_CHECKPOINT_NS: recast_checkpoint_ns(given[CONFIG_KEY_CHECKPOINT_NS]),
+    }
+    latest = await given[CONFIG_KEY_CHECKPOINTER].aget_tuple({CONF: place})
+    if latest is None or latest.metadata.get("parents") == given.get(CONFIG_KEY_CHECKPOINT_MAP):
+        return config
+    anew = patch_configurable(config, {CONFIG_KEY_RESUMING: False})
+    # For one that a node calls itself, which is given its config by no one.
+    var_child_runnable_config.set(anew)
+    return anew
 
 
 def _write(config: RunnableConfig, records: Sequence[StepRecord]) -> None:

@@ -32,6 +32,7 @@ from services.runtime.engine.pins import Pins
 from services.runtime.engine.records import ActiveRunPolicy, RunRecord, RunState
 from services.runtime.engine.retention import Pruner
 from services.runtime.engine.retention_policy import RetentionPolicy
+from services.runtime.engine.saver import RunSaver
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.verification import Verification
 from services.runtime.errors import DatabaseAway, InvalidAnswer, QuestionAnswered
@@ -730,6 +731,59 @@ async def test_a_thread_goes_on_as_langgraphs_does(replica: HostedReplica) -> No
     # Another thread, and a run of none, begin with their input.
     assert output_of(await turn(replica, "new", thread_id="2"))["turns"] == 1
     assert output_of(await turn(replica, "new"))["turns"] == 1
+
+
+class Around(TypedDict):
+    text: str
+    seen: list[str]
+
+
+class Noted(TypedDict):
+    text: str
+    noted: Annotated[list[str], operator.add]
+    seen: list[str]
+
+
+def note(state: Noted) -> dict[str, Any]:
+    return {"noted": [state["text"]], "seen": [*state["noted"], state["text"]]}
+
+
+def keeping(*, called_by_a_node: bool) -> StateGraph[Any]:
+    """A graph with one inside that keeps its state from run to run, as a node or called by one."""
+    inner = StateGraph(Noted).add_node("note", note).add_edge(START, "note").compile(checkpointer=True)
+
+    async def call(state: Around) -> dict[str, Any]:
+        return {"seen": (await inner.ainvoke({"text": state["text"], "noted": [], "seen": []}))["seen"]}
+
+    made = StateGraph(Around).add_node("before", lambda state: {"text": state["text"]})
+    made.add_node("inside", call if called_by_a_node else inner)
+    return made.add_edge(START, "before").add_edge("before", "inside")
+
+
+@pytest.mark.parametrize("called_by_a_node", [False, True])
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_graph_inside_that_keeps_its_state_goes_on_after_a_death_with_its_input(
+    platform_dsn: str, monkeypatch: pytest.MonkeyPatch, *, called_by_a_node: bool, begun: bool
+) -> None:
+    graph = loaded("keeping", keeping(called_by_a_node=called_by_a_node))
+    put, reached = RunSaver.aput, asyncio.Event()
+
+    async def held(saver: RunSaver, config: RunnableConfig, checkpoint: Any, metadata: Any, versions: Any) -> Any:
+        if config["configurable"].get("checkpoint_ns") == "inside" and (metadata["source"] == "loop") == begun:
+            reached.set()
+            await asyncio.Event().wait()
+        return await put(saver, config, checkpoint, metadata, versions)
+
+    async with hosted_replica(platform_dsn, graph) as replica:
+        await replica.run("keeping", {"text": "one"}, thread_id="t")
+        monkeypatch.setattr(RunSaver, "aput", held)
+        run = await replica.create("keeping", {"text": "two"}, thread_id="t")
+        await asyncio.wait_for(reached.wait(), 20)
+    monkeypatch.setattr(RunSaver, "aput", put)
+    async with hosted_replica(platform_dsn, graph) as replica:
+        assert output_of(await replica.left_off(run))["seen"] == ["one", "two"]
+        after = await replica.run("keeping", {"text": "three"}, thread_id="t")
+        assert output_of(after)["seen"] == ["one", "two", "three"]
 
 
 async def test_runs_of_a_thread_wait_for_the_state_of_the_one_before(replica: HostedReplica) -> None:
