@@ -20,6 +20,7 @@ END = "__end__"
 # Of what would have led elsewhere; the smallest changes come first.
 ALTERNATIVES = 3
 # Rules by which a hosted graph's run ends that are none of its code's.
+_BY_TABLE = (hosted_pb2.DECIDED_BY_TABLE, hosted_pb2.DECIDED_BY_LIFTED)
 _STOPPED = frozenset(("node_failed", "budget_exhausted"))
 # Where a hosted graph's own tools run: a replica that dies in one has another run it again.
 IN_PROCESS = "in_process"
@@ -94,11 +95,12 @@ def _add_step(
 
 
 def _add_rules(step: Tree, decision: runs_pb2.Decision, told: runs_pb2.DecisionExplanation) -> None:
-    if decision.HasField("code") and decision.decided_by != hosted_pb2.DECIDED_BY_LIFTED:
+    if decision.HasField("code") and decision.decided_by not in _BY_TABLE:
         _add_code(step, decision)
         return
     rules = {each.rule: each for each in told.rules}
-    source = f"  lifted from {printable(decision.code.source)}" if decision.code.source else ""
+    lifted = decision.decided_by == hosted_pb2.DECIDED_BY_LIFTED
+    source = f"  lifted from {printable(decision.code.source)}" if lifted and decision.code.source else ""
     place = (_place(decision.destination), "bold cyan")
     router = step.add(Text.assemble((printable(decision.router), "dim"), " → ", place, (source, "dim")))
     for tried in decision.rejected_rules:

@@ -35,6 +35,7 @@ from services.kit.text.words import fact, limit_text, origin_name
 
 TEMPLATE = "explanation.html.j2"
 LONGEST_VALUE = 400
+_BY_TABLE = (hosted_pb2.DECIDED_BY_TABLE, hosted_pb2.DECIDED_BY_LIFTED)
 ALTERNATIVES = 5
 _MOODS: Mapping[int, str] = {
     runs_pb2.RUN_STATE_SUCCEEDED: "good",
@@ -188,7 +189,7 @@ def _decision(
 
 def _rules(decision: runs_pb2.Decision, told: runs_pb2.DecisionExplanation) -> list[RuleRow]:
     """Returns the rules of a decision's table; of one that is not told, what was tried and what it read."""
-    if decision.HasField("code") and decision.decided_by != hosted_pb2.DECIDED_BY_LIFTED:
+    if decision.HasField("code") and decision.decided_by not in _BY_TABLE:
         code = decision.code
         tests = [RuleRow("held" if each.held else "missed", f"line {each.line}", each.test, "") for each in code.tests]
         why = "; ".join(filter(None, (_read(decision.facts), code.remark, code.source)))

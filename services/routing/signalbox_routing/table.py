@@ -183,7 +183,7 @@ class Router(Generic[FactsT, PolicyT]):
                 f"{self.name} changes state, as no edge can: return its `command(state)` from a node"
             )
         _, destination = self._decided(self._facts.asked(state), self.policy)
-        return list(destination.places) if isinstance(destination, Several) else destination
+        return as_returned(destination)
 
     def command(self, state: Any) -> Command[str]:
         """Returns where a state leads, and what the rule changes in it, for a node to return."""
@@ -251,6 +251,11 @@ class Router(Generic[FactsT, PolicyT]):
     def _decided(self, facts: Any, policy: Any) -> tuple[int, str]:
         number = self._first(facts, policy)
         return number, self._compiled[number].destination(facts, policy)
+
+
+def as_returned(destination: str) -> str | list[str]:
+    """Returns a destination as a path function does: a node, or a list of them."""
+    return list(destination.places) if isinstance(destination, Several) else destination
 
 
 def _places(destination: str) -> tuple[str, ...]:

@@ -103,9 +103,9 @@ def limits_in_shadow(
 ) -> dict[str, Record]:
     """Returns the policies of the agents whose limits are tried in shadow. Raises InvalidPoliciesError.
 
-    Of a hosted graph those can be tried that stand in its code.
+    Of a hosted graph those can be tried, too, that stand in its code and that nobody sets.
     """
-    in_force = {**in_force, **{each.name: Limits(each.lifted.limits, each.budget) for each in hosted}}
+    in_force = {**in_force, **{each.name: _to_try(each, in_force[each.name]) for each in hosted}}
     try:
         limits = set_limits(given, in_force)
     except InvalidPoliciesError as error:
@@ -116,6 +116,10 @@ def limits_in_shadow(
             [f"SIGNALBOX_SHADOW_POLICIES: {agent}.{BUDGET}: budgets can't be tried" for agent in spending]
         )
     return {agent: limits[agent].policy for agent in given}
+
+
+def _to_try(definition: HostedDefinition, limits: Limits) -> Limits:
+    return Limits(definition.limits_to_try(limits.policy), limits.budget)
 
 
 def prompt_problems(settings: CallSettings, others: Iterable[str] = ()) -> list[str]:
@@ -160,7 +164,10 @@ async def open_hosted(
         raise InvalidAgentsError(
             [f"{name!r} is an agent of the platform's own; name the graph otherwise" for name in taken]
         )
-    return [HostedDefinition(each) for each in loaded]
+    made = [HostedDefinition(each) for each in loaded]
+    for each in made:
+        each.policy()  # limits in code that can't be set are to end the start
+    return made
 
 
 async def open_connections(settings: RuntimeSettings, stack: AsyncExitStack) -> Connections:

@@ -25,7 +25,7 @@ from services.runtime.engine.records import RunRecord
 from services.runtime.engine.rights import has_rights_of
 from services.runtime.engine.store import found_run
 from services.runtime.engine.story import RunStory
-from services.runtime.hosted.adapter import LIFTED
+from services.runtime.hosted.adapter import LIFTED, TABLE
 from services.runtime.routing.explaining import Explainer, Nearness
 from services.runtime.routing.graph import NODE_FAILED
 
@@ -104,7 +104,7 @@ class Explanations:
         return proto
 
     def _explainer(self, row: Row) -> Explainer | None:
-        by_code = (row["decided"] or {"by": LIFTED})["by"] != LIFTED
+        by_code = (row["decided"] or {"by": TABLE})["by"] not in (TABLE, LIFTED)
         return None if by_code or row["rule"] == NODE_FAILED else self._explainers.get(row["router"])
 
     async def _policy_of(self, run: RunRecord) -> Record | None:

@@ -25,7 +25,7 @@ from signalbox_routing.terms import (
 )
 
 from services.runtime.agents.policies import bounds_of
-from services.runtime.hosted.graph import HostedGraph, HostedNode
+from services.runtime.hosted.graph import HostedNode
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 
 
@@ -34,7 +34,6 @@ def outline_proto(graph: AgentGraph, policy: Record) -> outline_pb2.AgentOutline
 
     Limits of lifted tables are in the code, and no policy's.
     """
-    policy = graph.lifted.limits if isinstance(graph, HostedGraph) and graph.routers else policy
     return outline_pb2.AgentOutline(
         graph_version=graph.version,
         entry=graph.entry,
@@ -124,15 +123,16 @@ def _value(value: Value) -> struct_pb2.Value:
 
 
 def _limits(graph: AgentGraph, policy: Record) -> Iterator[outline_pb2.LimitOutline]:
-    kind, read = type(policy), dict[str, Term]()
+    read = dict[str, tuple[Term, Record]]()
     for router in graph.routers:
-        read |= {term.name: term for term in router.terms if term.record is kind}
-    bounds, plain = bounds_of(kind), get_type_hints(kind)
-    for name, term in read.items():
-        least, most = _least_and_most(bounds[name])
+        limits = policy if isinstance(policy, type(router.policy)) else router.policy
+        read |= {term.name: (term, limits) for term in router.terms if term.record is not router.facts_type}
+    for name, (term, limits) in read.items():
+        kind = type(limits)
+        least, most = _least_and_most(bounds_of(kind)[name])
         yield outline_pb2.LimitOutline(
             name=name,
-            value=_value(plain[name](getattr(policy, name))),
+            value=_value(get_type_hints(kind)[name](getattr(limits, name))),
             is_whole=term.kind is TermKind.INTEGER,
             least=least,
             most=most,

@@ -32,6 +32,7 @@ _RIGHTS = {
 }
 _OUTCOMES: Mapping[str, outcome_pb2.Outcome] = {outcome: outcome.proto for outcome in Outcome}
 _DECIDED_BY = {
+    "table": hosted_pb2.DECIDED_BY_TABLE,
     "code": hosted_pb2.DECIDED_BY_CODE,
     "command": hosted_pb2.DECIDED_BY_COMMAND,
     "fan_out": hosted_pb2.DECIDED_BY_FAN_OUT,

@@ -28,12 +28,14 @@ async def definitions_of(folder: Path, stack: AsyncExitStack) -> list[HostedDefi
 
 async def _said(folder: Path) -> str:
     async with AsyncExitStack() as stack:
-        lines, lifted, all_of_them = list[str](), 0, 0
+        lines, lifted, tables, all_of_them = list[str](), 0, 0, 0
         for definition in await definitions_of(folder, stack):
             lines += in_lines(definition)
             lifted += len(definition.lifted.routers)
+            tables += len(definition.lifted.given)
             all_of_them += len(definition.lifted.branches)
-    return "\n".join([*lines, f"{lifted} of {all_of_them} path functions lifted", ""])
+    told = f", {tables} are tables already" if tables else ""
+    return "\n".join([*lines, f"{lifted} of {all_of_them} path functions lifted{told}", ""])
 
 
 def in_lines(definition: HostedDefinition) -> Iterator[str]:
@@ -41,10 +43,10 @@ def in_lines(definition: HostedDefinition) -> Iterator[str]:
     reasons = {each.router: each.reason for each in definition.lifted.others}
     for branch in definition.lifted.branches:
         place = definition.place_of(branch)
-        lifted = definition.lifted.routers.get(branch.router)
-        yield f"{branch.router}  {place}".rstrip() + ("" if lifted else f"\n  not lifted: {reasons[branch.router]}")
-        if lifted:
-            yield from rules_in_lines(lifted.router)
+        table = definition.lifted.table(branch.router)
+        yield f"{branch.router}  {place}".rstrip() + ("" if table else f"\n  not lifted: {reasons[branch.router]}")
+        if table:
+            yield from rules_in_lines(table)
 
 
 def rules_in_lines(router: Router[Any, Any]) -> Iterator[str]:

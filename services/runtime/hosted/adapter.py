@@ -36,7 +36,7 @@ from langgraph.graph import END, StateGraph
 from langgraph.graph._branch import BranchSpec
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send, interrupt
-from signalbox_routing.table import Decision
+from signalbox_routing.table import Decision, Router, UnkeptFactsError, as_returned
 
 from services.kit.errors import SignalboxError
 from services.kit.telemetry.logs import get_logger
@@ -52,6 +52,7 @@ from services.runtime.hosted.node_results import PATH, answer_of_failure, asked_
 from services.runtime.hosted.path_function import PathFunction
 from services.runtime.hosted.session import BudgetSpentError, HostedSession, Visit, current_session
 from services.runtime.hosted.source import CodeSource
+from services.runtime.routing.digest import policy_version
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.recorder import (
     DecidedRecord,
@@ -69,7 +70,7 @@ STEPS_CHANNEL: Final = "__signalbox_steps"
 # Of a graph that stops after some nodes: which of them ran in the step before.
 STOPS_CHANNEL: Final = "__signalbox_stops"
 BUDGET_EXHAUSTED: Final = "budget_exhausted"
-CODE, COMMAND, FAN_OUT, LIFTED = "code", "command", "fan_out", "lifted"
+CODE, COMMAND, FAN_OUT, LIFTED, TABLE = "code", "command", "fan_out", "lifted", "table"
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
@@ -347,6 +348,9 @@ class _Watch:
     lines: list[int] = field(default_factory=list)
     # What the function was given, as it was: the state, and what else by name.
     given: tuple[Any, dict[str, Any]] | None = None
+    # What the edge's own table decided, and the version of its limits; or why it can't be told.
+    decided: tuple[Decision, str] | None = None
+    remark: str = ""
 
 
 _watch: ContextVar[_Watch | None] = ContextVar("hosted_watch", default=None)
@@ -366,6 +370,9 @@ class _Path(Runnable[Any, Any]):
         self._function = PathFunction(function) if function is not None else None
         self._source = adapter.source.of(path)
         self._path = _watched(path, self._function) if self._function else path
+        self._table: Router[Any, Any] | None = adapter.lifted.given.get(router)
+        # The table under the limits that runs are pinned to.
+        self._under: dict[Any, tuple[Router[Any, Any], str]] = {}
         # It may ask a model: a replay of a recorded run gives back what it returned.
         self._may_ask = getattr(path, "func", None) is None and self._lifted is None
         self.name = path.get_name()
@@ -379,7 +386,7 @@ class _Path(Runnable[Any, Any]):
         token = _watch.set(watch)
         try:
             with contained():
-                result = self._path.invoke(input, config, **kwargs)
+                result = self._by_table(session, watch, input) or self._path.invoke(input, config, **kwargs)
         finally:
             _watch.reset(token)
         self._record(session, config, watch, result)
@@ -394,13 +401,34 @@ class _Path(Runnable[Any, Any]):
         token = _watch.set(watch)
         try:
             with contained():
-                result = await self._asked(session, input, config, **kwargs)
+                result = await self._asked(session, watch, input, config, **kwargs)
         finally:
             _watch.reset(token)
         self._record(session, config, watch, result)
         return result
 
-    async def _asked(self, session: HostedSession, given: Any, config: RunnableConfig, **kwargs: Any) -> Any:
+    def _by_table(self, session: HostedSession, watch: _Watch, state: Any) -> Any:
+        """Returns where the edge's own table leads under the run's limits; None where it has none."""
+        if self._table is None:
+            return None
+        if session.limits not in self._under:
+            under = self._table.under(session.limits or self._table.policy, self._router)
+            self._under[session.limits] = under, policy_version(under.policy)
+        table, version = self._under[session.limits]
+        try:
+            decision = table.decide(state)
+        except UnkeptFactsError as error:
+            # It is decided all the same; nothing can be told of it but where it led.
+            watch.remark = str(error)
+            return table(state)
+        watch.decided = replace(decision, destination=str(decision.destination)), version
+        return as_returned(decision.destination)
+
+    async def _asked(
+        self, session: HostedSession, watch: _Watch, given: Any, config: RunnableConfig, **kwargs: Any
+    ) -> Any:
+        if (result := self._by_table(session, watch, given)) is not None:
+            return result
         if not self._may_ask:
             return await self._path.ainvoke(given, config, **kwargs)
         if session.replayed is not None:
@@ -419,7 +447,7 @@ class _Path(Runnable[Any, Any]):
             decided["returned_at"], decided["returned"] = way.returned_at, way.returned
         decision, version = self._decision(watch, result, decided, sends=sends)
         off = self._lifted.off if self._lifted else ""
-        if remark := "; ".join(filter(None, (choice_of_model(watch.reads), off))):
+        if remark := "; ".join(filter(None, (choice_of_model(watch.reads), off, watch.remark))):
             decided["remark"] = remark
         made = self._adapter.recording(task_id, self._place, self._router, decision, decided, version)
         visit = session.visit_of(task_id)
@@ -437,6 +465,9 @@ class _Path(Runnable[Any, Any]):
     def _decision(self, watch: _Watch, result: Any, decided: DecidedRecord, *, sends: bool) -> tuple[Decision, str]:
         """Returns the decision with its policy's version: as the lifted table has it, or as the code made it."""
         place = joined(decided["destinations"])
+        if watch.decided is not None:
+            decided["by"] = TABLE
+            return watch.decided
         if self._lifted and watch.given and (lifted := self._lifted.decision(*watch.given, place)):
             decided["by"] = LIFTED
             return lifted, self._lifted.version

@@ -16,6 +16,7 @@ from pydantic import Field
 from pydantic_core import to_jsonable_python
 from signalbox.v1 import hosted_pb2, runs_pb2
 from signalbox_routing.facts import Record
+from signalbox_routing.terms import InvalidTableError
 
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.outcome import Outcome
@@ -29,7 +30,9 @@ from services.runtime.engine.serde import make_serde
 from services.runtime.hosted.adapter import STEPS_CHANNEL, Graph, adapted
 from services.runtime.hosted.graph import HostedGraph
 from services.runtime.hosted.interrupts import value_of
+from services.runtime.hosted.langgraph_json import InvalidAgentsError
 from services.runtime.hosted.lifting.lifted import LiftedGraph, PathBranch, lifted
+from services.runtime.hosted.limits_in_code import merged_policy, together
 from services.runtime.hosted.loading import LoadedGraph
 from services.runtime.hosted.schemas import Schemas, plain
 from services.runtime.hosted.screening import PATH, admit, text_at, texts_of
@@ -67,7 +70,6 @@ class HostedDefinition:
 
     input = hosted_pb2.GraphInput
     output = hosted_pb2.GraphOutput
-    policy: type[HostedPolicy] = HostedPolicy
     budget = BUDGET
     # What else came of it, its output says in its own words.
     outcomes = (Outcome.DONE, Outcome.BLOCKED)
@@ -86,6 +88,21 @@ class HostedDefinition:
         self.store_ttl = loaded.store_ttl
 
     @cached_property
+    def policy(self) -> type[HostedPolicy]:
+        """Type of its limits: those of every hosted graph, and those of the tables that stand in its code.
+
+        Raises InvalidAgentsError.
+        """
+        try:
+            return merged_policy(HostedPolicy, self.lifted.given)
+        except InvalidTableError as error:
+            raise InvalidAgentsError([f"graph {self.name!r}: {error}"]) from error
+
+    def limits_to_try(self, policy: Record) -> Record:
+        """Returns the limits that decisions can be tried with: a policy, and what lifted tables have in the code."""
+        return together(policy, self.lifted.limits)
+
+    @cached_property
     def schemas(self) -> Schemas:
         """What it takes and brings."""
         return Schemas.of(self._graph)
@@ -93,13 +110,13 @@ class HostedDefinition:
     @cached_property
     def outline(self) -> HostedGraph:
         """The graph, to look at."""
-        return self.outline_under(HostedPolicy())
+        return self.outline_under(self.policy())
 
     def outline_under(self, policy: Any) -> HostedGraph:
         """The graph under a policy, to look at."""
         own = (self._graph.config or {}).get("recursion_limit", policy.max_steps)
         steps, version = min(policy.max_steps, own), self._source.version
-        return HostedGraph.of(self.name, self._graph, version, self.schemas, steps, self.lifted)
+        return HostedGraph.of(self.name, self._graph, version, self.schemas, steps, self.lifted.under(policy))
 
     @cached_property
     def adapted(self) -> Graph:
@@ -189,6 +206,7 @@ class PinnedHosted:
             budget,
             attempts,
             node_timeout_s=self._policy.node_timeout_s,
+            limits=self._policy,
             run_id=config["metadata"]["run_id"],
             store_ttl=self._definition.store_ttl,
             connections=self._connections,

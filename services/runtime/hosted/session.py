@@ -109,6 +109,7 @@ class HostedSession:
         attempts: Sequence[CallRecord],
         *,
         node_timeout_s: float,
+        limits: Any = None,
         run_id: str,
         store_ttl: TTLConfig | None = None,
         connections: Connections | None = None,
@@ -122,6 +123,8 @@ class HostedSession:
         self.catalogs: Mapping[str, Mapping[str, ToolDescription]] = catalogs or {}
         self.journal: Journal | None = None
         self.node_timeout_s = node_timeout_s
+        # What the run is pinned to: the policy that tables in the code of its graph decide by.
+        self.limits = limits
         # How long items of its store last where its nodes do not say so.
         self.store_ttl = store_ttl
         self.budget = budget

@@ -666,15 +666,16 @@ def test_arguments_that_are_given_apart_are_limits_apart(most: int) -> None:
 
 
 def test_a_table_that_cannot_be_used_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    def router(name: str, **rest: Any) -> Any:
-        if name.endswith("bad"):
-            raise InvalidTableError("its rules make no sense")
-        return Router(name, **rest)
+    class Picky(Router[Any, Any]):
+        def __init__(self, name: str, **rest: Any) -> None:
+            if name.endswith("bad"):
+                raise InvalidTableError("its rules make no sense")
+            super().__init__(name, **rest)
 
     def way(state: Any) -> str:
         return "on" if state["x"] else "off"
 
-    monkeypatch.setattr("services.runtime.hosted.lifting.lifted.Router", router)
+    monkeypatch.setattr("services.runtime.hosted.lifting.lifted.Router", Picky)
     found = lifted(graph_of(bad=way, good=way), "agent")
     assert list(found.routers) == ["agent.route_after_good"]
     assert [each.reason for each in found.others] == ["it comes to no table: its rules make no sense"]

@@ -5,7 +5,7 @@ WITH by_run AS (
     SELECT run_id, count(*) AS decision_count,
         min(CASE WHEN rule = %(node_failed)s THEN NULL WHEN {fits} THEN sequence * %(ways)s + {way} ELSE -1 END) AS found
     FROM platform.decisions
-    WHERE router = %(router)s AND (decided IS NULL OR decided ->> 'by' = 'lifted')
+    WHERE router = %(router)s AND (decided IS NULL OR decided ->> 'by' IN ('lifted', 'table'))
         AND (%(since)s::timestamptz IS NULL OR decided_at >= %(since)s::timestamptz)
     GROUP BY run_id
 ), total AS (

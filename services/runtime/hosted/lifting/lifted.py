@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_type_hints
 
 from langgraph.graph import END
 from langgraph.graph._branch import BranchSpec
 from langgraph.graph.state import CompiledStateGraph
 from prometheus_client import Counter
-from signalbox_routing.table import Decision, Router, State
+from signalbox_routing.facts import as_dict
+from signalbox_routing.table import Decision, Router, Several, State
 
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import from_zero
@@ -36,8 +37,6 @@ from_zero(TABLES_DROPPED, [DISAGREED, CHANGED, NOT_EVALUATED])
 MOST_TIME_S = 0.1
 # Between the name of a node and that of a node in the graph inside it.
 INSIDE = "/"
-# Between the names of nodes that one decision leads to.
-SEVERAL = ", "
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
@@ -150,12 +149,23 @@ class LiftedGraph:
     others: Sequence[NotLifted] = ()
     branches: Sequence[PathBranch] = ()
     limits: Any = None
+    # Path functions that are tables themselves.
+    given: Mapping[str, Router[Any, Any]] = field(default_factory=dict)
+
+    def under(self, policy: Any) -> LiftedGraph:
+        """Returns it with the tables in the code under a policy that is made of theirs."""
+        return replace(self, given={name: table.under(policy, name) for name, table in self.given.items()})
+
+    def table(self, router: str) -> Router[Any, Any] | None:
+        """Returns the table of a conditional edge, lifted from its code or standing in it; None where it has none."""
+        lifted = self.routers.get(router)
+        return lifted.router if lifted else self.given.get(router)
 
     @property
     def tables(self) -> tuple[tuple[str, Router[Any, Any]], ...]:
         """The tables by node, those in use no more among them: earlier decisions were made by them."""
-        found = ((each.node, self.routers.get(each.router)) for each in self.branches)
-        return tuple((node, lifted.router) for node, lifted in found if lifted)
+        found = ((each.node, self.table(each.router)) for each in self.branches)
+        return tuple((node, table) for node, table in found if table)
 
     @property
     def by_node(self) -> Mapping[str, Router[Any, Any]]:
@@ -163,19 +173,27 @@ class LiftedGraph:
         found: dict[str, list[str]] = {}
         for branch in self.branches:
             found.setdefault(branch.node, []).append(branch.router)
-        tables = {node: self.routers[names[0]].router for node, names in found.items() if names[0] in self.routers}
+        tables = {node: self.table(names[0]) for node, names in found.items() if len(names) == 1}
         return {
             node: table
             for node, table in tables.items()
-            if len(found[node]) == 1 and not any(SEVERAL in to for to in table.destinations)
+            if table and not any(isinstance(to, Several) for to in table.destinations)
         }
 
 
 def lifted(graph: Graph, agent: str) -> LiftedGraph:
     """Returns the tables of a graph's path functions, those of graphs inside nodes included."""
-    limits, found, others = LiftedLimits(agent), dict[str, tuple[PathBranch, Table, Unfolded]](), list[NotLifted]()
     branches, types = list(branches_of(graph, agent)), _types_of(graph)
+    given = {each.router: each.function for each, _ in branches if isinstance(each.function, Router)}
+    settable = {name for table in given.values() for name in as_dict(table.policy)}
+    limits, found, others = (
+        LiftedLimits(agent, settable),
+        dict[str, tuple[PathBranch, Table, Unfolded]](),
+        list[NotLifted](),
+    )
     for each, nodes in branches:
+        if each.router in given:
+            continue
         before = limits.snapshot()
         try:
             expression = unfolded(each.function)
@@ -196,7 +214,7 @@ def lifted(graph: Graph, agent: str) -> LiftedGraph:
         except Exception as error:  # the graph's other tables, and the graph itself, do without this one
             log.exception("a lifted table can't be used", router=name)
             others.append(NotLifted(name, f"it comes to no table: {error}"))
-    return LiftedGraph(routers, tuple(others), tuple(each for each, _ in branches), policy)
+    return LiftedGraph(routers, tuple(others), tuple(each for each, _ in branches), policy, given)
 
 
 def _types_of(graph: Graph) -> Mapping[str, Any]:

@@ -7,12 +7,12 @@ import functools
 import itertools
 import keyword
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from signalbox_routing.table import END, Choice, Rule
+from signalbox_routing.table import END, Choice, Rule, Several
 from signalbox_routing.terms import (
     MIRRORED,
     AllOf,
@@ -54,7 +54,9 @@ _Test = Condition | bool
 class LiftedLimits:
     """The numbers that an agent's lifted tables hold facts against, by name: one record for all of them."""
 
-    def __init__(self, agent: str) -> None:
+    def __init__(self, agent: str, taken: Collection[str] = ()) -> None:
+        # Names of limits that others have.
+        self._taken = frozenset(taken)
         self.record: type = type("LiftedLimits", (), {"__doc__": f"Limits in the code of {agent}."})
         self.values: dict[str, int | float] = {}
         self._known: dict[Any, str] = {}
@@ -66,7 +68,7 @@ class LiftedLimits:
             raise NotLiftedError(f"has the limit {name}, a number that a ledger can't keep")
         known = self._known.get(key)
         if known is None:
-            known = _free(name, self.values)
+            known = _free(name, self.values.keys() | self._taken)
             self._known[key] = known
             self.values[known] = number
         return Term(self.record, known, _kind_of(number))
@@ -226,7 +228,8 @@ class _Building:
                 places.append(known)
             else:
                 places.append(str(looking.plain(each)))
-        return ", ".join(dict.fromkeys(places)) or END
+        several = tuple(dict.fromkeys(places))
+        return Several(*several) if len(several) > 1 else next(iter(several), END)
 
     def _named_by(self, expression: ex.Expression) -> Choice | str:
         """Returns the choice of a place by a field that names it."""
