@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
+from uuid import uuid4
 
 import typer
 from google.protobuf import struct_pb2
@@ -79,6 +80,7 @@ async def fork(
     connection: Connection, request: threads_pb2.ForkRunRequest, terminal: Terminal, *, as_json: bool
 ) -> ExitCode:
     """Creates a run that goes on from a step of another."""
+    request.request_id = str(uuid4())
     async with open_gateway(connection) as gateway:
         made = await gateway.call(gateway.threads.ForkRun, request)
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import uuid4
 
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.struct_pb2 import Struct
@@ -56,15 +57,18 @@ class StatePages:
         """Goes on from a step of a run of a hosted graph in a new run, with its state changed as asked."""
         run_id = request.path_params["run_id"]
         form = await read_form(request, self._settings.max_form_bytes)
-        step, update, as_node = (form.get(name, "").strip() for name in ("step", "update", "as_node"))
+        names = ("step", "update", "as_node", "request_id")
+        step, update, as_node, request_id = (form.get(name, "").strip() for name in names)
         try:
-            wanted = threads_pb2.ForkRunRequest(run_id=run_id, step=_step_of(step), as_node=as_node)
+            wanted = threads_pb2.ForkRunRequest(
+                run_id=run_id, step=_step_of(step), as_node=as_node, request_id=request_id
+            )
             if update:
                 wanted.update.CopyFrom(_update_of(update))
             made = await self._gateway.call(self._gateway.threads.ForkRun, wanted)
         except ConsoleError as error:
             found = await self._state(run_id, step)
-            return await self._page(run_id, found, error=error, update=update, as_node=as_node)
+            return await self._page(run_id, found, error=error, update=update, as_node=as_node, request_id=request_id)
         return RedirectResponse(f"/runs/{made.run.run_id}", status_code=303)
 
     async def _state(self, run_id: str, step: str) -> threads_pb2.GetRunStateResponse:
@@ -79,6 +83,7 @@ class StatePages:
         error: ConsoleError | None = None,
         update: str = "",
         as_node: str = "",
+        request_id: str = "",
     ) -> Response:
         run = (await self._gateway.call(self._gateway.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id))).run
         values = MessageToDict(found.state.values)
@@ -97,6 +102,8 @@ class StatePages:
             error=error,
             update=update,
             as_node=as_node,
+            # The same again, where it can't be known whether the first was taken.
+            request_id=request_id or str(uuid4()),
         )
 
 

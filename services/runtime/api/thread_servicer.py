@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import orjson
@@ -29,7 +29,10 @@ MOST_FIELD_BYTES: Final = 50_000
 class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
     """Serves threads."""
 
-    def __init__(self, callers: Callers, threads: ThreadStore, states: RunStates) -> None:
+    def __init__(
+        self, callers: Callers, threads: ThreadStore, states: RunStates, tell_of_work: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self._tell_of_work = tell_of_work
         self._callers = callers
         self._states = states
         self._threads = threads
@@ -80,6 +83,8 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
             carrier.get("traceparent", ""),
         )
         thread, run = await self._threads.fork(self._callers.caller(context), fork)
+        if run:
+            await self._tell_of_work(run.agent)
         return threads_pb2.ForkThreadResponse(thread=_thread(thread), run=run_proto(run) if run else None)
 
     async def GetRunState(
@@ -92,13 +97,22 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
         return threads_pb2.GetRunStateResponse(state=state, checkpoints=[_checkpoint(each) for each in steps])
 
     async def ForkRun(self, request: threads_pb2.ForkRunRequest, context: Context) -> threads_pb2.ForkRunResponse:
-        """Creates a run that goes on from a step of another."""
+        """Creates a run that goes on from a step of another; a repeat of a request finds it."""
         caller = self._callers.caller(context)
         carrier: dict[str, str] = {}
         propagate.inject(carrier)
         update = plain(request.update) if request.HasField("update") else None
-        fork = NewFork(request.run_id, request.step, update, request.as_node, carrier.get("traceparent", ""))
-        return threads_pb2.ForkRunResponse(run=run_proto(await self._states.fork(caller, fork)))
+        fork = NewFork(
+            request.run_id,
+            request.step,
+            update,
+            request.as_node,
+            carrier.get("traceparent", ""),
+            request.request_id or None,
+        )
+        run = await self._states.fork(caller, fork)
+        await self._tell_of_work(run.agent)
+        return threads_pb2.ForkRunResponse(run=run_proto(run))
 
     async def DeleteThread(
         self, request: threads_pb2.DeleteThreadRequest, context: Context

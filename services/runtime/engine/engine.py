@@ -169,6 +169,10 @@ class Engine:
     async def answer(self, caller: Caller, given: Answer) -> None:
         """Answers a paused run's question. Raises what `Questions.answer` does."""
         agent = await self._shared.questions.answer(caller, given)
+        await self.tell_of_work(agent)
+
+    async def tell_of_work(self, agent: str) -> None:
+        """Has whichever replicas have an agent look for pending runs of it."""
         self.look(agent)
         if not self._shared.carrier.is_here(agent):
             await self._shared.offers.tell_of_work(agent)

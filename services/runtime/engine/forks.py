@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -12,14 +12,17 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import runs_pb2
 
 from services.kit.identity.caller import Caller
 from services.runtime.engine.changes import pack_changes
+from services.runtime.engine.offers import Offers
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import ForkedFrom, NewRun, RunRecord
 from services.runtime.engine.snapshot import START, state_values
 from services.runtime.engine.store import RunStore
+from services.runtime.errors import AgentGone
 from services.runtime.hosted.definition import FIELD
 from services.runtime.routing.state import NOTHING_SPENT
 
@@ -32,7 +35,15 @@ def is_hosted(run: RunRecord) -> bool:
     return bool(runs_pb2.RunInput.FromString(run.input).WhichOneof("agent") == FIELD)
 
 
-def continuing(run: RunRecord, caller: Caller, thread_id: str | None, traceparent: str) -> NewRun:
+async def check_offered(pool: AsyncConnectionPool[Any], agents: Collection[str], agent: str) -> None:
+    """Raises AgentGone for an agent that is neither one of `agents`, those of this replica, nor what a pool offers."""
+    if agent not in agents and await Offers(pool).find(agent) is None:
+        raise AgentGone(f"no agent {agent!r} runs here")
+
+
+def continuing(
+    run: RunRecord, caller: Caller, thread_id: str | None, traceparent: str, request_id: str | None = None
+) -> NewRun:
     """Returns what it takes to create a run that goes on from a checkpoint of another."""
     return NewRun(
         agent=run.agent,
@@ -45,6 +56,7 @@ def continuing(run: RunRecord, caller: Caller, thread_id: str | None, traceparen
         budget_origins=run.budget_origins,
         correlation_id=run.correlation_id,
         thread_id=thread_id,
+        request_id=request_id,
         traceparent=traceparent,
         labels=run.labels,
         title=run.title,
@@ -60,12 +72,14 @@ async def continued(
     forked_from: ForkedFrom,
     *,
     hosted: bool,
-) -> RunRecord:
-    """Creates a pending run whose only checkpoint is another run's, told whose it is now.
+) -> RunRecord | None:
+    """Creates a pending run whose only checkpoint is another run's, told whose it is now; None for a known request.
 
     Raises RunQuotaExceeded.
     """
     run = await runs.create_pending(connection, new)
+    if run is None:
+        return None
     values = source.checkpoint["channel_values"]
     # What tasks had written on top of it belongs to the step that is to be done anew.
     body = {name: value for name, value in source.checkpoint.items() if name != "channel_values"}

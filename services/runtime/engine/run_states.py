@@ -13,12 +13,19 @@ from psycopg_pool import AsyncConnectionPool
 
 from services.kit.identity.caller import Caller
 from services.runtime.agents.offered import Offered
-from services.runtime.engine.forks import continued, continuing, is_hosted
+from services.runtime.engine.forks import check_offered, continued, continuing, is_hosted
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.records import ForkedFrom, RunRecord
 from services.runtime.engine.snapshot import CheckpointSummary, Snapshot, snapshot_of, summary_of
 from services.runtime.engine.store import RunStore
-from services.runtime.errors import CheckpointNotFound, ForkRefused, RolesLost, StateUnreadable
+from services.runtime.errors import (
+    CheckpointNotFound,
+    ForkRefused,
+    RequestIdReused,
+    RolesLost,
+    RunNotFound,
+    StateUnreadable,
+)
 from services.runtime.hosted.graph import check_update
 
 MOST_STEPS = 1000
@@ -33,6 +40,12 @@ class NewFork:
     update: Mapping[str, Any] | None = None
     as_node: str = ""
     traceparent: str = ""
+    request_id: str | None = None
+
+    def fits(self, made: ForkedFrom | None) -> bool:
+        """Whether this is what a run has been made of."""
+        asked = (self.run_id, self.step, self.update, self.as_node)
+        return made is not None and asked == (made.run_id, made.step, made.update, made.as_node)
 
 
 class RunStates:
@@ -63,21 +76,38 @@ class RunStates:
     async def fork(self, caller: Caller, fork: NewFork) -> RunRecord:
         """Creates a run of a hosted graph that goes on from a step of another, with a budget of its own.
 
-        Raises RunNotFound, RolesLost, CheckpointNotFound, StateUnreadable, ForkRefused, InvalidRequest,
-        RunQuotaExceeded.
+        A repeat of a request returns its run. Raises RunNotFound, RolesLost, CheckpointNotFound, StateUnreadable,
+        AgentGone, ForkRefused, InvalidRequest, RequestIdReused, RunQuotaExceeded.
         """
         run = await self._run(caller, fork.run_id)
+        if found := await self._known(caller, run, fork):
+            return found
         if not is_hosted(run):
             raise ForkRefused(f"{run.agent!r} is no hosted graph; `ForkThread` goes on from a checkpoint of its runs")
+        await check_offered(self._pool, self._agents, run.agent)
         if run.agent in self._agents and fork.update is not None:
             # What only another pool has is checked where it is run.
             check_update(self._agents[run.agent].outline, fork.update, fork.as_node)
         source, _ = await self._found(run, fork.step)
         changes = dict(fork.update) if fork.update is not None else None
         forked_from = ForkedFrom(run.run_id, source.checkpoint["id"], fork.step, changes, fork.as_node)
-        new = continuing(run, caller, None, fork.traceparent)
+        new = continuing(run, caller, None, fork.traceparent, fork.request_id)
         async with self._pool.connection() as connection, connection.transaction():
-            return await continued(connection, self._runs, self._serde, new, source, forked_from, hosted=True)
+            made = await continued(connection, self._runs, self._serde, new, source, forked_from, hosted=True)
+        # The same request was faster.
+        made = made or await self._known(caller, run, fork)
+        if made is None:
+            raise RunNotFound("the run of this request has been removed")
+        return made
+
+    async def _known(self, caller: Caller, run: RunRecord, fork: NewFork) -> RunRecord | None:
+        found = await self._runs.of_request(caller, fork.request_id) if fork.request_id else None
+        if found and not replace(fork, run_id=run.run_id).fits(found.forked_from):
+            raise RequestIdReused(
+                f"request id {fork.request_id!r} was used for another run; use a new one",
+                metadata={"run_id": found.run_id},
+            )
+        return found
 
     async def _found(self, run: RunRecord, step: int | None) -> tuple[CheckpointTuple, list[CheckpointSummary]]:
         config: Any = {"configurable": {"thread_id": run.run_id, "checkpoint_ns": ""}}

@@ -6,7 +6,6 @@ Every write for a claimed run names its epoch and its claim. What replicas do fo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -169,14 +168,17 @@ class RunStore:
             noted(run)
         return created
 
-    async def create_pending(self, connection: AsyncConnection[Any], new: NewRun) -> RunRecord:
-        """Creates a pending run without a request id, in the caller's transaction.
+    async def create_pending(self, connection: AsyncConnection[Any], new: NewRun) -> RunRecord | None:
+        """Creates a pending run in the caller's transaction; None when its request is known.
 
         Raises TooManyRunsAtOnce, TooManyRunsStarted.
         """
-        created = await self._insert(connection, self._parameters_of(replace(new, request_id=None), claim_id=None))
-        assert created is not None, "only a known request creates nothing"  # noqa: S101 - an invariant of create_run.sql
-        return created
+        return await self._insert(connection, self._parameters_of(new, claim_id=None))
+
+    async def of_request(self, caller: Caller, request_id: str) -> RunRecord | None:
+        """Returns the run that a request of a caller has created, if any."""
+        async with self._pools.calls.connection() as connection:
+            return await one(connection, "find_request", {"subject": caller.subject, "request_id": request_id})
 
     async def is_known(self, new: NewRun) -> bool:
         """True when the run has been created before, by the same request or under the same key."""
@@ -193,7 +195,8 @@ class RunStore:
         found = await one(connection, "find_request", parameters)
         if found is None:
             raise RunNotFound("the run of this request has been removed")
-        if (found.agent, found.input, found.thread_id) != (new.agent, new.input, new.thread_id):
+        asked = (new.agent, new.input, new.thread_id, None)
+        if (found.agent, found.input, found.thread_id, found.forked_from) != asked:
             raise RequestIdReused(
                 f"request id {new.request_id!r} was used with another input or thread; use a new one",
                 metadata={"run_id": found.run_id},

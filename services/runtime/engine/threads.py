@@ -14,7 +14,7 @@ from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
 from services.kit.identity.caller import Caller
-from services.runtime.engine.forks import continued, continuing, is_hosted
+from services.runtime.engine.forks import check_offered, continued, continuing, is_hosted
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.identifiers import uuid7
 from services.runtime.engine.queries import query
@@ -23,7 +23,6 @@ from services.runtime.engine.run_search import RunFilter, RunSearch
 from services.runtime.engine.snapshot import CheckpointSummary, Snapshot, snapshot_of, summary_of
 from services.runtime.engine.store import RunStore
 from services.runtime.errors import (
-    AgentGone,
     CheckpointNotFound,
     RolesLost,
     RunNotEnded,
@@ -116,7 +115,9 @@ class ThreadStore:
         """
         run = await self._run(caller, fork.thread_id, fork.run_id)
         checkpoint = await self._checkpoint(run, fork.checkpoint_id) if fork.checkpoint_id else None
-        if checkpoint is None and not run.state.ended:
+        if checkpoint is not None:
+            await check_offered(self._pool, self._agents, run.agent)
+        elif not run.state.ended:
             raise RunNotEnded(f"run {run.run_id} has not ended; name a checkpoint to fork from, or wait")
         thread_id = fork.new_thread_id or uuid7()
         continued_by = None
@@ -213,9 +214,7 @@ class ThreadStore:
         thread_id: str,
         fork: Fork,
         source: CheckpointTuple,
-    ) -> RunRecord:
-        if run.agent not in self._agents:
-            raise AgentGone(f"no agent {run.agent!r} runs here")
+    ) -> RunRecord | None:
         new = continuing(run, caller, thread_id, fork.traceparent)
         forked_from = ForkedFrom(run.run_id, source.checkpoint["id"], source.metadata.get("step", 0))
         return await continued(connection, self._runs, self._serde, new, source, forked_from, hosted=is_hosted(run))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.run_states import NewFork, RunStates
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.threads import Fork, ThreadStore
-from services.runtime.errors import CheckpointNotFound, RunNotFound
+from services.runtime.errors import CheckpointNotFound, RequestIdReused, RunNotFound
 from tests.fixtures.hosted import CALLER, FOLDER, HostedReplica, graph_alone, hosted_replica, output_of
 
 GIVEN = {"messages": ["Add up."], "wanted": 2}
@@ -109,6 +111,23 @@ async def test_a_run_goes_on_from_a_step_as_langgraph_does(
     assert again.state is RunState.SUCCEEDED
     assert again.forked_from is not None
     assert again.forked_from.run_id == fork.run_id
+
+
+async def test_a_repeated_request_finds_its_fork(replica: HostedReplica) -> None:
+    run = await replica.run("calculator", GIVEN)
+    states, asked = states_of(replica), NewFork(run.run_id, 3, {"rounds": 5}, "model", request_id="once")
+    first, second = await asyncio.gather(states.fork(CALLER, asked), states.fork(CALLER, asked))
+    assert first.run_id == second.run_id
+    ended = await replica.left_off(first)
+    # Also when the step that it goes on from is no longer there.
+    history = CheckpointHistory(replica.pools.steps, make_serde())
+    await Pruner(replica.pools.calls, history, {"default": RetentionPolicy(history_minutes=1e-6)}).prune(wait=True)
+    assert await states.fork(CALLER, asked) == ended
+    for other in (replace(asked, step=2), replace(asked, update=None), replace(asked, as_node="tools")):
+        with pytest.raises(RequestIdReused):
+            await states.fork(CALLER, other)
+    with pytest.raises(RequestIdReused):
+        await replica.create("calculator", GIVEN, request_id="once")
 
 
 async def test_what_a_graph_does_not_have_can_not_be_changed(replica: HostedReplica) -> None:

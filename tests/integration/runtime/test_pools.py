@@ -30,9 +30,12 @@ from services.runtime.engine.offers import AWAY_S, OfferedByOthersError, Offers
 from services.runtime.engine.pins import Pins
 from services.runtime.engine.retention import Pruner
 from services.runtime.engine.retention_policy import RetentionPolicy
+from services.runtime.engine.run_states import NewFork, RunStates
 from services.runtime.engine.serde import make_serde
+from services.runtime.engine.threads import Fork, ThreadStore
 from services.runtime.engine.upkeep import Upkeep
-from tests.fixtures.hosted import HostedReplica, hosted_replica, loaded
+from services.runtime.errors import AgentGone
+from tests.fixtures.hosted import HostedReplica, hosted_replica, loaded, output_of
 from tests.fixtures.patience import START_TIMEOUT_S
 from tests.fixtures.replica import gateway_word, serving
 
@@ -269,6 +272,27 @@ async def test_what_another_pool_has_taken_is_created_for_that_pool(platform_dsn
         support.offers.lost = frozenset()
         support.engine.look("basket")
         assert (await support.left_off(run)).state == "SUCCEEDED"
+
+
+async def test_runs_of_a_pool_are_forked_through_a_replica_without_it(platform_dsn: str) -> None:
+    async with hosted_replica(platform_dsn) as here, pool(platform_dsn) as support:
+        run = await support.run("basket", {"prices": [3]}, thread_id="shopping")
+        threads = ThreadStore(here.pools.calls, make_serde(), here.store, here.agents)
+        states = RunStates(here.pools.calls, make_serde(), here.store, here.agents)
+        _, steps = await threads.state(run.caller, "shopping", run.run_id, None)
+        _, by_checkpoint = await threads.fork(run.caller, Fork("shopping", run.run_id, steps[1].checkpoint_id))
+        by_step = await states.fork(run.caller, NewFork(run.run_id, 0))
+        for made in (by_checkpoint, by_step):
+            assert made is not None
+            await here.engine.tell_of_work(made.agent)
+            ended = await support.left_off(made)
+            assert (ended.state, output_of(ended)["total"]) == ("SUCCEEDED", 3), ended.error
+        async with here.pools.calls.connection() as connection:
+            await connection.execute("DELETE FROM platform.agents")
+        with pytest.raises(AgentGone):
+            await threads.fork(run.caller, Fork("shopping", run.run_id, steps[1].checkpoint_id))
+        with pytest.raises(AgentGone):
+            await states.fork(run.caller, NewFork(run.run_id, 0))
 
 
 async def test_a_large_schema_is_told_of_one_agent_only(platform_dsn: str) -> None:

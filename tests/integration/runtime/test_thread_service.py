@@ -30,6 +30,11 @@ def mine() -> tuple[tuple[str, str], ...]:
     return gateway_word("27")
 
 
+async def nothing(agent: str) -> None:
+    """Tells nobody of work."""
+    del agent
+
+
 @pytest.fixture
 async def threads(
     platform_pool: AsyncConnectionPool[Any], first: RunStore
@@ -41,7 +46,7 @@ async def threads(
         add = threads_pb2_grpc.add_ThreadServiceServicer_to_server
         return Registration(
             add,
-            ThreadServicer(callers, store, RunStates(platform_pool, make_serde(), first, {})),
+            ThreadServicer(callers, store, RunStates(platform_pool, make_serde(), first, {}), nothing),
             "signalbox.v1.ThreadService",
         )
 
