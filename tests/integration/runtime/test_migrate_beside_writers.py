@@ -19,6 +19,7 @@ from services.local.postgres import EmbeddedPostgres
 from services.runtime.commands.migrate import migrate
 from tests.fixtures.filled import TABLES, fill, migrate_as
 from tests.fixtures.patience import START_TIMEOUT_S
+from tests.fixtures.postgres import TemplateDatabase
 from tests.fixtures.release import Release, last_release
 from tests.integration.runtime.test_migrate import DEADLINE_S, migrating, wait_for_lock
 
@@ -54,11 +55,14 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
 
 @pytest.fixture
-def served(database: str, release: Release) -> str:
+async def served(template_database: TemplateDatabase, release: Release) -> str:
     """A database that the last release has filled."""
-    migrate_as(release, database)
-    fill(database, decisions=DECISIONS)
-    return database
+
+    async def prepare(dsn: str) -> None:
+        migrate_as(release, dsn)
+        fill(dsn, decisions=DECISIONS)
+
+    return await template_database("last_release", prepare)
 
 
 @pytest.fixture
