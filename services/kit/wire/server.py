@@ -6,7 +6,7 @@ import asyncio
 import gc
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
@@ -69,13 +69,14 @@ def main(name: str, settings_class: type[SettingsT], build: Build[SettingsT]) ->
     name = settings.name_of(name)
     configure_logs(name, settings.log_level)
     try:
-        uvloop.run(_serve(name, settings, build))
+        uvloop.run(serve_until_stopped(running(name, settings, build)))
     except CannotListen as error:
         refuse([str(error)])
     raise SystemExit(0)
 
 
-async def _serve(name: str, settings: SettingsT, build: Build[SettingsT]) -> None:
+async def serve_until_stopped(service: AbstractAsyncContextManager[Running]) -> None:
+    """Has a service serve until SIGTERM or SIGINT, which also end the start of one that does not serve yet."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     starting = asyncio.current_task()
@@ -88,7 +89,7 @@ async def _serve(name: str, settings: SettingsT, build: Build[SettingsT]) -> Non
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     try:
-        async with running(name, settings, build):
+        async with service:
             starting = None
             _spare_what_stays()
             await stopping.wait()
