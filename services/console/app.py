@@ -15,7 +15,6 @@ from starlette.types import ASGIApp, ExceptionHandler
 
 from services.console.agent_pages import AgentPages
 from services.console.decision_pages import DecisionPages
-from services.console.entrance import Entrance
 from services.console.errors import ConsoleError, NotFound, WrongMethod
 from services.console.gateway import Gateway
 from services.console.question_pages import QuestionPages
@@ -37,8 +36,8 @@ STATIC: Mapping[str, tuple[str, str]] = {
 }
 
 
-def make_app(gateway: Gateway, settings: ConsoleSettings, *, token: str, port: int, closing: asyncio.Event) -> ASGIApp:
-    """Returns the application, served at a port of loopback to who shows the token.
+def make_app(gateway: Gateway, settings: ConsoleSettings, closing: asyncio.Event) -> ASGIApp:
+    """Returns the application, to be served behind what says who may come in.
 
     What it tells of runs for as long as they go on ends with `closing`.
     """
@@ -58,8 +57,7 @@ def make_app(gateway: Gateway, settings: ConsoleSettings, *, token: str, port: i
         Exception: _failed,
     }
     routes = [*(route for each in pages for route in each.routes()), Route("/static/{name}", _static)]
-    # Around all of it, so that also what goes wrong here is told to nobody else.
-    return Entrance(Starlette(routes=routes, exception_handlers=handlers), token, port)
+    return Starlette(routes=routes, exception_handlers=handlers)
 
 
 async def _static(request: Request) -> Response:

@@ -12,6 +12,7 @@ import grpc
 import uvicorn
 
 from services.console.app import make_app
+from services.console.entrance import Entrance
 from services.console.gateway import Gateway
 from services.console.settings import ConsoleSettings
 from services.kit.wire.web_server import WebServer
@@ -39,7 +40,8 @@ async def running(
         closing = asyncio.Event()
         server = WebServer(
             uvicorn.Config(
-                make_app(gateway, settings, token=own_token, port=port, closing=closing),
+                # Around all of it, so that also what goes wrong there is told to nobody else.
+                Entrance(make_app(gateway, settings, closing), own_token, port),
                 log_config=None,
                 access_log=False,  # its lines would hold the token
                 lifespan="off",
