@@ -4,6 +4,9 @@ ConsoleError
 ├── BadRequest       400: what is asked for can't be read, or the gateway refuses it
 ├── TokenRefused     401: the gateway does not accept the caller's token, or no longer does
 ├── BrowserNotPaired         403: the browser has not shown that it is the user's, or asks from elsewhere
+├── NotLoggedIn      401: of a team's console, a request without a session, or whose session has ended
+├── AskedFromElsewhere       403: of a team's console, what another site has sent, or what asks for another host
+├── LoginFailed      403: the issuer, or what came back from it, does not let anybody in
 ├── NotAllowed       403: the caller's roles are not enough
 ├── NotFound         404
 ├── WrongMethod      405
@@ -12,6 +15,7 @@ ConsoleError
 ├── Busy             429: the gateway asks to wait
 ├── NotOffered       501: the platform's release is older than what is asked for
 ├── GatewayFailed    502
+├── IssuerAway       503: the issuer does not answer where somebody has to log in; the page tries again
 ├── GatewayAway      503: nobody answers at the gateway's address, or it has lost the platform; the page tries again
 └── TooLate          504
 """
@@ -31,6 +35,8 @@ class ConsoleError(Exception):
     status: ClassVar[int] = 500
     title: ClassVar[str] = "Something went wrong"
     advice: ClassVar[str] = "The terminal that the console runs in tells more."
+    # The same for a team's console, where it is another.
+    team_advice: ClassVar[str] = ""
     tries_again: ClassVar[bool] = False
 
     def __init__(self, message: str, *, reason: str = "", violations: tuple[FieldViolation, ...] = ()) -> None:
@@ -54,6 +60,31 @@ class TokenRefused(ConsoleError):
     status = 401
     title = "The gateway does not accept your token"
     advice = "It may have expired. Start the console again with a valid one in SIGNALBOX_TOKEN."
+    team_advice = "Log in again. If that does not help, the gateway trusts another issuer or another audience."
+
+
+class NotLoggedIn(ConsoleError):
+    """There is no session, or none any more."""
+
+    status = 401
+    title = "You are not logged in"
+    advice = "Log in and ask again; a form that you had filled in is to be filled in again."
+
+
+class AskedFromElsewhere(ConsoleError):
+    """Another site has sent the request, or it asks for another host."""
+
+    status = 403
+    title = "This request does not come from the console"
+    advice = "Open the console by the address that it is known by, and ask from one of its pages."
+
+
+class LoginFailed(ConsoleError):
+    """The issuer, or what came back from it, does not let anybody in."""
+
+    status = 403
+    title = "You could not be logged in"
+    advice = "Log in once more; if that fails as well, the console's log says more."
 
 
 class BrowserNotPaired(ConsoleError):
@@ -127,6 +158,15 @@ class GatewayFailed(ConsoleError):
     status = 502
     title = "The gateway reported an error"
     advice = "Look in its log, for the trace id if there is one."
+
+
+class IssuerAway(ConsoleError):
+    """The issuer of callers' tokens does not answer."""
+
+    status = 503
+    title = "The place to log in does not answer"
+    advice = "This page tries again every few seconds until it does."
+    tries_again = True
 
 
 class GatewayAway(ConsoleError):

@@ -16,6 +16,7 @@ from signalbox.v1 import runs_pb2
 from services.console.errors import ConsoleError, TooLate
 from services.console.gateway import Gateway
 from services.console.settings import ConsoleSettings
+from services.console.team_caller import current_caller
 from services.kit.text.json_text import json_text
 from services.kit.text.printing import printable
 from services.kit.wire.event_kinds import RUN_ENDED, TOKEN_CHUNK
@@ -33,13 +34,18 @@ class RunFollower:
         self._closing = closing
 
     async def follow(self, run_id: str) -> AsyncIterator[str]:
-        """Yields events until the run has ended, however often the gateway is away, or until the console closes."""
+        """Yields events until the run has ended, however often the gateway is away, or until the console closes.
+
+        Of a team's console it ends with the caller's token as well: a browser comes again by itself, with a new one.
+        """
         news = self._news(run_id)
         closing = asyncio.ensure_future(self._closing.wait())
         following = asyncio.ensure_future(anext(news, None))
+        caller = current_caller()
         try:
             while True:
-                await asyncio.wait((following, closing), return_when=asyncio.FIRST_COMPLETED)
+                left_s = caller.left_s() if caller else None
+                await asyncio.wait((following, closing), timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
                 event = following.result() if following.done() else None
                 if event is None:
                     return

@@ -41,7 +41,7 @@
 
 {{/* A Secret that nobody uses is a misspelt one. */}}
 {{- define "signalbox.checkSecrets" -}}
-{{- $used := list "database" "callerToken" "runToken" "model" "sqlDatabase" .Values.model.apiKey.secret -}}
+{{- $used := list "database" "callerToken" "runToken" "model" "sqlDatabase" "console" .Values.model.apiKey.secret -}}
 {{- range $name, $values := include "signalbox.services" . | fromJson -}}
 {{- range $place := list "secretEnv" "secretFiles" -}}
 {{- range $setting, $ref := default dict (get (default dict $values) $place) -}}

@@ -145,11 +145,21 @@ imagePullSecrets:
 {{- required (printf "secrets.%s is missing or empty, and %s needs it" (index . 1) (index . 2)) (get $root.Values.secrets (index . 1)) -}}
 {{- end -}}
 
-{{/* Secret with the certificate of one service, or nothing. What speaks plain HTTP is for development, without TLS.
+{{/* Secret with the certificate of one service, or nothing. The stand-in for a model is for development, without TLS.
 A pool has one of its own, if any: with that of all others it could be any of them. */}}
 {{- define "signalbox.tlsSecret" -}}
-{{- if eq .service.protocol "grpc" -}}
+{{- if .service.servesTls -}}
 {{- default (ternary "" .root.Values.tls.secret (default false .service.pool)) .service.tlsSecret -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What a port says that it speaks (`appProtocol`); nothing for gRPC under TLS. */}}
+{{- define "signalbox.appProtocol" -}}
+{{- $tls := include "signalbox.tlsSecret" . -}}
+{{- if eq .service.protocol "http" -}}
+{{- ternary "https" "http" (ne $tls "") -}}
+{{- else if not $tls -}}
+kubernetes.io/h2c
 {{- end -}}
 {{- end -}}
 

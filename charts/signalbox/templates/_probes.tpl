@@ -1,14 +1,11 @@
 {{/*
 Probes of one service. Health is NOT_SERVING until the service is ready and again from SIGTERM on. The kubelet's gRPC
-probe cannot present a certificate, so under mTLS the probe asks for the same health in plain HTTP, on the metrics port.
+probe cannot present a certificate, so under mTLS the probe asks for the same health in plain HTTP, on the metrics port;
+so it does of what serves HTTP, which answers to its own name only.
 Alive is a service whose event loop turns: one that waits for its database, or drains, is not started again for that.
 */}}
 {{- define "signalbox.probe" -}}
-{{- if eq .service.protocol "http" }}
-httpGet:
-  port: http
-  path: /healthz
-{{- else if or .service.pool (include "signalbox.tlsSecret" .) }}
+{{- if or .service.pool (eq .service.protocol "http") (include "signalbox.tlsSecret" .) }}
 httpGet:
   port: metrics
   path: /healthz

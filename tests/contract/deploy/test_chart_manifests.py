@@ -21,6 +21,7 @@ CUSTOM_RESOURCES = {
     "BackendTLSPolicy",
     "Certificate",
     "GRPCRoute",
+    "HTTPRoute",
     "PodMonitor",
     "PrometheusRule",
     "ScaledObject",
@@ -35,6 +36,7 @@ OPTIONAL_KINDS = {
     "ScaledObject",
     "Ingress",
     "GRPCRoute",
+    "HTTPRoute",
     "BackendTLSPolicy",
 }
 SERVICE_KINDS = {"Deployment", "Service", "ServiceAccount", "PodDisruptionBudget"}
@@ -142,7 +144,7 @@ def test_a_public_service_is_made_only_when_asked_for(rendered: dict[str, list[M
         return [service for service in names if service.endswith("-public")]
 
     assert public("minimal") == []
-    assert public("production") == ["signalbox-gateway-public"]
+    assert public("production") == ["signalbox-console-public", "signalbox-gateway-public"]
 
 
 def test_targets_lead_to_ports_of_headless_services(manifests: list[Manifest]) -> None:

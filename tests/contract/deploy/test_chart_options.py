@@ -129,7 +129,7 @@ def test_what_the_operator_says_of_it_goes_before(helm: Helm, tmp_path: Path) ->
         rendered_with(helm, tmp_path, {"tls": {"secret": "box-tls"}, "services": {"gateway": without}})
 
 
-def test_a_certificate_is_for_every_service_that_speaks_grpc(rendered: dict[str, list[Manifest]]) -> None:
+def test_a_certificate_is_for_every_service_that_serves_tls(rendered: dict[str, list[Manifest]]) -> None:
     certificate = named(rendered["production"], "Certificate", "signalbox")["spec"]
     assert certificate["secretName"] == "signalbox-tls"
     assert {"server auth", "client auth"} <= set(certificate["usages"])

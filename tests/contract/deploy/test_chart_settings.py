@@ -23,6 +23,9 @@ SERVICES = sorted(services.in_chart())
 # What a Secret holds is the operator's; a DSN is the strictest text that any of them must be.
 A_SECRET = "postgresql://reader@db.invalid/fleet"
 # Those that must be of a form.
+OF_A_CONSOLE = (
+    "PUBLIC_URL=https://console.example.com", "OIDC_ISSUER=https://login.example.com", "OIDC_CLIENT_ID=console",
+)  # fmt: skip
 SECRETS = {"SIGNALBOX_GRAPH_URL": "rediss://signalbox:secret@graph:6379"}
 
 
@@ -35,6 +38,7 @@ def all_examples(rendered: dict[str, list[Manifest]], helm: Helm) -> dict[str, l
     """Every example, with the services that are off by default switched on."""
     switches = [f"services.{name}.enabled=true" for name in SERVICES]
     switches.append("services.graph_executor.configMap=graph-policy")
+    switches += [f"services.console.env.SIGNALBOX_{name}" for name in OF_A_CONSOLE]
     return {name: helm.manifests([EXAMPLES / name / "values.yaml"], settings=switches) for name in rendered}
 
 

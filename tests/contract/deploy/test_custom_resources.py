@@ -49,6 +49,7 @@ MISSPELT = {
     "BackendTLSPolicy": ("validation", "hostnames"),
     "Certificate": ("issuerRef", "sort"),
     "GRPCRoute": ("rules", 0, "backendRefs", 0, "portName"),
+    "HTTPRoute": ("rules", 0, "backendRefs", 0, "portName"),
     "PodMonitor": ("podMetricsEndpoints", 0, "intervall"),
     "PrometheusRule": ("groups", 0, "rules", 0, "form"),
     "ScaledObject": ("scaleTargetRef", "nome"),

@@ -30,6 +30,14 @@ ALL_SECRETS: dict[str, Any] = {
     "secrets": {"examples": "signalbox-examples", "git": "git-read-only"},
     "services": {
         "graph_executor": {"enabled": True, "configMap": "graph-policy"},
+        "console": {
+            "enabled": True,
+            "env": {
+                "SIGNALBOX_PUBLIC_URL": "https://console.example.com",
+                "SIGNALBOX_OIDC_ISSUER": "https://login.example.com",
+                "SIGNALBOX_OIDC_CLIENT_ID": "console",
+            },
+        },
         "sql_executor": {"secretEnv": {"SIGNALBOX_EXAMPLES_DSN": {"secret": "examples", "key": "dsn"}}},
         "code_executor": {
             "secretFiles": {"SIGNALBOX_CODE_GIT_CREDENTIALS": {"secret": "git", "key": "credentials"}},

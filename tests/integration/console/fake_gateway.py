@@ -245,7 +245,9 @@ def fake_gateway(shown: Explained) -> FakeGateway:
 
 
 @asynccontextmanager
-async def serving(fake: FakeGateway, port: int = 0) -> AsyncIterator[int]:
+async def serving(
+    fake: FakeGateway, port: int = 0, credentials: grpc.ServerCredentials | None = None
+) -> AsyncIterator[int]:
     """Serves on loopback, and yields the port; what is asked afterwards finds nobody there."""
     server = grpc.aio.server()
     runs_pb2_grpc.add_RunServiceServicer_to_server(fake, server)
@@ -253,7 +255,8 @@ async def serving(fake: FakeGateway, port: int = 0) -> AsyncIterator[int]:
     agents_pb2_grpc.add_AgentServiceServicer_to_server(fake, server)
     threads_pb2_grpc.add_ThreadServiceServicer_to_server(fake, server)
     maintenance_pb2_grpc.add_MaintenanceServiceServicer_to_server(fake, server)
-    bound = server.add_insecure_port(f"127.0.0.1:{port}")
+    address = f"127.0.0.1:{port}"
+    bound = server.add_secure_port(address, credentials) if credentials else server.add_insecure_port(address)
     await server.start()
     try:
         yield bound

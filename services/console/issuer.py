@@ -1,0 +1,220 @@
+"""The issuer of callers' tokens, as the console logs people in there: OpenID Connect, authorization code with PKCE.
+
+Authlib speaks the protocol. What it leaves to its users is here: that the discovered issuer is the one that was set,
+that an ID token came and is for this client, which algorithms may sign it, and one renewal for all requests at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import httpx2
+from authlib.common.urls import add_params_to_uri
+from authlib.integrations.base_client import OAuthError
+from authlib.integrations.starlette_client import StarletteOAuth2App
+from joserfc.errors import JoseError
+
+from services.console.errors import IssuerAway, LoginFailed
+from services.console.sessions import Session
+from services.console.team_caller import name_in
+from services.kit.telemetry.logs import get_logger
+from services.kit.wire.tasks import detached
+
+log = get_logger()
+TIMEOUT_S: Final = 10.0
+# Of the issuer's clock against this one.
+CLOCK_SKEW_S: Final = 30
+# With a shared secret, whoever knows the client's could sign; `none` is no signature.
+ALGORITHMS: Final = (
+    "EdDSA",
+    "Ed25519",
+    "ES256",
+    "ES384",
+    "ES512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "RS256",
+    "RS384",
+    "RS512",
+)
+# Of an access token whose issuer does not say.
+ASSUMED_LIFE_S: Final = 300
+# Requests that were on their way with the refresh token of before come within this time.
+RENEWAL_STANDS_S: Final = 60.0
+MOST_RENEWALS: Final = 2048
+ID_TOKEN: Final = "id_token"  # noqa: S105 - a name
+
+
+class RenewalRefused(Exception):
+    """The issuer gives no new token for a refresh token."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """What the console is to the issuer; `token` names which of its tokens the gateway takes."""
+
+    issuer: str
+    client_id: str
+    secret: str | None
+    scope: str
+    token: str
+    parameters: Mapping[str, str]
+    redirect_url: str
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A login that has begun: where it goes on, and what its end has to fit."""
+
+    url: str
+    state: str
+    nonce: str
+    code_verifier: str
+
+
+class Issuer:
+    """Logs people in. Every method raises IssuerAway, and LoginFailed where the issuer or its tokens say no."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._app = StarletteOAuth2App(
+            None,
+            "issuer",
+            client_id=client.client_id,
+            client_secret=client.secret,
+            server_metadata_url=f"{client.issuer.rstrip('/')}/.well-known/openid-configuration",
+            authorize_params=dict(client.parameters),
+            client_kwargs={"scope": client.scope, "code_challenge_method": "S256", "timeout": TIMEOUT_S},
+        )
+        self._renewals: OrderedDict[str, tuple[float, asyncio.Task[Session]]] = OrderedDict()
+
+    async def begin(self) -> Begun:
+        """Begins a login."""
+        await self._metadata()
+        begun = await self._app.create_authorization_url(self._client.redirect_url)
+        return Begun(begun["url"], begun["state"], begun["nonce"], begun["code_verifier"])
+
+    async def end(self, code: str, begun: Begun) -> Session:
+        """Returns the session of a login that has come back with a code."""
+        await self._metadata()
+        with self._asking():
+            tokens = await self._app.fetch_access_token(
+                self._client.redirect_url, code=code, code_verifier=begun.code_verifier
+            )
+            claims = await self._claims(tokens, begun.nonce)
+        session = self._session(tokens, claims)
+        if session.ends_at <= session.begun_at:
+            raise LoginFailed("The token of the issuer has ended already: one of the two clocks is off.")
+        return session
+
+    async def renewed(self, session: Session) -> Session:
+        """Returns a session with a new token, for which the issuer is asked once. Raises RenewalRefused."""
+        key = hashlib.sha256(session.refresh_token.encode()).hexdigest()
+        now = time.monotonic()
+        begun_at, task = self._renewals.get(key, (0.0, None))
+        if task is None or now - begun_at > RENEWAL_STANDS_S or (task.done() and task.exception() is not None):
+            task = detached(self._renew(session))
+            self._renewals[key] = (now, task)
+            self._renewals.move_to_end(key)
+        while len(self._renewals) > MOST_RENEWALS:
+            self._renewals.popitem(last=False)
+        return await asyncio.shield(task)
+
+    async def forget(self, session: Session) -> None:
+        """Takes a refresh token back, where the issuer lets one; with it a session that was copied ends as well."""
+        metadata = await self._metadata()
+        where = metadata.get("revocation_endpoint")
+        if where and session.refresh_token:
+            with self._asking():
+                async with self._app._get_oauth_client(**metadata) as client:
+                    await client.revoke_token(where, token=session.refresh_token)
+
+    async def logout_url(self, back: str) -> str:
+        """Returns where a browser logs out of the issuer and comes back from; empty where there is no such place."""
+        where = (await self._metadata()).get("end_session_endpoint")
+        if not where:
+            return ""
+        # Not with the ID token as a hint: it would have to be kept for that, and be in an address.
+        url: str = add_params_to_uri(where, {"client_id": self._client.client_id, "post_logout_redirect_uri": back})
+        return url
+
+    def is_named(self, issuer: str | None) -> bool:
+        """Says whether an answer that names its issuer (RFC 9207) comes from this one."""
+        return issuer in (None, self._client.issuer)
+
+    async def _renew(self, session: Session) -> Session:
+        metadata = await self._metadata()
+        try:
+            with self._asking():
+                async with self._app._get_oauth_client(**metadata) as client:
+                    tokens = await client.refresh_token(metadata["token_endpoint"], refresh_token=session.refresh_token)
+                claims = await self._claims(tokens, None) if ID_TOKEN in tokens else {}
+        except LoginFailed as error:
+            raise RenewalRefused(error.message) from error
+        if claims.get("sub", session.subject) != session.subject:
+            raise RenewalRefused("the issuer has renewed the token of somebody else")
+        if self._client.token == ID_TOKEN and ID_TOKEN not in tokens:
+            raise RenewalRefused("the issuer has renewed no ID token")
+        renewed = self._session(tokens, {"sub": session.subject, **claims})
+        return replace(
+            renewed,
+            refresh_token=renewed.refresh_token or session.refresh_token,
+            begun_at=session.begun_at,
+            name=renewed.name if claims else session.name,
+        )
+
+    async def _metadata(self) -> dict[str, Any]:
+        with self._asking():
+            metadata: dict[str, Any] = await self._app.load_server_metadata()
+        if metadata.get("issuer") != self._client.issuer:
+            said = metadata.get("issuer")
+            self._app.server_metadata.clear()  # it may be set right
+            raise LoginFailed(f"The issuer calls itself {said}, and the console was told {self._client.issuer}.")
+        offered = metadata.get("id_token_signing_alg_values_supported") or ["RS256"]
+        metadata["id_token_signing_alg_values_supported"] = [each for each in offered if each in ALGORITHMS]
+        return metadata
+
+    async def _claims(self, tokens: Mapping[str, Any], nonce: str | None) -> dict[str, Any]:
+        if not tokens.get(ID_TOKEN):
+            raise LoginFailed("The issuer has sent no ID token; the scope has to name openid.")
+        wanted = {
+            "iss": {"essential": True, "value": self._client.issuer},
+            "aud": {"essential": True, "value": self._client.client_id},
+        }
+        return dict(await self._app.parse_id_token(tokens, nonce, claims_options=wanted, leeway=CLOCK_SKEW_S))
+
+    def _session(self, tokens: Mapping[str, Any], claims: Mapping[str, Any]) -> Session:
+        now = time.time()
+        is_id_token = self._client.token == ID_TOKEN
+        return Session(
+            token=tokens[self._client.token],
+            refresh_token=tokens.get("refresh_token") or "",
+            ends_at=float(claims["exp"]) if is_id_token else now + float(tokens.get("expires_in") or ASSUMED_LIFE_S),
+            begun_at=now,
+            subject=claims["sub"],
+            name=name_in(dict(claims)),
+        )
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        try:
+            yield
+        except httpx2.HTTPError as error:
+            log.warning("issuer away", issuer=self._client.issuer, error=repr(error))
+            raise IssuerAway(f"{self._client.issuer} does not answer.") from error
+        except OAuthError as error:
+            raise LoginFailed(f"The issuer says: {error.error}. {error.description or ''}".strip()) from error
+        except JoseError as error:
+            log.warning("token of the issuer refused", issuer=self._client.issuer, error=str(error))
+            raise LoginFailed(f"The ID token of the issuer is not for this login: {error}") from error
+        except (ValueError, KeyError, TypeError, RuntimeError) as error:
+            log.warning("issuer answers oddly", issuer=self._client.issuer, error=repr(error))
+            raise IssuerAway(f"{self._client.issuer} answers what is no answer of an issuer.") from error
