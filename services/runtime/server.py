@@ -57,6 +57,7 @@ from services.runtime.engine.pins import Pins
 from services.runtime.engine.questions import Questions
 from services.runtime.engine.quota import CallerQuota, TokensSpent
 from services.runtime.engine.retention import Pruner, pruning
+from services.runtime.engine.retention_policy import DEFAULT
 from services.runtime.engine.run_states import RunStates
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
@@ -92,7 +93,7 @@ def checked_limits(
     settings: RuntimeSettings, hosted: Sequence[HostedDefinition] = ()
 ) -> tuple[dict[str, Limits], dict[str, Record]]:
     """Returns the limits of every agent, and those in shadow; ends the program when settings are wrong about them."""
-    problems = prompt_problems(settings) + unknown_roles(settings)
+    problems = prompt_problems(settings) + unknown_roles(settings) + _unknown_stores(settings, hosted)
     try:
         limits = limits_in_force(settings, hosted)
         shadow = limits_in_shadow(settings.shadow_policies, limits, hosted)
@@ -103,6 +104,16 @@ def checked_limits(
     if problems:
         refuse(problems)
     return limits, shadow
+
+
+def _unknown_stores(settings: RuntimeSettings, hosted: Sequence[HostedDefinition]) -> list[str]:
+    """Returns for which names a store is set up that no graph here has."""
+    known = [DEFAULT, *sorted(each.name for each in hosted)]
+    return [
+        f"SIGNALBOX_STORES [{name}]: no graph that is loaded here is called so; there are {', '.join(known)}"
+        for name in settings.stores
+        if name not in known
+    ]
 
 
 def _unscreenable(settings: RuntimeSettings, limits: Mapping[str, Limits]) -> list[str]:

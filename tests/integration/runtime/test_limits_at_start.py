@@ -39,9 +39,15 @@ async def started(env: dict[str, str]) -> tuple[int | None, list[str]]:
     ("env", "begins"),
     [
         (
-            {"SIGNALBOX_POLICY_FILE": "policies.yaml", "SIGNALBOX_MODELS": '{"thinker": "large"}'},
+            {
+                "SIGNALBOX_POLICY_FILE": "policies.yaml",
+                "SIGNALBOX_MODELS": '{"thinker": "large"}',
+                # A built-in agent has no store.
+                "SIGNALBOX_STORES": '{"default": {}, "data_chat": {"scope": "agent"}}',
+            },
             [
                 "SIGNALBOX_MODELS [thinker]: no agent has such a role",
+                "SIGNALBOX_STORES [data_chat]: no graph that is loaded here is called so; there are default",
                 "policies.yaml: data_chat.max_iterations is 0: input should be greater",
                 "policies.yaml: data_chat.top_k is 'many': input should be a valid integer",
                 "policies.yaml: weather: there is no such agent",
