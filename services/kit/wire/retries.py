@@ -11,6 +11,7 @@ SAFE_TO_RETRY: tuple[tuple[str, str], ...] = (
     ("signalbox.v1.RunService", "ListRuns"),
     ("signalbox.v1.RunService", "ListDecisions"),
     ("signalbox.v1.RunService", "CountDecisions"),
+    ("signalbox.v1.RunService", "CountRuns"),
     ("signalbox.v1.RunService", "ExplainRun"),
     ("signalbox.v1.RunService", "ListRecordedAnswers"),
     ("signalbox.v1.RunService", "CancelRun"),

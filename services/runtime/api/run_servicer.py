@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -22,7 +23,15 @@ from services.runtime.api.explanations import Explanations, decisions_of
 from services.runtime.api.ledger_queries import LedgerQueries, refuse_filters
 from services.runtime.api.page_tokens import number_place_of, page_token, run_place_of, time_token
 from services.runtime.api.policy_wire import run_policy_proto
-from services.runtime.api.wire import answers_of, decision_proto, event_proto, moment_of, run_proto, state_of
+from services.runtime.api.wire import (
+    answers_of,
+    decision_proto,
+    event_proto,
+    moment_of,
+    run_count_proto,
+    run_proto,
+    state_of,
+)
 from services.runtime.engine.engine import Engine
 from services.runtime.engine.pages import fitting
 from services.runtime.engine.pins import Pins
@@ -30,6 +39,7 @@ from services.runtime.engine.questions import Answer
 from services.runtime.engine.recorded_answers import RecordedAnswers
 from services.runtime.engine.records import ActiveRunPolicy, NewRun, RunRecord, RunState
 from services.runtime.engine.rights import has_rights_of, shown_to
+from services.runtime.engine.run_counts import RunCounts
 from services.runtime.engine.run_search import RunFilter, RunSearch
 from services.runtime.engine.search import DecisionSearch
 from services.runtime.engine.store import RunStore
@@ -69,6 +79,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         self._records_all = records_all
         self._answers = RecordedAnswers(pool)
         self._runs = RunSearch(pool)
+        self._counts = RunCounts(pool)
         self._explanations = Explanations(pool, directory, pins)
         self._ledger = LedgerQueries(DecisionSearch(pool), directory)
 
@@ -174,6 +185,19 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
     ) -> runs_pb2.CountDecisionsResponse:
         """Counts an agent's decisions by rule."""
         return await self._ledger.count(request, self._callers.caller(context))
+
+    async def CountRuns(self, request: runs_pb2.CountRunsRequest, context: Context) -> runs_pb2.CountRunsResponse:
+        """Counts runs by time, agent, state and outcome."""
+        caller = self._callers.caller(context)
+        await self._directory.check(request.agent)
+        interval = timedelta(minutes=request.interval_minutes)
+        counted = await self._counts.count(caller, moment_of(request.since_time), interval, request.agent or None)
+        return runs_pb2.CountRunsResponse(
+            counts=map(run_count_proto, counted.counts),
+            intervals=map(run_count_proto, counted.intervals),
+            run_count=sum(row["count"] for row in counted.intervals),
+            is_partial=counted.is_partial,
+        )
 
     async def ExplainRun(self, request: runs_pb2.ExplainRunRequest, context: Context) -> runs_pb2.ExplainRunResponse:
         """Explains a run and its decisions."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -85,6 +85,31 @@ def run_proto(run: RunRecord) -> runs_pb2.Run:
         title=run.title,
         forked_from=_forked_from(run.forked_from) if run.forked_from else None,
     )
+
+
+def run_count_proto(row: Mapping[str, Any]) -> runs_pb2.RunCount:
+    """Returns a count of runs, of an agent's in a state or of all together."""
+    return runs_pb2.RunCount(
+        begin_time=timestamp_proto(row["begin_time"]),
+        agent=row["agent"] or "",
+        state=_STATES[RunState(row["state"])] if row["state"] else runs_pb2.RUN_STATE_UNSPECIFIED,
+        outcome=_OUTCOMES.get(row["outcome"] or "", outcome_pb2.OUTCOME_UNSPECIFIED),
+        count=row["count"],
+        duration=_quantiles(row["duration_s"]),
+        wait=_quantiles(row["wait_s"]),
+        model_calls=int(row["model_calls"]),
+        token_usage=caller_pb2.TokenUsage(
+            input_tokens=int(row["input_tokens"]), output_tokens=int(row["output_tokens"])
+        ),
+        tool_calls=int(row["tool_calls"]),
+    )
+
+
+def _quantiles(found: Sequence[float | None] | None) -> runs_pb2.Quantiles | None:
+    """Returns the median and the 95th percentile; None where nothing had the time that they are of."""
+    if not found or found[0] is None or found[1] is None:
+        return None
+    return runs_pb2.Quantiles(median_s=found[0], p95_s=found[1])
 
 
 def _forked_from(made_of: ForkedFrom) -> runs_pb2.ForkedFrom:

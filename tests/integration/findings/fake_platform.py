@@ -200,6 +200,9 @@ class FakePlatform(runs_pb2_grpc.RunServiceServicer):
     ) -> runs_pb2.CountDecisionsResponse:
         return await self._not_here(request, context)
 
+    async def CountRuns(self, request: runs_pb2.CountRunsRequest, context: Context) -> runs_pb2.CountRunsResponse:
+        return await self._not_here(request, context)
+
     async def ExplainRun(self, request: runs_pb2.ExplainRunRequest, context: Context) -> runs_pb2.ExplainRunResponse:
         return await self._not_here(request, context)
 

@@ -246,6 +246,10 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
         await self.enter("CountDecisions", request, context)
         return runs_pb2.CountDecisionsResponse(decision_count=1)
 
+    async def CountRuns(self, request: runs_pb2.CountRunsRequest, context: Context) -> runs_pb2.CountRunsResponse:
+        await self.enter("CountRuns", request, context)
+        return runs_pb2.CountRunsResponse(run_count=1)
+
     async def ExplainRun(self, request: runs_pb2.ExplainRunRequest, context: Context) -> runs_pb2.ExplainRunResponse:
         await self.enter("ExplainRun", request, context)
         return runs_pb2.ExplainRunResponse(explanations=[runs_pb2.DecisionExplanation(sequence=1)])

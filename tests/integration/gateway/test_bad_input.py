@@ -73,6 +73,7 @@ BAD_REQUESTS = [
     ("ListDecisions", runs_pb2.ListDecisionsRequest(run_id="no"), ["run_id"], "UUID"),
     ("ListDecisions", runs_pb2.ListDecisionsRequest(rule="a b", subject="\x00"), ["rule", "subject"], "pattern"),
     ("CountDecisions", runs_pb2.CountDecisionsRequest(interval_hours=745), ["agent", "interval_hours"], "744"),
+    ("CountRuns", runs_pb2.CountRunsRequest(interval_minutes=4), ["since_time", "interval_minutes"], "44640"),
     ("ExplainRun", runs_pb2.ExplainRunRequest(run_id="no", page_size=1001), ["run_id", "page_size"], "UUID"),
     ("ListRuns", runs_pb2.ListRunsRequest(page_token="\x00"), ["page_token"], "NUL"),
     ("ListRuns", runs_pb2.ListRunsRequest(page_token="caf\u00e9"), ["page_token"], "pattern"),

@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from signalbox.v1 import runs_pb2
 
 from services.kit.errors import FieldViolation, SignalboxError, error_detail
@@ -54,6 +55,9 @@ CALLS: dict[str, Callable[[Platform], Any]] = {
     "CountDecisions": lambda p: p.stub.CountDecisions(
         runs_pb2.CountDecisionsRequest(agent="data_chat"), metadata=p.auth()
     ),
+    "CountRuns": lambda p: p.stub.CountRuns(
+        runs_pb2.CountRunsRequest(since_time=Timestamp(seconds=1), interval_minutes=60), metadata=p.auth()
+    ),
     "ExplainRun": lambda p: p.stub.ExplainRun(runs_pb2.ExplainRunRequest(run_id=UUID), metadata=p.auth()),
 }
 
@@ -77,7 +81,8 @@ async def test_an_error_of_the_runtime_arrives_whole(platform: Platform, method:
 
 
 @pytest.mark.parametrize(
-    "method", ["GetRun", "ListRuns", "CancelRun", "ResumeRun", "ListDecisions", "CountDecisions", "ExplainRun"]
+    "method",
+    ["GetRun", "ListRuns", "CancelRun", "ResumeRun", "ListDecisions", "CountDecisions", "CountRuns", "ExplainRun"],
 )
 async def test_a_runtime_that_is_gone_is_said_to_be_without_its_addresses(platform: Platform, method: str) -> None:
     for replica in platform.replicas:
