@@ -631,6 +631,60 @@ class DecisionCount(_message.Message):
     last_time: _timestamp_pb2.Timestamp
     def __init__(self, router: _Optional[str] = ..., rule: _Optional[str] = ..., destination: _Optional[str] = ..., node: _Optional[str] = ..., count: _Optional[int] = ..., begin_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
+class CountRunsRequest(_message.Message):
+    __slots__ = ("since_time", "interval_minutes", "agent")
+    SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_MINUTES_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    since_time: _timestamp_pb2.Timestamp
+    interval_minutes: int
+    agent: str
+    def __init__(self, since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., interval_minutes: _Optional[int] = ..., agent: _Optional[str] = ...) -> None: ...
+
+class CountRunsResponse(_message.Message):
+    __slots__ = ("counts", "intervals", "run_count", "is_partial")
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    INTERVALS_FIELD_NUMBER: _ClassVar[int]
+    RUN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    IS_PARTIAL_FIELD_NUMBER: _ClassVar[int]
+    counts: _containers.RepeatedCompositeFieldContainer[RunCount]
+    intervals: _containers.RepeatedCompositeFieldContainer[RunCount]
+    run_count: int
+    is_partial: bool
+    def __init__(self, counts: _Optional[_Iterable[_Union[RunCount, _Mapping]]] = ..., intervals: _Optional[_Iterable[_Union[RunCount, _Mapping]]] = ..., run_count: _Optional[int] = ..., is_partial: _Optional[bool] = ...) -> None: ...
+
+class RunCount(_message.Message):
+    __slots__ = ("begin_time", "agent", "state", "outcome", "count", "duration", "wait", "model_calls", "token_usage", "tool_calls")
+    BEGIN_TIME_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    DURATION_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    MODEL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_USAGE_FIELD_NUMBER: _ClassVar[int]
+    TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    begin_time: _timestamp_pb2.Timestamp
+    agent: str
+    state: RunState
+    outcome: _outcome_pb2.Outcome
+    count: int
+    duration: Quantiles
+    wait: Quantiles
+    model_calls: int
+    token_usage: _caller_pb2.TokenUsage
+    tool_calls: int
+    def __init__(self, begin_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., agent: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ..., count: _Optional[int] = ..., duration: _Optional[_Union[Quantiles, _Mapping]] = ..., wait: _Optional[_Union[Quantiles, _Mapping]] = ..., model_calls: _Optional[int] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., tool_calls: _Optional[int] = ...) -> None: ...
+
+class Quantiles(_message.Message):
+    __slots__ = ("median_s", "p95_s")
+    MEDIAN_S_FIELD_NUMBER: _ClassVar[int]
+    P95_S_FIELD_NUMBER: _ClassVar[int]
+    median_s: float
+    p95_s: float
+    def __init__(self, median_s: _Optional[float] = ..., p95_s: _Optional[float] = ...) -> None: ...
+
 class ExplainRunRequest(_message.Message):
     __slots__ = ("run_id", "page_size", "page_token")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]

@@ -85,6 +85,11 @@ class RunServiceStub:
                 request_serializer=signalbox_dot_v1_dot_runs__pb2.CountDecisionsRequest.SerializeToString,
                 response_deserializer=signalbox_dot_v1_dot_runs__pb2.CountDecisionsResponse.FromString,
                 _registered_method=True)
+        self.CountRuns = channel.unary_unary(
+                '/signalbox.v1.RunService/CountRuns',
+                request_serializer=signalbox_dot_v1_dot_runs__pb2.CountRunsRequest.SerializeToString,
+                response_deserializer=signalbox_dot_v1_dot_runs__pb2.CountRunsResponse.FromString,
+                _registered_method=True)
         self.ExplainRun = channel.unary_unary(
                 '/signalbox.v1.RunService/ExplainRun',
                 request_serializer=signalbox_dot_v1_dot_runs__pb2.ExplainRunRequest.SerializeToString,
@@ -172,6 +177,14 @@ class RunServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CountRuns(self, request, context):
+        """Counts the newest runs that the caller may see, by time, agent, state and outcome: how many, how long they took and waited,
+        what they spent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ExplainRun(self, request, context):
         """Explains a run: the way it went, in words why each decision fell as it did and what would have led elsewhere, and what
         each decision caused: calls, tokens, time.
@@ -235,6 +248,11 @@ def add_RunServiceServicer_to_server(servicer, server):
                     servicer.CountDecisions,
                     request_deserializer=signalbox_dot_v1_dot_runs__pb2.CountDecisionsRequest.FromString,
                     response_serializer=signalbox_dot_v1_dot_runs__pb2.CountDecisionsResponse.SerializeToString,
+            ),
+            'CountRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountRuns,
+                    request_deserializer=signalbox_dot_v1_dot_runs__pb2.CountRunsRequest.FromString,
+                    response_serializer=signalbox_dot_v1_dot_runs__pb2.CountRunsResponse.SerializeToString,
             ),
             'ExplainRun': grpc.unary_unary_rpc_method_handler(
                     servicer.ExplainRun,
@@ -496,6 +514,33 @@ class RunService:
             '/signalbox.v1.RunService/CountDecisions',
             signalbox_dot_v1_dot_runs__pb2.CountDecisionsRequest.SerializeToString,
             signalbox_dot_v1_dot_runs__pb2.CountDecisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/signalbox.v1.RunService/CountRuns',
+            signalbox_dot_v1_dot_runs__pb2.CountRunsRequest.SerializeToString,
+            signalbox_dot_v1_dot_runs__pb2.CountRunsResponse.FromString,
             options,
             channel_credentials,
             insecure,

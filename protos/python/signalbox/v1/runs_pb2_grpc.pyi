@@ -63,6 +63,10 @@ class RunServiceStub:
     """Counts the newest decisions of an agent's runs that the caller may see, by rule and destination; rules that never
     fired are there too.
     """
+    CountRuns: _grpc.UnaryUnaryMultiCallable[_runs_pb2.CountRunsRequest, _runs_pb2.CountRunsResponse]
+    """Counts the newest runs that the caller may see, by time, agent, state and outcome: how many, how long they took and waited,
+    what they spent.
+    """
     ExplainRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ExplainRunRequest, _runs_pb2.ExplainRunResponse]
     """Explains a run: the way it went, in words why each decision fell as it did and what would have led elsewhere, and what
     each decision caused: calls, tokens, time.
@@ -106,6 +110,10 @@ class RunServiceAsyncStub(RunServiceStub):
     CountDecisions: _aio.UnaryUnaryMultiCallable[_runs_pb2.CountDecisionsRequest, _runs_pb2.CountDecisionsResponse]  # type: ignore[assignment]
     """Counts the newest decisions of an agent's runs that the caller may see, by rule and destination; rules that never
     fired are there too.
+    """
+    CountRuns: _aio.UnaryUnaryMultiCallable[_runs_pb2.CountRunsRequest, _runs_pb2.CountRunsResponse]  # type: ignore[assignment]
+    """Counts the newest runs that the caller may see, by time, agent, state and outcome: how many, how long they took and waited,
+    what they spent.
     """
     ExplainRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.ExplainRunRequest, _runs_pb2.ExplainRunResponse]  # type: ignore[assignment]
     """Explains a run: the way it went, in words why each decision fell as it did and what would have led elsewhere, and what
@@ -201,6 +209,16 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_runs_pb2.CountDecisionsResponse, _abc.Awaitable[_runs_pb2.CountDecisionsResponse]]:
         """Counts the newest decisions of an agent's runs that the caller may see, by rule and destination; rules that never
         fired are there too.
+        """
+
+    @_abc_1.abstractmethod
+    def CountRuns(
+        self,
+        request: _runs_pb2.CountRunsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.CountRunsResponse, _abc.Awaitable[_runs_pb2.CountRunsResponse]]:
+        """Counts the newest runs that the caller may see, by time, agent, state and outcome: how many, how long they took and waited,
+        what they spent.
         """
 
     @_abc_1.abstractmethod
