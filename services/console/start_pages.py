@@ -28,6 +28,8 @@ from services.kit.text.json_text import json_text
 
 FIELDS = ("agent", "from", "thread")
 SENT = ("agent", "thread", "labels", "record", "request_id")
+# How what the gateway masks begins.
+MASKED = "[redacted: "
 # What a hosted graph is given beside its input, as JSON.
 BESIDE = ("context", "configurable")
 
@@ -58,13 +60,14 @@ class StartPages:
         agent = filters.choice("agent", names, earlier.agent or next(iter(names), ""))
         given = earlier.input if earlier.agent == agent else runs_pb2.RunInput()
         fields = await self._fields(agent, _values(given)) if agent else []
+        is_masked = MASKED in json_text(MessageToDict(given))
         labels = " ".join(f"{key}={value}" for key, value in sorted(earlier.labels.items()))
         sent = {"agent": agent, "thread": filters["thread"], "labels": labels, "request_id": str(uuid4())}
         sent["record"] = "on" if earlier.recorded else ""
         for name in BESIDE:
             is_given = given.HasField(HOSTED) and given.graph.HasField(name)
             sent[name] = json_text(MessageToDict(getattr(given.graph, name))) if is_given else ""
-        return self._page(names, sent, fields, filters.problems)
+        return self._page(names, sent, fields, filters.problems, is_masked=is_masked)
 
     async def start(self, request: Request) -> Response:
         """Starts a run; what is wrong with its input is told at the fields, and what was written stays there."""
@@ -119,6 +122,8 @@ class StartPages:
         fields: Sequence[InputField],
         problems: Mapping[str, str],
         error: ConsoleError | None = None,
+        *,
+        is_masked: bool = False,
     ) -> Response:
         status = error.status if error else 400 if problems else 200
         return page(
@@ -131,6 +136,7 @@ class StartPages:
             beside=() if sent["agent"] in agents_known() else BESIDE,
             problems=problems,
             error=error,
+            is_masked=is_masked,
         )
 
 

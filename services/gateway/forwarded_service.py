@@ -10,15 +10,17 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from services.gateway.entrance import Entrance, ServicerContext, passing_errors
+from services.gateway.entrance import Entrance, ServicerContext
 from services.gateway.forwarding import RunForwarder
+from services.gateway.redaction import Redaction
 from services.kit.wire.server import Registration
 
 
 class ForwardedService:
     """Every method of a service: one that `own` has goes its own way, the others are forwarded as they come.
 
-    With a `role`, only callers that have it get in.
+    With a `role`, only callers that have it get in; `tells_of_others` says that also other callers hear of a run.
+    Answers leave as `redaction` has them.
     """
 
     def __init__(
@@ -27,16 +29,20 @@ class ForwardedService:
         stub: object,
         entrance: Entrance,
         forwarder: RunForwarder,
+        redaction: Redaction,
         *,
         own: object | None = None,
         role: str = "",
+        tells_of_others: bool = False,
     ) -> None:
         self._descriptor = descriptor
         self._stub = stub
         self._entrance = entrance
         self._forwarder = forwarder
+        self._redaction = redaction
         self._own = own
         self._role = role
+        self._tells_of_others = tells_of_others
 
     def registration(self) -> Registration:
         """Returns what the server needs to serve it."""
@@ -49,7 +55,7 @@ class ForwardedService:
             streaming = method.server_streaming
             make = grpc.unary_stream_rpc_method_handler if streaming else grpc.unary_unary_rpc_method_handler
             behaviour = getattr(self._own, method.name, None) or self._forwarding(method)
-            handlers[method.name] = make(behaviour, response_serializer=_to_wire)
+            handlers[method.name] = make(behaviour, response_serializer=self._redaction.to_wire)
         name = self._descriptor.full_name
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
         server.add_registered_method_handlers(name, handlers)
@@ -61,12 +67,10 @@ class ForwardedService:
         call: Callable[..., Awaitable[Message]] = getattr(self._stub, method.name)
 
         async def forward(wire: bytes, servicer_context: ServicerContext) -> Message:
-            caller, request = await self._entrance.accept(request_type, wire, servicer_context, role=self._role)
-            async with passing_errors(servicer_context):
+            caller, request = await self._entrance.accept(
+                request_type, wire, servicer_context, role=self._role, tells_of_others=self._tells_of_others
+            )
+            async with self._entrance.passing_errors(servicer_context):
                 return await self._forwarder.call(call, request, caller)
 
         return forward
-
-
-def _to_wire(response: Message) -> bytes:
-    return response.SerializeToString()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 from google.protobuf.descriptor import ServiceDescriptor
@@ -27,12 +28,16 @@ from services.gateway.forwarding import RunForwarder
 from services.gateway.issuer_keys import IssuerKeys, JwksFile, JwksUrl
 from services.gateway.quota import Quota, Quotas
 from services.gateway.recovery import RecoveryPolicy
+from services.gateway.redaction import Redaction
+from services.gateway.redaction_rules import RedactionRules, load_redaction_rules
 from services.gateway.servicer import RunServicer
 from services.gateway.settings import GatewaySettings
 from services.gateway.tracing import link_callers
 from services.gateway.validation import RequestReader
 from services.kit.identity.caller_tokens import CallerTokenMinter
+from services.kit.settings import refuse
 from services.kit.telemetry.names import ROLE_OPERATOR
+from services.kit.text.policy_file import PolicyFileError
 from services.kit.wire.client import connect
 from services.kit.wire.needs import looked_for, needed, needed_text
 from services.kit.wire.server import Service
@@ -55,25 +60,34 @@ async def build(settings: GatewaySettings, stack: AsyncExitStack) -> Service:
         )
     )
     forwarder = RunForwarder(runtime, minter, RecoveryPolicy(recovery_s=settings.recovery_s))
-    entrance = Entrance(Authenticator(await _issuer_keys(settings, stack), settings), quotas, RequestReader())
+    redaction = Redaction(_rules(settings))
+    entrance = Entrance(
+        Authenticator(await _issuer_keys(settings, stack), settings), quotas, RequestReader(), redaction
+    )
+    forwarded = partial(ForwardedService, entrance=entrance, forwarder=forwarder, redaction=redaction)
     services = (
-        ForwardedService(_service(runs_pb2, "Run"), runtime, entrance, forwarder, own=RunServicer(entrance, forwarder)),
-        ForwardedService(_service(agents_pb2, "Agent"), agents_pb2_grpc.AgentServiceStub(channel), entrance, forwarder),
-        ForwardedService(
-            _service(threads_pb2, "Thread"), threads_pb2_grpc.ThreadServiceStub(channel), entrance, forwarder
+        forwarded(_service(runs_pb2, "Run"), runtime, own=RunServicer(entrance, forwarder, redaction)),
+        forwarded(_service(agents_pb2, "Agent"), agents_pb2_grpc.AgentServiceStub(channel)),
+        forwarded(_service(threads_pb2, "Thread"), threads_pb2_grpc.ThreadServiceStub(channel)),
+        forwarded(
+            _service(questions_pb2, "Question"), questions_pb2_grpc.QuestionServiceStub(channel), tells_of_others=True
         ),
-        ForwardedService(
-            _service(questions_pb2, "Question"), questions_pb2_grpc.QuestionServiceStub(channel), entrance, forwarder
-        ),
-        ForwardedService(
+        forwarded(
             _service(maintenance_pb2, "Maintenance"),
             maintenance_pb2_grpc.MaintenanceServiceStub(channel),
-            entrance,
-            forwarder,
             role=ROLE_OPERATOR,
         ),
     )
     return Service([service.registration() for service in services], drain=forwarder.drain)
+
+
+def _rules(settings: GatewaySettings) -> RedactionRules | None:
+    if settings.redaction_file is None:
+        return None
+    try:
+        return load_redaction_rules(settings.redaction_file)
+    except PolicyFileError as error:
+        refuse(str(error).splitlines())
 
 
 async def _issuer_keys(settings: GatewaySettings, stack: AsyncExitStack) -> IssuerKeys:

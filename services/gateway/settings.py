@@ -60,6 +60,11 @@ class GatewaySettings(ServiceSettings):
     quota_concurrent_streams: int = Field(
         100, ge=1, le=100_000, description="Streams that one caller may hold open on this replica."
     )
+    redaction_file: OptionalFile = Field(
+        None,
+        description="File (YAML) of rules for what is masked in whatever callers are told (docs/operations.md); "
+        "checked when the service starts. Unset: nothing.",
+    )
     recovery_s: float = Field(
         60, gt=0, le=3600, description="Seconds without progress after which an interrupted stream ends."
     )

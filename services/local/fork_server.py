@@ -41,7 +41,7 @@ LIBRARIES: Final = (
     "jsonschema", "jwt", "lark", "langchain.agents", "langchain_openai", "langgraph.checkpoint.postgres.aio",
     "langgraph.graph", "langgraph.store.memory", "neo4j", "opentelemetry.exporter.otlp.proto.grpc._log_exporter",
     "opentelemetry.exporter.otlp.proto.grpc.trace_exporter", "opentelemetry.propagate", "pgvector", "postgast",
-    "prometheus_client", "protovalidate", "pydantic_settings", "starlette.applications",
+    "prometheus_client", "protovalidate", "pydantic_settings", "re2", "starlette.applications",
     "structlog", "tree_sitter", "tree_sitter_c", "tree_sitter_cpp", "tree_sitter_go", "tree_sitter_java",
     "tree_sitter_javascript", "tree_sitter_json", "tree_sitter_python", "tree_sitter_toml", "tree_sitter_typescript",
     "uvicorn.lifespan.off", "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto", "uvloop", "yaml",

@@ -133,6 +133,11 @@ async def test_a_run_is_run_again_with_its_input(inside: httpx.AsyncClient, gate
     page = (await inside.get("/new", params={"from": RUN_ID})).text
     assert "Which of my devices are hot?</textarea>" in page
     assert 'value="team=blue"' in page
+    assert "masked" not in page
+    gateway.shown.run.input.data_chat.question = "Is [redacted: email] hot?"
+    assert "Parts of that run's input are masked here" in (
+        await inside.get("/new", params={"from": RUN_ID})
+    ).text.replace("&#39;", "'")
 
 
 async def test_a_hosted_run_is_run_again_with_all_that_it_was_given(

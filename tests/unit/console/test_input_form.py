@@ -118,7 +118,7 @@ def sent_of(fields: list[InputField]) -> dict[str, str]:
     told = {"agent": "mine", "thread": "", "labels": "", "record": "", "request_id": "r"}
     page = rendered(
         "new.html.j2", section="runs", sections=(), has_entered=True, refresh_s=0,
-        agents=["mine"], sent=told, fields=fields, beside=(), problems={}, error=None,
+        agents=["mine"], sent=told, fields=fields, beside=(), problems={}, error=None, is_masked=False,
     )  # fmt: skip
     return Form(page).sent
 

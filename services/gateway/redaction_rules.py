@@ -1,0 +1,164 @@
+"""What an operator has masked: rules by pattern or by the name of a field, and what they make of texts and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import re2
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, model_validator
+
+from services.kit.text.policy_file import load_policy_file
+
+MOST_RULES = 100
+LONGEST_PATTERN = 1_000
+# Of a text with more than so many matches nothing is left; of an answer with more, nothing of its content.
+MOST_MATCHES_OF_TEXT = 1_000
+MOST_MATCHES_OF_ANSWER = 20_000
+DEEPEST = 100
+# Names of fields, from the answer's own to the innermost.
+Place = tuple[str, ...]
+
+
+class RedactionRule(BaseModel):
+    """One thing that is masked: what a pattern (RE2) finds in any text, or whatever stands in a field of this name.
+
+    A field is named by the end of its path, such as `email` or `customer.email`: of state, arguments and results, of
+    the columns of a table, of the contract's messages. `masked_for` is everyone, or others: not who sees no runs but
+    their own.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+    pattern: str = Field("", max_length=LONGEST_PATTERN)
+    field: str = Field("", max_length=LONGEST_PATTERN, pattern=r"^([^.\s]+(\.[^.\s]+)*)?$")
+    masked_for: Literal["everyone", "others"] = "everyone"
+    _compiled: Any = PrivateAttr(None)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if bool(self.pattern) == bool(self.field):
+            raise ValueError("give either a pattern or a field")
+        if self.pattern:
+            options = re2.Options()
+            options.log_errors = False
+            try:
+                self._compiled = re2.compile(self.pattern, options)
+            except re2.error as error:
+                said = error.args[0]
+                told = said.decode(errors="replace") if isinstance(said, bytes) else said
+                raise ValueError(f"not a pattern of RE2: {told}") from error
+            if any(found.start() == found.end() for text in ("", " a1") for found in self._compiled.finditer(text)):
+                raise ValueError("the pattern matches where there is nothing, and so would mask between all letters")
+        return self
+
+    @property
+    def mark(self) -> str:
+        """What stands in the place of what is masked."""
+        return f"[redacted: {self.name}]"
+
+    def sub(self, text: str) -> tuple[str, int]:
+        """Returns a text with what the pattern finds masked, and how often it did; whole where that is too often."""
+        if self._compiled is None or self._compiled.search(text) is None:
+            return text, 0
+        masked, count = self._compiled.subn(lambda _: self.mark, text, count=MOST_MATCHES_OF_TEXT + 1)
+        return (self.mark if count > MOST_MATCHES_OF_TEXT else masked), count
+
+
+class RedactionRules(BaseModel):
+    """The file of an operator's rules."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rules: tuple[RedactionRule, ...] = Field(max_length=MOST_RULES)
+
+    @model_validator(mode="after")
+    def _names_are_each_once(self) -> Self:
+        names = [rule.name for rule in self.rules]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"two rules are called {', '.join(twice)}")
+        return self
+
+    def holding(self, *, is_own: bool) -> Sequence[RedactionRule]:
+        """Returns the rules that hold for whoever sees no runs but their own, or for anybody else."""
+        return [rule for rule in self.rules if not is_own or rule.masked_for == "everyone"]
+
+
+def load_redaction_rules(path: Path) -> RedactionRules:
+    """Reads a file of rules. Raises PolicyFileError."""
+    return load_policy_file(path, RedactionRules)
+
+
+class Masking:
+    """The masking of one answer: texts and JSON by some rules, and how much of it there was."""
+
+    def __init__(self, rules: Sequence[RedactionRule]) -> None:
+        self._patterns = [rule for rule in rules if rule.pattern]
+        self._fields = {tuple(rule.field.lower().split(".")): rule for rule in rules if rule.field}
+        self._longest = max(map(len, self._fields), default=0)
+        self._left = MOST_MATCHES_OF_ANSWER
+
+    def mark_of(self, path: Place) -> str | None:
+        """Returns what stands for all that a field holds, where a rule names it by the end of its path."""
+        for length in range(1, min(self._longest, len(path)) + 1):
+            if rule := self._fields.get(tuple(part.lower() for part in path[-length:])):
+                return rule.mark
+        return None
+
+    def text(self, text: str, path: Place = ()) -> str:
+        """Returns a text masked, also where it is JSON itself."""
+        if text[:1] in "{[" or text.lstrip()[:1] in ("{", "["):
+            text = self._json_text(text, path)
+        for rule in self._patterns:
+            if self._left <= 0:
+                return rule.mark
+            text, count = rule.sub(text)
+            self._left -= count
+        return text
+
+    def value(self, value: Any, path: Place = ()) -> Any:
+        """Returns a value of JSON masked. Raises RecursionError."""
+        if (mark := self.mark_of(path)) is not None:
+            return mark
+        if len(path) > DEEPEST:
+            raise RecursionError
+        if isinstance(value, str):
+            return self.text(value, path)
+        if isinstance(value, list):
+            return [self.value(each, path) for each in value]
+        if isinstance(value, dict):
+            return self._object(value, path)
+        if isinstance(value, bool) or value is None:
+            return value
+        return self.number(value)
+
+    def number(self, number: float) -> Any:
+        """Returns a number, or what stands for it where a pattern finds something in it."""
+        # Those of JSON are floats in the contract.
+        whole = isinstance(number, float) and number.is_integer()
+        text = str(int(number)) if whole else json.dumps(number)
+        masked = self.text(text)
+        return number if masked == text else masked
+
+    def _object(self, value: dict[str, Any], path: Place) -> dict[str, Any]:
+        masked: dict[str, Any] = {}
+        for name, each in value.items():
+            key = shown = self.text(name)
+            number = 2
+            while key in masked or (key != name and key in value):
+                key, number = f"{shown} {number}", number + 1
+            masked[key] = self.value(each, (*path, name))
+        return masked
+
+    def _json_text(self, text: str, path: Place) -> str:
+        try:
+            value = json.loads(text)
+            masked = self.value(value, path)
+        except ValueError:
+            return text
+        except RecursionError:
+            return next((rule.mark for rule in (*self._fields.values(), *self._patterns)), "")
+        return text if masked == value else json.dumps(masked, ensure_ascii=False)

@@ -1,0 +1,189 @@
+"""What an operator has masked is in no answer: whatever of the contract holds it, and however it is written there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+from signalbox.v1 import data_chat_pb2, recorded_answers_pb2, runs_pb2, table_pb2, tools_pb2
+
+from services.gateway.redaction import NAMES, Redaction
+from services.gateway.redaction_rules import MOST_MATCHES_OF_TEXT, RedactionRules, load_redaction_rules
+from services.kit.errors import FieldViolation, SignalboxError, to_status
+from services.kit.text.policy_file import PolicyFileError
+from tests.fixtures.contract import SERVICES, filled, texts_of
+
+SECRET = "ann@example.com"
+EMAIL = {"name": "email", "pattern": r"[\w.]+@[\w.]+\.\w+"}
+MARK = "[redacted: email]"
+METHODS = [method for service in SERVICES for method in service.methods]
+
+
+def masking(*rules: dict[str, Any]) -> Redaction:
+    return Redaction(RedactionRules.model_validate({"rules": rules}))
+
+
+def masked(message: Message, *rules: dict[str, Any]) -> Any:
+    return type(message).FromString(masking(*rules or (EMAIL,)).to_wire(message))
+
+
+def struct(value: dict[str, Any]) -> Struct:
+    made = Struct()
+    made.update(value)
+    return made
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.full_name.removeprefix("signalbox.v1."))
+def test_no_answer_has_what_is_masked_but_in_names(method: MethodDescriptor) -> None:
+    named = {f"signalbox.v1.{message}.{field}" for message, fields in NAMES.items() for field in fields}
+    for message in filled(method.output_type, SECRET):
+        before = message.SerializeToString()
+        left = [path for path, text in texts_of(masked(message)) if SECRET in text]
+        assert [path for path in left if not named & set(path)] == []
+        assert message.SerializeToString() == before  # it may be told once more
+
+
+def test_names_are_fields_that_there_are() -> None:
+    for message, fields in NAMES.items():
+        known = descriptor_pool.Default().FindMessageTypeByName(f"signalbox.v1.{message}").fields_by_name
+        assert fields <= set(known), message
+
+
+def test_without_rules_an_answer_is_as_it_was() -> None:
+    run = runs_pb2.Run(title=SECRET)
+    assert Redaction().to_wire(run) == run.SerializeToString()
+
+
+def test_a_field_is_masked_by_the_end_of_its_path() -> None:
+    given = struct(
+        {"customer": {"mail": "x", "age": 3, "tags": ["a"]}, "mail": "y", "text": '{"customer": {"mail": "x"}}'}
+    )
+    run = runs_pb2.Run(agent="mine", error="z")
+    run.input.graph.input.CopyFrom(given)
+    rules = [
+        {"name": "mail", "field": "customer.Mail"}, {"name": "age", "field": "age"}, {"name": "tags", "field": "tags"},
+        {"name": "error", "field": "run.error"},
+    ]  # fmt: skip
+    found = masked(runs_pb2.GetRunResponse(run=run), *rules).run
+    customer = {"mail": "[redacted: mail]", "age": "[redacted: age]", "tags": "[redacted: tags]"}
+    text = '{"customer": {"mail": "[redacted: mail]"}}'
+    assert found.input.graph.input == struct({"customer": customer, "mail": "y", "text": text})
+    assert (found.agent, found.error) == ("mine", "[redacted: error]")
+
+
+def table(**columns: Any) -> table_pb2.Table:
+    made = table_pb2.Table(columns=[table_pb2.Column(name=name, type=kind) for name, (kind, _) in columns.items()])
+    row = made.rows.add()
+    for _, value in columns.values():
+        row.values.append(table_pb2.Cell(**value))
+    return made
+
+
+def test_a_column_is_masked_whole_with_what_tells_its_rows_again() -> None:
+    rows = table(
+        mail=(table_pb2.COLUMN_TYPE_TEXT, {"text_value": "x"}), n=(table_pb2.COLUMN_TYPE_INT, {"int_value": 3})
+    )
+    output = data_chat_pb2.DataChatOutput(rows=rows, csv="mail,n\nx,3\n", answer="Three.")
+    found = masked(output, {"name": "mail", "field": "mail"})
+    assert [cell.text_value or cell.int_value for cell in found.rows.rows[0].values] == ["[redacted: mail]", 3]
+    assert (found.csv, found.answer) == ("[redacted: mail]", "Three.")
+
+
+def test_a_number_is_masked_as_it_is_written() -> None:
+    rows = table(card=(table_pb2.COLUMN_TYPE_INT, {"int_value": 4111111111111111}))
+    card = {"name": "card", "pattern": r"\b4[0-9]{15}\b"}
+    found = masked(rows, card)
+    assert (found.columns[0].type, found.rows[0].values[0].text_value) == (
+        table_pb2.COLUMN_TYPE_TEXT,
+        "[redacted: card]",
+    )
+    assert masked(struct({"card": 4111111111111111}), card) == struct({"card": "[redacted: card]"})
+
+
+def test_names_of_people_as_keys_are_masked_and_none_is_lost() -> None:
+    found = masked(struct({"a@b.de": 1, "c@d.de": 2, "n": 3}))
+    assert sorted(found) == [MARK, f"{MARK} 2", "n"]
+    assert sorted(found.values()) == [1, 2, 3]
+
+
+def test_recorded_answers_are_masked_as_what_they_hold() -> None:
+    arguments = json.dumps({"to": SECRET})
+    completion = {"choices": [{"message": {"tool_calls": [{"function": {"arguments": arguments}}]}}]}
+    given = tools_pb2.CallToolResponse(output=tools_pb2.ToolOutput(text=f"mail: {SECRET}"))
+    failure = to_status(SignalboxError(f"no {SECRET}", violations=[FieldViolation("to", f"{SECRET}?")]))
+    heard = [
+        recorded_answers_pb2.RecordedAnswer(source="model", method="chat", answer=json.dumps(completion).encode()),
+        recorded_answers_pb2.RecordedAnswer(source="sql", method="CallTool q", answer=given.SerializeToString()),
+        recorded_answers_pb2.RecordedAnswer(source="node", method="mine", answer=SECRET.encode()),
+        recorded_answers_pb2.RecordedAnswer(
+            failure=recorded_answers_pb2.RecordedFailure(status=failure.SerializeToString())
+        ),
+    ]
+    found = masked(runs_pb2.ListRecordedAnswersResponse(answers=heard)).answers
+    told = json.loads(found[0].answer)["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(told) == {"to": MARK}
+    assert tools_pb2.CallToolResponse.FromString(found[1].answer).output.text == f"mail: {MARK}"
+    assert (found[2].source, found[2].answer) == ("node", b"")  # what can't be read is not told
+    assert SECRET.encode() not in found[3].SerializeToString()
+    assert b"no [redacted: email]" in found[3].failure.status
+
+
+def test_of_what_matches_too_often_nothing_is_left() -> None:
+    text = f"{SECRET} " * (MOST_MATCHES_OF_TEXT + 1)
+    assert masked(runs_pb2.Run(title=text)).title == MARK
+    assert len(masked(runs_pb2.Run(title=text[: len(text) // 2])).title) > len(MARK)
+
+
+def test_what_is_nested_too_deep_is_left_out() -> None:
+    deep: dict[str, Any] = {"x": SECRET}
+    for _ in range(30):
+        deep = {"x": deep}
+    assert SECRET not in str(masked(struct(deep)))
+    assert masked(runs_pb2.Run(title="[" * 100_000)).title == MARK
+
+
+def test_rules_for_others_spare_who_sees_only_their_own() -> None:
+    redaction = masking({**EMAIL, "masked_for": "others"})
+    run = runs_pb2.Run(title=SECRET)
+    assert runs_pb2.Run.FromString(redaction.to_wire(run)).title == MARK  # nobody has said who calls
+    redaction.begin(sees_own_only=True)
+    assert (runs_pb2.Run.FromString(redaction.to_wire(run)).title, redaction.holds) == (SECRET, False)
+    redaction.begin(sees_own_only=False)
+    assert (runs_pb2.Run.FromString(redaction.to_wire(run)).title, redaction.holds) == (MARK, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rules: [{name: a, pattern: '(x'}]", "rules.0"),
+        ("rules: [{name: a, pattern: '(?=x)'}]", "not a pattern of RE2"),
+        ("rules: [{name: a, pattern: 'x*'}]", "matches where there is nothing"),
+        ("rules: [{name: a, pattern: '\\b'}]", "matches where there is nothing"),
+        ("rules: [{name: a}]", "either a pattern or a field"),
+        ("rules: [{name: a, pattern: x, field: y}]", "either a pattern or a field"),
+        ("rules: [{name: a, pattern: x}, {name: a, field: y}]", "two rules are called a"),
+        ("rules: [{name: a, pattern: x, masked_for: me}]", "masked_for"),
+        ("rules: [{name: A, pattern: x}]", "name"),
+        ("rules: [{name: a, pattern: x, mask: y}]", "mask"),
+        ("rules", "dictionary"),
+        ("", "redaction.yaml"),
+    ],
+)
+def test_a_file_with_anything_wrong_is_refused_whole(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "redaction.yaml"
+    file.write_text(text)
+    with pytest.raises(PolicyFileError, match=r"redaction\.yaml") as refused:
+        load_redaction_rules(file)
+    assert said in str(refused.value)
+
+
+def test_a_pattern_takes_no_longer_for_being_hostile() -> None:
+    """RE2 goes through a text once, whatever the pattern."""
+    title = "a" * 200_000
+    assert masked(runs_pb2.Run(title=title), {"name": "a", "pattern": "(a+)+b"}).title == title
