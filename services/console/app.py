@@ -17,6 +17,7 @@ from services.console.agent_pages import AgentPages
 from services.console.decision_pages import DecisionPages
 from services.console.errors import ConsoleError, NotFound, WrongMethod
 from services.console.gateway import Gateway
+from services.console.metrics_pages import MetricsPages
 from services.console.question_pages import QuestionPages
 from services.console.recorded_pages import RecordedPages
 from services.console.run_pages import RunPages
@@ -50,6 +51,7 @@ def make_app(gateway: Gateway, settings: ConsoleSettings, closing: asyncio.Event
         QuestionPages(gateway, settings),
         AgentPages(gateway, settings),
         DecisionPages(gateway, settings),
+        MetricsPages(gateway, settings),
     )
     handlers: Mapping[type[Exception], ExceptionHandler] = {
         ConsoleError: _told,

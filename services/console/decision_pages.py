@@ -13,7 +13,7 @@ from services.console.agent_names import agent_names
 from services.console.errors import BadRequest
 from services.console.filters import Filters
 from services.console.gateway import Gateway
-from services.console.periods import PERIODS, Period
+from services.console.periods import HOUR_S, PERIODS, Period
 from services.console.rule_history import rule_histories
 from services.console.settings import ConsoleSettings
 from services.console.showing import page
@@ -90,6 +90,6 @@ class DecisionPages:
         )
 
     async def _counted(self, agent: str, period: Period, begin: int) -> runs_pb2.CountDecisionsResponse:
-        request = runs_pb2.CountDecisionsRequest(agent=agent, interval_hours=period.interval_hours)
+        request = runs_pb2.CountDecisionsRequest(agent=agent, interval_hours=period.interval_s // HOUR_S)
         request.since_time.FromSeconds(begin)
         return await self._gateway.call(self._gateway.runs.CountDecisions, request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from signalbox.v1 import runs_pb2
 from starlette.requests import Request
@@ -32,6 +33,8 @@ NAMES = {
     "until_time": "until",
     "page_token": "page",
 }
+# In the setting that says where traces are looked at.
+TRACE_ID = "{trace_id}"
 STATES = tuple(name.removeprefix("RUN_STATE_").lower() for name, value in runs_pb2.RunState.items() if value)
 
 
@@ -41,6 +44,7 @@ class RunPages:
     def __init__(self, gateway: Gateway, settings: ConsoleSettings, closing: asyncio.Event) -> None:
         self._gateway = gateway
         self._search = RunSearch(gateway, settings)
+        self._trace_url = settings.trace_url
         self._follower = RunFollower(gateway, settings, closing)
 
     def routes(self) -> Sequence[Route]:
@@ -107,7 +111,8 @@ class RunPages:
             return RedirectResponse(f"/runs/{run_id}", status_code=303)
         explained = await self._gateway.explained(run_id)
         is_live = explained.run.state not in ENDED
-        return page("run.html.j2", "runs", **shown(explained), has_console=True, is_live=is_live)
+        trace_url = self._trace_url.replace(TRACE_ID, quote(explained.run.trace_id)) if explained.run.trace_id else ""
+        return page("run.html.j2", "runs", **shown(explained), has_console=True, is_live=is_live, trace_url=trace_url)
 
     async def events(self, request: Request) -> Response:
         """Tells a browser when a run has moved on, for as long as it listens."""

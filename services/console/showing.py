@@ -17,6 +17,7 @@ SECTIONS = (
     ("questions", "Questions"),
     ("routes", "Routes"),
     ("rules", "Rules"),
+    ("metrics", "Metrics"),
     ("decisions", "Decisions"),
     ("policies", "Policies"),
 )

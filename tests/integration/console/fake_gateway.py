@@ -67,6 +67,8 @@ class FakeGateway(
         self.pages: list[list[runs_pb2.Decision]] = [list(shown.decisions)]
         self.counts: list[runs_pb2.DecisionCount] = []
         self.is_partial = False
+        self.run_counts = runs_pb2.CountRunsResponse()
+        self.counted_since = runs_pb2.CountRunsRequest()
         self.question = questions_pb2.Question(run_id=shown.run.run_id, state=questions_pb2.QUESTION_STATE_OPEN)
         self.policy = policy_pb2.Policy(version="in-force")
         self.events: list[runs_pb2.RunEvent] = []
@@ -120,6 +122,11 @@ class FakeGateway(
         await self._called("CountDecisions", context)
         count = sum(each.count for each in self.counts)
         return runs_pb2.CountDecisionsResponse(counts=self.counts, decision_count=count, is_partial=self.is_partial)
+
+    async def CountRuns(self, request: runs_pb2.CountRunsRequest, context: Context) -> runs_pb2.CountRunsResponse:
+        self.counted_since = request
+        await self._called("CountRuns", context, self.list_failure)
+        return self.run_counts
 
     async def ExplainRun(self, _request: runs_pb2.ExplainRunRequest, context: Context) -> runs_pb2.ExplainRunResponse:
         await self._called("ExplainRun", context, self.explain_failure)
