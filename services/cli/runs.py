@@ -28,6 +28,7 @@ from services.cli.invocation import (
 from services.cli.labels import WantedLabels, parse_labels
 from services.cli.output_files import check_writable, remove_older, write_text
 from services.cli.run_names import run_id_of
+from services.cli.saved_filters import GIVEN, FilteringCommand, SavedFilters
 from services.cli.story import story
 from services.cli.terminal import Terminal, run_command
 from services.kit.outcome import Outcome
@@ -36,7 +37,7 @@ from services.kit.text.words import parse_state, state_name
 commands = typer.Typer()
 
 
-@commands.command("runs")
+@commands.command("runs", cls=FilteringCommand)
 def runs_command(
     context: typer.Context,
     subject: As = None,
@@ -53,12 +54,23 @@ def runs_command(
     text: Annotated[
         str, typer.Option(metavar="WORDS", help="Only runs with words in title or labels that begin so.")
     ] = "",
+    _filter_name: Annotated[
+        str, typer.Option("--filter", metavar="NAME", help="Begin with the filter that --save kept under this name.")
+    ] = "",
+    save: Annotated[
+        str, typer.Option(metavar="NAME", help="Keep the options above under this name; none of them forgets it.")
+    ] = "",
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number to show.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List runs, newest first."""
     try:
         wanted = parse_labels(labels or ())
+        if save:
+            saved, given = SavedFilters(), context.meta[GIVEN]
+            saved.save(save, given)
+            told = f"kept as {save} in {saved.path}" if given else f"no filter is called {save} any more"
+            terminal.err.print(Text(told))
     except CliError as error:
         raise fail(error) from error
     request = runs_pb2.ListRunsRequest(

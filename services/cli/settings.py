@@ -28,6 +28,12 @@ def default_runtime_dir() -> Path:
     return Path(tempfile.gettempdir()) / f"signalbox-{os.getuid()}"
 
 
+def default_config_dir() -> Path:
+    """Where what this user wants kept is: a directory of theirs."""
+    home = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(home) if home else Path.home() / ".config") / "signalbox"
+
+
 class CliSettings(BaseSettings):
     """What the command is told by the environment; options of a command go before it."""
 

@@ -33,6 +33,7 @@ STATIC: Mapping[str, tuple[str, str]] = {
     "page.js": ("services.console.explanation_page", "text/javascript"),
     "evaluate.js": ("services.console.explanation_page", "text/javascript"),
     "console.css": ("services.console", "text/css"),
+    "saved_filters.js": ("services.console", "text/javascript"),
     "live.js": ("services.console", "text/javascript"),
 }
 

@@ -217,3 +217,39 @@ async def test_a_question_is_answered_with_the_keyboard_alone(
     await expect(page.get_by_role("alert")).to_contain_text("bob was faster")
     assert await page.get_by_label("approve").is_checked()
     assert [(each.answer, each.plan_hash) for each in gateway.answers] == [("approve", "plan-1")]
+
+
+async def test_a_filter_is_kept_under_a_name_by_the_browser(browser: Browser, console: Console) -> None:
+    page = (seen := await opened(browser, console)).page
+    saved = page.locator("#saved-filters")
+    await expect(saved).to_be_hidden()
+    await page.goto(f"{console.base}/runs?state=failed&since=2h&page=&agent=")
+    # What the form would send again is what was asked for.
+    assert await page.locator("#since").input_value() == "2h"
+    await page.get_by_label("keep this filter as").fill("<i>night</i>")
+    await page.keyboard.press("Enter")
+    link = page.get_by_role("link", name="<i>night</i>")
+    assert await link.get_attribute("href") == "/runs?state=failed&since=2h"
+    assert await link.get_attribute("aria-current") == "true"
+    await page.goto(f"{console.base}/runs")
+    await expect(page.get_by_label("keep this filter as")).to_be_hidden()
+    await link.click()
+    await page.wait_for_url("**/runs?state=failed&since=2h")
+    await page.get_by_role("button", name="Forget <i>night</i>").press("Enter")
+    await expect(saved.get_by_role("status")).to_have_text("<i>night</i> is forgotten.")
+    await page.goto(f"{console.base}/runs")
+    await expect(saved).to_be_hidden()
+    # What a browser keeps is no more than text to the page, whatever it is.
+    for kept in ("{", "[1]", '[{"name": 1}]', "null"):
+        await page.evaluate("kept => localStorage.setItem('signalbox.filters', kept)", kept)
+        await page.goto(f"{console.base}/runs?state=failed")
+        await expect(page.get_by_label("keep this filter as")).to_be_visible()
+        await expect(saved.locator("li")).to_have_count(0)
+    assert seen.complaints == []
+
+
+async def test_without_scripts_a_filter_is_an_address(browser: Browser, console: Console) -> None:
+    page = (await opened(browser, console, java_script_enabled=False)).page
+    await page.goto(f"{console.base}/runs?state=failed")
+    await expect(page.get_by_text("bookmark it to keep it")).to_be_visible()
+    await expect(page.locator("#saved-filters")).to_be_hidden()
