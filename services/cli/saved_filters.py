@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from typer import Context
 from typer.core import TyperCommand
 
 from services.cli.errors import CliError
@@ -67,7 +67,7 @@ class SavedFilters:
 class FilteringCommand(TyperCommand):
     """A command whose options begin as a saved filter has them, where `--filter` names one."""
 
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Reads the options; ends the program where there is no such filter."""
         given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         try:
