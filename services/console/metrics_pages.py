@@ -51,8 +51,13 @@ class MetricsPages:
             agent=agent,
             period=period,
             periods=periods,
-            since=datetime.fromtimestamp(begin, UTC).isoformat(),
+            since=_as_filter(begin),
             counted=counted,
             metrics=run_metrics(counted, period, begin),
             dashboard_url=self._settings.dashboard_url,
         )
+
+
+def _as_filter(moment_s: int) -> str:
+    """Returns a time as lists of runs have it in their fields: in this machine's zone."""
+    return datetime.fromtimestamp(moment_s, UTC).astimezone().replace(tzinfo=None).isoformat(timespec="minutes")
