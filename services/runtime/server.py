@@ -20,6 +20,7 @@ from services.kit.identity.caller_tokens import CallerTokenVerifier
 from services.kit.identity.run_tokens import RunTokenMinter
 from services.kit.postgres import leads_through_pooler
 from services.kit.settings import refuse
+from services.kit.telemetry.logs import get_logger
 from services.kit.wire.needs import needed, needed_text
 from services.kit.wire.server import Registration, Service
 from services.runtime.agents.policies import InvalidPoliciesError, Limits
@@ -69,11 +70,15 @@ from services.runtime.hosted.containment import contain
 from services.runtime.hosted.definition import HostedDefinition
 from services.runtime.hosted.executor_catalogs import ExecutorCatalogs
 from services.runtime.hosted.langgraph_json import InvalidAgentsError
+from services.runtime.hosted.store_index import compares_vectors
 from services.runtime.metrics import count_from_zero
 from services.runtime.routing.shadow import Shadow
 from services.runtime.settings import POOLER_IN_THE_WAY, RuntimeSettings
 
 DATABASE = "the platform database"
+
+
+log = get_logger()
 
 
 async def _hosted(
@@ -166,6 +171,10 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     events = EventStream(pools.calls)
     watches = Watches(pools, events, owner)
     liveness.on_news = watches.news
+    if any(each.store_index for each in hosted) and not await compares_vectors(pools.upkeep):
+        log.warning("stores are not searched by meaning: the database has no pgvector (`CREATE EXTENSION vector`)")
+        for each in hosted:
+            each.store_index = None
     agents = open_agents(settings, limits, connections, hosted)
     count_from_zero((agent.in_force, agent.definition.outcomes) for agent in agents.values())
     offers = Offers(

@@ -6,12 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from psycopg import AsyncConnection
 
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import RunRecord
 from services.runtime.engine.store_policy import Scope, StorePolicy
 from services.runtime.routing.recorder import ItemWrite
+
+# From a list in JSON to an array as Postgres reads it.
+_AS_ARRAY = str.maketrans("[]", "{}")
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,17 @@ async def put_items(connection: AsyncConnection[Any], scope: StoreScope, writes:
     if last:
         parameters = {**scope.parameters, **_columns(scope, last)}
         await connection.execute(query("put_store"), parameters)
+    vectors = [(place, each) for place, each in last.items() if each.get("vectors")]
+    for embed in {each["embed"] for _, each in vectors}:
+        rows = [
+            (*place, name, orjson.dumps(numbers).decode().translate(_AS_ARRAY))
+            for place, each in vectors
+            if each["embed"] == embed
+            for name, numbers in each["vectors"].items()
+        ]
+        columns = zip(("namespaces", "keys", "fields", "embeddings"), zip(*rows, strict=True), strict=True)
+        given = {name: list(column) for name, column in columns}
+        await connection.execute(query("put_vectors"), {**scope.parameters, "embed": embed, **given})
     if refreshed := {place: each for place, each in read.items() if place not in last}:
         parameters = {**scope.parameters, **_columns(scope, refreshed)}
         await connection.execute(query("refresh_store"), parameters)

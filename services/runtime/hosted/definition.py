@@ -86,6 +86,8 @@ class HostedDefinition:
         self._graph = loaded.graph
         self._source = loaded.source
         self.store_ttl = loaded.store_ttl
+        # None where the database can't compare vectors.
+        self.store_index = loaded.store_index
 
     @cached_property
     def policy(self) -> type[HostedPolicy]:
@@ -209,6 +211,7 @@ class PinnedHosted:
             limits=self._policy,
             run_id=config["metadata"]["run_id"],
             store_ttl=self._definition.store_ttl,
+            store_index=self._definition.store_index,
             connections=self._connections,
             catalogs=self._definition.catalogs,
         )

@@ -16,6 +16,8 @@ import orjson
 from dotenv import dotenv_values
 from langgraph.store.base import TTLConfig
 
+from services.runtime.hosted.store_index import MOST_DIMS
+
 FILE_NAME = "langgraph.json"
 # Names of agents: keys of `graphs`, and names of entry points.
 AGENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -34,6 +36,7 @@ _WITHOUT_EFFECT = frozenset(
 )
 # Of expired items none is ever read, and retention removes them.
 _HONOURED_OF_TTL = frozenset(("default_ttl", "refresh_on_read"))
+_HONOURED_OF_INDEX = frozenset(("embed", "dims", "fields"))
 _HONOURED = frozenset(("graphs", "dependencies", "env", "store"))
 
 
@@ -56,6 +59,17 @@ class GraphReference:
 
 
 @dataclass(frozen=True)
+class IndexReference:
+    """What embeds items of the store, `provider:model` or `./file.py:name`, and which fields of them."""
+
+    embed: str
+    dims: int
+    fields: tuple[str, ...]
+    # Where it is of the folder's own.
+    file: Path | None = None
+
+
+@dataclass(frozen=True)
 class LanggraphFile:
     """A folder's `langgraph.json`, checked; `notes` say what of it has no effect yet."""
 
@@ -65,6 +79,7 @@ class LanggraphFile:
     environment: Mapping[str, str]
     notes: tuple[str, ...] = ()
     store_ttl: TTLConfig | None = None
+    store_index: IndexReference | None = None
 
 
 def read_langgraph_file(folder: Path) -> LanggraphFile:
@@ -83,12 +98,13 @@ def read_langgraph_file(folder: Path) -> LanggraphFile:
     unknown = sorted(document.keys() - _REFUSED.keys() - _HONOURED - _WITHOUT_EFFECT)
     notes = [f"`{key}` has no effect here" for key in unknown]
     store_ttl = _store_ttl(document.get("store"), problems, notes)
+    store_index = _store_index(folder, document.get("store"), problems, notes)
     graphs = _graphs(folder, document.get("graphs"), problems)
     import_paths = _import_paths(folder, document.get("dependencies", []), problems)
     environment = _environment(folder, document.get("env"), problems, notes)
     if problems:
         raise InvalidAgentsError([f"{path}: {problem}" for problem in problems])
-    return LanggraphFile(folder, tuple(graphs), tuple(import_paths), environment, tuple(notes), store_ttl)
+    return LanggraphFile(folder, tuple(graphs), tuple(import_paths), environment, tuple(notes), store_ttl, store_index)
 
 
 def _graphs(folder: Path, given: Any, problems: list[str]) -> list[GraphReference]:
@@ -148,8 +164,6 @@ def _store_ttl(given: Any, problems: list[str], notes: list[str]) -> TTLConfig |
         return None
     if given.get("path"):
         problems.append("`store.path` can't be honoured: the store is the platform's; remove it")
-    if given.get("index"):
-        notes.append("`store.index` has no effect: a search goes by namespace and filter, and not by meaning")
     if ttl is None:
         return None
     notes += [f"`store.ttl.{key}` has no effect here" for key in sorted(ttl.keys() - _HONOURED_OF_TTL)]
@@ -158,6 +172,31 @@ def _store_ttl(given: Any, problems: list[str], notes: list[str]) -> TTLConfig |
         problems.append("`store.ttl.default_ttl` is no number of minutes above 0")
         return None
     return TTLConfig(default_ttl=minutes, refresh_on_read=bool(ttl.get("refresh_on_read", True)))
+
+
+def _store_index(folder: Path, given: Any, problems: list[str], notes: list[str]) -> IndexReference | None:
+    """Returns by what items of the store are found by meaning."""
+    index = given.get("index") if isinstance(given, dict) else None
+    if not index:
+        return None
+    if not isinstance(index, dict):
+        problems.append('`store.index` is no object such as {"embed": "openai:text-embedding-3-small", "dims": 1536}')
+        return None
+    embed, dims, fields = index.get("embed"), index.get("dims"), index.get("fields", ["$"])
+    if not isinstance(embed, str) or not 1 <= len(embed) <= 200:
+        problems.append('`store.index.embed` is neither "provider:model" nor "./file.py:name"')
+    elif isinstance(dims, bool) or not isinstance(dims, int) or not 1 <= dims <= MOST_DIMS:
+        problems.append(f"`store.index.dims` is no number from 1 to {MOST_DIMS}")
+    elif not isinstance(fields, list) or not fields or not all(isinstance(each, str) and each for each in fields):
+        problems.append('`store.index.fields` is no list of paths such as ["$"] or ["text", "tags[*]"]')
+    else:
+        notes += [f"`store.index.{key}` has no effect here" for key in sorted(index.keys() - _HONOURED_OF_INDEX)]
+        name, _, attribute = embed.rpartition(":")
+        file = (folder / name).resolve() if name.endswith(".py") and attribute else None
+        if file is None or (file.is_file() and file.is_relative_to(folder)):
+            return IndexReference(embed, dims, tuple(fields), file)
+        problems.append(f"`store.index.embed`: there is no Python file {name} in the folder")
+    return None
 
 
 def _environment(folder: Path, given: Any, problems: list[str], notes: list[str]) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +22,7 @@ from typing import Any
 
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.store.base import TTLConfig
+from langgraph.store.base import TTLConfig, ensure_embeddings
 
 from services.kit.telemetry.logs import get_logger
 from services.runtime.hosted.executor_catalogs import ExecutorCatalogs
@@ -35,6 +35,7 @@ from services.runtime.hosted.langgraph_json import (
     read_langgraph_file,
 )
 from services.runtime.hosted.source import CodeSource
+from services.runtime.hosted.store_index import StoreIndex
 
 log = get_logger()
 ENTRY_POINTS = "signalbox.agents"
@@ -51,6 +52,7 @@ class LoadedGraph:
     source: CodeSource
     store_ttl: TTLConfig | None = None
     catalogs: Mapping[str, Catalog] = field(default_factory=dict)
+    store_index: StoreIndex | None = None
 
 
 async def load_graphs(
@@ -62,15 +64,17 @@ async def load_graphs(
 ) -> list[LoadedGraph]:
     """Returns the graphs of folders and of installed packages. Raises InvalidAgentsError with all that is wrong.
 
-    Without `catalogs` they can be looked at, and the tools of executors that they want are no more than names.
+    Without `catalogs` they can be looked at: the tools of executors that they want are no more than names, and nothing
+    embeds items of their store.
     """
+    runs = catalogs is not None
     catalogs = catalogs or ExecutorCatalogs.of_names()
     found: list[LoadedGraph] = []
     problems: list[str] = []
     for folder in folders:
         try:
             file = read_langgraph_file(folder)
-            found += await _load_folder(file, stack, catalogs)
+            found += await _load_folder(file if runs else replace(file, store_index=None), stack, catalogs)
         except InvalidAgentsError as error:
             problems += error.problems
     try:
@@ -93,6 +97,7 @@ async def _load_folder(file: LanggraphFile, stack: AsyncExitStack, catalogs: Exe
         os.environ.setdefault(name, value)
     source = CodeSource.of_folder(file.folder)
     modules, problems = await _modules(file, catalogs)
+    index = _index(file, problems)
     found = []
     for reference in file.graphs:
         if reference.file not in modules:
@@ -107,10 +112,29 @@ async def _load_folder(file: LanggraphFile, stack: AsyncExitStack, catalogs: Exe
             problems.append(f"graph {reference.agent!r} can't be loaded: {_said(error)}")
         else:
             described = reference.description or _doc(made)
-            found.append(LoadedGraph(reference.agent, described, made, source, file.store_ttl, catalogs.known))
+            found.append(LoadedGraph(reference.agent, described, made, source, file.store_ttl, catalogs.known, index))
     if problems:
         raise InvalidAgentsError([f"{file.folder}: {problem}" for problem in problems])
     return found
+
+
+def _index(file: LanggraphFile, problems: list[str]) -> StoreIndex | None:
+    """Returns by what items of the store are found by meaning; notes what is wrong with it."""
+    given = file.store_index
+    if given is None:
+        return None
+    try:
+        embed: Any = given.embed
+        if given.file is not None:
+            attribute = given.embed.rpartition(":")[2]
+            embed = getattr(_module(GraphReference("store.index", given.file, attribute), file), attribute)
+        return StoreIndex(given.embed, ensure_embeddings(embed), given.dims, given.fields)
+    except InvalidAgentsError as error:
+        problems += error.problems
+    except (Exception, SystemExit) as error:
+        log.exception("what embeds items of the store can't be loaded", embed=given.embed)
+        problems.append(f"`store.index.embed`: {given.embed} can't be loaded: {_said(error)}")
+    return None
 
 
 async def _modules(file: LanggraphFile, catalogs: ExecutorCatalogs) -> tuple[dict[Path, ModuleType], list[str]]:

@@ -29,6 +29,7 @@ from services.runtime.calls.connections import Connections
 from services.runtime.calls.token_chunks import RERUN, StreamedMessage, token_chunks
 from services.runtime.calls.tool_client import ToolDescription
 from services.runtime.errors import DependencyAway
+from services.runtime.hosted.store_index import StoreIndex
 from services.runtime.routing.attempt import Attempt, cost_of
 from services.runtime.routing.calls import OK, cleaned
 from services.runtime.routing.recorder import CallRecord, ItemWrite, StepRecord
@@ -112,6 +113,7 @@ class HostedSession:
         limits: Any = None,
         run_id: str,
         store_ttl: TTLConfig | None = None,
+        store_index: StoreIndex | None = None,
         connections: Connections | None = None,
         catalogs: Mapping[str, Mapping[str, ToolDescription]] | None = None,
     ) -> None:
@@ -127,6 +129,8 @@ class HostedSession:
         self.limits = limits
         # How long items of its store last where its nodes do not say so.
         self.store_ttl = store_ttl
+        # By what they are found by meaning.
+        self.store_index = store_index
         self.budget = budget
         # What attempts before this claim cost: the first record takes it over, and it stays until that is committed.
         self.attempts = list(attempts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing
@@ -29,7 +30,7 @@ from langgraph.store.base import (
 )
 
 # What a filter and a condition mean, said once: as LangGraph's own store in memory has it.
-from langgraph.store.memory import _compare_values, _does_match
+from langgraph.store.memory import _compare_values, _cosine_similarity, _does_match
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
@@ -37,6 +38,7 @@ from services.runtime.engine.queries import query
 from services.runtime.engine.stored_items import StoreScope, last_writes
 from services.runtime.errors import StoreRefused
 from services.runtime.hosted.session import HostedSession, Visit, current_visit
+from services.runtime.hosted.store_index import Vector, Vectors
 from services.runtime.routing.recorder import ItemWrite
 
 MOST_FOUND: Final = 1000
@@ -52,6 +54,7 @@ class _Row(NamedTuple):
     ttl_s: float | None
     created_at: datetime
     updated_at: datetime
+    score: float | None = None
 
 
 class NodeStore(BaseStore):
@@ -63,6 +66,7 @@ class NodeStore(BaseStore):
         self._pool = pool
         self._scope = scope
         self._session = session
+        self._index = session.store_index
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count()
         self.ttl_config: TTLConfig | None = session.store_ttl
@@ -71,25 +75,29 @@ class NodeStore(BaseStore):
         """Does what a node that is no coroutine asks for. Raises StoreRefused."""
         if _running_loop() is self._loop:
             raise StoreRefused("a node that is a coroutine asks its store by `await store.aget(…)`, `aput`, `asearch`")
-        return self._elsewhere(list(ops)).result()
+        given = list(ops)
+        # Here and not on the loop: what embeds may block, as the node does.
+        return self._elsewhere(given, self._index.embedded(given) if self._index else Vectors()).result()
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Does what a node asks for; reads come before writes. Raises StoreRefused."""
+        given = list(ops)
+        vectors = await self._index.aembedded(given) if self._index else Vectors()
         if _running_loop() is not self._loop:
-            return await asyncio.wrap_future(self._elsewhere(list(ops)))
-        return await self._done(list(ops), current_visit())
+            return await asyncio.wrap_future(self._elsewhere(given, vectors))
+        return await self._done(given, current_visit(), vectors)
 
-    def _elsewhere(self, ops: Sequence[Op]) -> Future[list[Result]]:
-        return asyncio.run_coroutine_threadsafe(self._done(ops, current_visit()), self._loop)
+    def _elsewhere(self, ops: Sequence[Op], vectors: Vectors) -> Future[list[Result]]:
+        return asyncio.run_coroutine_threadsafe(self._done(ops, current_visit(), vectors), self._loop)
 
-    async def _done(self, ops: Sequence[Op], visit: Visit | None) -> list[Result]:
+    async def _done(self, ops: Sequence[Op], visit: Visit | None, vectors: Vectors) -> list[Result]:
         results: list[Result] = []
         for op in ops:
             match op:
                 case GetOp():
                     results.append(await self._get(op, visit))
                 case SearchOp():
-                    results.append(await self._search(op, visit))
+                    results.append(await self._search(op, visit, vectors.queries.get(op.query or "")))
                 case ListNamespacesOp():
                     results.append(await self._namespaces(op))
                 case PutOp():
@@ -97,7 +105,7 @@ class NodeStore(BaseStore):
                 case _:
                     raise StoreRefused(f"the store does not know {type(op).__name__}")
         if puts := [op for op in ops if isinstance(op, PutOp)]:
-            await self._put(puts, visit)
+            await self._put(puts, visit, vectors)
         return results
 
     async def _get(self, op: GetOp, visit: Visit | None) -> Item | None:
@@ -117,7 +125,8 @@ class NodeStore(BaseStore):
         self._refresh([row] if op.refresh_ttl else [], visit)
         return Item(**_fields(row))
 
-    async def _search(self, op: SearchOp, visit: Visit | None) -> list[SearchItem]:
+    async def _search(self, op: SearchOp, visit: Visit | None, near: Vector | None) -> list[SearchItem]:
+        """`near` is the vector of what is asked for, where items are found by meaning."""
         if not 0 <= op.limit <= MOST_FOUND or op.offset < 0:
             raise StoreRefused(f"a search finds at most {MOST_FOUND} items, from an offset of 0 or more")
         own = last_writes(self._session.stored)
@@ -125,25 +134,35 @@ class NodeStore(BaseStore):
         found: list[SearchItem] = []
         for (namespace, _), write in reversed(own.items()):
             if write["value"] is not None and f"{namespace}.".startswith(f"{prefix}." if prefix else ""):
-                found += _fitting(op, SearchItem(**_written(write, None)))
-        rows: list[_Row] = []
-        async with aclosing(self._rows(prefix)) as stored:
+                found += _fitting(op, SearchItem(**_written(write, None), score=_score(write, near)))
+        wanted = op.offset + op.limit + (len(found) if near is not None else 0)
+        rows: dict[tuple[tuple[str, ...], str], _Row] = {}
+        async with aclosing(self._rows(prefix, near)) as stored:
             # None that is not shown is read: a store may be large.
-            while len(found) < op.offset + op.limit and (row := await anext(stored, None)):
-                if (row.namespace, row.key) not in own and (fitting := _fitting(op, SearchItem(**_fields(row)))):
+            while len(found) < wanted and (row := await anext(stored, None)):
+                if (row.namespace, row.key) not in own and (
+                    fitting := _fitting(op, SearchItem(**_fields(row), score=row.score))
+                ):
                     found += fitting
-                    rows += [row] if len(found) > op.offset else []
-        self._refresh(rows if op.refresh_ttl else [], visit)
-        return found[op.offset : op.offset + op.limit]
+                    rows[fitting[0].namespace, row.key] = row
+        if near is not None:
+            found.sort(key=lambda each: -math.inf if each.score is None else each.score, reverse=True)
+        shown = found[op.offset : op.offset + op.limit]
+        read = (rows.get((each.namespace, each.key)) for each in shown)
+        self._refresh(filter(None, read) if op.refresh_ttl else [], visit)
+        return shown
 
-    async def _rows(self, prefix: str) -> AsyncGenerator[_Row]:
-        """Yields the items below a namespace, those written last first, a page at a time."""
+    async def _rows(self, prefix: str, near: Vector | None) -> AsyncGenerator[_Row]:
+        """Yields the items below a namespace, the nearest or else those written last first, a page at a time."""
+        name, more = "stored_items", dict[str, Any]()
+        if near is not None and self._index is not None:
+            name, more = "nearest_items", {"near": list(near), "embed": self._index.name, "dims": self._index.dims}
         async with (
             self._pool.connection() as connection,
             connection.transaction(),
             connection.cursor(name="stored_items", row_factory=class_row(_Row)) as cursor,
         ):
-            await cursor.execute(query("stored_items"), {**self._scope.parameters, "prefix": prefix})
+            await cursor.execute(query(name), {**self._scope.parameters, "prefix": prefix, **more})
             async for row in cursor:
                 yield row
 
@@ -163,9 +182,9 @@ class NodeStore(BaseStore):
             (places.add if write["value"] is not None else places.discard)(place)
         return places
 
-    async def _put(self, puts: Sequence[PutOp], visit: Visit | None) -> None:
+    async def _put(self, puts: Sequence[PutOp], visit: Visit | None, vectors: Vectors) -> None:
         policy = self._scope.policy
-        writes = [self._write(op) for op in puts]
+        writes = [self._write(op, vectors) for op in puts]
         added = {(each["namespace"], each["key"]) for each in writes if each["value"] is not None}
         if added and not await self._has_room(added):
             most = f"{policy.most_items} items"
@@ -190,7 +209,7 @@ class NodeStore(BaseStore):
         places = await self._places()
         return added <= places or len(places | added) <= most
 
-    def _write(self, op: PutOp) -> ItemWrite:
+    def _write(self, op: PutOp, vectors: Vectors) -> ItemWrite:
         namespace, key = _place(op.namespace, op.key)
         value = None
         if op.value is not None:
@@ -201,9 +220,13 @@ class NodeStore(BaseStore):
             if len(value) > (most := self._scope.policy.most_value_bytes):
                 raise StoreRefused(f"the value of {op.key!r} is {len(value)} bytes of JSON; {most} is the most")
         ttl_s = None if op.ttl is None else op.ttl * SECONDS
-        return ItemWrite(
+        write = ItemWrite(
             number=next(self._numbers), namespace=namespace, key=key, value=value, ttl_s=ttl_s, refresh=False
         )
+        if self._index and (texts := self._index.texts_of(op)):
+            write["embed"] = self._index.name
+            write["vectors"] = {name: list(vectors.texts[text]) for name, text in texts.items()}
+        return write
 
     def _refresh(self, rows: Iterable[_Row], visit: Visit | None) -> None:
         """Has items with a time to live last it anew, once the task that reads them has ended."""
@@ -243,6 +266,12 @@ def _place(namespace: tuple[str, ...], key: str) -> Place:
 def _fitting(op: SearchOp, item: SearchItem) -> list[SearchItem]:
     wanted = (op.filter or {}).items()
     return [item] if all(_compare_values(item.value.get(name), value) for name, value in wanted) else []
+
+
+def _score(write: ItemWrite, near: Vector | None) -> float | None:
+    """Returns how near the nearest vector of an item is, as the database would."""
+    vectors = list(write.get("vectors", {}).values()) if near is not None else []
+    return max(_cosine_similarity(list(near or ()), vectors), default=None)
 
 
 def _value(stored: bytes) -> dict[str, Any]:

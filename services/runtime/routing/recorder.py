@@ -120,7 +120,8 @@ class DecisionRecord(LeadingDecision):
 class ItemWrite(TypedDict):
     """A write of a node to its store: a value, as JSON, or None to delete it; or only its time anew, to `refresh` it.
 
-    `namespace` is its labels, joined with points. Writes of one claim are numbered in the order that they were made in.
+    `namespace` is its labels, joined with points; `vectors`, by field and made by `embed`, are what it is found by.
+    Writes of one claim are numbered in the order that they were made in.
     """
 
     number: int
@@ -129,6 +130,8 @@ class ItemWrite(TypedDict):
     value: bytes | None
     ttl_s: float | None
     refresh: bool
+    embed: NotRequired[str]
+    vectors: NotRequired[dict[str, list[float]]]
 
 
 class StepRecord(TypedDict):

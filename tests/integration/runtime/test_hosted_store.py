@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any, TypedDict
 
 import pytest
 from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore, ensure_embeddings
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import RetryPolicy, interrupt
 
@@ -21,6 +23,7 @@ from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store_policy import StorePolicy
 from services.runtime.engine.threads import ThreadStore
 from services.runtime.errors import StoreRefused
+from services.runtime.hosted.store_index import StoreIndex, compares_vectors
 from tests.fixtures.hosted import CALLER, FOLDER, HostedReplica, graph_alone, hosted_replica, loaded, output_of
 
 OTHER = Caller("28", frozenset())
@@ -75,6 +78,109 @@ def noting() -> StateGraph[Noting, None, Noting, Noting]:
     again = RetryPolicy(max_attempts=2, initial_interval=0.01, retry_on=ConnectionError)
     graph.add_node("note", note, retry_policy=again)
     return graph.add_edge(START, "note")
+
+
+WORDS = ("sea", "ship", "tax", "form", "tea")
+
+
+def embed_words(texts: Sequence[str]) -> list[list[float]]:
+    """What of each text is about each of some words."""
+    return [[float(text.count(word)) for word in WORDS] for text in texts]
+
+
+class Seeking(TypedDict, total=False):
+    """What a node looks for, and how."""
+
+    query: str
+    options: dict[str, Any]
+    told: list[list[Any]]
+
+
+PUTS: list[tuple[str, dict[str, Any], Any]] = [
+    ("voyage", {"text": "sea and ship", "year": 1}, None),
+    ("fleet", {"text": "ship, ship, ship", "notes": ["sea", "tea"], "year": 2}, ["text", "notes[*]"]),
+    ("return", {"text": "tax form", "year": 2}, None),
+    ("secret", {"text": "sea", "year": 2}, False),
+    ("moved", {"text": "sea sea", "year": 3}, None),
+    ("moved", {"text": "tea", "year": 3}, None),
+    ("gone", {"text": "sea", "year": 3}, None),
+]
+SEEKS: list[dict[str, Any]] = [
+    {"query": "sea"},
+    {"query": "ship at sea", "limit": 2},
+    {"query": "ship", "limit": 1, "offset": 1},
+    {"query": "form", "filter": {"year": 2}},
+]
+
+
+def seeking() -> StateGraph[Seeking, None, Seeking, Seeking]:
+    """A graph that writes items, and finds them by meaning: at once, and in a later step in a thread."""
+
+    async def write(state: Seeking, runtime: Runtime) -> dict[str, Any]:
+        del state
+        assert runtime.store is not None
+        await written(runtime.store)
+        return {"told": [await sought(runtime.store)]}
+
+    def seek(state: Seeking, runtime: Runtime) -> dict[str, Any]:
+        assert runtime.store is not None
+        store = runtime.store
+        again = [[(each.key, each.score) for each in store.search(("facts",), **asked)] for asked in SEEKS]
+        return {"told": [*state["told"], again]}
+
+    graph = StateGraph(Seeking)
+    graph.add_node("write", write)
+    graph.add_node("seek", seek)
+    graph.add_edge(START, "write")
+    return graph.add_edge("write", "seek")
+
+
+async def written(store: BaseStore) -> None:
+    for key, value, index in PUTS:
+        await store.aput(("facts",), key, value, index=index)
+    await store.adelete(("facts",), "gone")
+
+
+async def sought(store: BaseStore) -> list[Any]:
+    return [[(each.key, each.score) for each in await store.asearch(("facts",), **asked)] for asked in SEEKS]
+
+
+def ranked(told: list[Any]) -> list[Any]:
+    """Keys with their scores, those of one score in any order, as stores differ in that."""
+    rounded = [[(key, None if score is None else round(score, 5)) for key, score in found] for found in told]
+    return [sorted(found, key=lambda each: (-1 if each[1] is None else each[1], each[0])) for found in rounded]
+
+
+async def test_items_are_found_by_meaning_as_in_langgraphs_own_store(platform_dsn: str) -> None:
+    index = StoreIndex("./words.py:embed_words", ensure_embeddings(embed_words), len(WORDS), ("text",))
+    alone = InMemoryStore(index={"dims": len(WORDS), "embed": embed_words, "fields": ["text"]})
+    await written(alone)
+    expected = ranked(await sought(alone))
+    graph = replace(loaded("seeking", seeking()), store_index=index)
+    other = replace(loaded("other", seeking()), store_index=replace(index, name="another"))
+    async with hosted_replica(platform_dsn, graph, other, loaded("plain", seeking())) as replica:
+        assert await compares_vectors(replica.pools.calls)
+        told = output_of(await replica.run("seeking", {}))["told"]
+        # What it has just written, and what is stored.
+        assert [ranked(each) for each in told] == [expected, expected]
+        # Without an index nothing is ranked; and what was written so is no longer by what it was.
+        plain = output_of(await replica.run("plain", {}))["told"][1]
+        assert sorted(plain[0]) == [[key, None] for key in ("fleet", "moved", "return", "secret", "voyage")]
+        async with replica.pools.calls.connection() as connection:
+            cursor = await connection.execute(
+                "SELECT count(*) FROM platform.store_vectors JOIN platform.store USING (namespace, key, updated_at)"
+            )
+            assert await cursor.fetchone() == (0,)
+        # Vectors that something else has made are not compared.
+        told = output_of(await replica.run("other", {}))["told"]
+        assert ranked(told[1]) == expected
+        bad = replace(index, dims=3)
+        replica.agents["seeking"].definition.store_index = bad
+        refused = await replica.run("seeking", {})
+        assert "`store.index` says 3 numbers a text" in refused.error
+        async with replica.pools.calls.connection() as connection:
+            await connection.execute("DROP EXTENSION vector")
+        assert not await compares_vectors(replica.pools.calls)
 
 
 async def noted(replica: HostedReplica, note: str, then: str = "", *, thread: str = "t", **changes: Any) -> RunRecord:

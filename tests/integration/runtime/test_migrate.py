@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from yoyo import get_backend
 
 from services.runtime.commands.migrate import migrate
@@ -158,3 +159,20 @@ def test_one_that_is_cut_off_says_so(database: str, observer: psycopg.Connection
     assert b"Traceback" not in told
     assert "terminating connection due to administrator command" in told.decode().splitlines()[-2]
     assert migrate(database)
+
+
+def test_an_owner_who_may_make_no_extension_has_all_tables_without(database: str, observer: psycopg.Connection) -> None:
+    name = conninfo_to_dict(database)["dbname"]
+    observer.execute("CREATE ROLE owner_of_tables LOGIN PASSWORD 'owner'")
+    observer.execute(sql.SQL("ALTER DATABASE {} OWNER TO owner_of_tables").format(sql.Identifier(str(name))))
+    dsn = make_conninfo(database, user="owner_of_tables", password="owner")
+    with migrating(dsn) as migration:
+        _, told = migration.communicate(timeout=DEADLINE_S)
+    assert migration.returncode == 0, told
+    found = observer.execute(
+        "SELECT to_regclass('platform.store_vectors') IS NOT NULL, to_regtype('vector') IS NOT NULL"
+    )
+    assert found.fetchone() == (True, False)
+    observer.execute("DROP OWNED BY owner_of_tables CASCADE")
+    observer.execute(sql.SQL("ALTER DATABASE {} OWNER TO CURRENT_USER").format(sql.Identifier(str(name))))
+    observer.execute("DROP ROLE owner_of_tables")

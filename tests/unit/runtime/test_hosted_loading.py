@@ -12,7 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from langgraph.store.base import PutOp
 
+from services.runtime.errors import StoreRefused
+from services.runtime.hosted.executor_catalogs import ExecutorCatalogs
 from services.runtime.hosted.langgraph_json import InvalidAgentsError, read_langgraph_file
 from services.runtime.hosted.loading import load_graphs
 from services.runtime.hosted.source import CodeSource
@@ -143,14 +146,9 @@ def test_a_file_of_variables_may_be_missing(folder: Path) -> None:
 
 
 def test_of_a_store_the_time_that_items_last_is_honoured(folder: Path) -> None:
-    file = read_langgraph_file(
-        write(folder, store={"ttl": {"default_ttl": 60, "sweep_interval_minutes": 5}, "index": {"dims": 3}})
-    )
+    file = read_langgraph_file(write(folder, store={"ttl": {"default_ttl": 60, "sweep_interval_minutes": 5}}))
     assert file.store_ttl == {"default_ttl": 60, "refresh_on_read": True}
-    assert file.notes == (
-        "`store.index` has no effect: a search goes by namespace and filter, and not by meaning",
-        "`store.ttl.sweep_interval_minutes` has no effect here",
-    )
+    assert file.notes == ("`store.ttl.sweep_interval_minutes` has no effect here",)
     assert read_langgraph_file(write(folder, store={})).store_ttl is None
 
 
@@ -161,11 +159,43 @@ def test_of_a_store_the_time_that_items_last_is_honoured(folder: Path) -> None:
         ({"ttl": {"default_ttl": 0}}, "no number of minutes above 0"),
         ({"ttl": 60}, "no object such as"),
         ("ours", "no object such as"),
+        ({"index": "openai:text-embedding-3-small"}, "no object such as"),
+        ({"index": {"dims": 3}}, 'neither "provider:model"'),
+        ({"index": {"embed": "openai:text-embedding-3-small", "dims": True}}, "no number from 1 to"),
+        ({"index": {"embed": "openai:text-embedding-3-small", "dims": 3, "fields": []}}, "no list of paths"),
+        ({"index": {"embed": "./none.py:embed", "dims": 3}}, "there is no Python file ./none.py"),
+        ({"index": {"embed": "../other.py:embed", "dims": 3}}, "in the folder"),
     ],
 )
 def test_a_store_of_its_own_is_refused(folder: Path, store: Any, said: str) -> None:
     with pytest.raises(InvalidAgentsError, match=said):
         read_langgraph_file(write(folder, store=store))
+
+
+async def test_what_embeds_items_is_of_the_folder_or_a_model(folder: Path) -> None:
+    (folder / "words.py").write_text(
+        "async def embed(texts):\n    return [[float(len(each)), 1.0] for each in texts]\nbroken = 3\n"
+    )
+
+    def store(embed: str) -> dict[str, Any]:
+        return {"index": {"embed": embed, "dims": 2, "fields": ["text"], "distance_type": "l2"}}
+
+    file = read_langgraph_file(write(folder, store=store("./words.py:embed")))
+    assert file.notes == ("`store.index.distance_type` has no effect here",)
+    async with AsyncExitStack() as stack:
+        [loaded] = await load_graphs([folder], stack, packages=False, catalogs=ExecutorCatalogs.of_names())
+        assert loaded.store_index is not None
+        op = PutOp(("a",), "b", {"text": "four"})
+        assert (await loaded.store_index.aembedded([op])).texts == {"four": [4.0, 1.0]}
+        with pytest.raises(StoreRefused, match="101 texts"):
+            loaded.store_index.texts_of(PutOp(("a",), "b", {"tags": ["x"] * 101}, index=["tags[*]"]))
+        # Who only looks at graphs embeds nothing.
+        assert [each.store_index for each in await load_graphs([folder], stack, packages=False)] == [None]
+        for embed in ("./words.py:none", "nobody:nothing"):
+            with pytest.raises(InvalidAgentsError, match=rf"`store.index.embed`: {embed} can't be loaded"):
+                await load_graphs(
+                    [write(folder, store=store(embed))], stack, packages=False, catalogs=ExecutorCatalogs.of_names()
+                )
 
 
 def test_other_code_is_another_version(folder: Path) -> None:

@@ -1,0 +1,88 @@
+"""By what items of a store are found by meaning: `store.index` of `langgraph.json`, as LangGraph has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from langchain_core.embeddings import Embeddings
+from langgraph.store.base import Op, PutOp, SearchOp, get_text_at_path, tokenize_path
+from psycopg_pool import AsyncConnectionPool
+
+from services.runtime.errors import StoreRefused
+
+# Of one item; and what pgvector compares.
+MOST_VECTORS: Final = 100
+MOST_DIMS: Final = 16_000
+Vector = Sequence[float]
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """What was embedded for some operations: texts of items, and queries."""
+
+    texts: Mapping[str, Vector] = field(default_factory=dict)
+    queries: Mapping[str, Vector] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StoreIndex:
+    """What embeds texts, of which fields of items; `name` is what `langgraph.json` calls it.
+
+    A store may be several graphs': vectors of other names, or of another length, are not compared.
+    """
+
+    name: str
+    embeddings: Embeddings
+    dims: int
+    fields: tuple[str, ...] = ("$",)
+
+    def embedded(self, ops: Sequence[Op]) -> Vectors:
+        """Embeds what operations write and ask for, in the thread of the caller. Raises StoreRefused."""
+        texts, queries = self._texts(ops), _queries(ops)
+        found = self.embeddings.embed_documents(texts) if texts else []
+        asked = [self.embeddings.embed_query(each) for each in queries]
+        return Vectors(self._checked(texts, found), self._checked(queries, asked))
+
+    async def aembedded(self, ops: Sequence[Op]) -> Vectors:
+        """Embeds what operations write and ask for. Raises StoreRefused."""
+        texts, queries = self._texts(ops), _queries(ops)
+        found = await self.embeddings.aembed_documents(texts) if texts else []
+        asked = [await self.embeddings.aembed_query(each) for each in queries]
+        return Vectors(self._checked(texts, found), self._checked(queries, asked))
+
+    def texts_of(self, op: PutOp) -> dict[str, str]:
+        """Returns the texts by which an item is to be found, by field. Raises StoreRefused for too many."""
+        if op.value is None or op.index is False:
+            return {}
+        found: dict[str, str] = {}
+        for path in self.fields if op.index is None else op.index:
+            texts = get_text_at_path(op.value, tokenize_path(path))
+            numbered = len(texts) > 1
+            found |= {f"{path}.{number}" if numbered else path: text for number, text in enumerate(texts)}
+        if len(found) > MOST_VECTORS:
+            raise StoreRefused(f"the item {op.key!r} has {len(found)} texts to be found by; {MOST_VECTORS} is the most")
+        return found
+
+    def _texts(self, ops: Iterable[Op]) -> list[str]:
+        puts = (op for op in ops if isinstance(op, PutOp))
+        return list(dict.fromkeys(text for op in puts for text in self.texts_of(op).values()))
+
+    def _checked(self, texts: Sequence[str], vectors: Sequence[Vector]) -> dict[str, Vector]:
+        lengths = {len(each) for each in vectors}
+        if len(vectors) != len(texts) or lengths - {self.dims}:
+            said = f"{len(vectors)} vectors of {', '.join(map(str, sorted(lengths))) or 'no'} numbers"
+            raise StoreRefused(f"`store.index` says {self.dims} numbers a text; {self.name} gave {said}")
+        return {text: [float(number) for number in each] for text, each in zip(texts, vectors, strict=True)}
+
+
+def _queries(ops: Iterable[Op]) -> list[str]:
+    return list(dict.fromkeys(op.query for op in ops if isinstance(op, SearchOp) and op.query))
+
+
+async def compares_vectors(pool: AsyncConnectionPool[Any]) -> bool:
+    """Tells whether the database has pgvector. Raises DatabaseAway."""
+    async with pool.connection() as connection:
+        cursor = await connection.execute("SELECT to_regtype('vector') IS NOT NULL")
+        return bool(await cursor.fetchone() == (True,))
