@@ -3,7 +3,9 @@
 WITH looked_at AS MATERIALIZED (
     SELECT entries.run_id FROM ({source}) AS entries LIMIT %(most)s
 ), fitting AS MATERIALIZED (
-    SELECT r.* FROM looked_at CROSS JOIN LATERAL (
+    SELECT r.agent, r.state, r.outcome, r.model_calls, r.tool_calls, r.input_tokens, r.output_tokens, r.begin_time, r.duration_s,
+        r.wait_s
+    FROM looked_at CROSS JOIN LATERAL (
         SELECT agent, state, outcome, model_calls, tool_calls, input_tokens, output_tokens,
             to_timestamp(floor(extract(epoch FROM created_at) / %(interval_s)s) * %(interval_s)s) AS begin_time,
             extract(epoch FROM ended_at - created_at)::float8 AS duration_s,
@@ -21,7 +23,9 @@ WITH looked_at AS MATERIALIZED (
     FROM fitting
     GROUP BY GROUPING SETS ((begin_time, agent, state, outcome), (begin_time))
 )
-SELECT looked.count AS looked_at, counted.*
+SELECT looked.count AS looked_at, counted.begin_time, counted.agent, counted.state, counted.outcome, counted.is_whole,
+    counted.count, counted.duration_s, counted.wait_s, counted.model_calls, counted.tool_calls, counted.input_tokens,
+    counted.output_tokens
 FROM (SELECT count(*) FROM looked_at) AS looked
 LEFT JOIN counted ON true
 ORDER BY begin_time DESC, agent, state, outcome
