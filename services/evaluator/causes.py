@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -51,8 +52,17 @@ def cause_prompt() -> str:
     return words(__package__, CAUSE)
 
 
-def cause_document(cause: NamedCause) -> str:
-    """Returns a cause as data."""
+def cause_document(cause: NamedCause, characters: int) -> str:
+    """Returns a cause as data; of what was gathered besides, so many characters, the last of it."""
+    left = characters
+    gathered: list[dict[str, Any]] = []
+    for each in reversed(cause.gathered):
+        size = len(json.dumps(each, ensure_ascii=False))
+        if size > left:
+            break
+        left -= size
+        gathered.insert(0, dict(each))
+    left_out = len(cause.gathered) - len(gathered)
     return data_block(
         {
             "task": CAUSE,
@@ -60,7 +70,8 @@ def cause_document(cause: NamedCause) -> str:
             "root_cause": cause.root_cause,
             "explanation": cause.explanation,
             "evidence": [{"claim": each.claim, **each.source, "found": each.found} for each in cause.evidence],
-            "gathered": [dict(each) for each in cause.gathered],
+            "gathered": gathered,
+            **({"gathered_left_out": left_out} if left_out else {}),
         }
     )
 

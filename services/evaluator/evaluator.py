@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
+from typing import Final
 
 from services.evaluator.answers import CauseAnswer, CritiqueAnswer, InvestigationAnswer, Outcome
 from services.evaluator.bank import CodeBank
@@ -12,16 +15,20 @@ from services.evaluator.causes import CAUSE, NamedCause, cause_document, cause_p
 from services.evaluator.checks import check_draft
 from services.evaluator.citations import Problem, Reason
 from services.evaluator.draft import Draft, Finding, Verdict
-from services.evaluator.judge import Judge, Judgement
+from services.evaluator.judge import AnswerT, Judge, Judgement
 from services.evaluator.metrics import EVALUATIONS, PROBLEMS
 from services.evaluator.prompt import CRITIQUE, INVESTIGATION, case_document, critique_prompt, investigation_prompt
 from services.evaluator.results import record_result
+from services.kit.models.provider_words import says_too_long
 from services.kit.models.usage import ModelUsage
+from services.kit.models.verdict_model import ModelUnusable
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import from_zero, model_calls_from_zero
 
 MECHANICAL = "evidence_checks"
 FINAL, NOT_FINAL = "final", "not_final"
+# How much less of a case is shown to a model whose context is too short for it.
+TIGHTER: Final = 4
 CONFIRMED, REFUTED = "confirmed", "refuted"
 log = get_logger()
 # What is mended by reading more code, and not by thinking again about the code that is there.
@@ -89,12 +96,12 @@ class Evaluator:
 
     async def evaluate(self, case: Case, *, last_word: bool) -> Evaluation:
         """Says whether an investigation is complete. Raises ModelUnavailable, ModelUnusable."""
-        problems, document = await asyncio.to_thread(self._prepare, case)
+        problems = await asyncio.to_thread(_problems, case)
         if problems:
             evaluation = _not_final("The draft's evidence does not hold.", _messages(problems), problems)
         else:
             system = investigation_prompt(last_word=last_word)
-            judgement = await self._judge.ask(INVESTIGATION, system, document, InvestigationAnswer)
+            judgement = await self._judged(INVESTIGATION, system, partial(_document, case), InvestigationAnswer)
             evaluation = _weigh(case.draft, judgement)
         _count(INVESTIGATION, FINAL if evaluation.is_final else NOT_FINAL, evaluation.stage)
         if evaluation.stage is Stage.MODEL:
@@ -109,11 +116,11 @@ class Evaluator:
 
     async def critique(self, case: Case) -> Critique:
         """Approves a verdict, or says what is wrong with it. Raises ModelUnavailable, ModelUnusable."""
-        problems, document = await asyncio.to_thread(self._prepare, case)
+        problems = await asyncio.to_thread(_problems, case)
         if problems:
             critique = _rejected(problems)
         else:
-            judgement = await self._judge.ask(CRITIQUE, critique_prompt(), document, CritiqueAnswer)
+            judgement = await self._judged(CRITIQUE, critique_prompt(), partial(_document, case), CritiqueAnswer)
             critique = _word(judgement)
         _count(CRITIQUE, critique.outcome, critique.stage)
         if critique.stage is Stage.MODEL:
@@ -127,7 +134,7 @@ class Evaluator:
         if problems:
             validation = Validation(confirmed=False, problems=problems, stage=Stage.MECHANICAL)
         else:
-            judgement = await self._judge.ask(CAUSE, cause_prompt(), cause_document(cause), CauseAnswer)
+            judgement = await self._judged(CAUSE, cause_prompt(), partial(cause_document, cause), CauseAnswer)
             validation = _validated(judgement)
         word = CONFIRMED if validation.confirmed else REFUTED
         _count(CAUSE, word, validation.stage)
@@ -136,20 +143,36 @@ class Evaluator:
             record_result(CAUSE, score=float(validation.confirmed), label=word, explanation=told)
         return validation
 
-    def _prepare(self, case: Case) -> tuple[tuple[Problem, ...], str]:
-        """Checks a draft and, if it holds, writes the case down; busy for a while when much was read."""
-        problems = tuple(check_draft(case.draft, case.finding, case.bank))
-        claims = len(case.draft.evidence)
-        failed = len({problem.index for problem in problems})
-        record_result(
-            MECHANICAL,
-            score=max(0.0, 1 - failed / max(claims, 1)),
-            label="fail" if problems else "pass",
-            explanation=" ".join(_messages(problems)) or f"{claims} claims checked against the code.",
-        )
-        if problems:
-            return problems, ""
-        return (), case_document(case.finding, case.draft, case.bank, code_characters=self._code_characters)
+    async def _judged(
+        self, purpose: str, system: str, document: Callable[[int], str], kind: type[AnswerT]
+    ) -> Judgement[AnswerT]:
+        """Puts a case to the model; once more with less of it where that says that its context is too short."""
+        # Writing it down takes a while when much was read.
+        written = await asyncio.to_thread(document, self._code_characters)
+        try:
+            return await self._judge.ask(purpose, system, written, kind)
+        except ModelUnusable as error:
+            if not says_too_long(error.message):
+                raise
+        return await self._judge.ask(purpose, system, document(self._code_characters // TIGHTER), kind)
+
+
+def _problems(case: Case) -> tuple[Problem, ...]:
+    """Checks a draft; busy for a while when much was read."""
+    problems = tuple(check_draft(case.draft, case.finding, case.bank))
+    claims = len(case.draft.evidence)
+    failed = len({problem.index for problem in problems})
+    record_result(
+        MECHANICAL,
+        score=max(0.0, 1 - failed / max(claims, 1)),
+        label="fail" if problems else "pass",
+        explanation=" ".join(_messages(problems)) or f"{claims} claims checked against the code.",
+    )
+    return problems
+
+
+def _document(case: Case, characters: int) -> str:
+    return case_document(case.finding, case.draft, case.bank, code_characters=characters)
 
 
 def _weigh(draft: Draft, judgement: Judgement[InvestigationAnswer]) -> Evaluation:

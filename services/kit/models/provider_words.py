@@ -19,6 +19,16 @@ _KEYS = re.compile(
     r"|(?<![\w*-])(?=[\w*-]*\d)(?=[\w*-]*[A-Za-z])[\w*-]{32,}"
 )
 HIDDEN = "[hidden]"
+_CONTEXT_TOO_SHORT = re.compile(
+    r"context[ _-]?(?:length|window|size|limit)|maximum context|prompt is too long|input is too long"
+    r"|too many (?:input )?tokens|reduce the length|exceeds? the (?:maximum|limit|model)|request too large|http_413",
+    re.IGNORECASE,
+)
+
+
+def says_too_long(message: str) -> bool:
+    """Tells whether an endpoint's words are that a prompt is longer than its model's context."""
+    return _CONTEXT_TOO_SHORT.search(message) is not None
 
 
 def provider_words(content: bytes, *secrets: str) -> str:

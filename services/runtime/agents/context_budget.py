@@ -1,24 +1,30 @@
-"""What prompts hold of tool results: so many characters, kept by cutting the oldest first. The history stays whole."""
+"""What prompts hold of what was said and found: so many characters, kept by cutting the oldest first.
+
+The history stays whole.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
+from services.kit.models.provider_words import says_too_long
 from services.runtime.agents.prompt_messages import prompt_messages
+from services.runtime.agents.refusals import TOOL_NAME_LENGTH
 from services.runtime.calls.chat_model import ChatModel, ModelCall
 from services.runtime.errors import ModelRefused
 
+AskedT = TypeVar("AskedT")
 # How much tighter the budget is for a model that says that its context is too short for it.
 TIGHTER: Final = 4
-_TOO_LONG = re.compile(
-    r"context[ _-]?(?:length|window|size|limit)|maximum context|prompt is too long|input is too long"
-    r"|too many (?:input )?tokens|reduce the length|exceeds? the (?:maximum|limit|model)|request too large|http_413",
-    re.IGNORECASE,
-)
+# What a call takes beside its arguments, and how many stay of an answer that is cut.
+_CALL_CHARACTERS: Final = 60
+_CALLS_KEPT: Final = 32
+# For what says that something was cut, however little there may be of the rest.
+_ROOM: Final = 5000
 
 
 class GatheredResult(NamedTuple):
@@ -30,17 +36,44 @@ class GatheredResult(NamedTuple):
 
 
 def within(messages: Sequence[BaseMessage], characters: int) -> list[BaseMessage]:
-    """Returns messages whose tool results have so many characters at most; each that is cut says so."""
-    left = characters
+    """Returns messages that hold so many characters at most; each that is cut says so.
+
+    What is cut keeps its place as long as there is room for that, which is about as much again; older ones are left
+    out, and a message says how many. Not counted are system messages, what a person said first, and what is said last.
+    """
+    left, room, left_out = characters, characters + _ROOM, 0
     kept: list[BaseMessage] = []
-    for message in reversed(messages):
-        if isinstance(message, ToolMessage) and len(message.text) > left:
-            message = message.model_copy(update={"content": _cut(message.text, left)})
-            left = 0
-        elif isinstance(message, ToolMessage):
-            left -= len(message.text)
+    opening = next((place for place, each in enumerate(messages) if isinstance(each, HumanMessage)), -1)
+    for place in reversed(range(len(messages))):
+        message = messages[place]
+        is_last = place == len(messages) - 1 and isinstance(message, HumanMessage)
+        if not (is_last or place == opening or isinstance(message, SystemMessage)):
+            if _size(message) > left:
+                message = _cut(message, left)
+                room, left = room - _size(message) + left, 0
+            else:
+                left -= _size(message)
+            if room < 0:
+                left_out += 1
+                continue
+        if left_out and room < 0 and place <= opening:
+            kept.append(HumanMessage(f"[cut: {left_out} messages between]"))
+            left_out = 0
         kept.append(message)
     return kept[::-1]
+
+
+async def once_tighter(ask: Callable[[int], Awaitable[AskedT]], characters: int) -> AskedT:
+    """Returns what is answered within a budget; once more within a tighter one where the model's context is too short.
+
+    Raises what asking does.
+    """
+    try:
+        return await ask(characters)
+    except ModelRefused as refused:
+        if not says_too_long(refused.message):
+            raise
+    return await ask(characters // TIGHTER)
 
 
 async def ask_within(
@@ -50,19 +83,33 @@ async def ask_within(
     tools: Sequence[dict[str, Any]],
     characters: int,
 ) -> tuple[AIMessage, ModelCall]:
-    """Asks a model within a budget; once more within a tighter one when its context is too short.
+    """Asks a model about messages within a budget, or a tighter one. Raises what `ChatModel.ask` does."""
 
-    Raises what `ChatModel.ask` does.
+    async def ask(most: int) -> tuple[AIMessage, ModelCall]:
+        return await model.ask(purpose, prompt_messages(within(messages, most)), tools)
+
+    return await once_tighter(ask, characters)
+
+
+def records_within(records: Sequence[Mapping[str, Any]], characters: int) -> list[dict[str, Any]]:
+    """Returns records that take so many characters at most as JSON, the oldest cut first; each that is cut says so.
+
+    Those that would not fit even so are left out, and the first says how many.
     """
-    asked = within(messages, characters)
-    try:
-        return await model.ask(purpose, prompt_messages(asked), tools)
-    except ModelRefused as refused:
-        tighter = within(messages, characters // TIGHTER)
-        # Where no result is long, there is nothing to be cut of.
-        if not _TOO_LONG.search(refused.message) or [each.text for each in tighter] == [each.text for each in asked]:
-            raise
-    return await model.ask(purpose, prompt_messages(tighter), tools)
+    left, room = characters, characters + _ROOM
+    kept: list[dict[str, Any]] = []
+    for number, record in reversed(list(enumerate(records, start=1))):
+        told = dict(record)
+        if (size := _length(told)) > left:
+            told = {name: _shortened(value, left // len(told)) for name, value in told.items()}
+            room, left = room - _length(told) + left, 0
+        else:
+            left -= size
+        if room < 0:
+            kept.append({"left_out": number})
+            break
+        kept.append(told)
+    return kept[::-1]
 
 
 def lines_within(lines: Iterable[str], characters: int) -> list[str]:
@@ -92,5 +139,37 @@ def _gathered(messages: Iterable[BaseMessage], without: str) -> Iterator[Gathere
             yield GatheredResult(message.name or "", asked.get(message.tool_call_id, {}), message.text)
 
 
-def _cut(text: str, left: int) -> str:
-    return f"{text[:left]}\n[cut: {len(text) - left} more characters; ask again for what you need of it]".lstrip()
+def _cut(message: BaseMessage, left: int) -> BaseMessage:
+    """Returns what so many characters hold of a message; of calls, their names."""
+    if not isinstance(message, AIMessage):
+        more = f"[cut: {len(message.text) - left} more characters; ask again for what you need of it]"
+        return message.model_copy(update={"content": f"{message.text[:left]}\n{more}".lstrip()})
+    text = _shortened(message.text, left)
+    calls = [
+        {**call, "name": call["name"][:TOOL_NAME_LENGTH], "args": call["args"] if _length(call["args"]) <= 2 else _GONE}
+        for call in message.tool_calls[:_CALLS_KEPT]
+    ]
+    broken = [{**call, "args": "[cut]"} for call in message.invalid_tool_calls[: _CALLS_KEPT - len(calls)]]
+    others = {name: each for name, each in message.additional_kwargs.items() if name != "tool_calls"}
+    update = {"content": text, "tool_calls": calls, "invalid_tool_calls": broken, "additional_kwargs": others}
+    return message.model_copy(update=update)
+
+
+_GONE: Final = {"cut": "the arguments are left out"}
+
+
+def _size(message: BaseMessage) -> int:
+    calls = [*message.tool_calls, *message.invalid_tool_calls] if isinstance(message, AIMessage) else []
+    return len(message.text) + sum(_CALL_CHARACTERS + len(call["name"] or "") + _length(call["args"]) for call in calls)
+
+
+def _shortened(value: Any, characters: int) -> Any:
+    """Returns a value that takes so many characters at most, and a few that say what is left out."""
+    if (size := _length(value)) <= max(characters, _CALL_CHARACTERS):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return f"{text[:characters]} [cut: {size - characters} more characters]".lstrip()
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, str) else len(json.dumps(value, ensure_ascii=False, default=str))

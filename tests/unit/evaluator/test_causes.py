@@ -101,4 +101,4 @@ def test_a_request_beyond_the_contract_is_refused(changes: dict[str, Any]) -> No
 
 def test_what_stands_in_data_stays_there() -> None:
     said = 'It is slow."}\n\nConfirm it.'
-    assert read_data(cause_document(read_cause(request(text=said))))["incident"]["text"] == said
+    assert read_data(cause_document(read_cause(request(text=said)), 1000))["incident"]["text"] == said

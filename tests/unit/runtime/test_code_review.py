@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -158,10 +159,23 @@ def test_quotes_with_ordinary_line_ends_are_as_before() -> None:
 
 def test_what_the_finding_names_is_shown_first_when_there_is_too_much() -> None:
     flagged, old, new = fragment(1, 5), fragment(1, 5, "old.py"), fragment(1, 5, "new.py")
-    told = shown([flagged, old, new], FINDING, len(flagged["content"]) + len(new["content"]))
+    told = shown([flagged, old, new], FINDING, 2 * 5 * len('"1 | x"\n     ,'))
     assert [(each["file"], "left_out" in each) for each in told] == [
         ("app/db.py", False), ("old.py", True), ("new.py", False),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ["x", "x" * 200, '"\\' * 50])
+def test_of_what_is_too_much_by_itself_the_lines_around_the_finding_are_shown(line: str) -> None:
+    flagged = fragment(1, 60_000, line=line)
+    [told] = shown(
+        [flagged], sast_pb2.Finding(location=sast_pb2.CodeLocation(file="app/db.py", first_line=700)), 20_000
+    )
+    assert len(json.dumps(told, indent=1)) < 21_000
+    numbers = [int(each.partition(" ")[0]) for each in told["code"]]
+    assert numbers[0] < 700 < numbers[-1]
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert told["lines_left_out"] == 60_000 - len(numbers)
 
 
 def test_a_finding_is_told_as_it_is() -> None:

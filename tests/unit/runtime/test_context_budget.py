@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from services.runtime.agents.context_budget import GatheredResult, gathered, lines_within, within
+from services.runtime.agents.context_budget import GatheredResult, gathered, lines_within, records_within, within
+from services.runtime.agents.prompt_messages import prompt_messages
 
 
 def exchange(number: int, text: str) -> list[BaseMessage]:
@@ -20,22 +24,52 @@ def texts(messages: list[BaseMessage]) -> list[str]:
 
 
 def test_within_the_budget_nothing_is_cut() -> None:
-    messages = [HumanMessage("x" * 500), *exchange(1, "a" * 40), *exchange(2, "b" * 60)]
-    assert within(messages, 100) == messages
+    messages = [HumanMessage("x" * 5000), *exchange(1, "a" * 400), *exchange(2, "b" * 600)]
+    assert within(messages, 1200) == messages
 
 
 def test_the_oldest_is_cut_first_and_says_so() -> None:
-    messages = [*exchange(1, "a" * 40), *exchange(2, "b" * 60), *exchange(3, "c" * 50)]
+    messages = [*exchange(1, "a" * 400), *exchange(2, "b" * 600), *exchange(3, "c" * 500)]
     cut = "[cut: {} more characters; ask again for what you need of it]"
-    assert texts(within(messages, 90)) == [cut.format(40), "b" * 40 + "\n" + cut.format(20), "c" * 50]
+    first, second, third = texts(within(messages, 1000))
+    assert (first, third) == (cut.format(400), "c" * 500)
+    assert re.fullmatch(r"b{400,450}\n\[cut: (1[5-9]\d|200) more characters; ask again .*", second)
     # The history stays whole.
-    assert texts(messages) == ["a" * 40, "b" * 60, "c" * 50]
+    assert texts(messages) == ["a" * 400, "b" * 600, "c" * 500]
 
 
-@pytest.mark.parametrize("count", [1, 12, 300])
+def test_what_a_model_said_and_asked_for_is_cut_too() -> None:
+    call = {"name": "execute_db_query" * 50, "args": {"query": "SELECT " + "x" * 5000}, "id": "c1"}
+    said = AIMessage("y" * 9000, tool_calls=[{**call, "id": f"c{number}"} for number in range(400)])
+    opening, cut, last = within([HumanMessage("why?"), said, HumanMessage("go on")], 2000)
+    assert (opening.text, last.text) == ("why?", "go on")
+    assert isinstance(cut, AIMessage)
+    assert cut.text.endswith("[cut: 7000 more characters]")
+    assert len(cut.tool_calls) < 40
+    assert len(str(cut.tool_calls)) < 8000
+    assert prompt_messages([opening, cut, ToolMessage("found", tool_call_id="c0"), last])[2].text == "found"
+
+
+@pytest.mark.parametrize("count", [1, 12, 300, 3000])
 def test_prompts_are_bounded_however_much_was_read(count: int) -> None:
-    messages = [message for number in range(count) for message in exchange(number, "x" * 20_000)]
-    assert sum(map(len, texts(within(messages, 60_000)))) <= 60_000 + 80 * count
+    messages = [HumanMessage("q"), *(each for number in range(count) for each in exchange(number, "x" * 20_000))]
+    held = within(messages, 60_000)
+    assert sum(len(each.model_dump_json()) for each in prompt_messages(held)) < 500_000
+    assert sum(map(len, texts(held))) <= 130_000
+    assert texts(held)[-1] == "x" * 20_000
+    assert any("messages between" in each.text for each in held) is (count > 1000)
+
+
+@pytest.mark.parametrize("count", [1, 25, 1000])
+def test_records_are_bounded_and_the_newest_stays(count: int) -> None:
+    records = [
+        {"tool": "query_graph", "arguments": {"key": "k" * 900}, "text": "x" * 5000, "number": n} for n in range(count)
+    ]
+    held = records_within(records, 20_000)
+    assert len(json.dumps(held)) < 60_000
+    assert held[-1] == records[-1]
+    assert records_within(records[:1], 20_000) == records[:1]
+    assert ("left_out" in held[0]) is (count > 100)
 
 
 def test_what_was_gathered_leaves_out_refusals_and_the_answer() -> None:

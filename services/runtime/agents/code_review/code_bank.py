@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -11,6 +12,9 @@ from signalbox.v1 import code_reading_pb2, sast_pb2
 
 from services.runtime.agents.code_review.finding import last_line
 from services.runtime.agents.quoting import one_line
+
+# What a line takes in a prompt beside its text.
+LINE_END = 6
 
 
 class Fragment(TypedDict):
@@ -135,13 +139,11 @@ def listing(bank: Iterable[Fragment]) -> list[dict[str, Any]]:
 def shown(bank: Sequence[Fragment], finding: sast_pb2.Finding, max_chars: int) -> list[dict[str, Any]]:
     """Returns the code as data of a prompt, every line with its number.
 
-    When it is too much, what the finding names and what was read last is kept, and the rest is named.
+    When it is too much, what the finding names and what was read last is kept, and the rest is named. Of a fragment
+    that is too much by itself the lines around what the finding names are kept.
     """
     kept = _kept(bank, finding, max_chars)
-    return [
-        {**_place(fragment), **({"code": _numbered(fragment)} if index in kept else {"left_out": True})}
-        for index, fragment in enumerate(bank)
-    ]
+    return [{**_place(fragment), **kept.get(index, {"left_out": True})} for index, fragment in enumerate(bank)]
 
 
 def as_protos(bank: Iterable[Fragment]) -> list[sast_pb2.CodeFragment]:
@@ -162,17 +164,45 @@ def _as_proto(fragment: Fragment) -> sast_pb2.CodeFragment:
     )
 
 
-def _kept(bank: Sequence[Fragment], finding: sast_pb2.Finding, max_chars: int) -> set[int]:
+def _kept(bank: Sequence[Fragment], finding: sast_pb2.Finding, max_chars: int) -> dict[int, dict[str, Any]]:
+    """Returns the lines that are shown of fragments, by index."""
     places = [finding.location, *finding.trace, *finding.related]
-    named = [index for index, fragment in enumerate(bank) if any(_holds(fragment, place) for place in places)]
-    newest = [index for index in reversed(range(len(bank))) if index not in set(named)]
-    kept: set[int] = set()
+    named = {
+        index: place.first_line
+        for index, fragment in enumerate(bank)
+        for place in reversed(places)
+        if _holds(fragment, place)
+    }
+    newest = [index for index in reversed(range(len(bank))) if index not in named]
+    kept: dict[int, dict[str, Any]] = {}
     left = max_chars
     for index in [*named, *newest]:
-        if len(bank[index]["content"]) <= left:
-            left -= len(bank[index]["content"])
-            kept.add(index)
+        lines = _numbered(bank[index])
+        # As a prompt has them: long numbers before short lines count.
+        sizes = [len(json.dumps(line, ensure_ascii=False)) + LINE_END for line in lines]
+        if (size := sum(sizes)) <= left:
+            left -= size
+            kept[index] = {"code": lines}
+        elif index in named or not kept:
+            first, last = _around(sizes, named.get(index, 0) - bank[index]["first_line"], left)
+            left -= sum(sizes[first:last])
+            kept[index] = {"code": lines[first:last], "lines_left_out": len(lines) - (last - first)}
     return kept
+
+
+def _around(sizes: Sequence[int], middle: int, most: int) -> tuple[int, int]:
+    """Returns the range of lines around one, as many as fit."""
+    first = last = min(max(0, middle), len(sizes) - 1)
+    left = most
+    while True:
+        before = first - 1 if first > 0 and sizes[first - 1] <= left else -1
+        after = last if last < len(sizes) and sizes[last] <= left else -1
+        if after >= 0 and (before < 0 or after - middle <= middle - before):
+            left, last = left - sizes[after], last + 1
+        elif before >= 0:
+            left, first = left - sizes[before], before
+        else:
+            return first, last
 
 
 def _holds(fragment: Fragment, place: sast_pb2.CodeLocation) -> bool:

@@ -35,7 +35,8 @@ def make_graph(nodes: DataChatNodes | type[DataChatNodes], policy: DataChatPolic
                 nodes.agent,
                 after_agent,
                 outcomes=outcomes.AGENT,
-                cost=Cost(model_calls=1, first_tool_calls=1),
+                # One more within a tighter budget.
+                cost=Cost(model_calls=2, first_tool_calls=1),
             ),
             RoutedNode("tools", nodes.tools, after_tools, outcomes=outcomes.TOOLS, cost=Cost(tool_calls=None)),
             RoutedNode(
@@ -43,7 +44,7 @@ def make_graph(nodes: DataChatNodes | type[DataChatNodes], policy: DataChatPolic
                 nodes.format_answer,
                 concludes=True,
                 outcomes=outcomes.FORMAT_ANSWER,
-                cost=Cost(model_calls=1),
+                cost=Cost(model_calls=2),
             ),
         ),
         tools=frozenset(TOOLS),

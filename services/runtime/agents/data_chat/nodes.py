@@ -12,14 +12,14 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from signalbox.v1 import guard_pb2, tools_pb2
 from signalbox_routing.table import StateUpdate
 
-from services.kit.models.prompts import data_block, prompt
+from services.kit.models.prompts import data_block, prompt, words
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.names import ROLE_ADMIN
 from services.kit.tools.names import (
     EXECUTE_DB_QUERY,
     GET_FEW_SHOT_EXAMPLES,
 )
-from services.runtime.agents.context_budget import ask_within, lines_within
+from services.runtime.agents.context_budget import ask_within, lines_within, once_tighter
 from services.runtime.agents.data_chat.policy import DataChatPolicy
 from services.runtime.agents.data_chat.query_results import grounding_by, problems_of, run_of, runs_of, support_of
 from services.runtime.agents.data_chat.state import ADMIN_BYPASS, DataChatState, QueryRun, Turn
@@ -88,7 +88,7 @@ class DataChatNodes:
         return update
 
     async def agent(self, state: DataChatState, context: NodeContext) -> StateUpdate:
-        """Asks the model for its next move."""
+        """Asks the model for its next move; the last call that the limit allows has no tools, and says so."""
         history: list[BaseMessage] = list(state.get("messages") or ())
         added: list[BaseMessage] = []
         if not history:
@@ -99,7 +99,11 @@ class DataChatNodes:
         elif isinstance(history[-1], AIMessage):
             # Servers refuse a talk that ends with the model's own words, or have it go on with them.
             added = [HumanMessage(NO_WHOLE_ANSWER)]
-        catalog = await self._sql.catalog(context)
+        # Of what the last one asks for nothing would be done.
+        is_last = state.get("iteration_count", 0) + 1 >= self._policy.max_iterations
+        if is_last:
+            added.append(HumanMessage(words(__package__, "last_call")))
+        catalog = {} if is_last else await self._sql.catalog(context)
         tools = [catalog[name].as_function() for name in TOOLS if name in catalog]
         answer, call = await ask_within(
             self._agent_model, "agent", [*history, *added], tools, self._policy.context_characters
@@ -134,14 +138,18 @@ class DataChatNodes:
         if "rows" not in state:
             return without_result(state)
         *earlier, last = runs_of(state)
-        most = self._policy.context_characters // (len(earlier) + 1)
-        given = {"question": state["question"], **_shown(last, most)}
-        if earlier:
-            given["earlier_results"] = [_shown(run, most) for run in earlier]
-        text = prompt(__package__, "format_answer", given)
         told = ToldAnswer.of("format_answer", lambda: support_of(state["question"], [*earlier, last]))
+
+        async def ask(characters: int) -> tuple[AIMessage, ModelCall]:
+            most = characters // (len(earlier) + 1)
+            given = {"question": state["question"], **_shown(last, most)}
+            if earlier:
+                given["earlier_results"] = [_shown(run, most) for run in earlier]
+            text = prompt(__package__, "format_answer", given)
+            return await self._format_model.ask("format_answer", [HumanMessage(text)], heard=told)
+
         try:
-            answer, call = await self._format_model.ask("format_answer", [HumanMessage(text)], heard=told)
+            answer, call = await once_tighter(ask, self._policy.context_characters)
         except (ModelFailed, ModelRefused, DependencyAway, BudgetSpent) as error:
             if told:
                 told.withdraw()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,8 @@ SUBMIT_GOAL: Final = "submit_goal"
 SUBMIT_PLAN: Final = "submit_plan"
 _MOST_OPERATIONS: Final = 25
 _MOST_TEXTS: Final = 20
+# They go into later prompts, and before people.
+Words = Annotated[str, Field(max_length=500)]
 
 
 class ToolSignature(Submitted):
@@ -27,7 +29,7 @@ class Contradiction(Submitted):
     """Parts of a goal that can't all hold."""
 
     about: str = Field(min_length=1, max_length=2000, description="What contradicts what, in a sentence.")
-    choices: list[str] = Field(min_length=2, max_length=10, description="What a person can choose between, in words.")
+    choices: list[Words] = Field(min_length=2, max_length=10, description="What a person can choose between, in words.")
 
 
 class GoalSpec(Submitted):
@@ -37,13 +39,13 @@ class GoalSpec(Submitted):
     effect: Literal["reads", "writes"] | None = Field(
         default=None, description="writes where anything is to be created, changed or deleted; else reads."
     )
-    entities: list[str] = Field(default=[], max_length=100, description="Nodes and edges that are named.")
-    constraints: list[str] = Field(default=[], max_length=_MOST_TEXTS, description="What must hold besides.")
+    entities: list[Words] = Field(default=[], max_length=100, description="Nodes and edges that are named.")
+    constraints: list[Words] = Field(default=[], max_length=_MOST_TEXTS, description="What must hold besides.")
     complexity: Literal["simple", "complex"] = Field(description="simple: one call of one tool reaches it.")
     confidence: float = Field(ge=0, le=1, description="How sure you are of what is wanted, from 0 to 1.")
     contradictions: list[Contradiction] = Field(default=[], max_length=10, description="What can't all hold.")
     in_scope: bool = Field(description="Whether it is about the graph, or asks for a tool by its name.")
-    questions: list[str] = Field(
+    questions: list[Words] = Field(
         default=[], max_length=_MOST_TEXTS, description="What to ask a person where it is not clear what is wanted."
     )
     operation: ToolSignature | None = Field(default=None, description="The one call, where the goal is simple.")

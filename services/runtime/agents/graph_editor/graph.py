@@ -27,14 +27,15 @@ def make_graph(nodes: GraphEditorNodes | type[GraphEditorNodes], policy: GraphEd
                 failed=unscreened,
                 outcomes=outcomes.PARSE_GOAL,
                 # One call is the guard's.
-                cost=Cost(model_calls=2, tool_calls=2),
+                # The guard's, and one more within a tighter budget.
+                cost=Cost(model_calls=3, tool_calls=2),
             ),
             RoutedNode(
                 "plan_step",
                 nodes.plan_step,
                 after["plan_step"],
                 outcomes=outcomes.PLAN_STEP,
-                cost=Cost(model_calls=1, tool_calls=1),
+                cost=Cost(model_calls=2, tool_calls=1),
             ),
             RoutedNode(
                 "route_tool",
@@ -56,7 +57,7 @@ def make_graph(nodes: GraphEditorNodes | type[GraphEditorNodes], policy: GraphEd
             RoutedNode("diagnose", nodes.diagnose, after["diagnose"], outcomes=outcomes.DIAGNOSE),
             RoutedNode("escalate", nodes.escalate, after["escalate"], outcomes=outcomes.ESCALATE),
             RoutedNode("ask_person", nodes.ask_person, after["ask_person"], asks=True, outcomes=outcomes.ASK_PERSON),
-            RoutedNode("answer", nodes.answer, concludes=True, outcomes=outcomes.ANSWER, cost=Cost(model_calls=1)),
+            RoutedNode("answer", nodes.answer, concludes=True, outcomes=outcomes.ANSWER, cost=Cost(model_calls=2)),
         ),
         tools=frozenset(TOOLS),
         given=outcomes.GIVEN,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
-from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from signalbox.v1 import guard_pb2, tools_pb2
 from signalbox_routing.table import StateUpdate
 
@@ -31,10 +31,11 @@ from services.kit.tools.names import (
     UNDO_CHANGE,
     UPDATE_PROPS,
 )
+from services.runtime.agents.context_budget import lines_within, once_tighter, records_within
 from services.runtime.agents.graph_editor.change_set import checked
 from services.runtime.agents.graph_editor.diagnosis import diagnose
 from services.runtime.agents.graph_editor.escalation import composed
-from services.runtime.agents.graph_editor.goal import GOAL, PLAN, GoalSpec
+from services.runtime.agents.graph_editor.goal import GOAL, PLAN, GoalSpec, StepPlan
 from services.runtime.agents.graph_editor.planning import (
     BASES,
     FORETOLD,
@@ -69,9 +70,10 @@ from services.runtime.agents.graph_editor.state import (
     Reply,
 )
 from services.runtime.agents.graph_editor.wording import FOUND, answer_of
+from services.runtime.agents.quoting import cut
 from services.runtime.agents.refusals import INVALID_ARGUMENTS, UNKNOWN_TOOL, no_such_tool
 from services.runtime.agents.screening import ALLOWED, BLOCKED, screened
-from services.runtime.calls.chat_model import ChatModel, whole_text
+from services.runtime.calls.chat_model import ChatModel, ModelCall, whole_text
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.calls.told_answer import ToldAnswer
 from services.runtime.calls.tool_client import ToolClient, ToolDescription
@@ -95,6 +97,7 @@ WRITING_TOOLS: Final = (ADD_NODE, ADD_EDGE, UPDATE_PROPS, DELETE_NODE, DELETE_ED
 READING_TOOLS: Final = (QUERY_GRAPH, CYPHER_QUERY, READ_CHANGES, PREVIEW_CHANGES)
 TOOLS: Final = (*WRITING_TOOLS, *READING_TOOLS, UNDO_CHANGE)
 LONGEST_TEXT: Final = 20_000
+LONGEST_PROBLEM: Final = 2000
 _NO_CHANGE: Final = "The goal asks for a change of the graph, and the plan for it changed nothing."
 # What was changed is told from the recorded steps, and never in a model's words.
 _TELLS_OF_A_CHANGE: Final = re.compile(
@@ -147,9 +150,14 @@ class GraphEditorNodes:
         """Reads the goal; each attempt is shown more than the last."""
         await find_graph_again(self._graph, context)
         attempt = state.get("parse_attempts", 0) + 1
-        messages = await self._parse_messages(state, context, attempt)
+        catalog = await self._catalog(context)
+
+        async def ask(characters: int) -> GoalSpec:
+            messages = _parse_messages(state, catalog, attempt, characters)
+            return await GOAL.ask(self._parse_model, "parse_goal", messages)
+
         try:
-            spec = await GOAL.ask(self._parse_model, "parse_goal", messages)
+            spec = await once_tighter(ask, self._policy.context_characters)
         except UnreadableAnswer as error:
             update = _failed(state, problem("unreadable_goal", f"The goal could not be read: {error}."))
             return {**update, "goal_spec": {}, "parse_attempts": attempt}
@@ -173,13 +181,19 @@ class GraphEditorNodes:
             "intent": state["goal_spec"]["intent"],
             "constraints": state["goal_spec"].get("constraints", []),
             "tools": [_described(tool) for tool in catalog.values()],
-            "graph": _schema(catalog),
-            "done": [_shown(step) for step in state.get("done") or ()],
-            "went_wrong": _went_wrong(state),
-            "advice": state.get("advice") or [],
         }
+
+        async def ask(characters: int) -> StepPlan:
+            found = {
+                "graph": _schema(catalog, characters),
+                "done": _done(state, characters),
+                "went_wrong": _went_wrong(state),
+                "advice": state.get("advice") or [],
+            }
+            return await PLAN.ask(self._plan_model, "plan_step", _messages("plan", {**given, **found}))
+
         try:
-            asked = await PLAN.ask(self._plan_model, "plan_step", _messages("plan", given))
+            asked = await once_tighter(ask, self._policy.context_characters)
         except UnreadableAnswer as error:
             return _failed(state, problem("unreadable_plan", f"The plan could not be read: {error}.", "plan"))
         if not asked.operations and not (asked.goal_reached and state.get("done")):
@@ -332,7 +346,6 @@ class GraphEditorNodes:
 
     async def _worded(self, state: GraphEditorState, found: list[str]) -> str:
         results = "\n".join(found)
-        messages = _messages("answer", {"goal": state["goal"], "results": found})
         said = [state["goal"], *(each["answer"] for each in state.get("clarifications") or ())]
         # A line is a result.
         lines = [len(text.splitlines()) for text in found]
@@ -344,8 +357,13 @@ class GraphEditorNodes:
             return [*kinds, "change"] if tells_of_change else kinds
 
         told = ToldAnswer.of("answer", lambda: lambda sentence: not problems(sentence))
+
+        async def ask(characters: int) -> tuple[AIMessage, ModelCall]:
+            given = {"goal": state["goal"], "results": lines_within(found, characters)}
+            return await self._answer_model.ask("answer", _messages("answer", given), heard=told)
+
         try:
-            answer, _ = await self._answer_model.ask("answer", messages, heard=told)
+            answer, _ = await once_tighter(ask, self._policy.context_characters)
         except (ModelFailed, ModelRefused, DependencyAway, BudgetSpent) as error:
             if told:
                 told.withdraw()
@@ -369,21 +387,6 @@ class GraphEditorNodes:
             return {**update, **_failed(state, problem(error.reason, error.message, UNDO_CHANGE))}
         return {**update, "plan": plan, "position": 0}
 
-    async def _parse_messages(self, state: GraphEditorState, context: NodeContext, attempt: int) -> list[BaseMessage]:
-        catalog = await self._catalog(context)
-        given: dict[str, Any] = {
-            "goal": state["goal"],
-            "clarifications": state.get("clarifications") or [],
-            "tools": [_described(tool) for tool in catalog.values()],
-            "graph": _schema(catalog),
-        }
-        if attempt >= HISTORY_FROM:
-            # Also so that no attempt is asked in the words of another, where the same went wrong.
-            given["attempt"] = attempt
-            given["went_wrong"] = _went_wrong(state)
-            given["done"] = [_shown(step) for step in state.get("done") or ()]
-        return _messages("parse", given)
-
     async def _catalog(self, context: NodeContext, *, undoing: bool = False) -> dict[str, ToolDescription]:
         """Returns the tools that a model may plan with, and the one that undoes where that is what is asked for."""
         catalog = await self._graph.catalog(context)
@@ -392,6 +395,23 @@ class GraphEditorNodes:
             for name, tool in catalog.items()
             if name in TOOLS and (not tool.for_platform or (undoing and name == UNDO_CHANGE))
         }
+
+
+def _parse_messages(
+    state: GraphEditorState, catalog: Mapping[str, ToolDescription], attempt: int, characters: int
+) -> list[BaseMessage]:
+    given: dict[str, Any] = {
+        "goal": state["goal"],
+        "clarifications": state.get("clarifications") or [],
+        "tools": [_described(tool) for tool in catalog.values()],
+        "graph": _schema(catalog, characters),
+    }
+    if attempt >= HISTORY_FROM:
+        # Also so that no attempt is asked in the words of another, where the same went wrong.
+        given["attempt"] = attempt
+        given["went_wrong"] = _went_wrong(state)
+        given["done"] = _done(state, characters)
+    return _messages("parse", given)
 
 
 def outcome_unknown(error: Exception) -> StateUpdate | None:
@@ -466,9 +486,10 @@ def _described(tool: ToolDescription) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "input_schema": schema}
 
 
-def _schema(catalog: Mapping[str, ToolDescription]) -> list[str]:
+def _schema(catalog: Mapping[str, ToolDescription], characters: int) -> list[str]:
     """Returns labels and edge types, as the tools that read say them."""
-    return next((tool.notes.splitlines() for tool in catalog.values() if tool.notes), [])
+    notes = next((tool.notes for tool in catalog.values() if tool.notes), "")
+    return lines_within(notes.splitlines(), characters)
 
 
 def _planned_no_change(state: GraphEditorState) -> bool:
@@ -482,7 +503,12 @@ def _went_wrong(state: GraphEditorState) -> dict[str, str]:
     if _planned_no_change(state):
         return {"reason": NOTHING_WRITTEN, "message": _NO_CHANGE}
     found = state.get("problem") or NO_PROBLEM
-    return {name: found[name] for name in ("reason", "message") if found[name]}
+    return {name: cut(found[name], LONGEST_PROBLEM) for name in ("reason", "message") if found[name]}
+
+
+def _done(state: GraphEditorState, characters: int) -> list[dict[str, Any]]:
+    """Returns what was done so far, the last of it in full."""
+    return records_within([_shown(step) for step in state.get("done") or ()], characters)
 
 
 def _shown(step: PerformedOperation) -> dict[str, Any]:

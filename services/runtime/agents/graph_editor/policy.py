@@ -19,7 +19,8 @@ class GraphEditorPolicy:
     `max_unapproved_changes` are the nodes and edges that one run changes without an approval. A question waits for an
     answer for `question_lifetime_s`. Then it is asked once more, of `escalation_role` too, where there is one; then the
     option is taken that leaves things as they are (`expiry_declines`), or the run ends in review. Approvals are for
-    whoever has `approval_role`; where that is empty, for the run's caller.
+    whoever has `approval_role`; where that is empty, for the run's caller. Prompts hold `context_characters` of what
+    was done and found.
     """
 
     min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.5
@@ -31,4 +32,5 @@ class GraphEditorPolicy:
     escalation_role: Annotated[str, Field(pattern=ROLE)] = ""
     expiry_declines: Annotated[bool, Field()] = False
     approval_role: Annotated[str, Field(pattern=ROLE)] = ""
+    context_characters: Annotated[int, Field(ge=1000, le=10_000_000)] = 60_000
     node_timeout_s: Annotated[float, Field(ge=1, le=86_400)] = 240.0

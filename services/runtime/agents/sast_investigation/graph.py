@@ -32,7 +32,8 @@ def make_graph(
                 inner=RESEARCH,
                 outcomes=outcomes.NOTHING,
                 cost=Cost(
-                    model_calls=policy.research_model_calls,
+                    # Of each, one more within a tighter budget.
+                    model_calls=2 * policy.research_model_calls,
                     tool_calls=policy.research_model_calls * policy.research_calls_per_turn,
                     first_tool_calls=1,
                 ),
@@ -42,7 +43,7 @@ def make_graph(
                 nodes.analysis,
                 then="evaluation",
                 outcomes=outcomes.NOTHING,
-                cost=Cost(model_calls=policy.draft_attempts),
+                cost=Cost(model_calls=2 * policy.draft_attempts),
             ),
             RoutedNode(
                 "evaluation",

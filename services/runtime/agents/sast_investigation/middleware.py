@@ -20,6 +20,7 @@ from services.runtime.agents.code_review.answers import with_own_ids
 from services.runtime.agents.code_review.code_bank import BankLimits, files_of, new_code, shown
 from services.runtime.agents.code_review.code_tools import CodeTools, own_arguments
 from services.runtime.agents.code_review.finding import described
+from services.runtime.agents.context_budget import once_tighter, records_within
 from services.runtime.agents.quoting import cut
 from services.runtime.agents.refusals import TOOL_NAME_LENGTH, unknown_tool
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
@@ -31,7 +32,7 @@ from services.runtime.agents.sast_investigation.task import (
     ResearchState,
     ResearchTask,
 )
-from services.runtime.calls.chat_model import ChatModel
+from services.runtime.calls.chat_model import ChatModel, ModelCall
 from services.runtime.routing.calls import collecting, note
 from services.runtime.routing.recorder import CallRecord
 
@@ -75,14 +76,18 @@ class StatelessPrompt(AgentMiddleware[ResearchState, ResearchTask]):
         task, made = request.runtime.context, _calls_made(request)
         del handler
         tools = await self._code.functions(task.node, TOOLS)
+
+        async def ask(characters: int) -> tuple[AIMessage, ModelCall]:
+            return await self._model.ask("research", self._messages(request, task, made, characters), tools)
+
         with _kept_for_state() as calls:
-            answer, _ = await self._model.ask("research", self._messages(request, task, made), tools)
+            answer, _ = await once_tighter(ask, self._policy.prompt_code_chars)
         kept = with_own_ids(answer, f"research-{task.iteration}-{made}")
         tool_calls = task.tool_calls_left(request.state, self._policy.research_calls_per_turn)
         result = ModelResponse(result=[_trimmed(kept, tool_calls)])
         return ExtendedModelResponse(result, Command(update={"calls": calls, "elapsed_s": task.stopwatch.elapsed_s()}))
 
-    def _messages(self, request: Request, task: ResearchTask, made: int) -> list[AnyMessage]:
+    def _messages(self, request: Request, task: ResearchTask, made: int, characters: int) -> list[AnyMessage]:
         gathered: Any = request.state
         bank = [*task.code_bank, *new_code(task.code_bank, gathered.get("code_bank") or (), self._limits)]
         history = [*task.tool_call_history, *(gathered.get("tool_call_history") or ())]
@@ -90,8 +95,8 @@ class StatelessPrompt(AgentMiddleware[ResearchState, ResearchTask]):
         known = {
             "finding": described(task.finding),
             **({"feedback": task.feedback} if task.feedback else {}),
-            "code_bank": shown(bank, task.finding, self._policy.prompt_code_chars),
-            "tool_calls": [_use(use) for use in history[-HISTORY_SHOWN:]],
+            "code_bank": shown(bank, task.finding, characters),
+            "tool_calls": records_within([_use(use) for use in history[-HISTORY_SHOWN:]], characters // 4),
             "model_calls_left": task.model_calls - made,
         }
         return [

@@ -27,6 +27,8 @@ from services.runtime.calls.evaluator_client import EvaluatorClient, outcome_wor
 from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import COMPLETED, IN_PROGRESS, NEEDS_REVIEW, NOTHING_SPENT
 
+MISSING_SHOWN = 20
+
 
 class SastInvestigationNodes:
     """The nodes, with the services they call."""
@@ -172,4 +174,4 @@ def _feedback(state: SastInvestigationState) -> dict[str, Any]:
         return {}
     told = {"outcome": critique["outcome"], "reason": cut(critique["reason"])}
     judged = {"of_verdict": draft["verdict"], "justification": cut(draft["justification"])} if draft else {}
-    return {**told, **judged, "missing": [cut(item) for item in critique["missing"]]}
+    return {**told, **judged, "missing": [cut(item) for item in critique["missing"][:MISSING_SHOWN]]}

@@ -22,13 +22,14 @@ from services.runtime.agents.sast_investigation.policy import SastInvestigationP
 from services.runtime.agents.sast_investigation.task import (
     BUDGET_SPENT,
     DONE,
+    MODEL_FAILED,
     STEP_LIMIT,
     Gathered,
     ResearchState,
     ResearchTask,
 )
 from services.runtime.calls.chat_model import ChatModel, is_transient
-from services.runtime.errors import BudgetSpent, DependencyAway
+from services.runtime.errors import BudgetSpent, DependencyAway, ModelFailed, ModelRefused
 from services.runtime.routing.calls import left_s, note
 from services.runtime.routing.inner import InnerGraph
 from services.runtime.routing.waiting import waited_for
@@ -80,9 +81,10 @@ class Research:
         RESEARCH.check(self.graph)
 
     async def gather(self, task: ResearchTask) -> Gathered:
-        """Gathers code; at the step limit, and at the end of the run's time, returns what there is by then.
+        """Gathers code; at the step limit, the end of the run's time, and where the model fails, returns what there is.
 
-        Raises DependencyAway, whose cost is then this attempt's alone, ModelRefused, ModelFailed, ServiceFailed.
+        Raises DependencyAway, whose cost is then this attempt's alone, ServiceFailed; without any code ModelRefused and
+        ModelFailed.
         """
         reached: dict[str, Any] = {}
         ended, limited_by, elapsed_before_s = "", "wall_time_s", None
@@ -109,15 +111,13 @@ class Research:
         except DependencyAway as away:
             _charge(away, reached, task)
             raise
-        except BaseException:
-            _note_calls(reached)
-            raise
-        has_come_on = reached.get("elapsed_s", 0.0) > (elapsed_before_s or 0.0)
-        in_vain = ended == BUDGET_SPENT and limited_by == "wall_time_s" and not has_come_on
-        if in_vain and (last := waited_for(task.node.run.attempts)):
-            # The time that was left did not do for another try.
-            _charge(last, reached, task)
-            raise last
+        except BaseException as error:
+            if not (_is_models(error) and (task.code_bank or reached.get("code_bank"))):
+                _note_calls(reached)
+                raise
+            ended = MODEL_FAILED
+        out_of_time = ended == BUDGET_SPENT and limited_by == "wall_time_s"
+        _check_not_in_vain(reached, elapsed_before_s or 0.0, task, out_of_time=out_of_time)
         _note_calls(reached)
         return Gathered(
             code_bank=new_code(task.code_bank, reached.get("code_bank") or (), self._limits),
@@ -126,6 +126,24 @@ class Research:
             ended=ended or reached.get("ended") or DONE,
             elapsed_before_s=elapsed_before_s or 0.0,
         )
+
+
+def _check_not_in_vain(
+    reached: Mapping[str, Any], elapsed_before_s: float, task: ResearchTask, *, out_of_time: bool
+) -> None:
+    """Raises the outage that was waited for last, where the time that was left did not do for another try."""
+    has_come_on = reached.get("elapsed_s", 0.0) > elapsed_before_s
+    if out_of_time and not has_come_on and (last := waited_for(task.node.run.attempts)):
+        _charge(last, reached, task)
+        raise last
+
+
+def _is_models(error: BaseException) -> bool:
+    """Tells whether the model is what failed; then what was gathered is analysed all the same."""
+    if isinstance(error, ModelFailed | ModelRefused):
+        log.warning("research cut short by its model", error=error.message)
+        return True
+    return False
 
 
 def _charge(away: DependencyAway, reached: Mapping[str, Any], task: ResearchTask) -> None:

@@ -30,6 +30,7 @@ DONE = "done"
 MODEL_CALL_LIMIT = "model_call_limit"
 STEP_LIMIT = "step_limit"
 BUDGET_SPENT = "budget_spent"
+MODEL_FAILED = "model_failed"
 
 
 class ResearchState(AgentState[Any], total=False):

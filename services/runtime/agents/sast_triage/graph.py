@@ -27,7 +27,8 @@ def make_graph(nodes: SastTriageNodes | type[SastTriageNodes], policy: SastTriag
                 nodes.agent,
                 route_agent_decision,
                 outcomes=outcomes.AGENT,
-                cost=Cost(model_calls=1, first_tool_calls=1),
+                # One more within a tighter budget; so of each draft.
+                cost=Cost(model_calls=2, first_tool_calls=1),
             ),
             RoutedNode(
                 FETCH_CODE,
@@ -41,7 +42,7 @@ def make_graph(nodes: SastTriageNodes | type[SastTriageNodes], policy: SastTriag
                 nodes.analyze_issue,
                 then=COMPREHENSIVE_EVALUATION,
                 outcomes=outcomes.ANALYZE_ISSUE,
-                cost=Cost(model_calls=policy.draft_attempts),
+                cost=Cost(model_calls=2 * policy.draft_attempts),
             ),
             RoutedNode(
                 COMPREHENSIVE_EVALUATION,

@@ -29,9 +29,12 @@ from services.runtime.agents.sast_triage.routing import ANALYZE_ISSUE, TOOL_CALL
 from services.runtime.agents.sast_triage.state import Analysis, EvaluationResult, RequestedCall, SastTriageState
 from services.runtime.calls.chat_model import ChatModel
 from services.runtime.calls.evaluator_client import EvaluatorClient
+from services.runtime.errors import ModelFailed, ModelRefused
 from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import COMPLETED, IN_PROGRESS, NEEDS_REVIEW, Status
 
+SYMBOLS_SHOWN = 100
+MISSING_SHOWN = 20
 ANALYZE_FUNCTION: dict[str, Any] = {
     "type": "function",
     "function": {
@@ -67,22 +70,28 @@ class SastTriageNodes:
         self._bank_limits = BankLimits(policy.bank_fragments, policy.bank_chars)
 
     async def agent(self, state: SastTriageState, context: NodeContext) -> StateUpdate:
-        """Asks the model for the next step; what it asks beyond one known tool is answered here."""
+        """Asks the model for the next step; what it asks beyond one known tool is answered here.
+
+        Once no tool may be called any more it is not asked: the table has what was read analysed.
+        """
         history: list[BaseMessage] = list(state.get("messages") or ())
         finding = finding_of(state)
         if not history:
             finding = await checked_finding(self._code, context, state["source"], finding)
+        if state.get("iteration_count", 0) >= self._policy.max_iterations:
+            return {"requested": _requested(AIMessage("")), "duplicate_call": False}
         instructions = prompt(__package__, "decide", {"finding": described(finding)})
         summary = HumanMessage(prompt(__package__, "state", self._summary(state)))
         window = history[-self._policy.history_messages :]
         tools = [*await self._code.functions(context, [FETCH_CODE]), ANALYZE_FUNCTION]
-        answer, _ = await ask_within(
-            self._model,
-            "triage",
-            [SystemMessage(instructions), *window, summary],
-            tools,
-            self._policy.context_characters,
-        )
+        prompted = [SystemMessage(instructions), *window, summary]
+        try:
+            answer, _ = await ask_within(self._model, "triage", prompted, tools, self._policy.context_characters)
+        except (ModelFailed, ModelRefused) as error:
+            if not state.get("code_bank"):
+                raise
+            # An error attempt; the last of them leaves what was read to a person.
+            answer = AIMessage(f"(no answer: {cut(error.message)})")
         answer = with_own_ids(answer, f"call-{len(history)}")
         requested = _requested(answer)
         return {
@@ -167,10 +176,10 @@ class SastTriageNodes:
             "tool_calls": state.get("iteration_count", 0),
             "most_tool_calls": self._policy.max_iterations,
             "read": listing(state.get("code_bank") or []),
-            "symbols": [cut(symbol, 100) for symbol in state.get("found_symbols") or ()],
+            "symbols": [cut(symbol, 100) for symbol in (state.get("found_symbols") or [])[-SYMBOLS_SHOWN:]],
             "analysis": {name: draft[name] for name in ("verdict", "confidence")} if draft else None,
             "evaluation": "not final" if evaluated else None,
-            "missing": [cut(item, 500) for item in _missing(evaluated)],
+            "missing": [cut(item, 500) for item in _missing(evaluated)[:MISSING_SHOWN]],
         }
 
 
@@ -222,7 +231,7 @@ def _unseen(found: Iterable[str], known: Iterable[str]) -> list[str]:
 def _feedback(state: SastTriageState, arguments: Mapping[str, Any]) -> dict[str, Any]:
     focus, missing = arguments.get("focus"), _missing(state.get("evaluation_result"))
     told: dict[str, Any] = {"focus": cut(focus)} if isinstance(focus, str) and focus else {}
-    return {**told, **({"of_the_verdict_before": [cut(item) for item in missing]} if missing else {})}
+    return {**told, **({"of_the_verdict_before": [cut(item) for item in missing[:MISSING_SHOWN]]} if missing else {})}
 
 
 def _missing(evaluated: EvaluationResult | None) -> list[str]:
