@@ -187,7 +187,6 @@ class Topology:
                     "SIGNALBOX_GRAPH_EXECUTOR_TARGET": target([graph_executor]) if graph_executor else "",
                     "SIGNALBOX_AGENT_MODEL": model.agent_model,
                     "SIGNALBOX_FORMAT_MODEL": model.format_model,
-                    "SIGNALBOX_MODELS": json.dumps(dict(model.models)) if model.models else "",
                 }
             ),
         }
@@ -259,7 +258,9 @@ def target(addresses: Sequence[str]) -> str:
 
 
 def _model_env(model: ModelEndpoint) -> dict[str, str]:
-    return {"SIGNALBOX_MODEL_BASE_URL": model.base_url, "SIGNALBOX_MODEL_API_KEY": model.api_key}
+    """How a service gets to its models; each takes those of its roles."""
+    by_role = _set_only({"SIGNALBOX_MODELS": json.dumps(dict(model.models)) if model.models else ""})
+    return {"SIGNALBOX_MODEL_BASE_URL": model.base_url, "SIGNALBOX_MODEL_API_KEY": model.api_key, **by_role}
 
 
 def _set_only(env: Mapping[str, str]) -> dict[str, str]:
