@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
 
 import psycopg
 
@@ -17,7 +16,6 @@ log = get_logger()
 ROUND_LIMIT_S = 60.0
 # Rounds of a loop, after one of which it does without a reason what it otherwise does for one.
 SELDOM = 20
-CANCEL_AGAIN_S = 0.5
 
 
 async def attempt(work: str, doing: Awaitable[None], *, limit_s: float = ROUND_LIMIT_S) -> bool:
@@ -36,16 +34,3 @@ async def attempt(work: str, doing: Awaitable[None], *, limit_s: float = ROUND_L
         return True
     BACKGROUND_FAILURES.labels(work).inc()
     return False
-
-
-async def stop(*tasks: asyncio.Task[Any]) -> None:
-    """Cancels tasks and waits for their end.
-
-    Again and again: before Python 3.12 `asyncio.wait_for`, by which psycopg waits, loses a cancellation that comes
-    together with what it waits for.
-    """
-    running = set(tasks)
-    while running:
-        for task in running:
-            task.cancel()
-        _, running = await asyncio.wait(running, timeout=CANCEL_AGAIN_S)

@@ -22,7 +22,8 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from psycopg_pool import AsyncConnectionPool
 
 from services.kit.telemetry.logs import get_logger
-from services.runtime.engine.background import SELDOM, attempt, stop
+from services.kit.wire.tasks import stop
+from services.runtime.engine.background import SELDOM, attempt
 from services.runtime.engine.compatibility import problems_of_run
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.queries import query

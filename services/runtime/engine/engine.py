@@ -13,9 +13,9 @@ from uuid import uuid4
 
 from services.kit.identity.caller import Caller
 from services.kit.telemetry.logs import get_logger
-from services.kit.wire.tasks import detached
+from services.kit.wire.tasks import detached, stop
 from services.runtime.engine.admission import Admission
-from services.runtime.engine.background import SELDOM, attempt, stop
+from services.runtime.engine.background import SELDOM, attempt
 from services.runtime.engine.backlog import Backlog
 from services.runtime.engine.broken_off import BrokenOffRuns
 from services.runtime.engine.clock import ClockWatch

@@ -18,7 +18,8 @@ from psycopg.abc import RV, PQGen
 from psycopg.types.json import Jsonb
 
 from services.kit.wire.silence import NOTICE_LOSS, NOTICE_LOSS_THERE
-from services.runtime.engine.background import attempt, stop
+from services.kit.wire.tasks import stop
+from services.runtime.engine.background import attempt
 from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.database import APPLICATION_NAME
 from services.runtime.engine.offers import WORK_CHANNEL

@@ -18,7 +18,8 @@ from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
 from services.kit.telemetry.logs import get_logger
-from services.runtime.engine.background import attempt, stop
+from services.kit.wire.tasks import stop
+from services.runtime.engine.background import attempt
 from services.runtime.engine.queries import query
 from services.runtime.settings import RUNTIME
 

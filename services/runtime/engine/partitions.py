@@ -12,8 +12,8 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 from psycopg.errors import LockNotAvailable
 
+from services.kit.identifiers import uuid7_floor
 from services.kit.telemetry.logs import get_logger
-from services.runtime.engine.identifiers import uuid7_floor
 from services.runtime.engine.queries import query
 
 log = get_logger()

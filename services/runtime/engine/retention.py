@@ -21,7 +21,8 @@ import orjson
 from psycopg import AsyncConnection
 
 from services.kit.telemetry.logs import get_logger
-from services.runtime.engine.background import attempt, stop
+from services.kit.wire.tasks import stop
+from services.runtime.engine.background import attempt
 from services.runtime.engine.database import PlatformPool, unhurried
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.partitions import drop_partitions, make_partitions

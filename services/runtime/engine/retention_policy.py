@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
-from services.runtime.engine.identifiers import uuid7_floor
+from services.kit.identifiers import uuid7_floor
 from services.runtime.engine.partitions import week_of
 
 DEFAULT = "default"

@@ -14,13 +14,13 @@ from opentelemetry import context, propagate, trace
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row, kwargs_row
 
+from services.kit.identifiers import uuid7
 from services.kit.identity.caller import Caller
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import exemplar
 from services.kit.telemetry.names import ROLE_OPERATOR, RUN_ID
 from services.runtime.agents.run_key import RunKey
 from services.runtime.engine.database import Pools
-from services.runtime.engine.identifiers import uuid7
 from services.runtime.engine.keys import keep_key, lock_key, run_of_key
 from services.runtime.engine.pins import Pins
 from services.runtime.engine.queries import query

@@ -13,10 +13,10 @@ from psycopg import AsyncConnection
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
+from services.kit.identifiers import uuid7
 from services.kit.identity.caller import Caller
 from services.runtime.engine.forks import check_offered, continued, continuing, is_hosted
 from services.runtime.engine.history import CheckpointHistory
-from services.runtime.engine.identifiers import uuid7
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import ForkedFrom, RunRecord
 from services.runtime.engine.run_search import RunFilter, RunSearch

@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
+from services.kit.wire.tasks import stop
 from services.runtime.engine.array_literal import array_literal
-from services.runtime.engine.background import attempt, stop
+from services.runtime.engine.background import attempt
 from services.runtime.engine.chunk_post import ChunkPost, chunks_of
 from services.runtime.engine.database import Pools
 from services.runtime.engine.events import EventStream

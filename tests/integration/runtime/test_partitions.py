@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from services.kit.identifiers import uuid7_floor
 from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.history import CheckpointHistory
-from services.runtime.engine.identifiers import uuid7_floor
 from services.runtime.engine.partitions import WEEK, week_of
 from services.runtime.engine.retention import Pruner, RetainedData
 from services.runtime.engine.retention_policy import RetentionPolicy

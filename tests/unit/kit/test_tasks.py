@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
 from opentelemetry import context
 
 from services.kit.telemetry.tracing import carried, carrying
 from services.kit.wire import deadline
-from services.kit.wire.tasks import detached
+from services.kit.wire.tasks import detached, stop
 
 
 async def test_a_detached_task_knows_nothing_of_the_call_that_starts_it() -> None:
@@ -21,3 +24,24 @@ async def test_a_detached_task_knows_nothing_of_the_call_that_starts_it() -> Non
     finally:
         context.detach(token)
         deadline.set_remaining(None)
+
+
+async def test_a_cancellation_that_got_lost_is_repeated() -> None:
+    started, lost = asyncio.Event(), []
+
+    async def loses_one() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            started.set()
+            await asyncio.Event().wait()
+        lost.append(True)
+        await asyncio.Event().wait()
+
+    async def fails() -> None:
+        raise ValueError("before its end")
+
+    tasks = [asyncio.create_task(loses_one()), asyncio.create_task(fails())]
+    await started.wait()
+    async with asyncio.timeout(60):
+        await stop(*tasks)
+    assert lost
+    assert tasks[0].cancelled()
