@@ -140,9 +140,38 @@ STORED = Row(
     ],
 )
 
+BATCHES = Row(
+    "Batches",
+    [
+        Panel(
+            "Runs of batches",
+            "Runs that batches hold, and as many as they hold themselves to, together.",
+            "far fewer are held than may be, while batches are paced: quotas are used up, or the runtime is away.",
+            [
+                Query(f"sum({series('batch_runs_held')})", "held"),
+                Query(f"sum({series('batch_pace')})", "pace"),
+                Query(f"sum({series('batches_paced')})", "batches"),
+            ],
+        ),
+        Panel(
+            "Items that ended",
+            "Items of batches that ended a second, by state.",
+            "`refused` or `failed` take over: `signalbox batches export` says why.",
+            [Query(total("state", rate("batch_items_ended_total")), "{{state}}")],
+            "reqps",
+        ),
+        Panel(
+            "Times that batches went slower",
+            "A second, by cause: a run was refused, waited for what is away, or took long.",
+            "it goes on: the platform has no room for what is asked of it.",
+            [Query(total("cause", rate("batch_slowed_total")), "{{cause}}")],
+        ),
+    ],
+)
+
 BOARD = Board(
     "signalbox-durability",
     "Signalbox / Durability",
     "Whether runs outlive replicas, and what is kept of them.",
-    [RUNS, WORK, STORED],
+    [RUNS, WORK, STORED, BATCHES],
 )

@@ -11,6 +11,7 @@ import typer
 from services.cli import (
     agents,
     ask,
+    batches,
     check_model,
     console,
     decisions,
@@ -37,7 +38,7 @@ from services.cli.invocation import Gateway, Invocation
 
 # What `--help` shows together, in the order in which one needs it.
 GROUPS: dict[str, tuple[ModuleType, ...]] = {
-    "Run": (up, demo, ask, run, graph_edits, threads),
+    "Run": (up, demo, ask, run, batches, graph_edits, threads),
     "See why": (runs, run_states, decisions, agents, console),
     "Answer": (questions,),
     "Judge findings": (triage, investigate, findings),

@@ -40,6 +40,9 @@ def investigate_command(
     ] = False,
     concurrency: Annotated[int, typer.Option(min=1, max=256, help="Findings at once.")] = 8,
     batch: Annotated[str, typer.Option(metavar="NAME", help="Start over, as a batch of this name.")] = "",
+    as_batch: Annotated[
+        bool, typer.Option("--as-batch", help="Have the platform run it as a batch, which goes on after Ctrl-C.")
+    ] = False,
     fail_on: FailOn = None,
     again: RerunFailed = False,
     subject: As = None,
@@ -49,7 +52,7 @@ def investigate_command(
     """Investigate every finding of a static analyser's log: a verdict with evidence for each.
 
     Each finding is a run of its own. Repeated within a day, the same command finds existing runs, follows those under
-    way and starts the missing ones.
+    way and starts the missing ones; with --as-batch, it follows the batch of the same findings.
     """
     from services.cli.investigation import Investigation  # what it imports takes longer than most commands
     from services.findings.investigation.batch import BatchPolicy
@@ -69,6 +72,7 @@ def investigate_command(
         fail_on=tuple(fail_on or ()),
         policy=policy,
         accept=accept,
+        as_batch=as_batch,
     )
     run_command(investigate(context.obj.connection(subject, roles=roles), wanted, terminal), terminal)
 

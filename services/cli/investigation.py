@@ -19,6 +19,7 @@ from services.cli.batch_gateway import BatchGateway
 from services.cli.client import Connection, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
+from services.cli.findings_batch import run_as_batch
 from services.cli.output_files import check_writable, remove_older, write_text
 from services.cli.summary_tables import as_tables
 from services.cli.terminal import Terminal
@@ -57,6 +58,7 @@ class Investigation:
     fail_on: tuple[Verdict, ...] = ()
     policy: BatchPolicy = field(default_factory=BatchPolicy)
     accept: bool = False
+    as_batch: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,8 @@ async def _judge(
         outcomes |= await carried_outcomes(missing, material.earlier, material.source, rules)
     missing = [finding for finding in located if finding.fingerprint not in outcomes]
     source = sast_pb2.CodeSource(repository=material.source.repository, commit=material.source.commit)
-    outcomes |= await run_findings(connection, missing, source, wanted.policy, terminal, make_input=investigation_input)
+    run = run_as_batch if wanted.as_batch else run_findings
+    outcomes |= await run(connection, missing, source, wanted.policy, terminal, make_input=investigation_input)
     noted = {result.fingerprint: result.notes for result in usable if result.notes}
     return outcomes | {
         fingerprint: replace(outcomes[fingerprint], notes=tuple(dict.fromkeys(notes + outcomes[fingerprint].notes)))

@@ -63,6 +63,7 @@ def up_command(
             help="Put its prompts and checklists in the place of those that are built in.",
         ),
     ] = None,
+    batches: Annotated[bool, typer.Option("--batches", help="Start the service for batches, too.")] = False,
     settings: ServiceSettings = None,
 ) -> None:
     """Start the whole platform on this machine and keep it running until Ctrl-C."""
@@ -76,6 +77,7 @@ def up_command(
         service_settings=settings or (),
         agent_folders=agents or (),
         prompts=prompts,
+        batches=batches,
     )
     run_command(command, terminal)
 
@@ -113,6 +115,7 @@ async def _up(
     service_settings: Sequence[str] = (),
     agent_folders: Sequence[Path] = (),
     prompts: Path | None = None,
+    batches: bool = False,
     reloads: bool = False,
 ) -> ExitCode:
     """Starts everything, says where it is, and keeps it running until Ctrl-C: what dies is started again."""
@@ -139,6 +142,7 @@ async def _up(
             data_dir=data_dir,
             code_roots=tuple(root.resolve() for root in code_roots),
             service_env=service_env,
+            batches=batches,
         )
         async with AsyncExitStack() as resources:
             with progress_on(terminal.err) as progress:

@@ -4,6 +4,7 @@ SignalboxError
 ├── QuotaExceeded: TooManyRequests, TooManyStreams
 ├── RoleMissing
 ├── RuntimeUnavailable
+├── BatchesUnavailable
 ├── Draining
 └── KeysUnavailable
 """
@@ -46,6 +47,14 @@ class RuntimeUnavailable(SignalboxError):
     """No replica of the runtime can be reached, or none in time."""
 
     reason = "RUNTIME_UNAVAILABLE"
+    code = grpc.StatusCode.UNAVAILABLE
+    retryable = True
+
+
+class BatchesUnavailable(SignalboxError):
+    """No replica of the service for batches can be reached; batches under way are not affected."""
+
+    reason = "BATCHES_UNAVAILABLE"
     code = grpc.StatusCode.UNAVAILABLE
     retryable = True
 

@@ -1,9 +1,9 @@
-"""A service of the runtime as callers see it: what its proto says is all that it takes to forward its unary methods."""
+"""A service behind the gateway as callers see it: its proto says all that it takes to forward its unary methods."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
@@ -11,9 +11,18 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from services.gateway.entrance import Entrance, ServicerContext
-from services.gateway.forwarding import RunForwarder
 from services.gateway.redaction import Redaction
+from services.kit.identity.caller import Caller
 from services.kit.wire.server import Registration
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+class Forwarder(Protocol):
+    """Makes unary calls of the service behind, with the gateway's word about who calls."""
+
+    async def call(self, method: Callable[..., Awaitable[ResponseT]], request: Message, caller: Caller) -> ResponseT:
+        """Makes a call."""
 
 
 class ForwardedService:
@@ -28,7 +37,7 @@ class ForwardedService:
         descriptor: ServiceDescriptor,
         stub: object,
         entrance: Entrance,
-        forwarder: RunForwarder,
+        forwarder: Forwarder,
         redaction: Redaction,
         *,
         own: object | None = None,

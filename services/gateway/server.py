@@ -10,6 +10,8 @@ from google.protobuf.descriptor import ServiceDescriptor
 from signalbox.v1 import (
     agents_pb2,
     agents_pb2_grpc,
+    batches_pb2,
+    batches_pb2_grpc,
     maintenance_pb2,
     maintenance_pb2_grpc,
     questions_pb2,
@@ -21,6 +23,7 @@ from signalbox.v1 import (
 )
 
 from services.gateway.authentication import Authenticator
+from services.gateway.batches import BatchForwarder, BatchServicer
 from services.gateway.entrance import Entrance
 from services.gateway.errors import KeysUnavailable
 from services.gateway.forwarded_service import ForwardedService
@@ -36,7 +39,7 @@ from services.gateway.tracing import link_callers
 from services.gateway.validation import RequestReader
 from services.kit.identity.caller_tokens import CallerTokenMinter
 from services.kit.settings import refuse
-from services.kit.telemetry.names import ROLE_OPERATOR
+from services.kit.telemetry.names import AUDIENCE_BATCHES, ROLE_OPERATOR
 from services.kit.text.policy_file import PolicyFileError
 from services.kit.wire.client import connect
 from services.kit.wire.needs import looked_for, needed, needed_text
@@ -65,7 +68,7 @@ async def build(settings: GatewaySettings, stack: AsyncExitStack) -> Service:
         Authenticator(await _issuer_keys(settings, stack), settings), quotas, RequestReader(), redaction
     )
     forwarded = partial(ForwardedService, entrance=entrance, forwarder=forwarder, redaction=redaction)
-    services = (
+    services = [
         forwarded(_service(runs_pb2, "Run"), runtime, own=RunServicer(entrance, forwarder, redaction)),
         forwarded(_service(agents_pb2, "Agent"), agents_pb2_grpc.AgentServiceStub(channel)),
         forwarded(_service(threads_pb2, "Thread"), threads_pb2_grpc.ThreadServiceStub(channel)),
@@ -77,8 +80,30 @@ async def build(settings: GatewaySettings, stack: AsyncExitStack) -> Service:
             maintenance_pb2_grpc.MaintenanceServiceStub(channel),
             role=ROLE_OPERATOR,
         ),
-    )
-    return Service([service.registration() for service in services], drain=forwarder.drain)
+    ]
+    batches = await _batches(settings, stack)
+    if batches:
+        own = BatchServicer(entrance, batches)
+        services.append(
+            ForwardedService(_service(batches_pb2, "Batch"), batches.stub, entrance, batches, redaction, own=own)
+        )
+
+    async def drain() -> None:
+        if batches:
+            await batches.drain()
+        await forwarder.drain()
+
+    return Service([service.registration() for service in services], drain=drain)
+
+
+async def _batches(settings: GatewaySettings, stack: AsyncExitStack) -> BatchForwarder | None:
+    if not settings.batches_target:
+        return None
+    channel = connect(settings.batches_target, settings)
+    await stack.enter_async_context(looked_for("the service for batches", channel))
+    key = await needed_text(settings.caller_token_private_key_file)
+    minter = CallerTokenMinter(key, ttl_s=settings.caller_token_ttl_s, audience=AUDIENCE_BATCHES)
+    return BatchForwarder(batches_pb2_grpc.BatchServiceStub(channel), minter)
 
 
 def _rules(settings: GatewaySettings) -> RedactionRules | None:

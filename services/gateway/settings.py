@@ -22,6 +22,9 @@ class GatewaySettings(ServiceSettings):
     """What the gateway is told; see the README for how the quotas and the recovery of streams work."""
 
     runtime_target: str = Field(min_length=1, description="gRPC target of the runtime, dns:///host:port or ipv4:….")
+    batches_target: str = Field(
+        "", description="gRPC target of the service for batches; empty: BatchService is UNIMPLEMENTED here."
+    )
     caller_token_private_key_file: Path = Field(
         description="PEM file of the Ed25519 key that signs the gateway's word to the runtime about who calls."
     )

@@ -36,13 +36,14 @@ class DevelopmentKeys:
     """Every key of a local platform.
 
     `signing_key` signs the tokens that callers bring and `jwks` is its public half as the gateway reads it;
-    `gateway` signs the gateway's word to the runtime, `runs` the runtime's run tokens.
+    `gateway` signs the gateway's word to the runtime, `runs` the runtime's run tokens, `batches` the tokens of batches.
     """
 
     signing_key: Path
     jwks: Path
     gateway: KeyFiles
     runs: KeyFiles
+    batches: KeyFiles
 
     @classmethod
     def create(cls, directory: Path) -> DevelopmentKeys:
@@ -50,7 +51,7 @@ class DevelopmentKeys:
         callers = generate_keypair()
         signing_key = _write(directory / "callers.pem", callers.private_pem)
         jwks = _write(directory / "jwks.json", json.dumps({"keys": [public_jwk(callers)]}))
-        return cls(signing_key, jwks, _write_pair(directory, "gateway"), _write_pair(directory, "runs"))
+        return cls(signing_key, jwks, *(_write_pair(directory, name) for name in ("gateway", "runs", "batches")))
 
 
 def public_jwk(pair: KeyPair) -> dict[str, str]:

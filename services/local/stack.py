@@ -38,6 +38,7 @@ from services.local.policy_file import owner_columns, restricted_tables
 from services.local.postgres_directory import GRAPH_DIRECTORY
 from services.local.processes import Program, ServiceProcess, run_to_end, stop_all
 from services.local.topology import (
+    BATCHES,
     GATEWAY,
     GRAPH_URL_VARIABLE,
     ModelEndpoint,
@@ -258,7 +259,10 @@ class LocalStack:
             for number in range(1, self.options.runtime_replicas + 1)
         ]
         await together(*(replica.start() for replica in replicas))
-        await self._process(topology.gateway([replica.ready.listen for replica in replicas])).start()
+        runtimes, batches = [replica.ready.listen for replica in replicas], ""
+        if self.options.batches:
+            batches = (await self._process(topology.batches(databases.platform_dsn, runtimes)).start()).listen
+        await self._process(topology.gateway(runtimes, batches)).start()
 
     def _process(self, program: Program) -> ServiceProcess:
         process = ServiceProcess(
@@ -269,10 +273,11 @@ class LocalStack:
 
     async def _stop(self) -> None:
         replicas = {replica_name(number) for number in range(1, self.options.runtime_replicas + 1)}
-        called = [process for name, process in self._services.items() if name not in {*replicas, GATEWAY}]
+        called = [process for name, process in self._services.items() if name not in {*replicas, BATCHES, GATEWAY}]
         runtimes = [process for name, process in self._services.items() if name in replicas]
+        batches = [process for name, process in self._services.items() if name == BATCHES]
         gateways = [process for name, process in self._services.items() if name == GATEWAY]
-        await stop_all([called, runtimes, gateways], grace_s=self.options.shutdown_grace_s + 5)
+        await stop_all([called, runtimes, batches, gateways], grace_s=self.options.shutdown_grace_s + 5)
 
 
 @contextmanager

@@ -22,8 +22,9 @@ CODE_EXECUTOR = "code_executor"
 EVALUATOR = "evaluator"
 RUNTIME = "runtime"
 GATEWAY = "gateway"
+BATCHES = "batches"
 GRAPH_URL_VARIABLE = "SIGNALBOX_GRAPH_URL"
-SERVICES = (GATEWAY, RUNTIME, GUARD, EVALUATOR, SQL_EXECUTOR, GRAPH_EXECUTOR, CODE_EXECUTOR, OFFLINE_MODEL)
+SERVICES = (GATEWAY, RUNTIME, BATCHES, GUARD, EVALUATOR, SQL_EXECUTOR, GRAPH_EXECUTOR, CODE_EXECUTOR, OFFLINE_MODEL)
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,10 @@ class StackOptions:
     databases that exist: the first is only migrated, the second is taken as it is. `model` unset starts the offline
     model. `code_agents` adds what the agents that read code need: an evaluator, and a code executor that may read the
     repositories under `code_roots` and no others. `graph_policy` adds a graph database, kept in `data_dir`, and a graph
-    executor; on a machine that can't run the database the platform says so, and goes without. `service_env` adds
-    settings to one service, by its name (`runtime` for all its replicas). `directory` is where keys and logs go; unset:
-    a temporary one that is removed at the end. `base_env` is all that services see of the launcher's environment.
+    executor; on a machine that can't run the database the platform says so, and goes without. `batches` adds the
+    service for batches. `service_env` adds settings to one service, by its name (`runtime` for all its replicas).
+    `directory` is where keys and logs go; unset: a temporary one that is removed at the end. `base_env` is all that
+    services see of the launcher's environment.
     """
 
     postgres_dsn: str = field(default="", repr=False)
@@ -86,6 +88,7 @@ class StackOptions:
     code_roots: Sequence[Path] = ()
     graph_policy: Path | None = None
     runtime_replicas: int = 1
+    batches: bool = False
     gateway_listen: str = "127.0.0.1:0"
     otlp_endpoint: str = ""
     log_level: str = "INFO"
@@ -179,6 +182,7 @@ class Topology:
             "SIGNALBOX_SQL_EXECUTOR_TARGET": target([sql_executor]),
             "SIGNALBOX_RUN_TOKEN_PRIVATE_KEY_FILE": str(self._keys.runs.private),
             "SIGNALBOX_CALLER_TOKEN_PUBLIC_KEY_FILE": str(self._keys.gateway.public),
+            "SIGNALBOX_BATCH_TOKEN_PUBLIC_KEY_FILE": str(self._keys.batches.public),
             **_model_env(model),
             **_set_only(
                 {
@@ -197,11 +201,22 @@ class Topology:
         direct = self._options.service_env.get(RUNTIME, {}).get("SIGNALBOX_DIRECT_DSN", "")
         return {"SIGNALBOX_DATABASE_DSN": dsn, **_set_only({"SIGNALBOX_DIRECT_DSN": direct})}
 
-    def gateway(self, runtimes: Sequence[str]) -> Program:
-        """The gateway, in front of every replica of the runtime."""
+    def batches(self, dsn: str, runtimes: Sequence[str]) -> Program:
+        """The service for batches, in front of every replica of the runtime."""
+        env = {
+            "SIGNALBOX_DATABASE_DSN": dsn,
+            "SIGNALBOX_RUNTIME_TARGET": target(runtimes),
+            "SIGNALBOX_CALLER_TOKEN_PUBLIC_KEY_FILE": str(self._keys.gateway.public),
+            "SIGNALBOX_BATCH_TOKEN_PRIVATE_KEY_FILE": str(self._keys.batches.private),
+        }
+        return self._service(BATCHES, env)
+
+    def gateway(self, runtimes: Sequence[str], batches: str = "") -> Program:
+        """The gateway, in front of every replica of the runtime, and of the service for batches where there is one."""
         env = {
             "SIGNALBOX_LISTEN": self._options.gateway_listen,
             "SIGNALBOX_RUNTIME_TARGET": target(runtimes),
+            **_set_only({"SIGNALBOX_BATCHES_TARGET": target([batches]) if batches else ""}),
             "SIGNALBOX_CALLER_TOKEN_PRIVATE_KEY_FILE": str(self._keys.gateway.private),
             "SIGNALBOX_JWKS_FILE": str(self._keys.jwks),
             "SIGNALBOX_JWT_ISSUER": DEVELOPMENT_ISSUER,

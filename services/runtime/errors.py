@@ -29,6 +29,7 @@ SignalboxError
 ├── Draining                    this replica takes no new runs
 ├── ClockOff                    this replica's clock is not the platform's
 ├── OperatorOnly                the caller is not an operator
+├── BatchRunsOnly               a batch's token is for runs of that batch
 ├── RolesLost                   the caller lacks a role that the run was made with
 ├── ClaimLost                   another replica has claimed the run
 ├── DatabaseAway                the platform database can't be reached
@@ -296,6 +297,13 @@ class OperatorOnly(SignalboxError):
     """The caller is not an operator."""
 
     reason = "OPERATOR_ONLY"
+    code = grpc.StatusCode.PERMISSION_DENIED
+
+
+class BatchRunsOnly(SignalboxError):
+    """The token is a batch's, and the run is none of that batch."""
+
+    reason = "BATCH_RUNS_ONLY"
     code = grpc.StatusCode.PERMISSION_DENIED
 
 

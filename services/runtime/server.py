@@ -16,6 +16,7 @@ from signalbox.v1.runs_pb2_grpc import add_RunServiceServicer_to_server
 from signalbox.v1.threads_pb2_grpc import add_ThreadServiceServicer_to_server
 from signalbox_routing.facts import Record
 
+from services.kit.identity.batch_tokens import BatchTokenVerifier
 from services.kit.identity.caller_tokens import CallerTokenVerifier
 from services.kit.identity.run_tokens import RunTokenMinter
 from services.kit.postgres import leads_through_pooler
@@ -146,6 +147,11 @@ async def _minter(settings: RuntimeSettings) -> RunTokenMinter | None:
     return RunTokenMinter(await needed_text(file), ttl_s=settings.run_token_ttl_s) if file else None
 
 
+async def _batches(settings: RuntimeSettings) -> BatchTokenVerifier | None:
+    file = settings.batch_token_public_key_file
+    return BatchTokenVerifier(await needed_text(file)) if file else None
+
+
 async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     """Wires the runtime: database, liveness, agents, engine, servicer."""
     connections = await open_connections(settings, stack)
@@ -237,7 +243,7 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     )
     await stack.enter_async_context(pruning(pruner, interval_s=settings.retention_interval_s))
     verifier = CallerTokenVerifier(await needed_text(settings.caller_token_public_key_file))
-    callers = Callers(verifier, clock, admission)
+    callers = Callers(verifier, clock, admission, await _batches(settings))
     # Callers' connections for what callers ask.
     directory = AgentDirectory(agents, Offers(pools.calls), settings.pool, carrier.is_here)
     servicer = RunServicer(engine, store, pools.calls, directory, callers, pins, records_all=settings.record_runs)

@@ -264,6 +264,9 @@ class RuntimeSettings(CallSettings, PolicySettings):
         description="Seconds that a run token is good for; renewed every minute while the run is claimed.",
     )
     caller_token_public_key_file: Path = Field(description="PEM Ed25519 key that verifies the gateway's word.")
+    batch_token_public_key_file: OptionalFile = Field(
+        None, description="PEM Ed25519 key that verifies the tokens of the service for batches, where there is one."
+    )
     model_prices: dict[str, ModelPrice] = Field(
         {},
         description="JSON: what a million tokens cost, by model, in one currency, such as "

@@ -9,7 +9,7 @@ from tests.cluster.given import Given
 from tests.contract.deploy.helm import Manifest
 from tests.contract.deploy.services import in_chart
 
-SERVICES = in_chart() - {"graph_executor"}
+SERVICES = in_chart() - {"batches", "graph_executor"}
 
 
 def test_the_namespace_refuses_pods_that_are_not_restricted(installed: Cluster) -> None:

@@ -121,7 +121,8 @@ def test_every_service_that_is_installed_is_missed_when_nobody_sees_it() -> None
 
     ours = {"gateway", "runtime", "guard", "sql_executor", "code_executor", "evaluator"}
     assert watched() == ours
-    assert watched(services={"graph_executor": {"enabled": True}}) == {*ours, "graph_executor"}
+    for off in ("batches", "graph_executor"):
+        assert watched(services={off: {"enabled": True}}) == {*ours, off}
     assert watched(services={"runtime": {"replicas": 0}}) == ours - {"runtime"}
     from_outside = {"image": "registry.example.com/tide:2"}
     assert watched(services={"tide_table": from_outside}) == ours

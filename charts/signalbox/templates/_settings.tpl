@@ -64,7 +64,7 @@ or left empty, stops the rendering with a message that names it.
 {{- range $setting, $ref := $service.secretEnv -}}
 {{- $entries = append $entries (list $setting (include "signalbox.secretRef" (list $root $ref (printf "%s.secretEnv.%s" $where $setting)) | fromYaml)) -}}
 {{- end -}}
-{{- range $setting, $ref := $service.secretFiles -}}
+{{- range $setting, $ref := include "signalbox.secretFiles" (list $root $service) | fromYaml -}}
 {{- $entries = append $entries (list $setting (dict "value" (printf "/etc/signalbox/secrets/%s/%s" $ref.secret $ref.key))) -}}
 {{- end -}}
 {{- range $setting, $file := $service.files -}}
@@ -152,6 +152,19 @@ each entry of the mapping there. Takes (list root {service, file, key, values} w
 {{- end -}}
 {{- end -}}
 {{- $found | uniq | join "," -}}
+{{- end -}}
+
+{{/* Files of Secrets that a service gets: not those that go `with` a service that is not enabled. Takes (list root service). */}}
+{{- define "signalbox.secretFiles" -}}
+{{- $root := index . 0 -}}
+{{- $files := dict -}}
+{{- range $setting, $ref := (index . 1).secretFiles -}}
+{{- $other := mustMergeOverwrite (deepCopy $root.Values.serviceDefaults) (deepCopy (default (dict "enabled" false) (get $root.Values.services (default "" $ref.with)))) -}}
+{{- if or (not $ref.with) $other.enabled -}}
+{{- $_ := set $files $setting $ref -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $files -}}
 {{- end -}}
 
 {{/* Takes (list root {secret, key} what-asks). */}}

@@ -10,7 +10,7 @@ Secret. /tmp is the only place that can be written to.
   mountPath: /etc/signalbox/tls
   readOnly: true
 {{- end }}
-{{- if .service.secretFiles }}
+{{- if include "signalbox.secretFiles" (list .root .service) | fromYaml }}
 - name: secrets
   mountPath: /etc/signalbox/secrets
   readOnly: true
@@ -38,7 +38,7 @@ Secret. /tmp is the only place that can be written to.
     secretName: {{ . | quote }}
     defaultMode: 0440
 {{- end }}
-{{- with .service.secretFiles }}
+{{- with include "signalbox.secretFiles" (list .root .service) | fromYaml }}
 - name: secrets
   projected:
     defaultMode: 0440

@@ -92,9 +92,10 @@ class IssuerTokenVerifier:
 
 
 class CallerTokenMinter:
-    """Mints caller tokens: the gateway's word to the runtime about who calls."""
+    """Mints caller tokens: the gateway's word to a service behind it, by default the runtime, about who calls."""
 
-    def __init__(self, private_pem: str, *, ttl_s: int = 60) -> None:
+    def __init__(self, private_pem: str, *, ttl_s: int = 60, audience: str = AUDIENCE_RUNTIME) -> None:
+        self._audience = audience
         self._signer = TokenSigner(private_pem, issuer=ISSUER_GATEWAY, ttl_s=ttl_s)
         self._good_for_s = ttl_s / 2
         self._minted: OrderedDict[Caller, tuple[float, str]] = OrderedDict()
@@ -108,7 +109,7 @@ class CallerTokenMinter:
         now = time.time()
         minted_at, token = self._minted.get(caller, (-math.inf, ""))
         if not 0 <= now - minted_at < self._good_for_s:
-            token = self._signer.sign(caller, AUDIENCE_RUNTIME, claims=dict(caller.claims))
+            token = self._signer.sign(caller, self._audience, claims=dict(caller.claims))
             if len(token) > LONGEST_WORD:
                 raise TokenInvalid(
                     "the token names more roles and claims than can be passed on: some 4 KB of ASCII text"
@@ -121,9 +122,10 @@ class CallerTokenMinter:
 
 
 class CallerTokenVerifier:
-    """Verifies caller tokens; `public_pem` as `public_keys` reads it."""
+    """Verifies caller tokens for one service; `public_pem` as `public_keys` reads it."""
 
-    def __init__(self, public_pem: str) -> None:
+    def __init__(self, public_pem: str, audience: str = AUDIENCE_RUNTIME) -> None:
+        self._audience = audience
         self._keys = public_keys(public_pem)
         self._verified = VerifiedTokens()
 
@@ -131,7 +133,7 @@ class CallerTokenVerifier:
         """Returns the caller a token names. Raises ClocksApart, TokenInvalid."""
         try:
             claims = self._verified.claims(
-                token, lambda: claims_of_platform(token, self._keys, issuer=ISSUER_GATEWAY, audience=AUDIENCE_RUNTIME)
+                token, lambda: claims_of_platform(token, self._keys, issuer=ISSUER_GATEWAY, audience=self._audience)
             )
         except TokenExpired as error:
             # The gateway gives its word with half its life left at the least: a caller can't mend this.

@@ -41,8 +41,12 @@ AUDIENCE_EVALUATOR: Final = "signalbox-evaluator"
 AUDIENCE_SQL_EXECUTOR: Final = "signalbox-sql-executor"
 AUDIENCE_CODE_EXECUTOR: Final = "signalbox-code-executor"
 AUDIENCE_GRAPH_EXECUTOR: Final = "signalbox-graph-executor"
+AUDIENCE_BATCHES: Final = "signalbox-batches"
 ISSUER_GATEWAY: Final = "signalbox-gateway"
 ISSUER_RUNTIME: Final = "signalbox-runtime"
+ISSUER_BATCHES: Final = "signalbox-batches"
+# The label by which runs are known to be a batch's.
+LABEL_BATCH: Final = "batch"
 
 # Roles that the platform itself knows.
 ROLE_ADMIN: Final = "admin"

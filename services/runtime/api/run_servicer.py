@@ -85,9 +85,12 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
 
     async def CreateRun(self, request: runs_pb2.CreateRunRequest, context: Context) -> runs_pb2.CreateRunResponse:
         """Creates a run and returns at once."""
-        caller = self._callers.caller(context)
+        acting = self._callers.acting(context)
+        caller = acting.caller
+        acting.check(caller.subject, request.labels)
         # Shown as it may be by now: a repeat of a request finds the run that it made.
         run, _ = await self._engine.create(await self._new_run(request, caller))
+        acting.check(run.caller.subject, run.labels)
         return runs_pb2.CreateRunResponse(run=run_proto(shown_to(caller, run)))
 
     async def ExecuteRun(
@@ -104,15 +107,19 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         self, request: runs_pb2.WatchRunRequest, context: Context
     ) -> AsyncIterator[runs_pb2.WatchRunResponse]:
         """Streams a run's events after a sequence number."""
-        caller = self._callers.caller(context)
+        acting = self._callers.acting(context)
+        caller = acting.caller
         run = await self._store.get(request.run_id, caller)
+        acting.check(run.caller.subject, run.labels)
         async for event in self._events(run, caller, after=request.after_sequence, chunks=request.token_chunks):
             yield runs_pb2.WatchRunResponse(event=event)
 
     async def GetRun(self, request: runs_pb2.GetRunRequest, context: Context) -> runs_pb2.GetRunResponse:
         """Returns a run."""
-        caller = self._callers.caller(context)
+        acting = self._callers.acting(context)
+        caller = acting.caller
         run = await self._store.get(request.run_id, caller)
+        acting.check(run.caller.subject, run.labels)
         run = await self._engine.with_output(run)
         proto = run_proto(shown_to(caller, run))
         if pin := await self._pins.pin_of(run):
@@ -147,7 +154,11 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
 
     async def CancelRun(self, request: runs_pb2.CancelRunRequest, context: Context) -> runs_pb2.CancelRunResponse:
         """Asks a run to stop."""
-        caller = self._callers.caller(context)
+        acting = self._callers.acting(context)
+        caller = acting.caller
+        if acting.batch_id:
+            run = await self._store.get(request.run_id, caller)
+            acting.check(run.caller.subject, run.labels)
         run = await self._engine.with_output(await self._engine.cancel(request.run_id, caller))
         return runs_pb2.CancelRunResponse(run=run_proto(shown_to(caller, run)))
 

@@ -244,7 +244,7 @@ def test_the_runtime_gets_time_to_hand_over_its_runs(manifests: list[Manifest]) 
             ["services.runtime.env.SIGNALBOX_GUARD_TARGET=guard:1"],
             "services.runtime sets SIGNALBOX_GUARD_TARGET twice",
         ),
-        (["secrets.gitCredentails=git"], "secrets.gitCredentails is used by no service; those that are: callerToken,"),
+        (["secrets.gitCredentails=git"], "secrets.gitCredentails is used by no service; those that are: batchToken,"),
         (["services.sql_executor.configMap="], "services.sql_executor.files.SIGNALBOX_SQL_POLICY.content is empty"),
         (
             ["services.runtime.migration.settings={SIGNALBOX_X}"],

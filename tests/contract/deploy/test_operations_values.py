@@ -29,6 +29,7 @@ ALL_SECRETS: dict[str, Any] = {
     "test": {"tokenSecret": "test.tokensecret", "tokenKey": "test.tokenKey"},
     "secrets": {"examples": "signalbox-examples", "git": "git-read-only"},
     "services": {
+        "batches": {"enabled": True},
         "graph_executor": {"enabled": True, "configMap": "graph-policy"},
         "console": {
             "enabled": True,

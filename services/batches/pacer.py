@@ -1,0 +1,225 @@
+"""One batch under way: its items become runs, as many at once as its pace allows, until all have ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import Final
+
+from signalbox.v1 import runs_pb2, runs_pb2_grpc
+
+from services.batches.claims import BatchClaims, Claim
+from services.batches.errors import BatchDatabaseAway
+from services.batches.metrics import BATCHES_PACED, ITEMS_ENDED, PACE, RUNS_HELD, SLOWED
+from services.batches.pace import Pace
+from services.batches.records import BatchState, BegunItem, ItemState
+from services.batches.runs import BatchRuns, Hindrance, ItemRefused, NotMade
+from services.kit.identity.batch_tokens import BatchClaims as TokenClaims
+from services.kit.identity.batch_tokens import BatchTokenMinter
+from services.kit.telemetry.logs import get_logger
+from services.kit.wire.tasks import stop
+
+log = get_logger()
+# How soon a batch that is cancelled, or taken over, is noticed.
+ROUND_S: Final = 0.5
+AWAY_S: Final = 1.0
+_STATES: Final = {
+    runs_pb2.RUN_STATE_SUCCEEDED: ItemState.SUCCEEDED,
+    runs_pb2.RUN_STATE_FAILED: ItemState.FAILED,
+    runs_pb2.RUN_STATE_CANCELLED: ItemState.CANCELLED,
+    runs_pb2.RUN_STATE_NEEDS_REVIEW: ItemState.NEEDS_REVIEW,
+}
+
+
+class Pacer:
+    """Paces a batch while its claim holds."""
+
+    def __init__(
+        self, claim: Claim, claims: BatchClaims, runtime: runs_pb2_grpc.RunServiceAsyncStub, private_pem: str
+    ) -> None:
+        batch = claim.batch
+        self._claim = claim
+        self._claims = claims
+        tokens = BatchTokenMinter(private_pem, TokenClaims(batch.caller, batch.batch_id))
+        self._runs = BatchRuns(runtime, tokens, batch.batch_id, self._hindered)
+        self._pace = Pace(batch.max_runs)
+        self._held: dict[int, asyncio.Task[None]] = {}
+        self._since: dict[int, float] = {}
+        self._cancelling = asyncio.Event()
+        self._round = asyncio.Event()
+        self._held_up_by = ""
+        self._held_up_until = 0.0
+
+    async def run(self) -> None:
+        """Paces the batch until every item has ended, or another replica has claimed it."""
+        BATCHES_PACED.inc()
+        try:
+            await self._begin_again()
+            while await self._goes_on():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(ROUND_S):
+                        await self._round.wait()
+                self._round.clear()
+        finally:
+            await self._stop()
+            BATCHES_PACED.dec()
+
+    async def _begin_again(self) -> None:
+        """Goes on with what another replica has begun."""
+        while True:
+            with suppress(BatchDatabaseAway):
+                begun = await self._claims.begun(self._claim)
+                break
+            await asyncio.sleep(AWAY_S)
+        for item in begun:
+            self._start(item)
+
+    async def _goes_on(self) -> bool:
+        """Begins what may begin; tells whether anything is left to do for this claim."""
+        try:
+            self._look_at_oldest()
+            held_up_by = self._held_up_by if time.monotonic() < self._held_up_until else ""
+            state = await self._claims.renew(self._claim, pace=self._pace.limit, held_up_by=held_up_by)
+            if state is None:
+                return False
+            if state is BatchState.CANCELLING:
+                self._cancelling.set()
+                await self._claims.cancel_pending(self._claim)
+            elif not held_up_by and (room := self._pace.limit - len(self._held)) > 0:
+                for item in await self._claims.begin(self._claim, room):
+                    self._start(item)
+            return bool(self._held) or not await self._claims.finish(self._claim)
+        except BatchDatabaseAway:
+            # Whether the claim still holds, the next write says.
+            return True
+
+    def _start(self, item: BegunItem) -> None:
+        self._since[item.number] = time.monotonic()
+        self._held[item.number] = asyncio.create_task(self._one(item), name=f"item {item.number}")
+        RUNS_HELD.inc()
+
+    async def _one(self, item: BegunItem) -> None:
+        """Brings an item to its end."""
+        try:
+            state, run, error = await self._run_of(item)
+            while True:
+                with suppress(BatchDatabaseAway):
+                    ended = await self._claims.end(self._claim, item.number, state, run, error)
+                    break
+                await asyncio.sleep(AWAY_S)
+            if ended:
+                ITEMS_ENDED.labels(state.value.lower()).inc()
+        finally:
+            RUNS_HELD.dec()
+            del self._held[item.number]
+            since = self._since.pop(item.number)
+            self._round.set()
+        if run is not None and self._pace.ended(time.monotonic() - since, held=len(self._held) + 1):
+            SLOWED.labels("slow").inc()
+
+    async def _run_of(self, item: BegunItem) -> tuple[ItemState, runs_pb2.Run | None, str]:
+        try:
+            run = await self._runs.create(item, lambda: not self._cancelling.is_set())
+            if run.run_id != item.run_id:
+                with suppress(BatchDatabaseAway):  # it is noted with the end, too
+                    await self._claims.note_run(self._claim, item.number, run.run_id)
+            stopping = asyncio.create_task(self._stop_when_cancelled(run.run_id))
+            try:
+                run = await self._runs.end(run.run_id)
+            finally:
+                stopping.cancel()
+        except ItemRefused as refused:
+            return ItemState.REFUSED, None, refused.message
+        except NotMade:
+            return ItemState.CANCELLED, None, ""
+        except Exception:  # the boundary of an item: one odd answer is not to cost the batch
+            log.exception("item given up", batch_id=self._claim.batch.batch_id, number=item.number)
+            return ItemState.REFUSED, None, "the service for batches failed on this item; its log says how"
+        # What it was asked is the item's.
+        run.ClearField("input")
+        return _STATES[run.state], run, ""
+
+    async def _stop_when_cancelled(self, run_id: str) -> None:
+        await self._cancelling.wait()
+        await self._runs.cancel(run_id)
+
+    def _hindered(self, hindrance: Hindrance) -> None:
+        """Goes slower, and begins nothing before that has passed."""
+        now = time.monotonic()
+        self._held_up_by = hindrance.message
+        self._held_up_until = max(self._held_up_until, now + max(hindrance.retry_after_s, ROUND_S))
+        if self._pace.refused(now=now):
+            SLOWED.labels(hindrance.cause).inc()
+
+    def _look_at_oldest(self) -> None:
+        now = time.monotonic()
+        if self._since and self._pace.overdue(now - min(self._since.values()), now=now):
+            SLOWED.labels("slow").inc()
+
+    async def _stop(self) -> None:
+        await stop(*self._held.values())
+
+    @property
+    def pace(self) -> int:
+        """Runs at once that the batch holds itself to."""
+        return self._pace.limit
+
+
+class Pacing:
+    """The batches that this replica paces."""
+
+    def __init__(
+        self, claims: BatchClaims, runtime: runs_pb2_grpc.RunServiceAsyncStub, private_pem: str, *, most: int
+    ) -> None:
+        self._claims = claims
+        self._runtime = runtime
+        self._private_pem = private_pem
+        self._most = most
+        self._pacers: dict[asyncio.Task[None], tuple[Pacer, Claim]] = {}
+        self._look = asyncio.Event()
+        PACE.set_function(lambda: sum(pacer.pace for pacer, _ in list(self._pacers.values())))
+
+    def look(self) -> None:
+        """Says that there is a batch to claim."""
+        self._look.set()
+
+    async def run(self) -> None:
+        """Claims batches that nobody paces, and deletes those whose time is over, until it is cancelled."""
+        try:
+            while True:
+                try:
+                    await self._round()
+                except BatchDatabaseAway as error:
+                    log.warning("database away; trying again", error=str(error.__cause__ or error))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(ROUND_S):
+                        await self._look.wait()
+                self._look.clear()
+        finally:
+            await self._let_go()
+
+    async def _round(self) -> None:
+        while len(self._pacers) < self._most and (claim := await self._claims.claim()):
+            log.info("batch claimed", batch_id=claim.batch.batch_id, epoch=claim.batch.epoch)
+            pacer = Pacer(claim, self._claims, self._runtime, self._private_pem)
+            task = asyncio.create_task(pacer.run(), name=f"batch {claim.batch.batch_id}")
+            self._pacers[task] = (pacer, claim)
+            task.add_done_callback(self._done)
+        await self._claims.delete_expired()
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        _, claim = self._pacers.pop(task)
+        if task.cancelled():
+            return
+        if error := task.exception():
+            # Its lease runs out, and then it is claimed again.
+            log.error("batch given up here; another claim goes on", batch_id=claim.batch.batch_id, exc_info=error)
+
+    async def _let_go(self) -> None:
+        """Leaves every batch to the other replicas; its runs go on meanwhile."""
+        left = dict(self._pacers)
+        await stop(*left)
+        for _, claim in left.values():
+            with suppress(BatchDatabaseAway):
+                await self._claims.let_go(claim)

@@ -1,0 +1,190 @@
+"""The runs of a batch, as the runtime has them; calls go on until they are answered, whoever is away meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import grpc
+from signalbox.v1 import runs_pb2, runs_pb2_grpc
+
+from services.batches.records import BegunItem
+from services.kit.errors import ErrorDetail, error_detail
+from services.kit.identity.batch_tokens import BatchTokenMinter
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.names import LABEL_BATCH
+from services.kit.wire.event_kinds import RUN_ENDED
+
+log = get_logger()
+T = TypeVar("T")
+CALL_TIMEOUT_S: Final = 30.0
+# A stream says by itself when its run ends; one that says nothing for so long is asked for anew.
+WATCH_TIMEOUT_S: Final = 600.0
+FIRST_PAUSE_S: Final = 0.2
+LONGEST_PAUSE_S: Final = 10.0
+# How often a run is looked at that awaits a person's input, which may take days.
+AWAITED_S: Final = 2.0
+# What says no to this input, however often it is asked.
+_NO: Final = frozenset(
+    {
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.ALREADY_EXISTS,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.OUT_OF_RANGE,
+        grpc.StatusCode.UNIMPLEMENTED,
+    }
+)
+_ENDED: Final = frozenset(
+    {
+        runs_pb2.RUN_STATE_SUCCEEDED,
+        runs_pb2.RUN_STATE_FAILED,
+        runs_pb2.RUN_STATE_CANCELLED,
+        runs_pb2.RUN_STATE_NEEDS_REVIEW,
+    }
+)
+
+
+class ItemRefused(Exception):
+    """The platform says no to an item, for good; `message` is for the batch's caller."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class NotMade(Exception):
+    """The platform has no room for a run, and has not made it; nobody waits for it any longer."""
+
+
+@dataclass(frozen=True)
+class Hindrance:
+    """Why a call has to be made again, and after how long; `cause` is a label of `metrics.SLOWED`."""
+
+    cause: str
+    message: str
+    retry_after_s: float
+
+
+class BatchRuns:
+    """Makes, follows and cancels the runs of one batch, by its token; `hindered` is told what is in the way."""
+
+    def __init__(
+        self,
+        runtime: runs_pb2_grpc.RunServiceAsyncStub,
+        tokens: BatchTokenMinter,
+        batch_id: str,
+        hindered: Callable[[Hindrance], None],
+    ) -> None:
+        self._runtime = runtime
+        self._tokens = tokens
+        self._batch_id = batch_id
+        self._hindered = hindered
+
+    async def create(self, item: BegunItem, wanted: Callable[[], bool]) -> runs_pb2.Run:
+        """Returns the run of an item, which is made once, however often this is asked.
+
+        Raises ItemRefused, NotMade when a quota is in the way and it is not `wanted` any more: a repeat of a request
+        breaks none, so that there is no such run.
+        """
+        request = runs_pb2.CreateRunRequest(
+            input=runs_pb2.RunInput.FromString(item.input),
+            request_id=f"batch-{self._batch_id}-{item.number}-{item.retry_count}",
+            correlation_id=f"batch-{self._batch_id}",
+            labels={LABEL_BATCH: self._batch_id},
+        )
+
+        async def call() -> runs_pb2.Run:
+            response = await self._runtime.CreateRun(request, metadata=self._metadata(), timeout=CALL_TIMEOUT_S)
+            return response.run
+
+        return await self._answered(call, wanted)
+
+    async def end(self, run_id: str) -> runs_pb2.Run:
+        """Returns a run once it has ended, with its output. Raises ItemRefused where it is gone."""
+        sequence = 0
+
+        async def follow() -> runs_pb2.Run | None:
+            nonlocal sequence
+            request = runs_pb2.WatchRunRequest(run_id=run_id, after_sequence=sequence)
+            stream = self._runtime.WatchRun(request, metadata=self._metadata(), timeout=WATCH_TIMEOUT_S)
+            try:
+                async for response in stream:
+                    event = response.event
+                    sequence = max(sequence, event.sequence)
+                    if event.HasField(RUN_ENDED):
+                        return event.run_ended.run
+                    if event.state_changed.waiting_for:
+                        self._hindered(Hindrance("away", f"{event.state_changed.waiting_for} is away", 0.0))
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                    raise
+            finally:
+                stream.cancel()
+            return None
+
+        while True:
+            ended = await self._answered(follow)
+            if ended is not None:
+                return ended
+            run = await self._answered(lambda: self._get(run_id))
+            if run.state in _ENDED:
+                return run
+            await asyncio.sleep(AWAITED_S)
+
+    async def cancel(self, run_id: str) -> None:
+        """Asks a run to stop; one that has ended stays as it is."""
+        request = runs_pb2.CancelRunRequest(run_id=run_id)
+
+        async def call() -> None:
+            await self._runtime.CancelRun(request, metadata=self._metadata(), timeout=CALL_TIMEOUT_S)
+
+        try:
+            await self._answered(call)
+        except ItemRefused as refused:
+            log.info("a run of a cancelled batch is not to be stopped", run_id=run_id, error=refused.message)
+
+    async def _get(self, run_id: str) -> runs_pb2.Run:
+        request = runs_pb2.GetRunRequest(run_id=run_id)
+        response = await self._runtime.GetRun(request, metadata=self._metadata(), timeout=CALL_TIMEOUT_S)
+        return response.run
+
+    async def _answered(self, call: Callable[[], Awaitable[T]], wanted: Callable[[], bool] = lambda: True) -> T:
+        """Calls until there is an answer. Raises ItemRefused, NotMade."""
+        failures = 0
+        while True:
+            try:
+                return await call()
+            except grpc.aio.AioRpcError as error:
+                detail = error_detail(error)
+                if detail.code in _NO and not detail.retryable:
+                    raise ItemRefused(detail.message or detail.code.name) from error
+                quota = detail.reason in _QUOTAS
+                if quota and not wanted():
+                    raise NotMade from error
+                failures += 1
+                hindrance = _hindrance(detail, failures)
+                self._hindered(hindrance)
+            await asyncio.sleep(hindrance.retry_after_s)
+
+    def _metadata(self) -> tuple[tuple[str, str]]:
+        return (bearer_metadata(self._tokens.mint()),)
+
+
+# Reasons of the runtime by which a caller's quota is used up.
+_QUOTAS: Final = frozenset(
+    {"TOO_MANY_RUNS_AT_ONCE", "TOO_MANY_RUNS_STARTED", "TOO_MANY_TOKENS", "TOO_MANY_RUNS_WAITING", "RUN_QUOTA_EXCEEDED"}
+)
+
+
+def _hindrance(detail: ErrorDetail, failures: int) -> Hindrance:
+    """Returns what is in the way, and for how long: as is told, and not for all that wait the same."""
+    longest = min(FIRST_PAUSE_S * 2.0 ** min(failures, 16), LONGEST_PAUSE_S)
+    pause_s = (detail.retry_after_s or 0.0) + random.uniform(longest / 2, longest)  # noqa: S311 - spreads load
+    cause = "refused" if detail.code is grpc.StatusCode.RESOURCE_EXHAUSTED else "away"
+    return Hindrance(cause, f"{detail.reason}: {detail.message}", pause_s)

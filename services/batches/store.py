@@ -1,0 +1,333 @@
+"""Batches as callers make, read and change them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+from psycopg import AsyncConnection
+
+from services.batches.database import Pool, connected
+from services.batches.errors import (
+    BatchItemOther,
+    BatchItemsMissing,
+    BatchNotFound,
+    BatchRequestReused,
+    BatchStateWrong,
+    BatchTooLarge,
+    TooManyBatches,
+)
+from services.batches.records import (
+    OVER,
+    RUN_AGAIN,
+    BatchRecord,
+    BatchState,
+    ItemRecord,
+    ItemState,
+    NewItem,
+)
+from services.kit.errors import FieldViolation, InvalidRequest
+from services.kit.identifiers import uuid7
+from services.kit.identity.caller import Caller
+from services.kit.telemetry.names import ROLE_OPERATOR
+
+# One caller's creations go one after another, so that they are counted.
+_LOCK_CALLER: LiteralString = "SELECT pg_advisory_xact_lock(hashtextextended('batches of ' || %(subject)s, 0))"
+_BY_REQUEST: LiteralString = """
+    SELECT * FROM platform.batches WHERE subject = %(subject)s AND request_id = %(request_id)s"""
+_UNDER_WAY: LiteralString = """
+    SELECT count(*) AS count FROM platform.batches
+    WHERE subject = %(subject)s AND state IN ('UPLOADING', 'RUNNING', 'CANCELLING')"""
+_CREATE: LiteralString = """
+    INSERT INTO platform.batches (batch_id, subject, roles, claims, request_id, name, max_runs, expires_at)
+    VALUES (%(batch_id)s, %(subject)s, %(roles)s, %(claims)s::jsonb, %(request_id)s, %(name)s, %(max_runs)s,
+        clock_timestamp() + make_interval(secs => %(life_s)s))
+    RETURNING *"""
+_LOCK: LiteralString = """
+    SELECT * FROM platform.batches WHERE batch_id = %(batch_id)s AND subject = %(subject)s FOR UPDATE"""
+_GET: LiteralString = """
+    SELECT * FROM platform.batches WHERE batch_id = %(batch_id)s AND (subject = %(subject)s OR %(sees_all)s)"""
+_GIVEN: LiteralString = """
+    SELECT number, key, sha256(input) AS digest FROM platform.batch_items
+    WHERE batch_id = %(batch_id)s AND number BETWEEN %(first)s AND %(last)s"""
+_ADD: LiteralString = """
+    WITH added AS (
+        INSERT INTO platform.batch_items (batch_id, number, key, input)
+        SELECT %(batch_id)s, given.number, given.key, given.input
+        FROM unnest(%(numbers)s::integer[], %(keys)s::text[], %(inputs)s::bytea[]) AS given (number, key, input)
+    )
+    UPDATE platform.batches SET item_count = %(item_count)s, input_bytes = input_bytes + %(bytes)s
+    WHERE batch_id = %(batch_id)s"""
+_START: LiteralString = """
+    UPDATE platform.batches SET state = 'RUNNING', started_at = clock_timestamp(), ended_at = NULL,
+        roles = %(roles)s, claims = %(claims)s::jsonb, lease_until = 'epoch', held_up_by = '',
+        expires_at = clock_timestamp() + make_interval(secs => %(life_s)s)
+    WHERE batch_id = %(batch_id)s RETURNING *"""
+_RUN_AGAIN: LiteralString = """
+    UPDATE platform.batch_items SET state = 'PENDING', run_id = NULL, run = NULL, error = '', ended_as = NULL,
+        retry_count = retry_count + 1
+    WHERE batch_id = %(batch_id)s AND state = ANY(%(states)s)"""
+_CANCEL: LiteralString = """
+    UPDATE platform.batches SET
+        state = CASE WHEN state = 'UPLOADING' THEN 'CANCELLED' ELSE 'CANCELLING' END,
+        ended_at = CASE WHEN state = 'UPLOADING' THEN clock_timestamp() END,
+        expires_at = CASE WHEN state = 'UPLOADING' THEN clock_timestamp() + make_interval(secs => %(kept_s)s)
+            ELSE expires_at END
+    WHERE batch_id = %(batch_id)s AND (subject = %(subject)s OR %(sees_all)s) AND state IN ('UPLOADING', 'RUNNING')
+    RETURNING *"""
+_COUNTS: LiteralString = """
+    SELECT state, count(*) AS count FROM platform.batch_items WHERE batch_id = %(batch_id)s GROUP BY state"""
+_LIST: LiteralString = """
+    SELECT * FROM platform.batches
+    WHERE (subject = %(wanted)s OR %(wanted)s::text IS NULL)
+        AND (batch_id < %(before)s::uuid OR %(before)s::uuid IS NULL)
+    ORDER BY batch_id DESC LIMIT %(limit)s"""
+_ENDED: LiteralString = """
+    SELECT number, key, state, retry_count, run_id, run, error, ended_as FROM platform.batch_items
+    WHERE batch_id = %(batch_id)s AND ended_as > %(after)s ORDER BY ended_as LIMIT %(limit)s"""
+_ITEMS: LiteralString = """
+    SELECT number, key, state, retry_count, run_id, run, error, ended_as FROM platform.batch_items
+    WHERE batch_id = %(batch_id)s AND number > %(after)s ORDER BY number LIMIT %(limit)s"""
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """What a batch may be, and how long it lives."""
+
+    share: int
+    items: int
+    bytes: int
+    item_bytes: int
+    at_once: int
+    life_s: float
+    kept_s: float
+
+
+class BatchStore:
+    """The tables of batches, for callers. Every method raises BatchDatabaseAway."""
+
+    def __init__(self, pool: Pool, limits: BatchLimits) -> None:
+        self._pool = pool
+        self._limits = limits
+
+    async def create(self, caller: Caller, *, request_id: str, name: str, max_runs: int) -> BatchRecord:
+        """Creates a batch, or finds the one of the request. Raises TooManyBatches, BatchRequestReused."""
+        share = min(max_runs or self._limits.share, self._limits.share)
+        parameters = {
+            **_identity(caller), "batch_id": uuid7(), "request_id": request_id or None, "name": name,
+            "max_runs": share, "life_s": self._limits.life_s,
+        }  # fmt: skip
+        async with connected(self._pool) as connection, connection.transaction():
+            await connection.execute(_LOCK_CALLER, parameters)
+            if request_id and (known := await _one(connection, _BY_REQUEST, parameters)):
+                if (known["name"], known["max_runs"]) != (name, share):
+                    raise BatchRequestReused(f"request id {request_id!r} was used for another batch; use a new one")
+                return await _counted(connection, known)
+            counted = await _one(connection, _UNDER_WAY, parameters)
+            if counted and counted["count"] >= self._limits.at_once:
+                raise TooManyBatches(f"{self._limits.at_once} batches are under way already; let one end, or cancel it")
+            created = await _one(connection, _CREATE, parameters)
+            assert created is not None, "an insert returns its row"  # noqa: S101 - an invariant of the statement
+            return record_of(created, {})
+
+    async def add(self, caller: Caller, batch_id: str, first: int, items: Sequence[NewItem]) -> int:
+        """Adds items from a number on; returns how many the batch has.
+
+        Raises BatchNotFound, BatchStateWrong, BatchItemsMissing, BatchItemOther, BatchTooLarge, InvalidRequest.
+        """
+        self._check_sizes(items)
+        async with connected(self._pool) as connection, connection.transaction():
+            batch = await _locked(connection, caller, batch_id)
+            _must_be(batch, BatchState.UPLOADING)
+            count = int(batch["item_count"])
+            if first > count + 1:
+                raise BatchItemsMissing(
+                    f"the batch has {count} items; go on with number {count + 1}", metadata={"item_count": str(count)}
+                )
+            known = items[: max(0, count + 1 - first)]
+            await _check_known(connection, batch_id, first, known)
+            added = items[len(known) :]
+            item_count, size = count + len(added), sum(len(item.input) for item in added)
+            if item_count > self._limits.items:
+                raise BatchTooLarge(f"a batch may have {self._limits.items} items; make two of it")
+            if batch["input_bytes"] + size > self._limits.bytes:
+                raise BatchTooLarge(f"the inputs of a batch may have {self._limits.bytes} bytes; make two of it")
+            if added:
+                parameters = {
+                    "batch_id": batch_id, "numbers": [*range(count + 1, item_count + 1)], "bytes": size,
+                    "keys": [item.key for item in added], "inputs": [item.input for item in added],
+                    "item_count": item_count,
+                }  # fmt: skip
+                await connection.execute(_ADD, parameters)
+            return item_count
+
+    async def start(self, caller: Caller, batch_id: str, item_count: int) -> BatchRecord:
+        """Starts a batch that has all its items. Raises BatchNotFound, BatchStateWrong, BatchItemsMissing."""
+        async with connected(self._pool) as connection, connection.transaction():
+            batch = await _locked(connection, caller, batch_id)
+            if batch["item_count"] != item_count:
+                raise BatchItemsMissing(
+                    f"the batch has {batch['item_count']} items, and is to have {item_count}",
+                    metadata={"item_count": str(batch["item_count"])},
+                )
+            if batch["started_at"] is not None:
+                return await _counted(connection, batch)
+            _must_be(batch, BatchState.UPLOADING)
+            return await self._started(connection, caller, batch_id)
+
+    async def retry(self, caller: Caller, batch_id: str) -> tuple[BatchRecord, int]:
+        """Has items run again that failed, were refused or cancelled; returns how many.
+
+        Raises BatchNotFound, also for batches of others, BatchStateWrong.
+        """
+        async with connected(self._pool) as connection, connection.transaction():
+            batch = await _locked(connection, caller, batch_id)
+            _must_be(batch, *OVER)
+            again = await connection.execute(_RUN_AGAIN, {"batch_id": batch_id, "states": [*RUN_AGAIN]})
+            if not again.rowcount:
+                raise BatchStateWrong("no item of the batch failed, was refused or cancelled")
+            return await self._started(connection, caller, batch_id), again.rowcount
+
+    async def cancel(self, caller: Caller, batch_id: str) -> BatchRecord:
+        """Asks a batch to stop. Raises BatchNotFound, BatchStateWrong once it has ended otherwise."""
+        parameters = {**_seen_by(caller), "batch_id": batch_id, "kept_s": self._limits.kept_s}
+        async with connected(self._pool) as connection:
+            if cancelled := await _one(connection, _CANCEL, parameters):
+                return await _counted(connection, cancelled)
+        batch = await self.get(caller, batch_id)
+        if batch.state is BatchState.ENDED:
+            raise BatchStateWrong("the batch has ended")
+        return batch
+
+    async def get(self, caller: Caller, batch_id: str) -> BatchRecord:
+        """Returns a batch. Raises BatchNotFound."""
+        async with connected(self._pool) as connection:
+            found = await _one(connection, _GET, {**_seen_by(caller), "batch_id": batch_id})
+            return await _counted(connection, _there(found))
+
+    async def page(self, caller: Caller, *, subject: str, before: str | None, limit: int) -> list[BatchRecord]:
+        """Returns batches that a caller may see, newest first, from before an id on."""
+        sees_all = ROLE_OPERATOR in caller.roles
+        if subject not in ("", caller.subject) and not sees_all:
+            return []
+        wanted = subject or (None if sees_all else caller.subject)
+        async with connected(self._pool) as connection:
+            cursor = await connection.execute(_LIST, {"wanted": wanted, "before": before, "limit": limit})
+            return [await _counted(connection, row) for row in await cursor.fetchall()]
+
+    async def ended(self, batch_id: str, after: int, limit: int) -> list[ItemRecord]:
+        """Returns items in the order in which they ended, behind the end with a number."""
+        return await self._items(_ENDED, batch_id, after, limit)
+
+    async def items(self, batch_id: str, after: int, limit: int) -> list[ItemRecord]:
+        """Returns items in order, behind a number."""
+        return await self._items(_ITEMS, batch_id, after, limit)
+
+    async def _items(self, statement: LiteralString, batch_id: str, after: int, limit: int) -> list[ItemRecord]:
+        async with connected(self._pool) as connection:
+            cursor = await connection.execute(statement, {"batch_id": batch_id, "after": after, "limit": limit})
+            return [_item_of(row) for row in await cursor.fetchall()]
+
+    async def _started(self, connection: AsyncConnection[dict[str, Any]], caller: Caller, batch_id: str) -> BatchRecord:
+        parameters = {**_identity(caller), "batch_id": batch_id, "life_s": self._limits.life_s}
+        return await _counted(connection, _there(await _one(connection, _START, parameters)))
+
+    def _check_sizes(self, items: Sequence[NewItem]) -> None:
+        most = self._limits.item_bytes
+        wrong = [
+            FieldViolation(f"items[{index}].input", f"has {len(item.input)} bytes, and may have {most}", "too_large")
+            for index, item in enumerate(items)
+            if len(item.input) > most
+        ]
+        if wrong:
+            raise InvalidRequest(f"{len(wrong)} of {len(items)} items are too large", violations=wrong)
+
+
+def record_of(row: dict[str, Any], counts: dict[ItemState, int]) -> BatchRecord:
+    """Returns the batch of a row."""
+    return BatchRecord(
+        batch_id=str(row["batch_id"]),
+        caller=Caller(row["subject"], frozenset(row["roles"]), row["claims"]),
+        name=row["name"],
+        state=BatchState(row["state"]),
+        item_count=row["item_count"],
+        max_runs=row["max_runs"],
+        pace=row["pace"],
+        held_up_by=row["held_up_by"],
+        ended_sequence=row["ended_sequence"],
+        epoch=row["epoch"],
+        created_at=row["created_at"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        expires_at=row["expires_at"],
+        counts=counts,
+    )
+
+
+def _item_of(row: dict[str, Any]) -> ItemRecord:
+    return ItemRecord(
+        number=row["number"],
+        key=row["key"],
+        state=ItemState(row["state"]),
+        retry_count=row["retry_count"],
+        run_id=str(row["run_id"] or ""),
+        run=bytes(row["run"] or b""),
+        error=row["error"],
+        ended_as=row["ended_as"] or 0,
+    )
+
+
+async def _one(
+    connection: AsyncConnection[dict[str, Any]], statement: LiteralString, parameters: dict[str, Any]
+) -> dict[str, Any] | None:
+    cursor = await connection.execute(statement, parameters)
+    return await cursor.fetchone()
+
+
+async def _counted(connection: AsyncConnection[dict[str, Any]], row: dict[str, Any]) -> BatchRecord:
+    cursor = await connection.execute(_COUNTS, {"batch_id": row["batch_id"]})
+    return record_of(row, {ItemState(each["state"]): each["count"] for each in await cursor.fetchall()})
+
+
+async def _locked(connection: AsyncConnection[dict[str, Any]], caller: Caller, batch_id: str) -> dict[str, Any]:
+    return _there(await _one(connection, _LOCK, {"batch_id": batch_id, "subject": caller.subject}))
+
+
+async def _check_known(
+    connection: AsyncConnection[dict[str, Any]], batch_id: str, first: int, known: Sequence[NewItem]
+) -> None:
+    """Holds items that are there already against what is given. Raises BatchItemOther."""
+    if not known:
+        return
+    cursor = await connection.execute(_GIVEN, {"batch_id": batch_id, "first": first, "last": first + len(known) - 1})
+    there = {row["number"]: (row["key"], bytes(row["digest"])) for row in await cursor.fetchall()}
+    for number, item in enumerate(known, first):
+        if there.get(number) != (item.key, hashlib.sha256(item.input).digest()):
+            raise BatchItemOther(f"item {number} was given with another input", metadata={"number": str(number)})
+
+
+def _there(row: dict[str, Any] | None) -> dict[str, Any]:
+    if row is None:
+        raise BatchNotFound("there is no such batch")
+    return row
+
+
+def _must_be(row: dict[str, Any], *states: BatchState) -> None:
+    if row["state"] not in states:
+        wanted = " or ".join(state.value for state in states)
+        raise BatchStateWrong(f"the batch is {row['state']}, not {wanted}", metadata={"state": row["state"]})
+
+
+def _identity(caller: Caller) -> dict[str, Any]:
+    return {
+        "subject": caller.subject,
+        "roles": sorted(caller.roles),
+        "claims": json.dumps(dict(caller.claims)),
+    }
+
+
+def _seen_by(caller: Caller) -> dict[str, Any]:
+    return {"subject": caller.subject, "sees_all": ROLE_OPERATOR in caller.roles}

@@ -1,0 +1,78 @@
+"""Batches and items as messages."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import cast
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from signalbox.v1 import batches_pb2, caller_pb2, runs_pb2
+
+from services.batches.records import OVER, BatchRecord, ItemRecord, ItemState
+from services.kit.identity.caller import Caller
+from services.kit.telemetry.names import ROLE_OPERATOR
+
+
+def batch_proto(batch: BatchRecord) -> batches_pb2.Batch:
+    """Returns a batch as its callers see it."""
+    counts = [
+        batches_pb2.BatchItemCount(state=_item_state(state), count=count)
+        for state, count in sorted(batch.counts.items(), key=lambda pair: _item_state(pair[0]))
+        if count
+    ]
+    return batches_pb2.Batch(
+        batch_id=batch.batch_id,
+        name=batch.name,
+        caller=caller_pb2.Caller(subject=batch.caller.subject, roles=sorted(batch.caller.roles)),
+        state=f"BATCH_STATE_{batch.state.value}",
+        item_count=batch.item_count,
+        counts=counts,
+        max_runs=batch.max_runs,
+        pace=0 if batch.state in OVER else batch.pace,
+        held_up_by=batch.held_up_by,
+        create_time=_moment(batch.created_at),
+        start_time=_moment(batch.started_at),
+        end_time=_moment(batch.ended_at),
+        expire_time=_moment(batch.expires_at),
+    )
+
+
+def item_proto(item: ItemRecord, *, with_run: bool, with_output: bool) -> batches_pb2.BatchItem:
+    """Returns an item, with its run where that is asked for, and with the output where that may be seen."""
+    run = run_of(item, with_output=with_output) if with_run else None
+    return batches_pb2.BatchItem(
+        number=item.number,
+        key=item.key,
+        state=_item_state(item.state),
+        run_id=item.run_id,
+        error=item.error,
+        retry_count=item.retry_count,
+        run=run,
+    )
+
+
+def run_of(item: ItemRecord, *, with_output: bool) -> runs_pb2.Run | None:
+    """Returns the run of an item as it ended; None before."""
+    if not item.run:
+        return None
+    run = runs_pb2.Run.FromString(item.run)
+    if not with_output:
+        run.ClearField("output")
+    return run
+
+
+def sees_output(caller: Caller, batch: BatchRecord) -> bool:
+    """Whether a caller has every role that a batch was started with; operators see every output."""
+    return batch.caller.roles <= caller.roles or ROLE_OPERATOR in caller.roles
+
+
+def _item_state(state: ItemState) -> batches_pb2.BatchItemState:
+    return cast(batches_pb2.BatchItemState, batches_pb2.BatchItemState.Value(f"BATCH_ITEM_STATE_{state.value}"))
+
+
+def _moment(moment: datetime | None) -> Timestamp | None:
+    if moment is None:
+        return None
+    timestamp = Timestamp()
+    timestamp.FromDatetime(moment)
+    return timestamp

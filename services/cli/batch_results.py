@@ -1,0 +1,71 @@
+"""Results of a batch as the text of a file, an item at a time: the same results are the same text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.protobuf.json_format import MessageToDict
+from signalbox.v1 import batches_pb2
+
+from services.kit.outcome import Outcome
+
+COLUMNS: Final = ("number", "key", "state", "outcome", "stop_reason", "error", "run_id", "output")
+FORMS: Final = ("json", "csv")
+_STATE: Final = "BATCH_ITEM_STATE_"
+# With what a spreadsheet begins a formula (https://owasp.org/www-community/attacks/CSV_Injection).
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class Form:
+    """How results are written: what comes first, and what each item is."""
+
+    head: str
+    line: Callable[[batches_pb2.BatchItem], str]
+
+
+def form_of(name: str, *, with_run_ids: bool) -> Form:
+    """Returns a form of FORMS: JSON, an item a line, or CSV (RFC 4180)."""
+    columns = [column for column in COLUMNS if with_run_ids or column != "run_id"]
+    if name == "csv":
+        return Form(_row(columns), lambda item: _row([_cell(result_of(item)[column]) for column in columns]))
+
+    def as_json(item: batches_pb2.BatchItem) -> str:
+        result = result_of(item)
+        return json.dumps({column: result[column] for column in columns}, ensure_ascii=False, sort_keys=True) + "\n"
+
+    return Form("", as_json)
+
+
+def result_of(item: batches_pb2.BatchItem) -> dict[str, Any]:
+    """Returns what came of an item, by column; `output` is what its agent brought, by its name, as JSON has it."""
+    run = item.run
+    outcome = Outcome.of(run.outcome)
+    return {
+        "number": item.number,
+        "key": item.key,
+        "state": batches_pb2.BatchItemState.Name(item.state).removeprefix(_STATE).lower(),
+        "outcome": outcome.value if outcome else "",
+        "stop_reason": run.stop_reason,
+        "error": item.error or run.error,
+        "run_id": item.run_id,
+        "output": MessageToDict(run.output, preserving_proto_field_name=True) if run.HasField("output") else None,
+    }
+
+
+def _row(cells: list[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerow(cells)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return f"'{text}" if text.startswith(_FORMULA) else text

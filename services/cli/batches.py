@@ -1,0 +1,272 @@
+"""`signalbox batches`: many inputs of an agent, run by the platform at its own pace, whether anybody watches or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+from signalbox.v1 import batches_pb2
+
+from services.cli.batch_client import BatchClient, open_batches
+from services.cli.batch_results import FORMS, Form, form_of
+from services.cli.client import Connection
+from services.cli.errors import CliError
+from services.cli.exit_codes import ExitCode
+from services.cli.invocation import Admin, As, AsJson, Roles, fail, terminal
+from services.cli.listing import Listing
+from services.cli.output_files import check_writable, remove_older
+from services.cli.terminal import Terminal, escaped, run_command
+from services.kit.text.printing import printable
+from services.kit.text.words import moment
+
+commands = typer.Typer()
+batches_command = typer.Typer(no_args_is_help=True, help="Run many inputs of an agent as one batch.")
+commands.add_typer(batches_command, name="batches")
+
+BatchId = Annotated[str, typer.Argument(metavar="BATCH", help="Its id.")]
+Watch = Annotated[bool, typer.Option("--watch/--no-watch", help="Follow it until it has ended.")]
+ENDED = frozenset({batches_pb2.BATCH_STATE_ENDED, batches_pb2.BATCH_STATE_CANCELLED})
+_FAILED = frozenset({batches_pb2.BATCH_ITEM_STATE_FAILED, batches_pb2.BATCH_ITEM_STATE_REFUSED})
+
+
+@batches_command.command("create")
+def create_command(
+    context: typer.Context,
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Which one; `signalbox agents` lists them.")],
+    inputs: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Its inputs: JSON, one a line. `-` reads standard input.")
+    ],
+    name: Annotated[
+        str, typer.Option(metavar="TEXT", help="What to call it; the same inputs under another name are another batch.")
+    ] = "",
+    max_runs: Annotated[int, typer.Option(min=0, max=1000, help="Most runs at once; 0: the platform's share.")] = 0,
+    watch: Watch = True,
+    subject: As = None,
+    admin: Admin = False,
+    roles: Roles = None,
+) -> None:
+    """Run an agent on many inputs.
+
+    Given again with the same inputs and name, it goes on with what it had uploaded, or follows the batch that there is.
+    """
+    from services.cli.batch_inputs import read_inputs  # with YAML and JSON schemas, which few commands need
+
+    try:
+        items = read_inputs(agent, inputs)
+    except CliError as error:
+        raise fail(error) from error
+    connection = context.obj.connection(subject, admin=admin, roles=roles, must_name=True)
+    run_command(create(connection, items, terminal, name=name, max_runs=max_runs, watches=watch), terminal)
+
+
+@batches_command.command("list")
+def list_command(
+    context: typer.Context,
+    subject: As = None,
+    roles: Roles = None,
+    caller: Annotated[str, typer.Option(metavar="USER", help="Only batches of this caller. For operators.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number to show.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List batches, newest first."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(list_batches(connection, terminal, caller=caller, limit=limit, as_json=as_json), terminal)
+
+
+@batches_command.command("show")
+def show_command(
+    context: typer.Context, batch: BatchId, subject: As = None, roles: Roles = None, as_json: AsJson = False
+) -> None:
+    """Show how far a batch has come."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(show(connection, batch, terminal, as_json=as_json), terminal)
+
+
+@batches_command.command("watch")
+def watch_command(context: typer.Context, batch: BatchId, subject: As = None, roles: Roles = None) -> None:
+    """Follow a batch until it has ended."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(follow(connection, batch, terminal), terminal)
+
+
+@batches_command.command("cancel")
+def cancel_command(context: typer.Context, batch: BatchId, subject: As = None, roles: Roles = None) -> None:
+    """Stop a batch: its runs are cancelled, and no more begin."""
+    connection = context.obj.connection(subject, roles=roles)
+    run_command(cancel(connection, batch, terminal), terminal)
+
+
+@batches_command.command("retry")
+def retry_command(
+    context: typer.Context,
+    batch: BatchId,
+    watch: Watch = True,
+    subject: As = None,
+    admin: Admin = False,
+    roles: Roles = None,
+) -> None:
+    """Run again what failed, was refused or was cancelled of a batch."""
+    connection = context.obj.connection(subject, admin=admin, roles=roles, must_name=True)
+    run_command(retry(connection, batch, terminal, watches=watch), terminal)
+
+
+@batches_command.command("export")
+def export_command(
+    context: typer.Context,
+    batch: BatchId,
+    form: Annotated[str, typer.Option("--format", metavar="FORMAT", help="`json` (an item a line) or `csv`.")] = "json",
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", dir_okay=False, help="Write to this file; JSON also goes to standard output."),
+    ] = None,
+    results_only: Annotated[
+        bool, typer.Option("--results-only", help="Leave ids of runs out: the same results are the same bytes.")
+    ] = False,
+    subject: As = None,
+    roles: Roles = None,
+) -> None:
+    """Write the results of a batch, in the order of its items."""
+    if form not in FORMS:
+        raise typer.BadParameter(f"{form!r} is no format; there are {', '.join(FORMS)}", param_hint="--format")
+    if form != "json" and output is None:
+        raise typer.BadParameter(f"{form} is written to a file: name it", param_hint="--output")
+    connection = context.obj.connection(subject, roles=roles)
+    written = form_of(form, with_run_ids=not results_only)
+    run_command(export(connection, batch, written, output, terminal), terminal)
+
+
+async def create(
+    connection: Connection, items: list[batches_pb2.NewBatchItem], terminal: Terminal, *, name: str, max_runs: int,
+    watches: bool,
+) -> ExitCode:  # fmt: skip
+    """Uploads a batch and starts it. Raises CliError."""
+    async with open_batches(connection) as batches:
+        batch = await batches.upload(items, name=name, max_runs=max_runs)
+        terminal.err.print(Text(f"batch {batch.batch_id}: {len(items)} items"))
+        if not watches:
+            terminal.out.print(batch.batch_id, markup=False)
+            return ExitCode.OK
+        return await _follow(batches, batch.batch_id, terminal)
+
+
+async def follow(connection: Connection, batch_id: str, terminal: Terminal) -> ExitCode:
+    """Says how a batch goes until it has ended. Raises CliError."""
+    async with open_batches(connection) as batches:
+        return await _follow(batches, batch_id, terminal)
+
+
+async def show(connection: Connection, batch_id: str, terminal: Terminal, *, as_json: bool) -> ExitCode:
+    """Shows a batch. Raises CliError."""
+    async with open_batches(connection) as batches:
+        batch = await batches.get(batch_id)
+    if as_json:
+        terminal.json(batch)
+    else:
+        terminal.out.print(_table([batch]))
+        if batch.held_up_by:
+            terminal.out.print(Text(f"held up by {printable(batch.held_up_by)}"), soft_wrap=True)
+    return ExitCode.OK
+
+
+async def list_batches(
+    connection: Connection, terminal: Terminal, *, caller: str, limit: int, as_json: bool
+) -> ExitCode:
+    """Lists batches. Raises CliError."""
+    async with open_batches(connection) as batches:
+        found = await batches.listed(caller, limit)
+    if as_json:
+        terminal.json_list(found)
+    else:
+        terminal.out.print(_table(found))
+    return ExitCode.OK
+
+
+async def cancel(connection: Connection, batch_id: str, terminal: Terminal) -> ExitCode:
+    """Cancels a batch. Raises CliError."""
+    async with open_batches(connection) as batches:
+        batch = await batches.cancel(batch_id)
+    terminal.out.print(_state(batch), markup=False)
+    return ExitCode.OK
+
+
+async def retry(connection: Connection, batch_id: str, terminal: Terminal, *, watches: bool) -> ExitCode:
+    """Runs items again. Raises CliError."""
+    async with open_batches(connection) as batches:
+        count = await batches.retry(batch_id)
+        terminal.err.print(Text(f"{count} items run again"))
+        return await _follow(batches, batch_id, terminal) if watches else ExitCode.OK
+
+
+async def export(
+    connection: Connection, batch_id: str, form: Form, output: Path | None, terminal: Terminal
+) -> ExitCode:
+    """Writes results, item after item. Raises CliError, OSError."""
+    if output is not None:
+        check_writable(output)
+        remove_older(output)
+    async with open_batches(connection) as batches:
+        if output is None:
+            async for item in batches.items(batch_id):
+                terminal.raw(escaped(form.line(item)))
+            return ExitCode.OK
+        # Never half of a file under the name that was asked for.
+        part_file = output.with_name(f"{output.name}.part")
+        try:
+            with part_file.open("w", encoding="utf-8", newline="") as file:
+                file.write(form.head)
+                async for item in batches.items(batch_id):
+                    file.write(form.line(item))
+            part_file.replace(output)
+        finally:
+            part_file.unlink(missing_ok=True)
+    terminal.err.print(Text(f"written: {output}"))
+    return ExitCode.OK
+
+
+async def _follow(batches: BatchClient, batch_id: str, terminal: Terminal) -> ExitCode:
+    last = batches_pb2.Batch()
+    try:
+        async for told in batches.watch(batch_id):
+            if told.HasField("batch") and _progress(told.batch) != _progress(last):
+                last = told.batch
+                terminal.err.print(Text(_progress(last)), soft_wrap=True)
+    finally:
+        if last.state not in ENDED:
+            go_on = f"the batch goes on without you: `signalbox batches watch {batch_id}` follows it"
+            terminal.err.print(Text(f"{go_on}, `signalbox batches cancel {batch_id}` stops it"), soft_wrap=True)
+    terminal.out.print(_table([last]))
+    if last.state == batches_pb2.BATCH_STATE_CANCELLED:
+        return ExitCode.CANCELLED
+    counts = {each.state for each in last.counts}
+    if counts & _FAILED:
+        return ExitCode.RUN_FAILED
+    return ExitCode.NEEDS_REVIEW if batches_pb2.BATCH_ITEM_STATE_NEEDS_REVIEW in counts else ExitCode.OK
+
+
+def _progress(batch: batches_pb2.Batch) -> str:
+    held_up = f"; held up by {printable(batch.held_up_by)}" if batch.held_up_by else ""
+    pace = f", {batch.pace} at once" if batch.pace else ""
+    return f"{_state(batch)}: {_counts(batch) or 'nothing yet'}{pace}{held_up}"
+
+
+def _table(batches: list[batches_pb2.Batch]) -> Listing:
+    listing = Listing("batch", "name", "state", "items", "", "created", right=("items",))
+    for batch in batches:
+        listing.add(
+            batch.batch_id, batch.name, _state(batch), str(batch.item_count), _counts(batch), moment(batch.create_time)
+        )
+    return listing
+
+
+def _counts(batch: batches_pb2.Batch) -> str:
+    prefix = "BATCH_ITEM_STATE_"
+    return " · ".join(
+        f"{each.count} {batches_pb2.BatchItemState.Name(each.state).removeprefix(prefix).lower().replace('_', ' ')}"
+        for each in batch.counts
+    )
+
+
+def _state(batch: batches_pb2.Batch) -> str:
+    return batches_pb2.BatchState.Name(batch.state).removeprefix("BATCH_STATE_").lower()

@@ -1,0 +1,112 @@
+"""A runtime whose runs end by themselves, and that refuses or goes away as a test tells it."""
+
+# ruff: noqa: N802 - method names are the proto's
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import uuid4
+
+import grpc
+from signalbox.v1 import data_chat_pb2, outcome_pb2, runs_pb2, runs_pb2_grpc
+
+from services.kit.errors import InvalidRequest, SignalboxError
+from services.kit.identity.batch_tokens import BatchTokenVerifier
+from services.kit.identity.bearer import bearer_token
+
+Context = grpc.aio.ServicerContext[Any, Any]
+# What a run takes.
+RUN_S = 0.005
+
+
+class QuotaUsedUp(SignalboxError):
+    """As the runtime refuses a caller's next run."""
+
+    reason = "TOO_MANY_RUNS_AT_ONCE"
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+    retryable = True
+
+
+class Away(SignalboxError):
+    """As a replica answers that can't reach its database."""
+
+    reason = "DATABASE_AWAY"
+    code = grpc.StatusCode.UNAVAILABLE
+    retryable = True
+
+
+class FakeRuntime(runs_pb2_grpc.RunServiceServicer):
+    """Runs are known by their request ids, as those of the runtime are; a question `no` is refused."""
+
+    def __init__(self, public_pem: str) -> None:
+        self._verifier = BatchTokenVerifier(public_pem)
+        self._by_request: dict[str, runs_pb2.Run] = {}
+        self.runs: dict[str, runs_pb2.Run] = {}
+        self.asked: Counter[str] = Counter()
+        self.active: set[str] = set()
+        self.most_active = 0
+        # What answers the next creations, before any run is made.
+        self.failures: list[SignalboxError] = []
+        # Whether runs end by themselves; else they do when they are cancelled.
+        self.ends = True
+        self._over: dict[str, asyncio.Event] = {}
+
+    async def CreateRun(self, request: runs_pb2.CreateRunRequest, context: Context) -> runs_pb2.CreateRunResponse:
+        """Finds the run of a request id, or makes one."""
+        claims = self._verifier.verify(bearer_token(context.invocation_metadata()))
+        assert request.labels["batch"] == claims.batch_id
+        self.asked[request.request_id] += 1
+        if found := self._by_request.get(request.request_id):
+            assert found.input == request.input
+            return runs_pb2.CreateRunResponse(run=found)
+        if self.failures:
+            raise self.failures.pop(0)
+        question = request.input.data_chat.question
+        if question == "no":
+            raise InvalidRequest("no such question is answered")
+        run = runs_pb2.Run(
+            run_id=str(uuid4()), agent="data_chat", input=request.input, state=runs_pb2.RUN_STATE_RUNNING
+        )
+        self._by_request[request.request_id] = self.runs[run.run_id] = run
+        self.active.add(run.run_id)
+        self._over[run.run_id] = asyncio.Event()
+        self.most_active = max(self.most_active, len(self.active))
+        return runs_pb2.CreateRunResponse(run=run)
+
+    async def WatchRun(
+        self, request: runs_pb2.WatchRunRequest, context: Context
+    ) -> AsyncIterator[runs_pb2.WatchRunResponse]:
+        """Says that a run has ended, once it has."""
+        self._verifier.verify(bearer_token(context.invocation_metadata()))
+        run = self.runs[request.run_id]
+        await asyncio.sleep(RUN_S)
+        if self.ends:
+            self._end(run, runs_pb2.RUN_STATE_SUCCEEDED)
+        await self._over[run.run_id].wait()
+        ended = runs_pb2.RunEnded(run=run)
+        yield runs_pb2.WatchRunResponse(event=runs_pb2.RunEvent(sequence=1, run_id=run.run_id, run_ended=ended))
+
+    async def GetRun(self, request: runs_pb2.GetRunRequest, context: Context) -> runs_pb2.GetRunResponse:
+        """Returns a run."""
+        del context
+        return runs_pb2.GetRunResponse(run=self.runs[request.run_id])
+
+    async def CancelRun(self, request: runs_pb2.CancelRunRequest, context: Context) -> runs_pb2.CancelRunResponse:
+        """Ends a run that has not."""
+        del context
+        run = self.runs[request.run_id]
+        self._end(run, runs_pb2.RUN_STATE_CANCELLED)
+        return runs_pb2.CancelRunResponse(run=run)
+
+    def _end(self, run: runs_pb2.Run, state: runs_pb2.RunState) -> None:
+        if run.run_id not in self.active:
+            return
+        self.active.discard(run.run_id)
+        self._over[run.run_id].set()
+        run.state = state
+        if state == runs_pb2.RUN_STATE_SUCCEEDED:
+            run.outcome = outcome_pb2.OUTCOME_ANSWERED
+            run.output.data_chat.CopyFrom(data_chat_pb2.DataChatOutput(answer=f"on {run.input.data_chat.question}"))

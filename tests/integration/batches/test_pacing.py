@@ -1,0 +1,269 @@
+"""Batches over a real database and a runtime that does what a test tells it: each item once, whoever dies when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import grpc
+import pytest
+from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
+
+from services.batches.claims import BatchClaims
+from services.batches.database import Pool, open_pool
+from services.batches.errors import BatchNotFound
+from services.batches.pacer import Pacing
+from services.batches.records import ENDED_ITEMS, OVER, BatchRecord, BatchState, ItemState, NewItem
+from services.batches.store import BatchLimits, BatchStore
+from services.kit.identity.caller import Caller
+from services.kit.identity.keys import generate_keypair
+from services.kit.settings import ServiceSettings
+from services.kit.wire.server import Registration, Service, running
+from services.kit.wire.tasks import stop
+from tests.integration.batches.fake_runtime import Away, FakeRuntime, QuotaUsedUp
+
+KEYS = generate_keypair()
+CALLER = Caller("27", frozenset({"reader"}), {"tenant": "north"})
+LIMITS = BatchLimits(share=4, items=1000, bytes=1 << 20, item_bytes=1 << 16, at_once=9, life_s=3600.0, kept_s=3600.0)
+LEASE_S = 1.0
+PATIENCE_S = 60.0
+
+
+@dataclass
+class Platform:
+    """A database, a runtime, and as many replicas of the service for batches as a test starts."""
+
+    pool: Pool
+    store: BatchStore
+    runtime: FakeRuntime
+    channel: grpc.aio.Channel
+
+    def replica(self) -> asyncio.Task[None]:
+        """Starts a replica; cancelled with `die`, it is gone without a word."""
+        claims = BatchClaims(self.pool, lease_s=LEASE_S, kept_s=LIMITS.kept_s)
+        pacing = Pacing(claims, runs_pb2_grpc.RunServiceStub(self.channel), KEYS.private_pem, most=8)
+        return asyncio.create_task(pacing.run())
+
+    async def started(self, questions: Iterable[str], **fields: Any) -> str:
+        """Creates and starts a batch with a question an item."""
+        given = [item(question) for question in questions]
+        batch = await self.store.create(CALLER, **{"request_id": "", "name": "", "max_runs": 0, **fields})
+        await self.store.add(CALLER, batch.batch_id, 1, given)
+        await self.store.start(CALLER, batch.batch_id, len(given))
+        return batch.batch_id
+
+    async def until(self, batch_id: str, holds: Callable[[BatchRecord], bool]) -> BatchRecord:
+        """Waits for a batch to come to something."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not holds(batch := await self.store.get(CALLER, batch_id)):  # noqa: ASYNC110 - a row of a database
+                await asyncio.sleep(0.02)
+        return batch
+
+    async def over(self, batch_id: str) -> BatchRecord:
+        """Waits for the end of a batch."""
+        return await self.until(batch_id, lambda batch: batch.state in OVER)
+
+    async def results(self, batch_id: str) -> list[tuple[int, str, ItemState, bytes]]:
+        """The results of a batch, but for what names a run."""
+        told = []
+        for each in await self.store.items(batch_id, 0, 1000):
+            run = runs_pb2.Run.FromString(each.run)
+            run.ClearField("run_id")
+            told.append((each.number, each.key, each.state, run.SerializeToString(deterministic=True)))
+        return told
+
+
+def item(question: str) -> NewItem:
+    """An item that asks a question."""
+    asked = runs_pb2.RunInput(data_chat=data_chat_pb2.DataChatInput(question=question))
+    return NewItem(question, asked.SerializeToString(deterministic=True))
+
+
+def has_ended(count: int, batch: BatchRecord) -> bool:
+    """Tells whether as many items have ended."""
+    return sum(batch.counts.get(state, 0) for state in ENDED_ITEMS) >= count
+
+
+@pytest.fixture
+async def open_platform(platform_dsn: str) -> AsyncIterator[Callable[..., Awaitable[Platform]]]:
+    """Opens a platform, with limits of its own."""
+    async with AsyncExitStack() as stack:
+
+        async def opened(**limits: Any) -> Platform:
+            runtime = FakeRuntime(KEYS.public_pem)  # type: ignore[abstract]
+            pool = await stack.enter_async_context(open_pool(platform_dsn, size=8))
+            channel = await stack.enter_async_context(serving(runtime))
+            return Platform(pool, BatchStore(pool, replace(LIMITS, **limits)), runtime, channel)
+
+        yield opened
+
+
+@asynccontextmanager
+async def serving(runtime: FakeRuntime) -> AsyncIterator[grpc.aio.Channel]:
+    """Serves a runtime inside the context."""
+
+    async def build(_settings: ServiceSettings, _stack: AsyncExitStack) -> Service:
+        add = runs_pb2_grpc.add_RunServiceServicer_to_server
+        return Service([Registration(add, runtime, "signalbox.v1.RunService")])
+
+    async with (
+        running("runtime", ServiceSettings(shutdown_grace_s=1), build) as service,
+        grpc.aio.insecure_channel(service.address) as channel,
+    ):
+        yield channel
+
+
+async def die(replica: asyncio.Task[None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends a replica as `kill -9` does: what it had begun is left as it is."""
+
+    async def says_nothing(*_: object) -> None:
+        return None
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BatchClaims, "let_go", says_nothing)
+        await stop(replica)
+
+
+@pytest.mark.faults
+async def test_each_item_runs_once_while_replicas_die_and_the_results_are_the_same_bytes(
+    open_platform: Callable[..., Awaitable[Platform]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = await open_platform()
+    questions = [f"question {number}" for number in range(200)]
+    undisturbed = await platform.started(questions)
+    replicas = [platform.replica(), platform.replica()]
+    await platform.over(undisturbed)
+
+    platform.runtime.most_active = 0
+    batch_id = await platform.started(questions)
+    for kill in range(3):
+        await platform.until(batch_id, partial(has_ended, 40 * (kill + 1)))
+        for replica in replicas:
+            await die(replica, monkeypatch)
+        replicas = [platform.replica(), platform.replica()]
+    batch = await platform.over(batch_id)
+    assert (batch.state, batch.counts) == (BatchState.ENDED, {ItemState.SUCCEEDED: 200})
+    assert batch.epoch >= 4
+    runs = [each.run_id for each in await platform.store.items(batch_id, 0, 1000)]
+    assert len(set(runs)) == 200
+    assert len(platform.runtime.runs) == 400
+    assert platform.runtime.most_active <= LIMITS.share
+    ends = [each.ended_as for each in await platform.store.ended(batch_id, 0, 1000)]
+    assert ends == sorted(set(ends))
+    assert len(ends) == 200
+    assert await platform.results(batch_id) == await platform.results(undisturbed)
+    await stop(*replicas)
+
+
+async def test_a_replica_that_has_lost_its_claim_writes_nothing_more(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform()
+    batch_id = await platform.started(["a", "b"])
+    claims = BatchClaims(platform.pool, lease_s=0.001, kept_s=60.0)
+    first = await claims.claim()
+    assert first is not None
+    [begun] = await claims.begin(first, 1)
+    async with asyncio.timeout(PATIENCE_S):
+        while (second := await claims.claim()) is None:  # noqa: ASYNC110 - the same
+            await asyncio.sleep(0.005)
+    run = runs_pb2.Run(run_id="00000000-0000-7000-8000-000000000001", state=runs_pb2.RUN_STATE_SUCCEEDED)
+    assert not await claims.end(first, begun.number, ItemState.SUCCEEDED, run, "")
+    assert await claims.begin(first, 1) == []
+    assert await claims.renew(first, pace=1, held_up_by="") is None
+    assert not await claims.finish(first)
+    assert [each.number for each in await claims.begun(second)] == [begun.number]
+    assert await claims.end(second, begun.number, ItemState.SUCCEEDED, run, "")
+    # Once, however often it is said.
+    assert not await claims.end(second, begun.number, ItemState.FAILED, run, "")
+    assert (await platform.store.get(CALLER, batch_id)).counts == {ItemState.PENDING: 1, ItemState.SUCCEEDED: 1}
+
+
+async def test_a_replica_that_stops_leaves_its_batches_at_once(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform()
+    platform.runtime.ends = False
+    batch_id = await platform.started(["a", "b", "c"])
+    replica = platform.replica()
+    await platform.until(batch_id, lambda batch: batch.counts.get(ItemState.RUNNING) == 2)
+    await stop(replica)
+    claimed = await BatchClaims(platform.pool, lease_s=3600.0, kept_s=60.0).claim()
+    assert claimed is not None
+    assert claimed.batch.caller == CALLER
+    assert claimed.batch.caller.claims == CALLER.claims
+
+
+async def test_refusals_and_outages_hold_a_batch_up_and_cost_no_item(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform()
+    failures = [QuotaUsedUp("three runs are under way already", retry_after_s=2.0), Away("the database is away")]
+    platform.runtime.failures += failures
+    batch_id = await platform.started(["a", "b", "c", "d"])
+    replica = platform.replica()
+    held_up = await platform.until(batch_id, lambda batch: bool(batch.held_up_by))
+    assert held_up.pace == 1
+    assert "TOO_MANY_RUNS_AT_ONCE" in held_up.held_up_by or "DATABASE_AWAY" in held_up.held_up_by
+    batch = await platform.over(batch_id)
+    assert batch.counts == {ItemState.SUCCEEDED: 4}
+    assert batch.held_up_by == ""
+    await stop(replica)
+
+
+async def test_an_item_that_is_refused_costs_itself_and_can_be_retried(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform()
+    replica = platform.replica()
+    batch_id = await platform.started(["a", "no", "c"])
+    batch = await platform.over(batch_id)
+    assert batch.counts == {ItemState.SUCCEEDED: 2, ItemState.REFUSED: 1}
+    [refused] = [each for each in await platform.store.items(batch_id, 0, 10) if each.state is ItemState.REFUSED]
+    assert (refused.number, refused.error) == (2, "no such question is answered")
+    _, again = await platform.store.retry(CALLER, batch_id)
+    assert again == 1
+    batch = await platform.over(batch_id)
+    assert batch.counts == {ItemState.SUCCEEDED: 2, ItemState.REFUSED: 1}
+    assert {request: count for request, count in platform.runtime.asked.items() if "-2-" in request} == {
+        f"batch-{batch_id}-2-0": 1,
+        f"batch-{batch_id}-2-1": 1,
+    }
+    await stop(replica)
+
+
+async def test_a_batch_that_is_cancelled_stops_its_runs_and_begins_no_more(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform()
+    platform.runtime.ends = False
+    replica = platform.replica()
+    batch_id = await platform.started(["a", "b", "c", "d", "e"], max_runs=2)
+    await platform.until(batch_id, lambda _: len(platform.runtime.active) == 2)
+    await platform.store.cancel(CALLER, batch_id)
+    batch = await platform.over(batch_id)
+    assert batch.state is BatchState.CANCELLED
+    assert batch.counts == {ItemState.CANCELLED: 5}
+    assert len(platform.runtime.runs) == 2
+    await stop(replica)
+
+
+async def test_a_batch_acts_for_its_caller_for_its_life_and_is_kept_for_a_time(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform(life_s=1.0)
+    platform.runtime.ends = False
+    batch_id = await platform.started(["a", "b", "c"], max_runs=1)
+    left_alone = (await platform.store.create(CALLER, request_id="", name="", max_runs=0)).batch_id
+    replica = platform.replica()
+    batch = await platform.over(batch_id)
+    assert (batch.state, batch.counts) == (BatchState.CANCELLED, {ItemState.CANCELLED: 3})
+    # What it knew of its caller goes with its end; their roles say who may see its outputs.
+    assert (batch.caller.claims, batch.caller.roles) == ({}, CALLER.roles)
+    with pytest.raises(BatchNotFound):
+        await platform.until(left_alone, lambda batch: batch.state in OVER)
+    await stop(replica)
