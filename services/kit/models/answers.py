@@ -10,37 +10,22 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 from uuid import uuid4
 
-from services.kit.models.mending import MOST_NESTED, KeyTwice, Mend, OddNumber, count, load_json, mended, objects_in
+from services.kit.models.mending import MOST_NESTED, KeyTwice, Mend, OddNumber, count, load_json, mended
 from services.kit.models.reasoning import without_reasoning
+from services.kit.models.written_calls import ARGUMENTS, LONGEST_LITERAL, MARK, Schemas, calls_in, tool_name
 
 # It is a part of the key by which executors know a call again.
 LONGEST_CALL_ID = 128
-# A text that is calls, and no answer that happens to show some.
-MOST_CALLS_IN_TEXT: Final = 16
-LONGEST_CALLS_IN_TEXT: Final = 50_000
-# What templates end turns, calls and messages with.
-_MARK: Final = r"<[|\uff5c][\w\u2581 :./-]{1,40}[|\uff5c]>"
 _LAST_MARKS = re.compile(
-    rf"(?:\s*(?:{_MARK}|</s>|<eos>|<end_of_turn>|<\|?endoftext\|?>|\[/INST\]|\[EOS\]))+\s*\Z", re.IGNORECASE
+    rf"(?:\s*(?:{MARK}|</s>|<eos>|<end_of_turn>|<\|?endoftext\|?>|\[/INST\]|\[EOS\]))+\s*\Z", re.IGNORECASE
 )
-_NAME_ENDS = re.compile(r"<[|\uff5c]|\s*\(|[^\w.:/-]")
-# How models announce that what follows is a call.
-_CALLS_BEGIN = re.compile(
-    r"<tool_calls?>|<function_calls?>|<function=|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_call\|>"
-    r"|<[|\uff5c]tool[\u2581_]calls?(?:[\u2581_]section)?[\u2581_]begin[|\uff5c]>|\bto=functions\.|\A\s*(?:```\w{0,10}\s*)?[\[{]",
-    re.IGNORECASE,
-)
-_FUNCTION = re.compile(r"<function=([\w.-]{1,128})>(.*?)(?:</function>|\Z)", re.DOTALL)
-_PARAMETER = re.compile(r"<parameter=([\w.-]{1,128})>\n?(.*?)\n?(?:</parameter>|\Z)", re.DOTALL)
-_NAMES: Final = ("name", "tool", "tool_name", "function")
-_ARGUMENTS: Final = ("arguments", "parameters", "args", "input")
-
-Schemas = Mapping[str, Mapping[str, Any]]
+# Parts of a content that are calls, as other APIs have them.
+_CALLING_PARTS: Final = ("tool_use", "tool_call", "function_call")
 
 
 def schemas_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
@@ -60,8 +45,9 @@ def mend(answer: dict[str, Any], offered: Schemas | None = None) -> None:
         choice["finish_reason"] = None
     message = choice["message"]
     message["role"] = "assistant"  # an answer is nobody else's, whatever some endpoints call it
+    given = message.get("content")
     said = well_formed(_text_of(message))
-    calls = [_in_form(call) for call in _calls_of(message)]
+    calls = [_in_form(call) for call in (*_calls_in_parts(given), *_calls_of(message))]
     if not calls and offered and (written := calls_in(said, offered)):
         calls, said = written, ""
         count(Mend.CALL_AS_TEXT)
@@ -69,7 +55,7 @@ def mend(answer: dict[str, Any], offered: Schemas | None = None) -> None:
     taken: set[str] = set()
     for call in calls:
         function = call["function"]
-        function["name"] = _tool_name(well_formed(function.get("name") or ""), offered)
+        function["name"] = tool_name(well_formed(function.get("name") or ""), offered)
         function["arguments"] = mended_arguments(function.get("arguments"), offered.get(function["name"]))
         if not isinstance(call.get("id"), str) or not 0 < len(call["id"]) <= LONGEST_CALL_ID or call["id"] in taken:
             call["id"] = f"call_{uuid4().hex}"
@@ -91,6 +77,8 @@ def _text_of(message: Mapping[str, Any]) -> str:
     if content is None or content == "":
         refusal = message.get("refusal")
         return refusal if isinstance(refusal, str) else ""
+    if isinstance(content, int | float) and not isinstance(content, bool):
+        return str(content)
     if not isinstance(content, str):
         raise TypeError(f"content that is {type(content).__name__}")
     return content
@@ -112,7 +100,16 @@ def _calls_of(message: dict[str, Any]) -> list[dict[str, Any]]:
     if isinstance(calls, Mapping):
         calls = [calls]
         count(Mend.CALL_FORM)
-    return list(calls or ())
+    return [call for call in calls or () if call]
+
+
+def _calls_in_parts(content: Any) -> list[dict[str, Any]]:
+    """Returns the calls among parts, as Anthropic's API has them."""
+    parts = content if isinstance(content, list) else []
+    calls = [part for part in parts if isinstance(part, dict) and part.get("type") in _CALLING_PARTS]
+    if calls:
+        count(Mend.CALL_FORM)
+    return calls
 
 
 def _in_form(call: dict[str, Any]) -> dict[str, Any]:
@@ -122,23 +119,10 @@ def _in_form(call: dict[str, Any]) -> dict[str, Any]:
         name = function if isinstance(function, str) else call.get("name")
         if not isinstance(name, str):
             raise TypeError(f"a tool call of the type {call.get('type')!r}")
-        arguments = next((call[key] for key in _ARGUMENTS if key in call), None)
+        arguments = next((call[key] for key in ARGUMENTS if key in call), None)
         function = {"name": name, "arguments": arguments}
         count(Mend.CALL_FORM)
     return {"id": call.get("id"), "type": "function", "function": function}
-
-
-def _tool_name(name: str, offered: Schemas) -> str:
-    """Returns the offered tool that a name means: without the template's tokens, `functions.` and its like."""
-    if name in offered or not offered:
-        return name
-    bare = _NAME_ENDS.split(name.strip(), maxsplit=1)[0]
-    for meant in (bare, re.split(r"[.:/]", bare)[-1], re.sub(r":\d+\Z", "", bare).rpartition(".")[2]):
-        known = [tool for tool in offered if tool.lower() == meant.lower()]
-        if len(known) == 1:
-            count(Mend.TOOL_NAME)
-            return known[0]
-    return name
 
 
 def _without_last_marks(text: str) -> str:
@@ -147,53 +131,6 @@ def _without_last_marks(text: str) -> str:
         return text
     count(Mend.TEMPLATE_MARK)
     return text[: len(text) - len(found[0])]
-
-
-def calls_in(text: str, offered: Schemas) -> list[dict[str, Any]]:
-    """Returns the calls of offered tools that a text is, in any way in which models write them; none of any other."""
-    text = without_reasoning(text) if "<think" in text else text
-    begin = _CALLS_BEGIN.search(text)
-    if begin is None or len(text) > LONGEST_CALLS_IN_TEXT:
-        return []
-    written = text[begin.start() :]
-    try:
-        found = _functions_in(written) or list(_objects_called_in(written, offered))
-    except (ValueError, RecursionError):
-        return []
-    named = [(name, arguments) for name, arguments in found if _tool_name(name, offered) in offered]
-    if not named or len(named) < len(found) or len(named) > MOST_CALLS_IN_TEXT:
-        return []
-    return [{"function": {"name": name, "arguments": arguments}} for name, arguments in named]
-
-
-def _functions_in(text: str) -> list[tuple[str, Any]]:
-    """Returns calls written as `<function=name><parameter=key>value</parameter></function>`."""
-    return [
-        (function[1], dict(_PARAMETER.findall(function[2])) or function[2].strip())
-        for function in _FUNCTION.finditer(text)
-    ]
-
-
-def _objects_called_in(text: str, offered: Schemas) -> Iterator[tuple[str, Any]]:
-    """Yields calls written as objects: with their name inside, or the name of a tool before them."""
-    position = 0
-    for start, end, each in objects_in(text):
-        before, position = text[position:start], end
-        name = next((each[key] for key in _NAMES if key in each), None)
-        if isinstance(name, dict):
-            each, name = name, name.get("name")
-        arguments = next((each[key] for key in _ARGUMENTS if key in each), None)
-        if isinstance(name, str) and isinstance(arguments, dict | str):
-            yield name, arguments
-        else:
-            # An object that is no call, and no tool is named before it: the text is an answer.
-            yield _announced(before, offered) or "", each
-
-
-def _announced(before: str, offered: Schemas) -> str | None:
-    """Returns the tool that is named last before an object."""
-    words = re.findall(r"[\w-]+", re.sub(_MARK, " ", before[-300:]))
-    return next((word for word in reversed(words) if word in offered), None)
 
 
 def mended_arguments(given: Any, schema: Mapping[str, Any] | None = None) -> str:
@@ -243,7 +180,7 @@ def _read_arguments(text: str) -> Any:
 
 
 def _python(text: str) -> dict[str, Any]:
-    if len(text) <= LONGEST_CALLS_IN_TEXT and text.startswith("{") and text.endswith("}"):
+    if len(text) <= LONGEST_LITERAL and text.startswith("{") and text.endswith("}"):
         with suppress(SyntaxError, MemoryError, RecursionError, ValueError):
             value = ast.literal_eval(text)
             if isinstance(value, dict):

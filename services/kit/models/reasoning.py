@@ -14,6 +14,8 @@ _OPENING = re.compile(
 _CLOSING = re.compile(
     rf"</(?:{_WORDS})\s{{0,8}}>|\[/THINK\]|◁/think▷|<\|channel\|>\s{{0,8}}final\s{{0,8}}<\|message\|>", re.IGNORECASE
 )
+# The same channels, of a server that takes the template's tokens out and leaves the names that stood between them.
+_BARE_CHANNELS = re.compile(r"\A(?:analysis|commentary)(?=[A-Z]).*assistantfinal(?=\S)", re.DOTALL)
 _CONTROL = re.compile(r"<\|(?:start|end|return|message|channel)\|>(?:assistant\b)?")
 
 
@@ -23,6 +25,8 @@ def without_reasoning(text: str) -> str:
     A closing tag without an opening one ends reasoning that began in the prompt, as some chat templates have it. The
     cost is linear in the text.
     """
+    if "assistantfinal" in text:
+        text = _BARE_CHANNELS.sub("", text)
     if not any(mark in text for mark in "<[◁"):
         return text
     marks = sorted(

@@ -118,6 +118,21 @@ def test_the_tool_that_a_name_means_is_called(name: str) -> None:
     assert made["tool_calls"][0]["function"]["name"] == "execute_db_query"
 
 
+def test_a_call_among_the_parts_of_an_answer_is_a_call() -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "execute_db_query", "input": SELECT}
+    made = mended({"content": [{"type": "text", "text": "Let me see."}, call]})
+    assert (made["content"], made["tool_calls"][0]["id"]) == ("Let me see.", "toolu_1")
+    assert json.loads(made["tool_calls"][0]["function"]["arguments"]) == SELECT
+
+
+@pytest.mark.parametrize(
+    ("message", "said"), [({"content": 4}, "4"), ({"content": "4", "tool_calls": [None, {}]}, "4")]
+)
+def test_what_is_no_call_costs_no_answer(message: dict[str, Any], said: str) -> None:
+    made = mended(message)
+    assert (made["content"], made.get("tool_calls")) == (said, None)
+
+
 def test_a_name_that_means_no_tool_stays_for_whoever_tells_the_model() -> None:
     made = mended({"tool_calls": [{"id": "1", "function": {"name": "drop_table", "arguments": "{}"}}]})
     assert made["tool_calls"][0]["function"]["name"] == "drop_table"
@@ -140,6 +155,17 @@ def test_a_name_that_means_no_tool_stays_for_whoever_tells_the_model() -> None:
         '{"query": "SELECT 1"}<|tool_call_end|>',
         "<\uff5ctool\u2581calls\u2581begin\uff5c><\uff5ctool\u2581call\u2581begin\uff5c>function"
         '<\uff5ctool\u2581sep\uff5c>execute_db_query\n```json\n{"query": "SELECT 1"}\n```',
+        '[execute_db_query(query="SELECT 1")]',
+        '<|python_start|>[execute_db_query(query="SELECT 1")]<|python_end|>',
+        '<|python_tag|>execute_db_query.call(query="SELECT 1")<|eom_id|>',
+        '```tool_code\nprint(execute_db_query(query="SELECT 1"))\n```',
+        '<function_calls>\n<invoke name="execute_db_query">\n<parameter name="query">SELECT 1</parameter>\n</invoke>',
+        '<\uff5cDSML\uff5cfunction_calls><\uff5cDSML\uff5cinvoke name="execute_db_query"><\uff5cDSML\uff5cparameter '
+        'name="query" string="true">SELECT 1</\uff5cDSML\uff5cparameter></\uff5cDSML\uff5cinvoke>',
+        '<minimax:tool_call><invoke name="execute_db_query"><parameter name="query">SELECT 1</parameter></invoke>',
+        "<tool_call>execute_db_query\n<arg_key>query</arg_key>\n<arg_value>SELECT 1</arg_value>\n</tool_call>",
+        '<|START_ACTION|>[{"tool_name": "execute_db_query", "parameters": {"query": "SELECT 1"}}]<|END_ACTION|>',
+        'Thought: I need it.\nAction: execute_db_query\nAction Input: {"query": "SELECT 1"}',
     ],
 )
 def test_a_call_that_is_written_as_text_is_a_call(text: str) -> None:
@@ -158,6 +184,13 @@ def test_a_call_that_is_written_as_text_is_a_call(text: str) -> None:
         '<tool_call>{"name": "execute_db_query", "arguments": {"query"',
         "<tool_call>" + '{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}' * 100,
         "{" * 20_000,
+        'One would call execute_db_query(query="SELECT 1") for that.',
+        'drop_table(name="devices")',
+        'execute_db_query("SELECT 1", query=1)',
+        '[execute_db_query(query="SELECT 1"), 4]',
+        "execute_db_query(query=" + "-" * 15_000,
+        "execute_db_query(query=" + "(" * 15_000,
+        "execute_db_query" + ".x" * 9_000 + "(query=1)",
     ],
 )
 def test_a_text_that_is_no_call_stays_a_text(text: str) -> None:

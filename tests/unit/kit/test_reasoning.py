@@ -28,6 +28,8 @@ from tests.fixtures.cost import growth
             "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>Three.<|return|>",
             "Three.",
         ),
+        ("analysisWe count them.assistantfinalThree.", "Three."),
+        ("analysis of assistantfinal words", "analysis of assistantfinal words"),
     ],
 )
 def test_reasoning_is_taken_out(text: str, said: str) -> None:
