@@ -59,7 +59,7 @@ from services.runtime.engine.questions import Questions
 from services.runtime.engine.quota import TokensSpent
 from services.runtime.engine.records import Ending, ForkedFrom, InputRequest, RunRecord, RunState
 from services.runtime.engine.run_tokens import RunTokens
-from services.runtime.engine.saver import RunSaver, led_by_of
+from services.runtime.engine.saver import RunSaver, led_by_of, stop_of
 from services.runtime.engine.store import RunStore, noted
 from services.runtime.engine.store_policy import StorePolicies
 from services.runtime.engine.stored_items import StoreScope
@@ -295,10 +295,13 @@ class Execution:
         """Returns the state in which the graph leaves off."""
         run = self.run
         begun = await self._begun(graph, config)
+        # Before the first, as LangGraph counts them.
+        step = (begun.metadata or {})["step"] if begun else -2
         given = self._resumption(agent, begun, recording) if begun else await self._first_state(agent, recording)
         if not begun and self.session is not None and self.saver is not None and run.thread_id:
             left = await left_state(self.shared.pool, self.shared.serde, run, agent.graph)
             if left is not None:
+                step = left.last.metadata["step"]
                 if recording:
                     recording.add(answer_of_state(self.shared.serde, [left.last, *left.inside]))
                 await self.saver.begin_from(left.last, left.inside)
@@ -316,6 +319,10 @@ class Execution:
                     await self._keep(await agent.admit(run_context, run.input, changes))
                 if begun and (begun.metadata or {}).get(UNCHANGED) and run.forked_from:
                     await self._change(agent, graph, config, run.forked_from)
+                    step += 1
+                # Who answers it begins to count anew, as with LangGraph.
+                stop = stop_of(begun.metadata) if begun and not isinstance(given, Command) else None
+                config = self._counting_on(config, step + 1, stop)
                 return await graph.ainvoke(
                     given,
                     config,
@@ -325,6 +332,13 @@ class Execution:
                 )
         finally:
             tokens.end()
+
+    def _counting_on(self, config: RunnableConfig, step: int, stop: int | None) -> RunnableConfig:
+        """Has a graph that was brought, and goes on at a step, end at `stop`, where it would have ended."""
+        if self.session is None or self.saver is None:
+            return config
+        self.saver.stop = step + config["recursion_limit"] + 1 if stop is None else stop
+        return {**config, "recursion_limit": max(1, self.saver.stop - step - 1)}
 
     async def _keep(self, verdict: StepRecord | None) -> None:
         """Commits the verdict that let an input in: whoever goes on with the run does not ask for it again."""

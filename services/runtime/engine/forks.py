@@ -20,6 +20,7 @@ from services.runtime.engine.changes import pack_changes
 from services.runtime.engine.offers import Offers
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import ForkedFrom, NewRun, RunRecord
+from services.runtime.engine.saver import STOP
 from services.runtime.engine.snapshot import START, state_values
 from services.runtime.engine.store import RunStore
 from services.runtime.errors import AgentGone
@@ -93,7 +94,7 @@ async def continued(
         "changes": pack_changes(
             serde, values if hosted else _renamed(values, run.run_id), source.checkpoint["channel_versions"], {}
         ),
-        "metadata": orjson.dumps({**source.metadata, "run_id": run.run_id, **unchanged}).decode(),
+        "metadata": orjson.dumps({**source.metadata, "run_id": run.run_id, STOP: None, **unchanged}).decode(),
     }
     await connection.execute(query("put_checkpoint"), row)
     # The fields of a graph that was brought are its own, whatever they are called.

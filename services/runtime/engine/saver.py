@@ -60,6 +60,8 @@ _NO_SPEND = dict.fromkeys(("model_calls", "tool_calls", "input_tokens", "output_
 WRITES_WAIT_S = 0.5
 SPEND = "spend"
 LED_BY = "led_by"
+# At which step of the graph LangGraph ends it, for whoever continues from the checkpoint.
+STOP = "stop"
 
 
 class HeldStep(NamedTuple):
@@ -120,6 +122,8 @@ class RunSaver(AsyncPostgresSaver):
         self._begun_from = ""
         # The root graph's newest checkpoint that this claim knows of.
         self._latest = ""
+        # The step at which the root graph ends, where whoever goes on is to know.
+        self.stop: int | None = None
         # Of the root graph: those inside a node have no steps of their own, and say what led to it.
         self._led_by: dict[str, LeadingDecision] = {}
 
@@ -162,6 +166,8 @@ class RunSaver(AsyncPostgresSaver):
         if steps and not namespace:
             self._led_by = _led_by(steps)
         whole_metadata = {**get_serializable_checkpoint_metadata(config, metadata), **self._led_by}
+        if not namespace and self.stop is not None:
+            whole_metadata[STOP] = self.stop
         begins = not namespace and parent_id is not None and parent_id == self._begun_from
         if begins:
             # The checkpoint before is another run's: this one has all of it.
@@ -459,6 +465,12 @@ def led_by_of(metadata: Mapping[str, Any] | None) -> list[LeadingDecision]:
     """Returns the decision that led to the node that goes on from a checkpoint; none where its release kept none."""
     kept = (metadata or {}).get(LED_BY)
     return [cast(LeadingDecision, kept)] if kept else []
+
+
+def stop_of(metadata: Mapping[str, Any] | None) -> int | None:
+    """Returns the step at which the graph of a checkpoint ends; None where nothing says so."""
+    kept = (metadata or {}).get(STOP)
+    return kept if isinstance(kept, int) else None
 
 
 def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:

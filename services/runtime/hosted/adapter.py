@@ -184,6 +184,7 @@ class _Node(Runnable[Any, Any]):
         session = current_session()
         if session is None or config is None:
             return await self.inner.ainvoke(input, config, **kwargs)
+        config = {**config, "recursion_limit": session.max_steps}
         task_id = config[CONF][CONFIG_KEY_TASK_ID]
         visit = session.visit(task_id, self._place)
         attributes = {ATTRIBUTE_PREFIX + NODE: self._place}

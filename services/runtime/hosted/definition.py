@@ -210,6 +210,7 @@ class PinnedHosted:
             node_timeout_s=self._policy.node_timeout_s,
             limits=self._policy,
             run_id=config["metadata"]["run_id"],
+            max_steps=config["recursion_limit"],
             store_ttl=self._definition.store_ttl,
             store_index=self._definition.store_index,
             connections=self._connections,

@@ -112,12 +112,15 @@ class HostedSession:
         node_timeout_s: float,
         limits: Any = None,
         run_id: str,
+        max_steps: int,
         store_ttl: TTLConfig | None = None,
         store_index: StoreIndex | None = None,
         connections: Connections | None = None,
         catalogs: Mapping[str, Mapping[str, ToolDescription]] | None = None,
     ) -> None:
         self.run_id = run_id
+        # Of each graph inside a node, however many this one has left.
+        self.max_steps = max_steps
         self.loop = asyncio.get_running_loop()
         # What calls of the platform's own need, where it is there.
         self.run: RunContext | None = None

@@ -19,6 +19,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import NodeError
 from langgraph.graph import START, StateGraph
+from langgraph.managed import RemainingSteps
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel, Field, field_validator
 
@@ -612,6 +613,44 @@ async def test_a_model_whose_endpoint_is_away_is_waited_for(platform_dsn: str) -
         run = await replica.run("away", {"log": []})
         assert (run.state, output_of(run)["log"]) == (RunState.SUCCEEDED, ["back"])
         assert (run.epoch, await replica.steps(run)) == (3, ["ask"])
+
+
+class Counting(Joined):
+    """What nodes log, and how many steps are left."""
+
+    remaining_steps: RemainingSteps
+
+
+async def test_steps_are_counted_on_whoever_goes_on_as_langgraph_counts_them(platform_dsn: str) -> None:
+    def counting(model: FakeListChatModel) -> StateGraph[Counting, None, Counting, Counting]:
+        def count(state: Counting) -> dict[str, Any]:
+            return {"log": [str(state["remaining_steps"])]}
+
+        def wait(state: Counting) -> dict[str, Any]:
+            return {"log": [f"{model.invoke('Are you there?').text} {state['remaining_steps']}"]}
+
+        def ask(state: Counting) -> dict[str, Any]:
+            return {"log": [f"{interrupt('Go on?')} {state['remaining_steps']}"]}
+
+        inside = StateGraph(Counting).add_node("within", count).add_edge(START, "within").compile()
+        graph = StateGraph(Counting)
+        graph.add_node("begin", count)
+        graph.add_node("wait", wait)
+        graph.add_node("inside", inside)
+        graph.add_node("ask", ask)
+        for start, to in (START, "begin"), ("begin", "wait"), ("wait", "inside"), ("inside", "ask"):
+            graph.add_edge(start, to)
+        return graph
+
+    alone: Any = counting(FakeListChatModel(responses=["back"])).compile(checkpointer=InMemorySaver())
+    config: RunnableConfig = {"configurable": {"thread_id": "1"}, "recursion_limit": 40}
+    await alone.ainvoke({"log": []}, config)
+    expected = await alone.ainvoke(Command(resume="yes"), config)
+    brought = loaded("counting", counting(Away(responses=["back"])))
+    async with hosted_replica(platform_dsn, brought, policy=HostedPolicy(max_steps=40)) as replica:
+        asked = await replica.run("counting", {"log": []})
+        assert asked.epoch == 3
+        assert output_of(await replica.answer(asked, "yes"))["log"] == expected["log"]
 
 
 class Gone(FakeListChatModel):
