@@ -156,6 +156,26 @@ async def test_an_id_token_that_is_for_something_else_lets_nobody_in(
         assert (await client.get("/runs")).headers["location"].startswith(team.issuer.url)
 
 
+@pytest.mark.parametrize("algorithm", ["none", "HS256"])
+async def test_an_id_token_that_no_key_of_the_issuer_signed_lets_nobody_in(
+    console: TeamConsole, team: Team, algorithm: str
+) -> None:
+    team.issuer.algorithm = algorithm
+    async with console.stranger() as client:
+        refused = await client.get(await console.sent_back(client, "ann"))
+        assert (refused.status_code, SESSION in str(refused.headers)) == (403, False)
+
+
+@pytest.mark.parametrize(("apart_s", "status"), [(-20, 303), (20, 303), (300, 403)])
+async def test_the_issuers_clock_may_be_a_little_off(
+    console: TeamConsole, team: Team, apart_s: int, status: int
+) -> None:
+    now = int(time.time()) + apart_s
+    team.issuer.others = {"iat": now, "exp": now + 300}
+    async with console.stranger() as client:
+        assert (await client.get(await console.sent_back(client, "ann"))).status_code == status
+
+
 async def test_an_answer_without_an_id_token_or_of_another_issuer_lets_nobody_in(
     console: TeamConsole, team: Team
 ) -> None:
@@ -265,7 +285,9 @@ async def test_a_renewal_for_somebody_else_is_none(team: Team, gateway: FakeGate
     team.issuer.expires_in = 20
     async with team.console() as console, console.browser("ann") as client:
         team.issuer.others = {"sub": "ben", "nonce": None}
+        before = dict(client.cookies)
         assert "Ann" in (await client.get("/runs")).text
+        assert (team.issuer.renewals, dict(client.cookies)) == (1, before)
     assert callers(gateway) == {"ann"}
 
 
