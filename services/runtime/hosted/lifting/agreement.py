@@ -14,9 +14,9 @@ from signalbox_routing.table import END, Router
 
 from services.runtime.hosted.lifting.lifted import _facts
 from services.runtime.hosted.lifting.looking import NotLookedAtError
+from services.runtime.hosted.lifting.states import States
 from services.runtime.hosted.lifting.tables import LiftedLimits, Table, looking_same, table_of
 from services.runtime.hosted.lifting.unfolding import Unfolded, unfolded
-from tests.lifting.states import States
 
 STATES = 10_000
 
