@@ -1,4 +1,4 @@
-"""`signalbox prune`, `compat-check`, `prove` and `lift`: what operators do to stored data, and see of graphs."""
+"""`signalbox prune`, `compat-check`, `prove`, `lift` and `adopt`: what is done to stored data, and seen of graphs."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ commands = typer.Typer()
 # Counting what is due, and reading the ledger, take their time in a large database.
 TIMEOUT_S = 600.0
 LIFT = "services.runtime.commands.lift"
+ADOPT = "services.runtime.commands.adopt"
 COMPAT_CHECK = "services.runtime.commands.compat_check"
 PROVE = "services.runtime.commands.prove"
 CASES = "services.runtime.cases"
@@ -93,6 +94,27 @@ def lift_command(
 ) -> None:
     """Show what the path functions of hosted graphs ask, as tables; or why one is no table."""
     run_command(runtime_command(LIFT, {}, terminal, "--", str(folder)), terminal)
+
+
+@commands.command("adopt")
+def adopt_command(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Graph whose tables to write down.")],
+    agents: Annotated[
+        Path, typer.Option(metavar="FOLDER", exists=True, file_okay=False, help="Folder with its langgraph.json.")
+    ] = Path(),
+    module: Annotated[str, typer.Option(metavar="NAME", help="Module to write beside the graph's.")] = "",
+    write: Annotated[bool, typer.Option("--write", help="Put the tables at the graph's edges, too.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    states: Annotated[int, typer.Option(min=100, max=1_000_000, help="States to hold each table against.")] = 10_000,
+) -> None:
+    """Write the tables of a graph's path functions into its own code, with a test for each rule."""
+    options = [
+        *(["--write"] if write else []),
+        *(["--force"] if force else []),
+        *(["--module", module] if module else []),
+    ]
+    given = ("--agents", str(agents), "--states", str(states), *options, "--", agent)
+    run_command(runtime_command(ADOPT, {}, terminal, *given), terminal)
 
 
 async def prune(connection: Connection, terminal: Terminal, *, dry_run: bool, as_json: bool) -> ExitCode:

@@ -45,6 +45,10 @@ class Several(str):
         return made
 
 
+class NoWayError(Exception):
+    """A state from which a table leads nowhere; the message is what its rule says."""
+
+
 class UnkeptFactsError(ValueError):
     """Facts that a ledger can't keep so that they decide alike, such as an infinite number."""
 
@@ -73,7 +77,7 @@ class Rule:
     """A named rule: where to go when its condition holds, and what that changes in state.
 
     `then` is given the rule's name; what it returns lands in the same superstep as the decision. A rule that no run can
-    come to, under any limits, says why it is there all the same.
+    come to, under any limits, says why it is there all the same. Where one that `raises` holds, NoWayError says so.
     """
 
     name: str
@@ -81,6 +85,7 @@ class Rule:
     when: Condition
     then: Callable[[str], StateUpdate] | None = None
     unreachable_because: str = ""
+    raises: str = ""
 
     def __post_init__(self) -> None:
         condition(self.when)
@@ -177,17 +182,17 @@ class Router(Generic[FactsT, PolicyT]):
         self.__annotations__ = {"return": Literal[tuple(places)]}
 
     def __call__(self, state: Any) -> str | list[str]:
-        """Returns the node, or the nodes, that a state leads to. Raises what reading the state raises."""
+        """Returns the node, or the nodes, that a state leads to. Raises what reading it raises, and NoWayError."""
         if any(rule.then for rule in self.rules):
             raise InvalidTableError(
                 f"{self.name} changes state, as no edge can: return its `command(state)` from a node"
             )
-        _, destination = self._decided(self._facts.asked(state), self.policy)
+        _, destination = self._led(self._facts.asked(state))
         return as_returned(destination)
 
     def command(self, state: Any) -> Command[str]:
         """Returns where a state leads, and what the rule changes in it, for a node to return."""
-        number, destination = self._decided(self._facts.asked(state), self.policy)
+        number, destination = self._led(self._facts.asked(state))
         return Command(update=self.rules[number].update, goto=_places(destination))
 
     def under(self, policy: Any, name: str = "") -> Router[FactsT, Any]:
@@ -221,13 +226,13 @@ class Router(Generic[FactsT, PolicyT]):
     def decide(self, state: State) -> Decision:
         """Tries the rules in order on facts taken from state.
 
-        Raises what reading the state raises, and UnkeptFactsError.
+        Raises what reading the state raises, NoWayError and UnkeptFactsError.
         """
         asked = self._facts.asked(state)
         facts = self._facts.kept(asked)
         if facts is asked:
             return self.decide_on(facts)
-        _, destination = self._decided(asked, self.policy)
+        _, destination = self._led(asked)
         decision = self.decide_on(facts)
         if decision.destination != destination:
             raise UnkeptFactsError(f"{self.name}: kept as {decision.facts}, facts would lead to {decision.destination}")
@@ -247,6 +252,12 @@ class Router(Generic[FactsT, PolicyT]):
         """Returns the rule that holds and where it leads, and nothing of why."""
         number, destination = self._decided(facts, self.policy if policy is None else policy)
         return self.rules[number], destination
+
+    def _led(self, asked: Any) -> tuple[int, str]:
+        number, destination = self._decided(asked, self.policy)
+        if said := self.rules[number].raises:
+            raise NoWayError(f"{self.name}: {said}")
+        return number, destination
 
     def _decided(self, facts: Any, policy: Any) -> tuple[int, str]:
         number = self._first(facts, policy)

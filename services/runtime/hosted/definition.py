@@ -125,6 +125,11 @@ class HostedDefinition:
         """The graph, to run."""
         return adapted(self._graph, self.name, self._source, self.lifted, make_serde(self.types))
 
+    @property
+    def graph_given(self) -> Graph:
+        """The graph as it was brought."""
+        return self._graph
+
     @cached_property
     def lifted(self) -> LiftedGraph:
         """The tables that its path functions have been lifted to."""

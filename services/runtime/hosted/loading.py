@@ -186,9 +186,7 @@ def _module(reference: GraphReference, file: LanggraphFile) -> ModuleType:
 
     Checkpoints name the types of values by their module: it is the same on every replica.
     """
-    roots = [path for path in file.import_paths if reference.file.is_relative_to(path)]
-    root = max(roots, key=lambda path: len(path.parts), default=file.folder)
-    name = ".".join(reference.file.relative_to(root).with_suffix("").parts)
+    root, name = name_of_module(reference.file, file)
     known = sys.modules.get(name)
     if known is None and "." in name:
         # Its package first, which often imports it: as Python does.
@@ -210,6 +208,13 @@ def _module(reference: GraphReference, file: LanggraphFile) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def name_of_module(path: Path, file: LanggraphFile) -> tuple[Path, str]:
+    """Returns from where a file of a folder is imported, and by which name."""
+    roots = [root for root in file.import_paths if path.is_relative_to(root)]
+    root = max(roots, key=lambda each: len(each.parts), default=file.folder)
+    return root, ".".join(path.relative_to(root).with_suffix("").parts)
 
 
 def _import_from(path: Path) -> None:

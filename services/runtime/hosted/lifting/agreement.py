@@ -70,7 +70,7 @@ def agreement(
         state = states.one()
         try:
             with contextlib.redirect_stdout(io.StringIO()):
-                place = _place(_called(function, state), ends)
+                place = place_of(_called(function, state), ends)
         except Exception:  # noqa: BLE001 - whatever it raises, nothing is decided
             found.raised += 1
             continue
@@ -91,7 +91,7 @@ def _called(function: Callable[..., Any], state: Any) -> Any:
     return asyncio.run(result) if inspect.iscoroutine(result) else result
 
 
-def _place(result: Any, ends: Mapping[Any, str] | None) -> str:
+def place_of(result: Any, ends: Mapping[Any, str] | None) -> str:
     """Returns where LangGraph goes by a result. Raises KeyError."""
     places = []
     for each in result if isinstance(result, list | tuple) else [result]:

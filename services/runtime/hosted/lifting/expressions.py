@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -188,6 +188,7 @@ class Raises(Expression):
 
 NOTHING: Final = Constant.of(None)
 _LOOSE = (Both, Either, Conditional, Compare, Negation, Arithmetic)
+_THROUGH = frozenset(("any", "all", "sum", "next", "max", "min", "list", "set"))
 _SIGNS = {Both: "and", Either: "or"}
 
 
@@ -208,7 +209,7 @@ def in_source(expression: Expression) -> str:
         case Slice(of, first, last):
             return f"{_tight(of)}[{in_source(first) if first else ''}:{in_source(last) if last else ''}]"
         case Call(function, arguments):
-            return _call_in_source(function, [in_source(each) for each in arguments])
+            return _call_in_source(function, [_argument_in_source(function, each, arguments) for each in arguments])
         case Arithmetic(operator, left, right) | Compare(operator, left, right):
             return f"{_tight(left)} {operator} {_tight(right)}"
         case Both(left, right) | Either(left, right):
@@ -231,6 +232,14 @@ def _other_in_source(expression: Expression) -> str:
             tests = "".join(f" if {in_source(each)}" for each in conditions)
             return f"[{in_source(element)} for {variable} in {_tight(source)}{tests}]"
     return "an exception"
+
+
+def _argument_in_source(function: str, argument: Expression, arguments: Sequence[Expression]) -> str:
+    said = in_source(argument)
+    if isinstance(argument, Comprehension) and function in _THROUGH:
+        # Gone through up to where the outcome is known, and no further.
+        return said[1:-1] if len(arguments) == 1 else f"({said[1:-1]})"
+    return said
 
 
 def _call_in_source(function: str, arguments: list[str]) -> str:

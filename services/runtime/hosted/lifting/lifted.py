@@ -35,6 +35,8 @@ DISAGREED, CHANGED, NOT_EVALUATED = "disagreed", "changed", "not_evaluated"
 from_zero(TABLES_DROPPED, [DISAGREED, CHANGED, NOT_EVALUATED])
 # Of this thread alone: whatever else is under way, an evaluation takes a thousandth of it.
 MOST_TIME_S = 0.1
+# What decides, as decisions of the ledger say it.
+CODE, LIFTED, TABLE = "code", "lifted", "table"
 # Between the name of a node and that of a node in the graph inside it.
 INSIDE = "/"
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -167,6 +169,13 @@ class LiftedGraph:
         found = ((each.node, self.table(each.router)) for each in self.branches)
         return tuple((node, table) for node, table in found if table)
 
+    def decided_by(self, node: str) -> str:
+        """Returns what the one conditional edge after a node is decided by; empty where there are none, or several."""
+        routers = [each.router for each in self.branches if each.node == node]
+        if len(routers) != 1:
+            return ""
+        return TABLE if routers[0] in self.given else LIFTED if routers[0] in self.routers else CODE
+
     @property
     def by_node(self) -> Mapping[str, Router[Any, Any]]:
         """The table after each node that has one conditional edge, and leads to one node at a time by it."""
@@ -183,7 +192,7 @@ class LiftedGraph:
 
 def lifted(graph: Graph, agent: str) -> LiftedGraph:
     """Returns the tables of a graph's path functions, those of graphs inside nodes included."""
-    branches, types = list(branches_of(graph, agent)), _types_of(graph)
+    branches, types = list(branches_of(graph, agent)), types_of(graph)
     given = {each.router: each.function for each, _ in branches if isinstance(each.function, Router)}
     settable = {name for table in given.values() for name in as_dict(table.policy)}
     limits, found, others = (
@@ -217,7 +226,8 @@ def lifted(graph: Graph, agent: str) -> LiftedGraph:
     return LiftedGraph(routers, tuple(others), tuple(each for each, _ in branches), policy, given)
 
 
-def _types_of(graph: Graph) -> Mapping[str, Any]:
+def types_of(graph: Graph) -> Mapping[str, Any]:
+    """Returns the types that a graph's state declares for its fields, as far as they can be found."""
     try:
         return get_type_hints(graph.builder.state_schema)
     except (NameError, TypeError, AttributeError):

@@ -181,7 +181,9 @@ class States:
 def _constants(expression: ex.Expression) -> list[Any]:
     match expression:
         case ex.Constant(value) | ex.Named(value=value):
-            return list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
+            if isinstance(value, set | frozenset):
+                return sorted(value, key=repr)  # the same in every process
+            return list(value) if isinstance(value, list | tuple) else [value]
         case ex.Display(items):
             return [each for item in items for each in _constants(item)]
     return []

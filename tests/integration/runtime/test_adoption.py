@@ -1,0 +1,142 @@
+"""`adopt`: tables of a graph's path functions in its own code, which run without the platform."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = ROOT / "examples" / "graphs"
+STATES = "300"
+# A graph of each kind of edge; what is in it is asked for by name below.
+ODD = """
+from enum import Enum
+from typing import TypedDict
+
+from langchain_core.messages import AIMessage
+from langgraph.graph import END, START, StateGraph
+
+KINDS = {"draft", "letter"}
+NEXT = {"a": "write", "b": "check"}
+
+
+class Stage(Enum):
+    FIRST = 1
+
+
+class State(TypedDict):
+    kind: str
+    messages: list
+    stage: Stage
+    next: str
+
+
+def by_last(state):
+    if any(isinstance(each, AIMessage) and each.content == "stop" for each in state["messages"]):
+        return "stop"
+    if state["kind"] not in KINDS:
+        raise ValueError("of no kind")
+    if state.get("next"):
+        return NEXT.get(state["next"], "write")
+
+
+def by_stage(state):
+    return "write" if state["stage"] == Stage.FIRST else "check"
+
+
+builder = StateGraph(State)
+for name in ("begin", "write", "check"):
+    builder.add_node(name, lambda state: {})
+builder.add_edge(START, "begin")
+builder.add_conditional_edges("begin", by_last, {"stop": END, "write": "write", "check": "check"})
+builder.add_conditional_edges("write", by_stage)
+builder.add_conditional_edges("check", lambda state: state["kind"], {"draft": "write", "letter": END})
+graph = builder.compile()
+"""
+
+
+def adopt(folder: Path, agent: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command as somebody would."""
+    command = ("-m", "services.runtime.commands.adopt", agent, "--agents", str(folder), "--states", STATES, *options)
+    return subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the examples, and the odd graph beside them."""
+    made = tmp_path / "graphs"
+    shutil.copytree(EXAMPLES, made, ignore=shutil.ignore_patterns("__pycache__"))
+    (made / "odd").mkdir()
+    (made / "odd" / "odd.py").write_text(ODD)
+    (made / "odd" / "langgraph.json").write_text('{"graphs": {"odd": "./odd.py:graph"}, "dependencies": ["."]}')
+    return made
+
+
+def passed(folder: Path, module: str) -> str:
+    """Runs a graph's tests without the platform: with the library and LangGraph, in the graph's own folder."""
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", folder, f"test_{module}.py"],
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT / "services" / "routing")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    return run.stdout
+
+
+def test_tables_are_written_once_and_then_are_the_edges(folder: Path) -> None:
+    shown = adopt(folder, "calculator")
+    assert shown.returncode == 0, shown.stderr
+    assert '+builder.add_conditional_edges("model", route_after_model)' in shown.stdout
+    assert "1 tables agree with their functions on 300 states" in shown.stdout
+    assert "route_after_model" not in (folder / "calculator.py").read_text()
+    assert "max_rounds: int = 4" in (folder / "calculator_routing.py").read_text()
+    assert "3 passed" in passed(folder, "calculator_routing")
+
+    again = adopt(folder, "calculator", "--write")
+    assert "calculator_routing.py is as it was" in again.stdout
+    assert "wrote calculator.py" in again.stdout
+    assert adopt(folder, "calculator", "--write").stdout == (
+        "calculator.route_after_model is a table already\nthere is nothing to write\n"
+    )
+    # LangGraph knows where it leads.
+    ends = "import calculator; print(calculator.builder.branches['model']['route_after_model'].ends)"
+    run = subprocess.run([sys.executable, "-c", ends], cwd=folder, capture_output=True, text=True, check=False)
+    assert run.stdout == "{'__end__': '__end__', 'give_up': 'give_up', 'tools': 'tools'}\n", run.stderr
+
+
+def test_what_somebody_wrote_is_not_written_over(folder: Path) -> None:
+    theirs = folder / "refund_routing.py"
+    theirs.write_text("# ours\n")
+    refused = adopt(folder, "refund", "--write")
+    assert (refused.returncode, theirs.read_text()) == (1, "# ours\n")
+    assert "refund_routing.py: there already, and not the same; --force writes over it" in refused.stderr
+    assert not (folder / "test_refund_routing.py").exists()
+    assert adopt(folder, "refund", "--force").returncode == 0
+    assert "class RefundLimits" in theirs.read_text()
+
+
+def test_an_edge_that_is_not_found_for_certain_is_shown(folder: Path) -> None:
+    graph = folder / "release.py"
+    graph.write_text(graph.read_text() + '\nother = StateGraph(Release).add_node("lint", lambda _: {})\n'
+                     'other.add_conditional_edges("lint", lambda state: END)\n')  # fmt: skip
+    shown = adopt(folder, "release", "--write")
+    assert 'to be written by hand in release.py: add_conditional_edges("lint", route_after_checks_lint)' in shown.stdout
+    assert "builder.add_conditional_edges(START, route_after_start)" in graph.read_text()
+
+
+def test_edges_of_many_kinds_come_to_the_same_or_stay(folder: Path) -> None:
+    shown = adopt(folder / "odd", "odd", "--write")
+    assert shown.returncode == 0, shown.stderr
+    told = "odd.route_after_write stays as it is: it compares with Stage::FIRST, a member of an enumeration"
+    assert told in shown.stdout
+    assert "2 tables agree" in shown.stdout
+    text = (folder / "odd" / "odd_routing.py").read_text()
+    assert "from langchain_core.messages import AIMessage" in text
+    assert '~after_begin.kind.is_in(("draft", "letter"))' in text
+    assert 'raises="no way leads on from here"' in text
+    assert "passed" in passed(folder / "odd", "odd_routing")
