@@ -1,4 +1,5 @@
 from google.protobuf import struct_pb2 as _struct_pb2
+from signalbox.v1 import hosted_pb2 as _hosted_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -20,18 +21,20 @@ class AgentOutline(_message.Message):
     def __init__(self, graph_version: _Optional[str] = ..., entry: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeOutline, _Mapping]]] = ..., limits: _Optional[_Iterable[_Union[LimitOutline, _Mapping]]] = ...) -> None: ...
 
 class NodeOutline(_message.Message):
-    __slots__ = ("node", "router", "then", "rules", "destinations")
+    __slots__ = ("node", "router", "then", "rules", "destinations", "decided_by")
     NODE_FIELD_NUMBER: _ClassVar[int]
     ROUTER_FIELD_NUMBER: _ClassVar[int]
     THEN_FIELD_NUMBER: _ClassVar[int]
     RULES_FIELD_NUMBER: _ClassVar[int]
     DESTINATIONS_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_BY_FIELD_NUMBER: _ClassVar[int]
     node: str
     router: str
     then: str
     rules: _containers.RepeatedCompositeFieldContainer[RuleOutline]
     destinations: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, node: _Optional[str] = ..., router: _Optional[str] = ..., then: _Optional[str] = ..., rules: _Optional[_Iterable[_Union[RuleOutline, _Mapping]]] = ..., destinations: _Optional[_Iterable[str]] = ...) -> None: ...
+    decided_by: _hosted_pb2.DecidedBy
+    def __init__(self, node: _Optional[str] = ..., router: _Optional[str] = ..., then: _Optional[str] = ..., rules: _Optional[_Iterable[_Union[RuleOutline, _Mapping]]] = ..., destinations: _Optional[_Iterable[str]] = ..., decided_by: _Optional[_Union[_hosted_pb2.DecidedBy, str]] = ...) -> None: ...
 
 class RuleOutline(_message.Message):
     __slots__ = ("rule", "when", "ways", "is_breaker")
