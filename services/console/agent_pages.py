@@ -19,6 +19,7 @@ from services.console.periods import PERIODS, Period
 from services.console.settings import ConsoleSettings
 from services.console.shadows import Shadow, Shadows, Version, changed_limits, plain_text
 from services.console.showing import page
+from services.console.tables_of_agent import DecidedNode, ReadLimit, decided_nodes, read_limits
 
 FIELDS = ("agent", "period")
 TRIED = "limit."
@@ -41,10 +42,15 @@ class AgentPages:
         agents = await list_agents(self._gateway)
         agent, period = _chosen(filters, agents)
         counted, drawn = runs_pb2.CountDecisionsResponse(), None
+        decided: Sequence[DecidedNode] = ()
+        limits: Sequence[ReadLimit] = ()
         if agent is not None and not filters.problems:
             wanted = runs_pb2.CountDecisionsRequest(agent=agent.name, since_time=_since(period))
             counted = await self._gateway.call(self._gateway.runs.CountDecisions, wanted)
-            drawn = agent_routes(await outline_of(self._gateway, agent.name), counted)
+            outline = await outline_of(self._gateway, agent.name)
+            drawn = agent_routes(outline, counted)
+            if outline is not None:
+                decided, limits = decided_nodes(outline), read_limits(outline, agent)
         return page(
             "routes.html.j2",
             "routes",
@@ -56,6 +62,8 @@ class AgentPages:
             periods=PERIODS,
             counted=counted,
             drawn=drawn,
+            decided=decided,
+            limits=limits,
         )
 
     async def policies(self, request: Request) -> Response:

@@ -25,7 +25,7 @@ from services.runtime.engine.records import RunRecord
 from services.runtime.engine.rights import has_rights_of
 from services.runtime.engine.store import found_run
 from services.runtime.engine.story import RunStory
-from services.runtime.hosted.adapter import LIFTED, TABLE
+from services.runtime.hosted.lifting.lifted import LIFTED, TABLE
 from services.runtime.routing.explaining import Explainer, Nearness
 from services.runtime.routing.graph import NODE_FAILED
 

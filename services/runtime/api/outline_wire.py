@@ -8,6 +8,7 @@ from typing import Any, get_args, get_type_hints
 import annotated_types
 from google.protobuf import struct_pb2
 from signalbox.v1 import agent_outline_pb2 as outline_pb2
+from signalbox.v1 import hosted_pb2
 from signalbox_routing.compiled import FACTS, Records
 from signalbox_routing.facts import Record
 from signalbox_routing.table import Router, Rule
@@ -26,7 +27,14 @@ from signalbox_routing.terms import (
 
 from services.runtime.agents.policies import bounds_of
 from services.runtime.hosted.graph import HostedNode
+from services.runtime.hosted.lifting.lifted import CODE, LIFTED, TABLE
 from services.runtime.routing.graph import AgentGraph, RoutedNode
+
+_DECIDED_BY = {
+    CODE: hosted_pb2.DECIDED_BY_CODE,
+    LIFTED: hosted_pb2.DECIDED_BY_LIFTED,
+    TABLE: hosted_pb2.DECIDED_BY_TABLE,
+}
 
 
 def outline_proto(graph: AgentGraph, policy: Record) -> outline_pb2.AgentOutline:
@@ -52,10 +60,16 @@ def _node(node: RoutedNode) -> outline_pb2.NodeOutline:
             destinations=node.ways,
             router=table.name if table else "",
             rules=rules_proto(table) if table else [],
+            decided_by=_DECIDED_BY.get(node.decided_by),
         )
     if node.router is None:
         return outline_pb2.NodeOutline(node=node.name, then=node.then)
-    return outline_pb2.NodeOutline(node=node.name, router=node.router.name, rules=rules_proto(node.router))
+    return outline_pb2.NodeOutline(
+        node=node.name,
+        router=node.router.name,
+        rules=rules_proto(node.router),
+        decided_by=hosted_pb2.DECIDED_BY_TABLE,
+    )
 
 
 def rules_proto(router: Router[Any, Any]) -> list[outline_pb2.RuleOutline]:

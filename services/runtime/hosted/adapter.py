@@ -46,7 +46,15 @@ from services.runtime.calls.recording import current_recording
 from services.runtime.errors import ClaimLost, DatabaseAway, NodeTimedOut
 from services.runtime.hosted.containment import contained
 from services.runtime.hosted.facts import Reads, choice_of_model, facts_of, forget, recorded
-from services.runtime.hosted.lifting.lifted import INSIDE, LiftedGraph, LiftedRouter, router_name
+from services.runtime.hosted.lifting.lifted import (
+    CODE,
+    INSIDE,
+    LIFTED,
+    TABLE,
+    LiftedGraph,
+    LiftedRouter,
+    router_name,
+)
 from services.runtime.hosted.node_results import NODE as NODE_SOURCE
 from services.runtime.hosted.node_results import PATH, answer_of_failure, asked_of_node, record_result
 from services.runtime.hosted.path_function import PathFunction
@@ -70,7 +78,7 @@ STEPS_CHANNEL: Final = "__signalbox_steps"
 # Of a graph that stops after some nodes: which of them ran in the step before.
 STOPS_CHANNEL: Final = "__signalbox_stops"
 BUDGET_EXHAUSTED: Final = "budget_exhausted"
-CODE, COMMAND, FAN_OUT, LIFTED, TABLE = "code", "command", "fan_out", "lifted", "table"
+COMMAND, FAN_OUT = "command", "fan_out"
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 

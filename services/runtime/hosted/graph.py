@@ -30,11 +30,12 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 class HostedNode(RoutedNode):
     """A node of a hosted graph, and where it may lead; what it leads by is in its own code.
 
-    `lifted` is the table of that code, if it is one and has one.
+    `lifted` is the table of that code, if it is one and has one; `decided_by` says what its one conditional edge is by.
     """
 
     ways: tuple[str, ...] = (END,)
     lifted: Router[Any, Any] | None = None
+    decided_by: str = ""
 
 
 async def _not_here(*_: object) -> dict[str, Any]:
@@ -73,6 +74,7 @@ class HostedGraph(AgentGraph):
                 ways=ways.get(place, (END,)),
                 inner=_inner(inner.get(place)),
                 lifted=tables.get(place),
+                decided_by=lifted.decided_by(place),
             )
             for place, _ in nodes_of(graph)
         )
