@@ -170,9 +170,13 @@ class _Writing:
         if getattr(builtins, name, None) is not value:
             # Of the team's own modules any may import the graph, which imports the tables.
             file = getattr(sys.modules.get(module), "__file__", None) or ""
-            if getattr(sys.modules.get(module), name, None) is not value or "site-packages" not in file:
+            others = "site-packages" in file or module.partition(".")[0] in sys.stdlib_module_names
+            if getattr(sys.modules.get(module), name, None) is not value or not others:
                 raise NotAdoptedError(f"asks whether something is of the class {name}, which is the team's own")
-            self._imports.add(module, name)
+            # From where people import it: a package above that has it, too.
+            above = [module.rsplit(".", number)[0] for number in range(module.count("."), -1, -1)]
+            shown = (each for each in above if getattr(sys.modules.get(each), name, None) is value)
+            self._imports.add(next(shown, module), name)
         return _literal(name)
 
     # Rules
