@@ -192,6 +192,8 @@ class Pacing:
                     await self._round()
                 except BatchDatabaseAway as error:
                     log.warning("database away; trying again", error=str(error.__cause__ or error))
+                except Exception:  # the boundary of a loop: one that ended would leave a replica that does nothing
+                    log.exception("failed to look for batches; trying again")
                 with suppress(TimeoutError):
                     async with asyncio.timeout(ROUND_S):
                         await self._look.wait()

@@ -12,9 +12,10 @@ from typing import Any
 import grpc
 import pytest
 from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
+from structlog.testing import capture_logs
 
 from services.batches.claims import BatchClaims
-from services.batches.database import Pool, open_pool
+from services.batches.database import Pool, connected, open_pool
 from services.batches.errors import BatchNotFound
 from services.batches.pacer import Pacing
 from services.batches.records import ENDED_ITEMS, OVER, BatchRecord, BatchState, ItemState, NewItem
@@ -266,4 +267,21 @@ async def test_a_batch_acts_for_its_caller_for_its_life_and_is_kept_for_a_time(
     assert (batch.caller.claims, batch.caller.roles) == ({}, CALLER.roles)
     with pytest.raises(BatchNotFound):
         await platform.until(left_alone, lambda batch: batch.state in OVER)
+    await stop(replica)
+
+
+async def test_a_replica_goes_on_looking_for_batches_whatever_the_database_says(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform()
+    batch_id = await platform.started(["a"])
+    async with connected(platform.pool) as connection:
+        await connection.execute("ALTER TABLE platform.batches RENAME TO mislaid")
+        with capture_logs() as logs:
+            replica = platform.replica()
+            async with asyncio.timeout(PATIENCE_S):
+                while not any("failed to look" in line["event"] for line in logs):  # noqa: ASYNC110 - lines of a log
+                    await asyncio.sleep(0.02)
+        await connection.execute("ALTER TABLE platform.mislaid RENAME TO batches")
+    assert (await platform.over(batch_id)).counts == {ItemState.SUCCEEDED: 1}
     await stop(replica)
