@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import grpc
@@ -90,7 +91,8 @@ class ToolClient:
                 except grpc.aio.AioRpcError as error:
                     raise self._failed(error, "list its tools") from error
             with self.reading("list its tools"):
-                self._catalog = {tool.name: _description(tool) for tool in answer.tools}
+                told = (tool.SerializeToString(deterministic=True) for tool in answer.tools)
+                self._catalog = {tool.name: tool for tool in map(_description, told)}
             self._listed = answer
             self._catalog_until = time.monotonic() + CATALOG_LIFETIME_S
         else:
@@ -219,7 +221,10 @@ def _as_struct(arguments: Mapping[str, Any]) -> struct_pb2.Struct | None:
     return given
 
 
-def _description(tool: tools_pb2.Tool) -> ToolDescription:
+# To check a schema keeps the event loop for tens of milliseconds, and executors say the same again and again.
+@lru_cache(maxsize=256)
+def _description(serialized_tool: bytes) -> ToolDescription:
+    tool = tools_pb2.Tool.FromString(serialized_tool)
     description, _, notes = tool.description.partition("\n\n")
     schema = json_format.MessageToDict(tool.input_schema)
     Draft202012Validator.check_schema(schema)
