@@ -130,13 +130,13 @@ def _outcomes(counts: Sequence[runs_pb2.RunCount], period: Period, begin: int) -
 
 
 def _tokens(intervals: Sequence[runs_pb2.RunCount], period: Period, begin: int) -> Chart:
-    kinds = {"read": "read by models", "written": "written by models"}
+    kinds = {"input": "input of models", "output": "output of models"}
     stacks: dict[int, list[tuple[str, float, str]]] = {}
     for each in intervals:
         usage = each.token_usage
         stacks[_place(each, period, begin)] = [
             (name, value, f"{number(float(value))} {kinds[name]}")
-            for name, value in (("read", usage.input_tokens), ("written", usage.output_tokens))
+            for name, value in (("input", usage.input_tokens), ("output", usage.output_tokens))
             if value
         ]
     most = max((sum(value for _, value, _ in stack) for stack in stacks.values()), default=0)
@@ -150,15 +150,15 @@ def _times(
     period: Period,
     begin: int,
 ) -> Chart:
-    """Returns a chart of medians, with what 19 of 20 took on top of them."""
-    kinds = {"median": "half of them at most", "p95": "19 of 20 at most"}
+    """Returns a chart of medians, with 95th percentiles on top of them."""
+    kinds = {"median": "median", "p95": "95th percentile"}
     stacks: dict[int, list[tuple[str, float, str]]] = {}
     for each in intervals:
         found = of(each)
         if found.ByteSize():
             stacks[_place(each, period, begin)] = [
-                ("median", found.median_s, f"half of them at most {duration(found.median_s * 1000)}"),
-                ("p95", found.p95_s - found.median_s, f"19 of 20 at most {duration(found.p95_s * 1000)}"),
+                ("median", found.median_s, f"median {duration(found.median_s * 1000)}"),
+                ("p95", found.p95_s - found.median_s, f"95th percentile {duration(found.p95_s * 1000)}"),
             ]
     most = max((sum(value for _, value, _ in stack) for stack in stacks.values()), default=0.0)
     return _stacked(title, kinds, stacks, most, duration(most * 1000), period, begin)

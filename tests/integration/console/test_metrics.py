@@ -71,7 +71,7 @@ async def test_the_page_says_what_was_counted(inside: httpx.AsyncClient, gateway
     assert "older ones in this time were not looked at" in text
     assert "20 model calls, 1,100 tokens" in text
     assert re.search(r'<a href="/runs\?agent=data_chat&state=awaiting_input&since=[^"]+">1 awaiting input</a>', text)
-    assert "half of them at most 2.00 s, 19 of 20 at most 8.00 s" in text
+    assert "median 2.00 s, 95th percentile 8.00 s" in text
     asked = gateway.counted_since
     assert (asked.agent, asked.interval_minutes) == ("data_chat", 15)
     looked_back = datetime.now(UTC) - asked.since_time.ToDatetime(tzinfo=UTC)
