@@ -305,7 +305,7 @@ class TriedRule(_message.Message):
     def __init__(self, rule: _Optional[str] = ..., grounds: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
 
 class NodeCall(_message.Message):
-    __slots__ = ("kind", "name", "outcome", "elapsed_ms", "token_usage", "service", "end_time", "offline_rules", "prompts", "estimated_tokens")
+    __slots__ = ("kind", "name", "outcome", "elapsed_ms", "token_usage", "service", "end_time", "offline_rules", "prompts", "estimated_tokens", "at_least_once")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
@@ -316,6 +316,7 @@ class NodeCall(_message.Message):
     OFFLINE_RULES_FIELD_NUMBER: _ClassVar[int]
     PROMPTS_FIELD_NUMBER: _ClassVar[int]
     ESTIMATED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    AT_LEAST_ONCE_FIELD_NUMBER: _ClassVar[int]
     kind: str
     name: str
     outcome: str
@@ -326,7 +327,8 @@ class NodeCall(_message.Message):
     offline_rules: bool
     prompts: str
     estimated_tokens: bool
-    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., outcome: _Optional[str] = ..., elapsed_ms: _Optional[float] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., service: _Optional[str] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., offline_rules: _Optional[bool] = ..., prompts: _Optional[str] = ..., estimated_tokens: _Optional[bool] = ...) -> None: ...
+    at_least_once: bool
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., outcome: _Optional[str] = ..., elapsed_ms: _Optional[float] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., service: _Optional[str] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., offline_rules: _Optional[bool] = ..., prompts: _Optional[str] = ..., estimated_tokens: _Optional[bool] = ..., at_least_once: _Optional[bool] = ...) -> None: ...
 
 class RunEvent(_message.Message):
     __slots__ = ("sequence", "run_id", "event_time", "state_changed", "node_completed", "decision", "run_ended", "token_chunk", "tokens_reset")

@@ -28,7 +28,7 @@ from signalbox.v1 import code_reading_pb2 as signalbox_dot_v1_dot_code__reading_
 from signalbox.v1 import table_pb2 as signalbox_dot_v1_dot_table__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18signalbox/v1/tools.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fsignalbox/v1/code_reading.proto\x1a\x18signalbox/v1/table.proto\"\x81\x01\n\x04Tool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12-\n\x0cinput_schema\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x11\n\tread_only\x18\x04 \x01(\x08\x12\x14\n\x0c\x66or_platform\x18\x05 \x01(\x08\"\x12\n\x10ListToolsRequest\"6\n\x11ListToolsResponse\x12!\n\x05tools\x18\x01 \x03(\x0b\x32\x12.signalbox.v1.Tool\"k\n\x0eIdempotencyKey\x12\x17\n\x06run_id\x18\x01 \x01(\tB\x07\xbaH\x04r\x02\x10\x01\x12\x1e\n\rcheckpoint_id\x18\x02 \x01(\tB\x07\xbaH\x04r\x02\x10\x01\x12 \n\x0ctool_call_id\x18\x03 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x02\"\xae\x01\n\x0f\x43\x61llToolRequest\x12\x18\n\x04tool\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x01\x12*\n\targuments\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\x12=\n\x0fidempotency_key\x18\x03 \x01(\x0b\x32\x1c.signalbox.v1.IdempotencyKeyB\x06\xbaH\x03\xc8\x01\x01\x12\x16\n\x05\x65poch\x18\x04 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x01\"j\n\x11LookUpCallRequest\x12=\n\x0fidempotency_key\x18\x01 \x01(\x0b\x32\x1c.signalbox.v1.IdempotencyKeyB\x06\xbaH\x03\xc8\x01\x01\x12\x16\n\x05\x65poch\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x01\"D\n\x12LookUpCallResponse\x12.\n\x06result\x18\x01 \x01(\x0b\x32\x1e.signalbox.v1.CallToolResponse\"s\n\x10\x43\x61llToolResponse\x12*\n\x06output\x18\x01 \x01(\x0b\x32\x18.signalbox.v1.ToolOutputH\x00\x12(\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x17.signalbox.v1.ToolErrorH\x00\x42\t\n\x07outcome\"\x81\x02\n\nToolOutput\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\tsql_query\x18\x02 \x01(\t\x12\"\n\x05table\x18\x03 \x01(\x0b\x32\x13.signalbox.v1.Table\x12%\n\x04\x64\x61ta\x18\x04 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x11\n\ttruncated\x18\x05 \x01(\x08\x12\x19\n\x0creads_tables\x18\x06 \x01(\x08H\x00\x88\x01\x01\x12\x16\n\x0estated_columns\x18\x07 \x03(\t\x12\x30\n\rcode_readings\x18\x08 \x03(\x0b\x32\x19.signalbox.v1.CodeReadingB\x0f\n\r_reads_tables\"?\n\tToolError\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\tretryable\x18\x03 \x01(\x08\x32\xff\x01\n\x13ToolExecutorService\x12L\n\tListTools\x12\x1e.signalbox.v1.ListToolsRequest\x1a\x1f.signalbox.v1.ListToolsResponse\x12I\n\x08\x43\x61llTool\x12\x1d.signalbox.v1.CallToolRequest\x1a\x1e.signalbox.v1.CallToolResponse\x12O\n\nLookUpCall\x12\x1f.signalbox.v1.LookUpCallRequest\x1a .signalbox.v1.LookUpCallResponseB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18signalbox/v1/tools.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fsignalbox/v1/code_reading.proto\x1a\x18signalbox/v1/table.proto\"\x98\x01\n\x04Tool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12-\n\x0cinput_schema\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x11\n\tread_only\x18\x04 \x01(\x08\x12\x14\n\x0c\x66or_platform\x18\x05 \x01(\x08\x12\x15\n\rat_least_once\x18\x06 \x01(\x08\"\x12\n\x10ListToolsRequest\"6\n\x11ListToolsResponse\x12!\n\x05tools\x18\x01 \x03(\x0b\x32\x12.signalbox.v1.Tool\"k\n\x0eIdempotencyKey\x12\x17\n\x06run_id\x18\x01 \x01(\tB\x07\xbaH\x04r\x02\x10\x01\x12\x1e\n\rcheckpoint_id\x18\x02 \x01(\tB\x07\xbaH\x04r\x02\x10\x01\x12 \n\x0ctool_call_id\x18\x03 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x02\"\xae\x01\n\x0f\x43\x61llToolRequest\x12\x18\n\x04tool\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x01\x12*\n\targuments\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\x12=\n\x0fidempotency_key\x18\x03 \x01(\x0b\x32\x1c.signalbox.v1.IdempotencyKeyB\x06\xbaH\x03\xc8\x01\x01\x12\x16\n\x05\x65poch\x18\x04 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x01\"j\n\x11LookUpCallRequest\x12=\n\x0fidempotency_key\x18\x01 \x01(\x0b\x32\x1c.signalbox.v1.IdempotencyKeyB\x06\xbaH\x03\xc8\x01\x01\x12\x16\n\x05\x65poch\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x01\"D\n\x12LookUpCallResponse\x12.\n\x06result\x18\x01 \x01(\x0b\x32\x1e.signalbox.v1.CallToolResponse\"s\n\x10\x43\x61llToolResponse\x12*\n\x06output\x18\x01 \x01(\x0b\x32\x18.signalbox.v1.ToolOutputH\x00\x12(\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x17.signalbox.v1.ToolErrorH\x00\x42\t\n\x07outcome\"\x81\x02\n\nToolOutput\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\tsql_query\x18\x02 \x01(\t\x12\"\n\x05table\x18\x03 \x01(\x0b\x32\x13.signalbox.v1.Table\x12%\n\x04\x64\x61ta\x18\x04 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x11\n\ttruncated\x18\x05 \x01(\x08\x12\x19\n\x0creads_tables\x18\x06 \x01(\x08H\x00\x88\x01\x01\x12\x16\n\x0estated_columns\x18\x07 \x03(\t\x12\x30\n\rcode_readings\x18\x08 \x03(\x0b\x32\x19.signalbox.v1.CodeReadingB\x0f\n\r_reads_tables\"?\n\tToolError\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x11\n\tretryable\x18\x03 \x01(\x08\x32\xff\x01\n\x13ToolExecutorService\x12L\n\tListTools\x12\x1e.signalbox.v1.ListToolsRequest\x1a\x1f.signalbox.v1.ListToolsResponse\x12I\n\x08\x43\x61llTool\x12\x1d.signalbox.v1.CallToolRequest\x1a\x1e.signalbox.v1.CallToolResponse\x12O\n\nLookUpCall\x12\x1f.signalbox.v1.LookUpCallRequest\x1a .signalbox.v1.LookUpCallResponseB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -53,25 +53,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LOOKUPCALLREQUEST'].fields_by_name['epoch']._loaded_options = None
   _globals['_LOOKUPCALLREQUEST'].fields_by_name['epoch']._serialized_options = b'\272H\004\"\002(\001'
   _globals['_TOOL']._serialized_start=161
-  _globals['_TOOL']._serialized_end=290
-  _globals['_LISTTOOLSREQUEST']._serialized_start=292
-  _globals['_LISTTOOLSREQUEST']._serialized_end=310
-  _globals['_LISTTOOLSRESPONSE']._serialized_start=312
-  _globals['_LISTTOOLSRESPONSE']._serialized_end=366
-  _globals['_IDEMPOTENCYKEY']._serialized_start=368
-  _globals['_IDEMPOTENCYKEY']._serialized_end=475
-  _globals['_CALLTOOLREQUEST']._serialized_start=478
-  _globals['_CALLTOOLREQUEST']._serialized_end=652
-  _globals['_LOOKUPCALLREQUEST']._serialized_start=654
-  _globals['_LOOKUPCALLREQUEST']._serialized_end=760
-  _globals['_LOOKUPCALLRESPONSE']._serialized_start=762
-  _globals['_LOOKUPCALLRESPONSE']._serialized_end=830
-  _globals['_CALLTOOLRESPONSE']._serialized_start=832
-  _globals['_CALLTOOLRESPONSE']._serialized_end=947
-  _globals['_TOOLOUTPUT']._serialized_start=950
-  _globals['_TOOLOUTPUT']._serialized_end=1207
-  _globals['_TOOLERROR']._serialized_start=1209
-  _globals['_TOOLERROR']._serialized_end=1272
-  _globals['_TOOLEXECUTORSERVICE']._serialized_start=1275
-  _globals['_TOOLEXECUTORSERVICE']._serialized_end=1530
+  _globals['_TOOL']._serialized_end=313
+  _globals['_LISTTOOLSREQUEST']._serialized_start=315
+  _globals['_LISTTOOLSREQUEST']._serialized_end=333
+  _globals['_LISTTOOLSRESPONSE']._serialized_start=335
+  _globals['_LISTTOOLSRESPONSE']._serialized_end=389
+  _globals['_IDEMPOTENCYKEY']._serialized_start=391
+  _globals['_IDEMPOTENCYKEY']._serialized_end=498
+  _globals['_CALLTOOLREQUEST']._serialized_start=501
+  _globals['_CALLTOOLREQUEST']._serialized_end=675
+  _globals['_LOOKUPCALLREQUEST']._serialized_start=677
+  _globals['_LOOKUPCALLREQUEST']._serialized_end=783
+  _globals['_LOOKUPCALLRESPONSE']._serialized_start=785
+  _globals['_LOOKUPCALLRESPONSE']._serialized_end=853
+  _globals['_CALLTOOLRESPONSE']._serialized_start=855
+  _globals['_CALLTOOLRESPONSE']._serialized_end=970
+  _globals['_TOOLOUTPUT']._serialized_start=973
+  _globals['_TOOLOUTPUT']._serialized_end=1230
+  _globals['_TOOLERROR']._serialized_start=1232
+  _globals['_TOOLERROR']._serialized_end=1295
+  _globals['_TOOLEXECUTORSERVICE']._serialized_start=1298
+  _globals['_TOOLEXECUTORSERVICE']._serialized_end=1553
 # @@protoc_insertion_point(module_scope)

@@ -11,18 +11,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Tool(_message.Message):
-    __slots__ = ("name", "description", "input_schema", "read_only", "for_platform")
+    __slots__ = ("name", "description", "input_schema", "read_only", "for_platform", "at_least_once")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     INPUT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     READ_ONLY_FIELD_NUMBER: _ClassVar[int]
     FOR_PLATFORM_FIELD_NUMBER: _ClassVar[int]
+    AT_LEAST_ONCE_FIELD_NUMBER: _ClassVar[int]
     name: str
     description: str
     input_schema: _struct_pb2.Struct
     read_only: bool
     for_platform: bool
-    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., input_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., read_only: _Optional[bool] = ..., for_platform: _Optional[bool] = ...) -> None: ...
+    at_least_once: bool
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., input_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., read_only: _Optional[bool] = ..., for_platform: _Optional[bool] = ..., at_least_once: _Optional[bool] = ...) -> None: ...
 
 class ListToolsRequest(_message.Message):
     __slots__ = ()
