@@ -100,6 +100,25 @@ CODE = Row(
     ],
 )
 
+MCP = Row(
+    "MCP executor",
+    [
+        Panel(
+            "Tools of MCP servers",
+            "Tools that agents may call, as their servers had them when they were last asked.",
+            "one is changed or gone: it is refused until `signalbox mcp-tools --accept`.",
+            [Query(f"max by (server, state) ({series('mcp_tools')})", "{{server}} {{state}}")],
+        ),
+        Panel(
+            "Tokens of callers",
+            "Exchanges of a run's token for its caller's at a server, a second.",
+            "`away`: the issuer is not there, and runs wait; `refused`: callers have not given their consent.",
+            [Query(total("server, outcome", rate("mcp_token_exchanges_total")), "{{server}} {{outcome}}")],
+            "reqps",
+        ),
+    ],
+)
+
 GRAPH = Row(
     "Graph executor",
     [
@@ -211,5 +230,5 @@ BOARD = Board(
     "signalbox-executors",
     "Signalbox / Executors and guard",
     "What runs call, and how that answers.",
-    [TOOLS, SQL, GRAPH, CODE, GUARD, EVALUATOR],
+    [TOOLS, SQL, GRAPH, CODE, MCP, GUARD, EVALUATOR],
 )

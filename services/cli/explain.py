@@ -172,7 +172,7 @@ def _call(call: runs_pb2.NodeCall, prompts: str) -> Text:
     if call.token_usage.total_tokens:
         about = "about " if call.estimated_tokens else ""
         text.append(f", {about}{tokens(call.token_usage)}", style="dim")
-    if call.service == IN_PROCESS:
+    if call.service == IN_PROCESS or call.at_least_once:
         text.append(", at least once", style="dim")
     if call.offline_rules:
         text.append(f", {OFFLINE_RULES}", style="yellow")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +13,7 @@ from services.cli.invocation import (
     Roles,
     terminal,
 )
+from services.cli.service_module import run_module
 from services.cli.settings import provisioning_environment
 from services.cli.terminal import run_command
 from services.local.settings import DSN_VARIABLE
@@ -77,24 +76,12 @@ def load_examples_command(
     The role's password is SIGNALBOX_READER_PASSWORD.
     """
     arguments = ("--dsn-env", dsn_env, "--file", str(file), "--reader", reader)
-    run_command(_executors_own(EXAMPLES_MODULE, *arguments, dsn_env=dsn_env), terminal)
+    run_command(run_module(EXAMPLES_MODULE, *arguments, env=provisioning_environment(dsn_env)), terminal)
 
 
 async def sql_policy(action: str, *arguments: str, dsn_env: str = DSN_VARIABLE) -> ExitCode:
     """Runs the SQL executor's own command; its output is this one's, and so is its status (0, 1 or 2)."""
     if action not in ACTIONS:
         raise CliError(f"{action!r} is not an action", hint=f"use one of {', '.join(ACTIONS)}", code=ExitCode.USAGE)
-    return await _executors_own(MODULE, "--dsn-env", dsn_env, action, *arguments, dsn_env=dsn_env)
-
-
-async def _executors_own(module: str, *arguments: str, dsn_env: str) -> ExitCode:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", module, *arguments, env=provisioning_environment(dsn_env)
-    )
-    try:
-        status = await process.wait()
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
-    return {0: ExitCode.OK, 2: ExitCode.USAGE}.get(status, ExitCode.RUN_FAILED)
+    env = provisioning_environment(dsn_env)
+    return await run_module(MODULE, "--dsn-env", dsn_env, action, *arguments, env=env)

@@ -28,6 +28,16 @@ if TYPE_CHECKING:
     from services.local.stack import LocalStack
 
 commands = typer.Typer()
+McpServers = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        resolve_path=True,
+        help="Let graphs call the tools of its MCP servers that are allowed and accepted.",
+    ),
+]
 PASSWORDS = "pgpass"
 AGENT_FOLDERS = "SIGNALBOX_AGENT_FOLDERS"
 WITH_PROMPTS = ("runtime", "guard", "evaluator")
@@ -53,6 +63,7 @@ def up_command(
             metavar="FOLDER", exists=True, file_okay=False, help="Offer the graphs of its langgraph.json; repeatable."
         ),
     ] = None,
+    mcp_servers: McpServers = None,
     prompts: Annotated[
         Path | None,
         typer.Option(
@@ -78,6 +89,7 @@ def up_command(
         agent_folders=agents or (),
         prompts=prompts,
         batches=batches,
+        mcp_servers=mcp_servers,
     )
     run_command(command, terminal)
 
@@ -88,6 +100,7 @@ def dev_command(
     folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder with a langgraph.json.")],
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the gateway.")] = "127.0.0.1:0",
     data: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the database in this directory.")] = None,
+    mcp_servers: McpServers = None,
     settings: ServiceSettings = None,
 ) -> None:
     """Start the platform with the graphs of a folder, and load them again when its files change, until Ctrl-C."""
@@ -99,6 +112,7 @@ def dev_command(
         data_dir=data,
         service_settings=settings or (),
         agent_folders=(folder,),
+        mcp_servers=mcp_servers,
         reloads=True,
     )
     run_command(command, terminal)
@@ -116,6 +130,7 @@ async def _up(
     agent_folders: Sequence[Path] = (),
     prompts: Path | None = None,
     batches: bool = False,
+    mcp_servers: Path | None = None,
     reloads: bool = False,
 ) -> ExitCode:
     """Starts everything, says where it is, and keeps it running until Ctrl-C: what dies is started again."""
@@ -141,6 +156,7 @@ async def _up(
             gateway_listen=listen,
             data_dir=data_dir,
             code_roots=tuple(root.resolve() for root in code_roots),
+            mcp_servers=mcp_servers,
             service_env=service_env,
             batches=batches,
         )

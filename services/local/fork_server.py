@@ -39,7 +39,7 @@ LIBRARIES: Final = (
     "aiohttp", "falkordb.asyncio.graph", "google.protobuf.field_mask_pb2", "google.protobuf.json_format",
     "google.rpc.code_pb2", "grpc_health.v1.health", "grpc_reflection.v1alpha.reflection", "grpc_status.rpc_status",
     "jsonschema", "jwt", "lark", "langchain.agents", "langchain_openai", "langgraph.checkpoint.postgres.aio",
-    "langgraph.graph", "langgraph.store.memory", "neo4j", "opentelemetry.exporter.otlp.proto.grpc._log_exporter",
+    "langgraph.graph", "langgraph.store.memory", "mcp.client.streamable_http", "neo4j", "opentelemetry.exporter.otlp.proto.grpc._log_exporter",
     "opentelemetry.exporter.otlp.proto.grpc.trace_exporter", "opentelemetry.propagate", "pgvector", "postgast",
     "prometheus_client", "protovalidate", "pydantic_settings", "re2", "starlette.applications",
     "structlog", "tree_sitter", "tree_sitter_c", "tree_sitter_cpp", "tree_sitter_go", "tree_sitter_java",

@@ -63,6 +63,7 @@ class _Backends:
     code_executor: str = ""
     evaluator: str = ""
     graph_executor: str = ""
+    mcp_executor: str = ""
 
 
 def _quiet(_: str) -> None:
@@ -237,8 +238,11 @@ class LocalStack:
         wanted = [topology.guard(model, restricted_tables(policy), owner_columns(policy))]
         if self.options.code_agents:
             wanted += [topology.code_executor(self.directory / CODE_CACHE), topology.evaluator(model)]
+        if self.options.mcp_servers:
+            wanted.append(topology.mcp_executor(self.options.mcp_servers))
         started = await together(*(self._process(program).start() for program in wanted))
-        return _Backends(model, *(ready.listen for ready in started))
+        addresses = {program.name: ready.listen for program, ready in zip(wanted, started, strict=True)}
+        return _Backends(model, **addresses)
 
     async def _start_rest(self, topology: Topology, databases: Databases, backends: _Backends) -> None:
         self._report("starting the services")
@@ -254,6 +258,7 @@ class LocalStack:
                     code_executor=backends.code_executor,
                     evaluator=backends.evaluator,
                     graph_executor=backends.graph_executor,
+                    mcp_executor=backends.mcp_executor,
                 )
             )
             for number in range(1, self.options.runtime_replicas + 1)

@@ -19,12 +19,14 @@ GUARD = "guard"
 SQL_EXECUTOR = "sql_executor"
 GRAPH_EXECUTOR = "graph_executor"
 CODE_EXECUTOR = "code_executor"
+MCP_EXECUTOR = "mcp_executor"
 EVALUATOR = "evaluator"
 RUNTIME = "runtime"
 GATEWAY = "gateway"
 BATCHES = "batches"
 GRAPH_URL_VARIABLE = "SIGNALBOX_GRAPH_URL"
-SERVICES = (GATEWAY, RUNTIME, BATCHES, GUARD, EVALUATOR, SQL_EXECUTOR, GRAPH_EXECUTOR, CODE_EXECUTOR, OFFLINE_MODEL)
+EXECUTORS = (SQL_EXECUTOR, GRAPH_EXECUTOR, CODE_EXECUTOR, MCP_EXECUTOR)
+SERVICES = (GATEWAY, RUNTIME, BATCHES, GUARD, EVALUATOR, *EXECUTORS, OFFLINE_MODEL)
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class StackOptions:
     model. `code_agents` adds what the agents that read code need: an evaluator, and a code executor that may read the
     repositories under `code_roots` and no others. `graph_policy` adds a graph database, kept in `data_dir`, and a graph
     executor; on a machine that can't run the database the platform says so, and goes without. `batches` adds the
-    service for batches. `service_env` adds settings to one service, by its name (`runtime` for all its replicas).
+    service for batches, `mcp_servers`, a file of MCP servers, an executor of their tools. `service_env` adds settings to one service, by its name (`runtime` for all its replicas).
     `directory` is where keys and logs go; unset: a temporary one that is removed at the end. `base_env` is all that
     services see of the launcher's environment.
     """
@@ -87,6 +89,7 @@ class StackOptions:
     code_agents: bool = False
     code_roots: Sequence[Path] = ()
     graph_policy: Path | None = None
+    mcp_servers: Path | None = None
     runtime_replicas: int = 1
     batches: bool = False
     gateway_listen: str = "127.0.0.1:0"
@@ -154,6 +157,14 @@ class Topology:
         }
         return self._service(CODE_EXECUTOR, env)
 
+    def mcp_executor(self, servers: Path) -> Program:
+        """The MCP executor, over the servers of a file."""
+        env = {
+            "SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": str(self._keys.runs.public),
+            "SIGNALBOX_MCP_SERVERS": str(servers),
+        }
+        return self._service(MCP_EXECUTOR, env)
+
     def evaluator(self, model: ModelEndpoint) -> Program:
         """The evaluator, in front of a model."""
         env = {
@@ -174,6 +185,7 @@ class Topology:
         code_executor: str = "",
         evaluator: str = "",
         graph_executor: str = "",
+        mcp_executor: str = "",
     ) -> Program:
         """One replica of the runtime, counted from 1; with more executors and an evaluator it offers more agents."""
         env = {
@@ -188,6 +200,7 @@ class Topology:
                 {
                     "SIGNALBOX_CODE_EXECUTOR_TARGET": target([code_executor]) if code_executor else "",
                     "SIGNALBOX_EVALUATOR_TARGET": target([evaluator]) if evaluator else "",
+                    "SIGNALBOX_MCP_EXECUTOR_TARGET": target([mcp_executor]) if mcp_executor else "",
                     "SIGNALBOX_GRAPH_EXECUTOR_TARGET": target([graph_executor]) if graph_executor else "",
                     "SIGNALBOX_AGENT_MODEL": model.agent_model,
                     "SIGNALBOX_FORMAT_MODEL": model.format_model,

@@ -96,6 +96,9 @@ class CallSettings(ServiceSettings):
     graph_executor_target: str = Field(
         "", description="gRPC target of the graph executor; without it no agent that edits a graph is offered."
     )
+    mcp_executor_target: str = Field(
+        "", description="gRPC target of the MCP executor; without it graphs have no tools of MCP servers."
+    )
     evaluator_target: str = Field(
         "", description="gRPC target of the evaluator; without it no agent that needs a judge is offered."
     )

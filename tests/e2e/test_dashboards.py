@@ -55,6 +55,14 @@ NAMED_BY_EVENTS = {
 }
 
 
+MCP_SERVERS = """
+servers:
+  tickets:
+    url: http://127.0.0.1:1/mcp
+    token_exchange: {url: "http://127.0.0.1:1/token"}
+"""
+
+
 @dataclass(frozen=True)
 class Watched:
     """A platform after traffic, scraped by Prometheus; what each service told before and after; and its console."""
@@ -71,6 +79,8 @@ async def watched(harbour: World, tmp_path_factory: pytest.TempPathFactory) -> A
     folder = tmp_path_factory.mktemp("watched")
     made = portal.create(folder / "service")
     scan(made.path, folder / "bandit.sarif")
+    servers = folder / "servers.yaml"
+    servers.write_text(MCP_SERVERS)
     settings = {
         "runtime": {
             "SIGNALBOX_RETENTION_INTERVAL_S": "1",
@@ -85,6 +95,7 @@ async def watched(harbour: World, tmp_path_factory: pytest.TempPathFactory) -> A
             code_agents=True,
             code_roots=(folder,),
             graph_policy=WORLD_GRAPH_POLICY,
+            mcp_servers=servers,
             service_env=settings,
             otlp_endpoint=collector.endpoint,
         ) as running,
@@ -93,7 +104,7 @@ async def watched(harbour: World, tmp_path_factory: pytest.TempPathFactory) -> A
         idle = {name: await scrape(address) for name, address in addresses.items()}
         directory = tmp_path_factory.mktemp("prometheus")
         async with prometheus(addresses, directory) as monitor:
-            assert await monitor.until("count(signalbox_build_info) == 8")
+            assert await monitor.until("count(signalbox_build_info) == 9")
             caller = running.caller(SUBJECT)
             with pytest.raises(grpc.aio.AioRpcError):
                 await caller.get("0197a0c0-0000-7000-8000-000000000000")

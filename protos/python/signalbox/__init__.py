@@ -7,10 +7,11 @@ from typing import Any
 
 
 def tools(executor: str, **fixed: Any) -> list[Any]:
-    """Returns the tools of an executor as LangChain tools: `sql_executor`, `graph_executor` or `code_executor`.
+    """Returns the tools of an executor as LangChain tools: `sql_executor`, `graph_executor`, `code_executor`,
+    or `mcp_executor`, which has those of MCP servers.
 
     They are called under the run's own token, so with its caller's rights, and what writes does so once, also when its
-    step runs again. `fixed` are arguments that no model chooses, such as `source` of the code executor. Ask for them
+    step runs again; of tools of MCP servers, those that are said to. `fixed` are arguments that no model chooses, such as `source` of the code executor. Ask for them
     where the graph is made. Raises PlatformMissing outside of the platform.
     """
     from services.runtime.hosted.executor_tools import tools as made

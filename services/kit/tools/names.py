@@ -32,4 +32,6 @@ OFFERED: Final = {
     "sql_executor": (EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES),
     "code_executor": (FETCH_CODE, READ_FILE, SEARCH_CODEBASE, LIST_DIRECTORY, FIND_FILE),
     "graph_executor": (ADD_NODE, ADD_EDGE, UPDATE_PROPS, DELETE_NODE, DELETE_EDGE, QUERY_GRAPH, CYPHER_QUERY),
+    # Those of MCP servers, whose names its configuration has.
+    "mcp_executor": (),
 }

@@ -258,6 +258,7 @@ def calls_proto(calls: Iterable[Mapping[str, Any]]) -> list[runs_pb2.NodeCall]:
             offline_rules=call.get("offline_rules", False),
             prompts=call.get("prompts", ""),
             estimated_tokens=call.get("estimated", False),
+            at_least_once=call.get("at_least_once", False),
         )
         for call in calls
     ]

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.kit.telemetry.names import AUDIENCE_CODE_EXECUTOR, AUDIENCE_GRAPH_EXECUTOR, AUDIENCE_SQL_EXECUTOR
+from services.kit.telemetry.names import (
+    AUDIENCE_CODE_EXECUTOR,
+    AUDIENCE_GRAPH_EXECUTOR,
+    AUDIENCE_MCP_EXECUTOR,
+    AUDIENCE_SQL_EXECUTOR,
+)
 
 
 @dataclass(frozen=True)
@@ -27,3 +32,4 @@ EVALUATOR = Peer("evaluator", "the evaluator")
 SQL_EXECUTOR = Executor("sql_executor", "the SQL executor", AUDIENCE_SQL_EXECUTOR)
 CODE_EXECUTOR = Executor("code_executor", "the code executor", AUDIENCE_CODE_EXECUTOR)
 GRAPH_EXECUTOR = Executor("graph_executor", "the graph executor", AUDIENCE_GRAPH_EXECUTOR)
+MCP_EXECUTOR = Executor("mcp_executor", "the MCP executor", AUDIENCE_MCP_EXECUTOR)

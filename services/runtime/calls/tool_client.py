@@ -49,7 +49,8 @@ _NOT_CARRIED = tools_pb2.ToolError(
 class ToolDescription:
     """A tool as a model is told of it; `notes` is what follows the description's first paragraph.
 
-    One that is `for_platform` is for the platform's own steps, and no model is told of it.
+    One that is `for_platform` is for the platform's own steps, and no model is told of it. A call of one that is
+    `at_least_once` may take effect again when it is repeated.
     """
 
     name: str
@@ -58,6 +59,7 @@ class ToolDescription:
     input_schema: Mapping[str, Any]
     for_platform: bool = False
     read_only: bool = False
+    at_least_once: bool = False
 
     def as_function(self) -> dict[str, Any]:
         """Returns the tool in the form that chat completions take."""
@@ -228,7 +230,7 @@ def _description(serialized_tool: bytes) -> ToolDescription:
     description, _, notes = tool.description.partition("\n\n")
     schema = json_format.MessageToDict(tool.input_schema)
     Draft202012Validator.check_schema(schema)
-    return ToolDescription(tool.name, description, notes, schema, tool.for_platform, tool.read_only)
+    return ToolDescription(tool.name, description, notes, schema, tool.for_platform, tool.read_only, tool.at_least_once)
 
 
 def _is_readable(answer: tools_pb2.CallToolResponse) -> bool:

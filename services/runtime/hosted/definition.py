@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -118,7 +119,9 @@ class HostedDefinition:
         """The graph under a policy, to look at."""
         own = (self._graph.config or {}).get("recursion_limit", policy.max_steps)
         steps, version = min(policy.max_steps, own), self._source.version
-        return HostedGraph.of(self.name, self._graph, version, self.schemas, steps, self.lifted.under(policy))
+        tools = itertools.chain.from_iterable(self.catalogs.values())
+        lifted = self.lifted.under(policy)
+        return HostedGraph.of(self.name, self._graph, version, self.schemas, steps, lifted, tools)
 
     @cached_property
     def adapted(self) -> Graph:

@@ -19,20 +19,22 @@ from typing import Any, Final, TypeVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForToolRun, CallbackManagerForToolRun
 from langchain_core.tools import BaseTool, ToolException
+from langgraph.types import interrupt
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 from signalbox.v1 import tools_pb2
 
 from services.runtime.agents.refusals import refusal
-from services.runtime.calls.peers import CODE_EXECUTOR, GRAPH_EXECUTOR, SQL_EXECUTOR, Executor
+from services.runtime.calls.peers import CODE_EXECUTOR, GRAPH_EXECUTOR, MCP_EXECUTOR, SQL_EXECUTOR, Executor
 from services.runtime.calls.tool_client import ToolDescription
 from services.runtime.errors import DependencyAway
 from services.runtime.hosted.session import HostedSession, Visit, current_session, current_visit
 from services.runtime.routing.calls import Allowance, allowing, collecting
 from services.runtime.routing.run_context import NodeContext
 
-EXECUTORS: Final = {each.name: each for each in (SQL_EXECUTOR, GRAPH_EXECUTOR, CODE_EXECUTOR)}
+EXECUTORS: Final = {each.name: each for each in (SQL_EXECUTOR, GRAPH_EXECUTOR, CODE_EXECUTOR, MCP_EXECUTOR)}
 Catalog = Mapping[str, ToolDescription]
+GRANT_MISSING: Final = "grant_missing"
 _LONGEST_CALL_ID: Final = 128
 _T = TypeVar("_T")
 
@@ -95,6 +97,7 @@ def _tool(executor: Executor, described: ToolDescription, fixed: Mapping[str, An
         executor=executor.name,
         fixed=dict(fixed),
         read_only=described.read_only,
+        at_least_once=described.at_least_once,
         handle_tool_error=True,
     )
 
@@ -108,6 +111,7 @@ class ExecutorTool(BaseTool):
     executor: str
     fixed: dict[str, Any]
     read_only: bool
+    at_least_once: bool
 
     def run(self, *given: Any, tool_call_id: str | None = None, **options: Any) -> Any:
         """Runs it from a node that is no coroutine."""
@@ -121,13 +125,15 @@ class ExecutorTool(BaseTool):
 
     def _run(self, *, run_manager: CallbackManagerForToolRun | None = None, **arguments: Any) -> Any:
         session = _session()
-        return from_thread(session, self._call(session, current_visit(), arguments, run_manager))
+        return _said(from_thread(session, self._call(session, current_visit(), arguments, run_manager)))
 
     async def _arun(self, *, run_manager: AsyncCallbackManagerForToolRun | None = None, **arguments: Any) -> Any:
         session = _session()
-        return await on_platform(session, self._call(session, current_visit(), arguments, run_manager))
+        return _said(await on_platform(session, self._call(session, current_visit(), arguments, run_manager)))
 
-    async def _call(self, session: HostedSession, visit: Visit | None, arguments: dict[str, Any], manager: Any) -> str:
+    async def _call(
+        self, session: HostedSession, visit: Visit | None, arguments: dict[str, Any], manager: Any
+    ) -> tools_pb2.CallToolResponse:
         if session.connections is None or session.run is None or visit is None:
             raise PlatformMissing(f"the tool {self.name!r} was called outside of a node of the graph")
         arguments = {**arguments, **self.fixed}
@@ -143,11 +149,19 @@ class ExecutorTool(BaseTool):
                 visit.away = away, away
                 raise
         if manager is not None:
-            session.told(manager.run_id, service=self.executor, outcome=answer.error.reason)
-        return _said(answer)
+            session.told(
+                manager.run_id,
+                service=self.executor,
+                outcome=answer.error.reason,
+                at_least_once=self.at_least_once,
+            )
+        return answer
 
 
 def _said(answer: tools_pb2.CallToolResponse) -> str:
+    """Returns what a tool says; a grant that is missing is first asked for, of whoever may give it."""
+    if answer.error.reason == GRANT_MISSING:
+        interrupt({"question": answer.error.message})
     if answer.HasField("error"):
         raise ToolException(refusal(answer.error.reason, answer.error.message))
     return answer.output.text

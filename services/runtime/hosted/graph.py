@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -59,9 +59,16 @@ class HostedGraph(AgentGraph):
 
     @classmethod
     def of(
-        cls, name: str, graph: Graph, code_version: str, schemas: Schemas, max_steps: int, lifted: LiftedGraph
+        cls,
+        name: str,
+        graph: Graph,
+        code_version: str,
+        schemas: Schemas,
+        max_steps: int,
+        lifted: LiftedGraph,
+        tools: Iterable[str] = (),
     ) -> HostedGraph:
-        """Returns the outline of a graph."""
+        """Returns the outline of a graph; `tools` are those of executors that it may call, besides the platform's."""
         tables = lifted.by_node
         ways = _ways(graph)
         starts = ways.pop(START, ())
@@ -83,7 +90,7 @@ class HostedGraph(AgentGraph):
             state=graph.builder.state_schema,
             entry=starts[0] if starts else START,
             nodes=nodes,
-            tools=frozenset(itertools.chain.from_iterable(OFFERED.values())),
+            tools=frozenset(itertools.chain(tools, *OFFERED.values())),
             max_steps=max_steps,
             channels=frozenset(graph.channels)
             | {STEPS_CHANNEL}

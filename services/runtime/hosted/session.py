@@ -278,10 +278,12 @@ class HostedSession:
             self.check_budget(kinds)
             self._open[run_id] = begun
 
-    def told(self, run_id: UUID, *, service: str, outcome: str) -> None:
-        """Notes where a call under way went, and what it came to if not well."""
+    def told(self, run_id: UUID, *, service: str, outcome: str, at_least_once: bool = False) -> None:
+        """Notes where a call under way went, what it came to if not well, and whether it may take effect again."""
         if begun := self._open.get(run_id):
             begun.call["service"], begun.outcome = service, outcome
+            if at_least_once:
+                begun.call["at_least_once"] = True
 
     def under_way(self, run_id: UUID) -> CallUnderWay | None:
         """Returns a call that is under way."""

@@ -38,6 +38,7 @@ def all_examples(rendered: dict[str, list[Manifest]], helm: Helm) -> dict[str, l
     """Every example, with the services that are off by default switched on."""
     switches = [f"services.{name}.enabled=true" for name in SERVICES]
     switches.append("services.graph_executor.configMap=graph-policy")
+    switches.append("services.mcp_executor.configMap=mcp-servers")
     switches += [f"services.console.env.SIGNALBOX_{name}" for name in OF_A_CONSOLE]
     return {name: helm.manifests([EXAMPLES / name / "values.yaml"], settings=switches) for name in rendered}
 

@@ -31,6 +31,7 @@ ALL_SECRETS: dict[str, Any] = {
     "services": {
         "batches": {"enabled": True},
         "graph_executor": {"enabled": True, "configMap": "graph-policy"},
+        "mcp_executor": {"enabled": True, "configMap": "mcp-servers"},
         "console": {
             "enabled": True,
             "env": {
@@ -44,6 +45,13 @@ ALL_SECRETS: dict[str, Any] = {
             "secretFiles": {"SIGNALBOX_CODE_GIT_CREDENTIALS": {"secret": "git", "key": "credentials"}},
         },
     },
+    "pools": [
+        {
+            "name": "support",
+            "image": "registry.example.com/support/agents:1",
+            "secretFiles": {"SIGNALBOX_RUN_TOKEN_PRIVATE_KEY_FILE": {"secret": "runToken", "key": "private.pem"}},
+        }
+    ],
 }
 VALUES = [yaml.safe_load(block) for block in blocks(["yaml"])]
 RETENTION = TypeAdapter(dict[str, RetentionPolicy])
@@ -71,12 +79,15 @@ def test_the_page_says_who_has_which_secret(helm: Helm, tmp_path: Path) -> None:
     holders = defaultdict(set)
     for manifest in of_kind(rendered_with(helm, tmp_path, ALL_SECRETS), "Deployment", "Job", "Pod"):
         name = manifest["metadata"]["labels"]["app.kubernetes.io/component"].replace("-", "_")
+        name = "pools" if name.startswith("pool_") else name
         who = {"Deployment": name, "Job": f"Jobs of {name.partition('_')[0]}", "Pod": TEST_POD}
         for held in secrets_of(manifest):
             holders[held].add(who[manifest["kind"]])
     table = OPERATIONS.partition("| secret | key | who has it |")[2].partition("\n\n")[0]
     told = {
-        (secret.lower(), key): set(re.sub(r"(\w+) and its Jobs", r"\1, Jobs of \1", who).split(", "))
+        (secret.lower(), key): set(
+            re.sub(r"pools [^,]+", "pools", re.sub(r"(\w+) and its Jobs", r"\1, Jobs of \1", who)).split(", ")
+        )
         for secret, key, who in re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| ([^|]+) \|", table, re.MULTILINE)
     }
     assert told == holders

@@ -1,0 +1,60 @@
+"""What models are told of, and what runs wait for; the rest of that is in services/kit/tools/executor.py.
+
+ToolRefused              becomes a ToolError: the reason is lower snake case, the message says what to do instead
+├── ToolChanged          tool_changed, tool_gone: the server offers another tool than was accepted
+├── CallFailed           tool_failed, invalid_arguments, asks_back: the server's own words, or what it wanted besides
+├── OutcomeUnknown       outcome_unknown: it may have been done, and nothing can tell
+└── GrantMissing         grant_missing: the caller has not let the platform act for them there
+
+SignalboxError           becomes a gRPC status: no model is told, and the run waits
+├── ServerAway           UNAVAILABLE: the server, or the issuer of its tokens, can't be reached or answers no sense
+└── ServerBusy           RESOURCE_EXHAUSTED: as many calls of it are under way as may be
+"""
+
+from __future__ import annotations
+
+import grpc
+
+from services.kit.errors import SignalboxError
+from services.kit.tools.executor import ToolRefused
+
+
+class ToolChanged(ToolRefused):
+    """The server offers another tool by that name than was accepted, or none."""
+
+
+class CallFailed(ToolRefused):
+    """The server refused the call, or it failed there."""
+
+
+class OutcomeUnknown(ToolRefused):
+    """A call that writes got no answer, and its repetition might write again."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(
+            "outcome_unknown",
+            f"The server {server} did not answer. What was asked for may have been done: look before you ask again.",
+        )
+
+
+class GrantMissing(ToolRefused):
+    """The issuer gives no token for this caller at this server."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("grant_missing", message)
+
+
+class ServerAway(SignalboxError):
+    """The server can't be reached, or what it says is no answer; this says nothing about the call."""
+
+    reason = "MCP_SERVER_AWAY"
+    code = grpc.StatusCode.UNAVAILABLE
+    retryable = True
+
+
+class ServerBusy(SignalboxError):
+    """As many calls of the server are under way as it may have."""
+
+    reason = "MCP_SERVER_BUSY"
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+    retryable = True

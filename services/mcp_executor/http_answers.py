@@ -1,0 +1,110 @@
+"""HTTP as MCP's client library is given it: answers bounded, refusals with their status, which the library drops."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+
+# Of JSON-RPC's range for servers; stands for an answer whose HTTP status says more than its body.
+HTTP_REFUSED: Final = -32099
+HTTP_STATUS: Final = "http_status"
+_JSON: Final = "application/json"
+_EVENTS: Final = "text/event-stream"
+
+
+class AnswerTooLarge(httpx2.StreamError):
+    """A server's message is larger than any may be."""
+
+
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """Sends requests; raises AnswerTooLarge while a body that is too large is read."""
+
+    def __init__(self, most_bytes: int, *, ca: Path | None = None) -> None:
+        context = ssl.create_default_context(cafile=str(ca) if ca else None)
+        # Neither proxies nor credentials of the environment: what goes to a server is what is configured for it.
+        self._sending = httpx2.AsyncHTTPTransport(verify=context, trust_env=False)
+        self._most_bytes = most_bytes
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Returns the answer."""
+        response = await self._sending.handle_async_request(request)
+        if not _is(response, _EVENTS):  # which who reads them bounds
+            response.stream = _Bounded(response.stream, self._most_bytes)
+        return response
+
+    async def aclose(self) -> None:
+        """Closes all connections."""
+        await self._sending.aclose()
+
+
+class McpTransport(BoundedTransport):
+    """Answers of MCP servers: what is none of JSON-RPC becomes a refusal of JSON-RPC that has its status."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Returns the answer."""
+        response = await super().handle_async_request(request)
+        status = response.status_code
+        if status < 400 and not _wants_an_answer(request):
+            return response
+        if status == 200 and (_is(response, _JSON) or _is(response, _EVENTS)):
+            return response
+        try:
+            body = await response.aread()
+        except AnswerTooLarge:
+            body = b""
+        finally:
+            await response.aclose()
+        if status < 400 or not _is_json_rpc_error(body):
+            # What is no refusal is no answer either.
+            status = max(status, 502) if status < 400 else status
+            error = {
+                "code": HTTP_REFUSED,
+                "message": f"HTTP status {response.status_code}, and no answer of MCP",
+                "data": {HTTP_STATUS: status},
+            }
+            body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+        return httpx2.Response(status, headers={"content-type": _JSON}, content=body, request=request)
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, stream: Any, most_bytes: int) -> None:
+        self._stream = stream
+        self._most_bytes = most_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        seen = 0
+        async for part in self._stream:
+            seen += len(part)
+            if seen > self._most_bytes:
+                raise AnswerTooLarge(f"the answer is larger than {self._most_bytes:,} bytes")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _is(response: httpx2.Response, kind: str) -> bool:
+    return response.headers.get("content-type", "").lower().startswith(kind)
+
+
+def _wants_an_answer(request: httpx2.Request) -> bool:
+    """Whether a request is one of JSON-RPC, and no notification."""
+    try:
+        said = json.loads(request.content)
+    except (ValueError, httpx2.RequestNotRead):
+        return False
+    return isinstance(said, dict) and "id" in said and "method" in said
+
+
+def _is_json_rpc_error(body: bytes) -> bool:
+    try:
+        said = json.loads(body)
+    except ValueError:
+        return False
+    error = said.get("error") if isinstance(said, dict) else None
+    return isinstance(error, dict) and isinstance(error.get("code"), int)

@@ -1,0 +1,65 @@
+"""Which tools of a server agents are offered: those that are allowed, accepted, and known to read or to write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from google.protobuf import struct_pb2
+from google.protobuf.message import DecodeError
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from signalbox.v1 import tools_pb2
+
+from services.mcp_executor.accepted import Definition
+from services.mcp_executor.servers import AllowedTool, McpServer, name_of
+
+# Each goes into prompts.
+LONGEST_DESCRIPTION: Final = 10_000
+LARGEST_SCHEMA_BYTES: Final = 100_000
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Tools by the name that agents call them by, and those that are left out with the reason."""
+
+    tools: dict[str, tuple[str, Definition, AllowedTool]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def offered(name: str, server: McpServer, accepted: Mapping[str, Definition]) -> Offer:
+    """Returns what of a server is offered."""
+    offer = Offer()
+    for tool, allowed in server.tools.items():
+        definition = accepted.get(tool)
+        why = "nobody has accepted it" if definition is None else problem_of(definition, allowed)
+        if why or definition is None:
+            offer.left_out[f"{name}.{tool}"] = why
+        else:
+            offer.tools[name_of(name, tool, allowed)] = (tool, definition, allowed)
+    return offer
+
+
+def problem_of(definition: Definition, allowed: AllowedTool) -> str:
+    """Returns why a tool can't be offered; empty where it can."""
+    if allowed.effect is None and not definition.says_it_reads:
+        return "the server does not say that it only reads; say `effect: reads` or `effect: writes`"
+    if len(definition.description or "") > LONGEST_DESCRIPTION:
+        return f"its description is longer than {LONGEST_DESCRIPTION:,} characters"
+    schema = definition.input_schema
+    try:
+        Draft202012Validator.check_schema(schema)
+        carried = struct_pb2.Struct()
+        carried.update(schema)
+        size = len(tools_pb2.Tool(input_schema=carried).SerializeToString())
+        tools_pb2.Tool.FromString(tools_pb2.Tool(input_schema=carried).SerializeToString())
+    except (SchemaError, ValueError, RecursionError, DecodeError) as error:
+        return f"its schema of arguments can't be used: {str(error).splitlines()[0]}"
+    if size > LARGEST_SCHEMA_BYTES:
+        return f"its schema of arguments is larger than {LARGEST_SCHEMA_BYTES:,} bytes"
+    if schema.get("type") != "object":
+        return "its arguments are no object"
+    if allowed.key_argument and allowed.key_argument not in (schema.get("properties") or {}):
+        return f"it takes no argument {allowed.key_argument!r}"
+    return ""

@@ -1,0 +1,48 @@
+"""Composition root of the MCP executor."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+from signalbox.v1 import tools_pb2_grpc
+
+from services.kit.identity.run_tokens import RunTokenVerifier
+from services.kit.settings import refuse
+from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.names import AUDIENCE_MCP_EXECUTOR
+from services.kit.text.policy_file import PolicyFileError, load_policy_file
+from services.kit.tools.executor import SERVICE_NAME
+from services.kit.wire.needs import needed_text
+from services.kit.wire.server import Registration, Service
+from services.mcp_executor.accepted import Accepted, AcceptedFileError, read_accepted
+from services.mcp_executor.executor import AcceptedTool, McpToolExecutor
+from services.mcp_executor.offer import offered
+from services.mcp_executor.servers import McpServers
+from services.mcp_executor.settings import McpExecutorSettings
+from services.mcp_executor.tool_server import ToolServer
+
+log = get_logger()
+
+
+async def build(settings: McpExecutorSettings, stack: AsyncExitStack) -> Service:
+    """Builds the service; it starts whether or not the servers are there."""
+    servers, accepted = _files(settings)
+    tools: list[AcceptedTool] = []
+    for name, server in servers.servers.items():
+        offer = offered(name, server, accepted.get(name, {}))
+        for place, why in offer.left_out.items():
+            log.warning("tool is not offered", tool=place, why=why)
+        there = ToolServer(name, server, accepted.get(name, {}), settings)
+        stack.push_async_callback(there.aclose)
+        tools += [AcceptedTool(called, there, *each) for called, each in offer.tools.items()]
+    public_key = await needed_text(settings.run_token_public_key_file)
+    verifier = RunTokenVerifier(public_key, AUDIENCE_MCP_EXECUTOR)
+    servicer = McpToolExecutor(tools, verifier, most_chars=settings.mcp_result_chars)
+    return Service([Registration(tools_pb2_grpc.add_ToolExecutorServiceServicer_to_server, servicer, SERVICE_NAME)])
+
+
+def _files(settings: McpExecutorSettings) -> tuple[McpServers, Accepted]:
+    try:
+        return load_policy_file(settings.mcp_servers, McpServers), read_accepted(settings.accepted_file)
+    except (PolicyFileError, AcceptedFileError) as error:
+        refuse(str(error).splitlines())

@@ -1,0 +1,144 @@
+"""Servers that are away, slow, replaced, or that answer what is no answer; and what is known of calls that they had."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import grpc
+import pytest
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from services.kit.identity.keys import KeyPair
+from tests.fixtures.mcp_server import Served, serving, serving_tickets
+from tests.integration.mcp_executor.conftest import Executor, accepted, executing, found, write_servers
+
+
+async def refusal(executor: Executor, tool: str = "tickets_search") -> tuple[grpc.StatusCode, str]:
+    """How a call of a tool that reads fails."""
+    with pytest.raises(grpc.aio.AioRpcError) as failed:
+        await executor.call(tool, words="login")
+    return failed.value.code(), failed.value.details() or ""
+
+
+ODD = {
+    "a page": HTMLResponse("<h1>Login</h1>"),
+    "nothing": Response(status_code=200),
+    "no JSON-RPC": JSONResponse({"ok": True}),
+    "an error of its proxy": HTMLResponse("<h1>Bad gateway</h1>", status_code=502),
+    "too many": JSONResponse({"error": "slow down"}, status_code=429),
+    "accepted": Response(status_code=202),
+    "elsewhere": RedirectResponse("http://127.0.0.1:1/mcp"),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+async def test_what_is_no_answer_is_an_absence(tmp_path: Path, keys: KeyPair, tickets: Served, kind: str) -> None:
+    file = write_servers(tmp_path, url=tickets.url)
+    assert await accepted(file) == 0
+
+    async def odd(_: Request) -> Response:
+        return ODD[kind]
+
+    async with executing(file, keys) as executor:
+        assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
+        tickets.instead = odd
+        code, _ = await refusal(executor)
+        assert code is grpc.StatusCode.UNAVAILABLE
+        tickets.instead = None
+        assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
+
+
+async def test_a_server_that_is_not_there_is_waited_for(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:
+    file = write_servers(tmp_path, url=tickets.url)
+    assert await accepted(file) == 0
+    write_servers(tmp_path, url="http://127.0.0.1:1/mcp")
+    async with executing(file, keys) as executor:
+        code, told = await refusal(executor)
+    assert (code, "the MCP server tickets does not answer" in told) == (grpc.StatusCode.UNAVAILABLE, True)
+
+
+async def test_a_server_that_says_nothing_holds_nobody_up_for_long(
+    tmp_path: Path, keys: KeyPair, tickets: Served
+) -> None:
+    file = write_servers(tmp_path, url=tickets.url)
+    assert await accepted(file) == 0
+    hold = asyncio.Event()
+
+    async def silent(_: Request) -> Response:
+        await hold.wait()
+        return Response(status_code=500)
+
+    tickets.instead = silent
+    async with executing(file, keys, mcp_connect_timeout_s=0.3) as executor:
+        code, told = await refusal(executor)
+        assert (code, "no connection within 0.3 s" in told) == (grpc.StatusCode.UNAVAILABLE, True)
+        hold.set()
+
+
+async def test_a_server_that_begins_anew_is_connected_to_again(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:
+    file = write_servers(tmp_path, url=tickets.url)
+    assert await accepted(file) == 0
+
+    asked: list[str] = []
+
+    async def unknown(request: Request) -> Response | None:
+        # As a server does that has lost its sessions.
+        asked.append(request.method)
+        return Response(status_code=404) if len(asked) == 1 else None
+
+    async with executing(file, keys) as executor:
+        assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
+        tickets.instead = unknown
+        answer = await executor.call("note", text="x", writes=True)
+        assert answer.output.text == "2 notes"
+        assert tickets.tickets.calls[1:] == [("add_note", "x")]
+
+
+async def test_of_a_write_without_an_answer_nothing_is_claimed(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:
+    file = write_servers(tmp_path, url=tickets.url)
+    assert await accepted(file) == 0
+    async with executing(file, keys, mcp_call_timeout_s=0.5) as executor:
+        answer = await executor.call("note", text="slow", writes=True)
+        assert (answer.error.reason, answer.error.retryable) == ("outcome_unknown", False)
+        # Nor is it written again when the same call is repeated.
+        assert await executor.call("note", text="slow", writes=True) == answer
+        assert tickets.tickets.calls == [("add_note", "slow")]
+        # Others are not held up by it.
+        assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
+
+
+async def test_no_more_calls_than_may_be_are_under_way(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:
+    file = write_servers(tmp_path, url=tickets.url)
+    assert await accepted(file) == 0
+    async with executing(file, keys, mcp_calls_at_once=1) as executor:
+        slow = asyncio.create_task(executor.call("note", text="slow", writes=True))
+        await asyncio.wait_for(tickets.tickets.held.wait(), 10)
+        code, _ = await refusal(executor)
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        tickets.tickets.hold.set()
+        assert (await slow).output.text == "2 notes"
+        assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
+
+
+async def test_what_is_sent_goes_nowhere_else(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:
+    file = write_servers(tmp_path, url=tickets.url)
+    assert await accepted(file) == 0
+    seen: list[str] = []
+
+    async def elsewhere(scope: Scope, _receive: Receive, _send: Send) -> None:
+        seen.append(scope["type"])
+
+    async with serving(elsewhere) as other, serving_tickets() as second:
+
+        async def away(_: Request) -> Response:
+            return RedirectResponse(f"{other}/mcp", status_code=307)
+
+        second.instead = away
+        write_servers(tmp_path, url=second.url)
+        async with executing(file, keys) as executor:
+            code, _ = await refusal(executor)
+            assert code is grpc.StatusCode.UNAVAILABLE
+    assert set(seen) <= {"lifespan"}
