@@ -21,6 +21,8 @@ from services.cli import (
     graph_edits,
     investigate,
     maintenance,
+    mcp,
+    mcp_tools,
     pin,
     questions,
     replay,
@@ -38,12 +40,12 @@ from services.cli.invocation import Gateway, Invocation
 
 # What `--help` shows together, in the order in which one needs it.
 GROUPS: dict[str, tuple[ModuleType, ...]] = {
-    "Run": (up, demo, ask, run, batches, graph_edits, threads),
+    "Run": (up, demo, ask, run, batches, graph_edits, threads, mcp),
     "See why": (runs, run_states, decisions, agents, console),
     "Answer": (questions,),
     "Judge findings": (triage, investigate, findings),
     "Try other limits": (replay, pin),
-    "Set up and look after": (doctor, check_model, sql_policy, maintenance, token),
+    "Set up and look after": (doctor, check_model, sql_policy, mcp_tools, maintenance, token),
 }
 app = typer.Typer(
     no_args_is_help=True,
