@@ -76,9 +76,9 @@ class StackOptions:
     model. `code_agents` adds what the agents that read code need: an evaluator, and a code executor that may read the
     repositories under `code_roots` and no others. `graph_policy` adds a graph database, kept in `data_dir`, and a graph
     executor; on a machine that can't run the database the platform says so, and goes without. `batches` adds the
-    service for batches, `mcp_servers`, a file of MCP servers, an executor of their tools. `service_env` adds settings to
-    one service, by its name (`runtime` for all its replicas). `directory` is where keys and logs go; unset: a temporary
-    one that is removed at the end. `base_env` is all that services see of the launcher's environment.
+    service for batches, `mcp_servers`, a file of MCP servers, an executor of their tools. `service_env` adds settings
+    to one service, by its name (`runtime` for all its replicas). `directory` is where keys and logs go; unset: a
+    temporary one that is removed at the end. `base_env` is all that services see of the launcher's environment.
     """
 
     postgres_dsn: str = field(default="", repr=False)

@@ -102,7 +102,7 @@ async def executing(file: Path, keys: KeyPair, **settings: Any) -> AsyncIterator
     """Serves an executor over the servers of a file."""
     public = file.with_name("public.pem")
     public.write_text(keys.public_pem)
-    given = {"mcp_servers": file, "run_token_public_key_file": public, "mcp_connect_timeout_s": 5, **settings}
+    given = {"mcp_servers": file, "run_token_public_key_file": public, "mcp_connect_timeout_s": 60, **settings}
     async with (
         running("mcp_executor", McpExecutorSettings(**given), build) as executor,
         grpc.aio.insecure_channel(executor.address) as channel,
