@@ -21,6 +21,8 @@ from services.kit.wire import deadline
 
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 2.0
+# What an attempt and its answer need: one begun later ends as the caller's deadline, and nobody hears the reason.
+ATTEMPT_S: Final = 0.2
 RETRY_AFTER_S: Final = 1.0
 # What a caller sees of a connection that breaks, by how it broke; see https://grpc.github.io/grpc/core/md_doc_statuscodes.html
 _CUT: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN})
@@ -77,7 +79,7 @@ class Recovery:
         pause_s = min(longest, FIRST_PAUSE_S * 2**self._failures) * random.uniform(0.5, 1)  # noqa: S311 - spreads load
         self._failures += 1
         left_s = deadline.remaining()
-        too_late = left_s is not None and left_s <= pause_s
+        too_late = left_s is not None and left_s <= pause_s + (ATTEMPT_S if pause_s else 0.0)
         if too_late or now + pause_s - self._stuck_since > self._policy.recovery_s:
             if self._reason is not None:
                 raise self._reason

@@ -9,7 +9,7 @@ from grpc_status import rpc_status
 
 from services.gateway import recovery
 from services.gateway.errors import RuntimeUnavailable
-from services.gateway.recovery import Recovery, RecoveryPolicy, was_cut
+from services.gateway.recovery import ATTEMPT_S, Recovery, RecoveryPolicy, was_cut
 from services.kit.errors import SignalboxError, to_status
 
 
@@ -98,6 +98,26 @@ async def test_pauses_grow_and_end_until_the_call_gets_somewhere(monkeypatch: py
         assert 0.0 < pauses[1] < pauses[-1] <= sum(pauses) <= 10.0
         now[0] += 60
         call.progressed()
+
+
+async def test_the_reason_is_told_while_there_is_time_to_hear_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, called = [1.0], list[float]()
+
+    async def sleep(pause_s: float) -> None:
+        left[0] -= pause_s
+
+    async def fail_until_it_is_told() -> None:
+        while True:
+            called.append(left[0])
+            await call.pause(from_servicer(Draining("going away")))
+
+    monkeypatch.setattr(recovery, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(recovery, "deadline", SimpleNamespace(remaining=lambda: left[0]))
+    call = Recovery(RecoveryPolicy(recovery_s=60.0))
+    with pytest.raises(grpc.aio.AioRpcError, match="going away"):
+        await fail_until_it_is_told()
+    assert len(called) > 2
+    assert min(called) >= ATTEMPT_S
 
 
 def test_details_of_the_fixture_are_what_a_servicer_sends() -> None:
