@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -67,10 +67,17 @@ class AgentDirectory:
         found = {each.definition.name: listed_proto(each, self._pool_name) for each in here}
         offers = [] if name and found else await self._elsewhere(name)
         found |= {each.name: _listed(each) for each in offers}
-        if not name:
-            for each in found.values():
+        for each in found.values():
+            if name:
+                each.outline.CopyFrom(self._outline_of(each.name, offers))
+            else:
                 _without_large_schemas(each)
         return [found[each] for each in sorted(found)]
+
+    def _outline_of(self, name: str, offers: Sequence[Offer]) -> agent_outline_pb2.AgentOutline:
+        if agent := self.here.get(name):
+            return outline_proto(agent.in_force, agent.limits.policy)
+        return agent_outline_pb2.AgentOutline.FromString(next(each.outline for each in offers if each.name == name))
 
     async def asked(self, name: str) -> AskedAgent:
         """Returns an agent to create a run of. Raises InvalidRequest."""

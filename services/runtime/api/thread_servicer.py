@@ -92,9 +92,16 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
     ) -> threads_pb2.GetRunStateResponse:
         """Returns the state of a run after a step."""
         step = request.step if request.HasField("step") else None
-        snapshot, steps = await self._states.state(self._callers.caller(context), request.run_id, step)
+        snapshot, steps = await self._states.state(
+            self._callers.caller(context),
+            request.run_id,
+            step,
+            as_output=request.as_output,
+            alone=request.without_checkpoints,
+        )
         state = _state(request.run_id, snapshot, fitting_values(snapshot.values))
-        return threads_pb2.GetRunStateResponse(state=state, checkpoints=[_checkpoint(each) for each in steps])
+        told = [] if request.without_checkpoints else [_checkpoint(each) for each in steps]
+        return threads_pb2.GetRunStateResponse(state=state, checkpoints=told)
 
     async def ForkRun(self, request: threads_pb2.ForkRunRequest, context: Context) -> threads_pb2.ForkRunResponse:
         """Creates a run that goes on from a step of another; a repeat of a request finds it."""
@@ -109,6 +116,8 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
             request.as_node,
             carrier.get("traceparent", ""),
             request.request_id or None,
+            request.in_thread,
+            plain(request.input) if request.HasField("input") else None,
         )
         run = await self._states.fork(caller, fork)
         await self._tell_of_work(run.agent)

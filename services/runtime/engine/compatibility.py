@@ -19,6 +19,7 @@ from services.runtime.engine.snapshot import (
     JOIN,
     START,
     awaited_joins,
+    kept_values,
     pending_nodes,
     state_values,
     written_nodes,
@@ -94,7 +95,8 @@ async def problems_of_run(
         found = await history.load(run_id, "", None)
         if found is None:
             return []
-        problems = problems_of({node.name for node in graph.nodes}, graph.state, found)
+        is_hosted = isinstance(graph, HostedGraph)
+        problems = problems_of({node.name for node in graph.nodes}, graph.state, found, with_input=not is_hosted)
         if isinstance(graph, HostedGraph):
             gone = sorted(awaited_joins(found) - graph.channels)
             problems += [f"{channel.removeprefix(JOIN)!r} is a join of it that is gone" for channel in gone]
@@ -110,16 +112,21 @@ async def problems_of_run(
     return problems
 
 
-def problems_of(nodes: Set[str], state: type, found: CheckpointTuple) -> list[str]:
+def problems_of(nodes: Set[str], state: type, found: CheckpointTuple, *, with_input: bool = True) -> list[str]:
     """Returns why a graph of these nodes and this state could not go on from a checkpoint; empty when it could."""
     gone = sorted((pending_nodes(found) | written_nodes(found)) - nodes - {START})
-    return [*(f"it waits for node {node!r}, which is gone" for node in gone), *unfit_fields(state, found)]
+    unfit = unfit_fields(state, found, with_input=with_input)
+    return [*(f"it waits for node {node!r}, which is gone" for node in gone), *unfit]
 
 
-def unfit_fields(state: type, found: CheckpointTuple) -> list[str]:
-    """Returns what is wrong with the fields of a checkpoint, by the types that a state declares; empty for nothing."""
+def unfit_fields(state: type, found: CheckpointTuple, *, with_input: bool = True) -> list[str]:
+    """Returns what is wrong with the fields of a checkpoint, by the types that a state declares; empty for nothing.
+
+    An input that is still to be taken is no state of a graph with reducers yet: `with_input` says whether it counts.
+    """
     hints = get_type_hints(state, include_extras=True)
-    known = {name: value for name, value in state_values(found).items() if name in hints and name != STEPS}
+    values = state_values(found) if with_input else kept_values(found)
+    known = {name: value for name, value in values.items() if name in hints and name != STEPS}
     return list(filter(None, (mismatch(value, hints[name], name) for name, value in known.items())))
 
 

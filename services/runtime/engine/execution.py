@@ -52,7 +52,7 @@ from services.runtime.engine.carrier import Carrier
 from services.runtime.engine.claim import Claim, StepWritten
 from services.runtime.engine.effect_journal import EffectJournal
 from services.runtime.engine.events import Event, EventStream, events_of_step
-from services.runtime.engine.forks import UNCHANGED
+from services.runtime.engine.forks import AWAITS_INPUT, UNCHANGED
 from services.runtime.engine.offers import Offers
 from services.runtime.engine.pins import Pins
 from services.runtime.engine.questions import Questions
@@ -297,7 +297,10 @@ class Execution:
         begun = await self._begun(graph, config)
         # Before the first, as LangGraph counts them.
         step = (begun.metadata or {})["step"] if begun else -2
-        given = self._resumption(agent, begun, recording) if begun else await self._first_state(agent, recording)
+        if begun is None or (begun.metadata or {}).get(AWAITS_INPUT):
+            given: Any = await self._first_state(agent, recording)
+        else:
+            given = self._resumption(agent, begun, recording)
         if not begun and self.session is not None and self.saver is not None and run.thread_id:
             left = await left_state(self.shared.pool, self.shared.serde, run, agent.graph)
             if left is not None:

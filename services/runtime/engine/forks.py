@@ -24,11 +24,13 @@ from services.runtime.engine.saver import STOP
 from services.runtime.engine.snapshot import START, state_values
 from services.runtime.engine.store import RunStore
 from services.runtime.errors import AgentGone
-from services.runtime.hosted.definition import FIELD
+from services.runtime.hosted.definition import FIELD, as_struct
 from services.runtime.routing.state import NOTHING_SPENT
 
 # In the metadata of the checkpoint that a fork begins with, until its state has been changed.
 UNCHANGED = "fork_unchanged"
+# Likewise, until the run has begun with its input on top of it.
+AWAITS_INPUT = "fork_awaits_input"
 
 
 def is_hosted(run: RunRecord) -> bool:
@@ -40,6 +42,13 @@ async def check_offered(pool: AsyncConnectionPool[Any], agents: Collection[str],
     """Raises AgentGone for an agent that is neither one of `agents`, those of this replica, nor what a pool offers."""
     if agent not in agents and await Offers(pool).find(agent) is None:
         raise AgentGone(f"no agent {agent!r} runs here")
+
+
+def with_input(given: bytes, new_input: Mapping[str, Any]) -> runs_pb2.RunInput:
+    """Returns the input of a hosted graph's run with other fields to begin with, in the same context."""
+    changed = runs_pb2.RunInput.FromString(given)
+    changed.graph.input.CopyFrom(as_struct(new_input))
+    return changed
 
 
 def continuing(
@@ -73,8 +82,11 @@ async def continued(
     forked_from: ForkedFrom,
     *,
     hosted: bool,
+    awaits_input: bool = False,
 ) -> RunRecord | None:
     """Creates a pending run whose only checkpoint is another run's, told whose it is now; None for a known request.
+
+    With `awaits_input` it begins with its own input on top of that; else it goes on with what was to run next.
 
     Raises RunQuotaExceeded.
     """
@@ -84,7 +96,11 @@ async def continued(
     values = source.checkpoint["channel_values"]
     # What tasks had written on top of it belongs to the step that is to be done anew.
     body = {name: value for name, value in source.checkpoint.items() if name != "channel_values"}
-    unchanged = {UNCHANGED: True} if forked_from.update is not None else {}
+    if awaits_input:
+        # It keeps the name of the run that it is of: LangGraph takes no input on top of a checkpoint of the same run.
+        marks: dict[str, Any] = {AWAITS_INPUT: True}
+    else:
+        marks = {"run_id": run.run_id, **({UNCHANGED: True} if forked_from.update is not None else {})}
     row = {
         "thread_id": run.run_id,
         "checkpoint_ns": "",
@@ -94,7 +110,7 @@ async def continued(
         "changes": pack_changes(
             serde, values if hosted else _renamed(values, run.run_id), source.checkpoint["channel_versions"], {}
         ),
-        "metadata": orjson.dumps({**source.metadata, "run_id": run.run_id, STOP: None, **unchanged}).decode(),
+        "metadata": orjson.dumps({**source.metadata, STOP: None, **marks}).decode(),
     }
     await connection.execute(query("put_checkpoint"), row)
     # The fields of a graph that was brought are its own, whatever they are called.

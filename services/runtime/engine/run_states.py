@@ -13,10 +13,10 @@ from psycopg_pool import AsyncConnectionPool
 
 from services.kit.identity.caller import Caller
 from services.runtime.agents.offered import Offered
-from services.runtime.engine.forks import check_offered, continued, continuing, is_hosted
+from services.runtime.engine.forks import check_offered, continued, continuing, is_hosted, with_input
 from services.runtime.engine.history import CheckpointHistory
-from services.runtime.engine.records import ForkedFrom, RunRecord
-from services.runtime.engine.snapshot import CheckpointSummary, Snapshot, snapshot_of, summary_of
+from services.runtime.engine.records import ForkedFrom, NewRun, RunRecord
+from services.runtime.engine.snapshot import CheckpointSummary, Snapshot, kept_values, snapshot_of, summary_of
 from services.runtime.engine.store import RunStore
 from services.runtime.errors import (
     CheckpointNotFound,
@@ -26,6 +26,7 @@ from services.runtime.errors import (
     RunNotFound,
     StateUnreadable,
 )
+from services.runtime.hosted.definition import json_values, title_of
 from services.runtime.hosted.graph import check_update
 
 MOST_STEPS = 1000
@@ -33,7 +34,10 @@ MOST_STEPS = 1000
 
 @dataclass(frozen=True)
 class NewFork:
-    """What a run is to go on from: a step of another, its state changed by `update` as if the node `as_node` had."""
+    """What a run is to go on from: a step of another, its state changed by `update` as if the node `as_node` had.
+
+    With `input` it begins with that on top of the state; `in_thread` puts it into the thread of the other run.
+    """
 
     run_id: str
     step: int
@@ -41,11 +45,17 @@ class NewFork:
     as_node: str = ""
     traceparent: str = ""
     request_id: str | None = None
+    in_thread: bool = False
+    input: Mapping[str, Any] | None = None
 
-    def fits(self, made: ForkedFrom | None) -> bool:
-        """Whether this is what a run has been made of."""
-        asked = (self.run_id, self.step, self.update, self.as_node)
-        return made is not None and asked == (made.run_id, made.step, made.update, made.as_node)
+    def fits(self, made: RunRecord, of: RunRecord) -> bool:
+        """Whether this is what a run has been made of, and how."""
+        made_of = made.forked_from
+        if made_of is None or (made_of.run_id, made_of.step) != (of.run_id, self.step):
+            return False
+        changed = (made_of.update, made_of.as_node) == (self.update, self.as_node)
+        given = of.input if self.input is None else with_input(of.input, self.input).SerializeToString()
+        return changed and (made.thread_id, made.input) == (of.thread_id if self.in_thread else None, given)
 
 
 class RunStates:
@@ -64,20 +74,23 @@ class RunStates:
         self._runs = runs
         self._agents = agents
 
-    async def state(self, caller: Caller, run_id: str, step: int | None) -> tuple[Snapshot, list[CheckpointSummary]]:
+    async def state(
+        self, caller: Caller, run_id: str, step: int | None, *, as_output: bool = False, alone: bool = False
+    ) -> tuple[Snapshot, list[CheckpointSummary]]:
         """Returns the state after a step, by default the last, and the newest steps whose state is there, in order.
 
-        Raises RunNotFound, RolesLost, CheckpointNotFound, StateUnreadable.
+        With `alone` only that step is read. Raises RunNotFound, RolesLost, CheckpointNotFound, StateUnreadable.
         """
         run = await self._run(caller, run_id)
-        found, steps = await self._found(run, step)
-        return snapshot_of(found), steps
+        found, steps = await self._found(run, step, alone=alone)
+        shown = Snapshot(summary_of(found), json_values(kept_values(found))) if as_output else snapshot_of(found)
+        return shown, steps
 
     async def fork(self, caller: Caller, fork: NewFork) -> RunRecord:
         """Creates a run of a hosted graph that goes on from a step of another, with a budget of its own.
 
         A repeat of a request returns its run. Raises RunNotFound, RolesLost, CheckpointNotFound, StateUnreadable,
-        AgentGone, ForkRefused, InvalidRequest, RequestIdReused, RunQuotaExceeded.
+        AgentGone, ForkRefused, InvalidRequest, RequestIdReused, ThreadBusy, RunQuotaExceeded.
         """
         run = await self._run(caller, fork.run_id)
         if found := await self._known(caller, run, fork):
@@ -88,12 +101,23 @@ class RunStates:
         if run.agent in self._agents and fork.update is not None:
             # What only another pool has is checked where it is run.
             check_update(self._agents[run.agent].outline, fork.update, fork.as_node)
-        source, _ = await self._found(run, fork.step)
+        if fork.in_thread and not run.thread_id:
+            raise ForkRefused(f"run {run.run_id} is in no thread")
+        source, _ = await self._found(run, fork.step, alone=True)
         changes = dict(fork.update) if fork.update is not None else None
         forked_from = ForkedFrom(run.run_id, source.checkpoint["id"], fork.step, changes, fork.as_node)
-        new = continuing(run, caller, None, fork.traceparent, fork.request_id)
+        new = continuing(
+            run, caller, run.thread_id if fork.in_thread else None, fork.traceparent, fork.request_id
+        )
+        awaits_input = fork.input is not None
+        if fork.input is not None:
+            new = self._with_input(new, fork.input)
         async with self._pool.connection() as connection, connection.transaction():
-            made = await continued(connection, self._runs, self._serde, new, source, forked_from, hosted=True)
+            if new.thread_id:
+                await self._runs.enter_thread(connection, new)
+            made = await continued(
+                connection, self._runs, self._serde, new, source, forked_from, hosted=True, awaits_input=awaits_input
+            )
         # The same request was faster.
         made = made or await self._known(caller, run, fork)
         if made is None:
@@ -102,19 +126,31 @@ class RunStates:
 
     async def _known(self, caller: Caller, run: RunRecord, fork: NewFork) -> RunRecord | None:
         found = await self._runs.of_request(caller, fork.request_id) if fork.request_id else None
-        if found and not replace(fork, run_id=run.run_id).fits(found.forked_from):
+        if found and not fork.fits(found, run):
             raise RequestIdReused(
                 f"request id {fork.request_id!r} was used for another run; use a new one",
                 metadata={"run_id": found.run_id},
             )
         return found
 
-    async def _found(self, run: RunRecord, step: int | None) -> tuple[CheckpointTuple, list[CheckpointSummary]]:
+    def _with_input(self, new: NewRun, given: Mapping[str, Any]) -> NewRun:
+        """Returns a run that begins with another input, checked by the graph's schemas where they are here."""
+        asked = with_input(new.input, given)
+        if agent := self._agents.get(new.agent):
+            agent.definition.check_input(asked)
+        return replace(new, input=asked.SerializeToString(), title=title_of(asked))
+
+    async def _found(
+        self, run: RunRecord, step: int | None, *, alone: bool = False
+    ) -> tuple[CheckpointTuple, list[CheckpointSummary]]:
         config: Any = {"configurable": {"thread_id": run.run_id, "checkpoint_ns": ""}}
+        only = {"step": step} if alone and step is not None else None
         wanted: CheckpointTuple | None = None
         steps: list[CheckpointSummary] = []
         try:
-            async for each in self._history.select(config, metadata_filter=None, before=None, limit=MOST_STEPS):
+            async for each in self._history.select(
+                config, metadata_filter=only, before=None, limit=1 if alone else MOST_STEPS
+            ):
                 summary = summary_of(each)
                 steps.append(summary)
                 if wanted is None and step in (None, summary.step):
@@ -125,6 +161,8 @@ class RunStates:
             ) from error
         steps.reverse()
         if wanted is None:
+            if alone and step is not None:
+                return await self._found(run, step)  # which says what there is
             raise CheckpointNotFound(f"run {run.run_id} has {_there(steps)}; retention removes those of ended runs")
         return wanted, steps
 

@@ -56,10 +56,15 @@ def snapshot_of(found: CheckpointTuple) -> Snapshot:
 
 def state_values(found: CheckpointTuple) -> Mapping[str, Any]:
     """Returns the state fields of a checkpoint; before the first step, those of the input."""
-    values = found.checkpoint["channel_values"]
-    given = values.get(START)
-    fields = {name: value for name, value in values.items() if not name.startswith((BRANCH, JOIN, "__"))}
+    given = found.checkpoint["channel_values"].get(START)
+    fields = kept_values(found)
     return {**fields, **given} if isinstance(given, Mapping) else fields
+
+
+def kept_values(found: CheckpointTuple) -> dict[str, Any]:
+    """Returns the state fields of a checkpoint as LangGraph has them, without an input that is still to be taken."""
+    values = found.checkpoint["channel_values"]
+    return {name: value for name, value in values.items() if not name.startswith((BRANCH, JOIN, "__"))}
 
 
 def pending_nodes(found: CheckpointTuple) -> set[str]:

@@ -153,13 +153,7 @@ class RunStore:
         await connection.execute(query("lock_thread"), parameters)
         if new.request_id and await one(connection, "find_request", parameters):
             return None
-        cursor = await connection.execute(query("active_runs_of_thread"), parameters)
-        active = [str(run_id) for run_id, _ in await cursor.fetchall()]
-        if active and new.active_run_policy is ActiveRunPolicy.REFUSE:
-            raise ThreadBusy(
-                f"thread {new.thread_id!r} has an active run; wait for it, cancel it, or ask to queue",
-                metadata={"active_run_id": active[0]},
-            )
+        active = await self._active_in_thread(connection, new)
         cancelled: list[RunRecord | None] = []
         if new.active_run_policy is ActiveRunPolicy.CANCEL_ACTIVE:
             cancelled = [await one(connection, "cancel_run", {"run_id": run_id}) for run_id in active]
@@ -167,6 +161,24 @@ class RunStore:
         for run in filter(None, cancelled):
             noted(run)
         return created
+
+    async def _active_in_thread(self, connection: AsyncConnection[Any], new: NewRun) -> list[str]:
+        """Returns the active runs of a new run's thread, which is locked. Raises ThreadBusy where it refuses any."""
+        parameters = {"subject": new.caller.subject, "thread_id": new.thread_id}
+        cursor = await connection.execute(query("active_runs_of_thread"), parameters)
+        active = [str(run_id) for run_id, _ in await cursor.fetchall()]
+        if active and new.active_run_policy is ActiveRunPolicy.REFUSE:
+            raise ThreadBusy(
+                f"thread {new.thread_id!r} has an active run; wait for it, cancel it, or ask to queue",
+                metadata={"active_run_id": active[0]},
+            )
+        return active
+
+    async def enter_thread(self, connection: AsyncConnection[Any], new: NewRun) -> None:
+        """Locks the thread of a run that is about to be created pending. Raises ThreadBusy."""
+        parameters = {"subject": new.caller.subject, "thread_id": new.thread_id}
+        await connection.execute(query("lock_thread"), parameters)
+        await self._active_in_thread(connection, new)
 
     async def create_pending(self, connection: AsyncConnection[Any], new: NewRun) -> RunRecord | None:
         """Creates a pending run in the caller's transaction; None when its request is known.

@@ -319,11 +319,17 @@ def check_input(schemas: Schemas, given: runs_pb2.RunInput) -> None:
     schemas.check(plain(asked.input), plain(asked.context), has_context=asked.HasField("context"))
 
 
-def as_struct(values: Mapping[str, Any]) -> struct_pb2.Struct:
+def json_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns values as JSON: messages and models as they dump themselves, what JSON has no word for as text."""
     plain_values = to_jsonable_python(values, fallback=str, serialize_unknown=True, bytes_mode="base64")
+    found: dict[str, Any] = presentable_parts(plain_values, _TOO_LONG)
+    return found
+
+
+def as_struct(values: Mapping[str, Any]) -> struct_pb2.Struct:
+    """Returns values as JSON in a message."""
     struct = struct_pb2.Struct()
-    struct.update(presentable_parts(plain_values, _TOO_LONG))
+    struct.update(json_values(values))
     return struct
 
 

@@ -22,7 +22,8 @@ from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.run_states import NewFork, RunStates
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.threads import Fork, ThreadStore
-from services.runtime.errors import CheckpointNotFound, RequestIdReused, RunNotFound
+from services.runtime.errors import CheckpointNotFound, ForkRefused, RequestIdReused, RunNotFound, ThreadBusy
+from services.runtime.hosted.definition import json_values
 from tests.fixtures.hosted import CALLER, FOLDER, HostedReplica, graph_alone, hosted_replica, output_of
 
 GIVEN = {"messages": ["Add up."], "wanted": 2}
@@ -182,3 +183,52 @@ def test_fields_that_are_too_large_for_an_answer_say_how_large_they_are() -> Non
     told = fitting_values({"a": small, "b": large})
     assert told["a"] == small
     assert told["b"].endswith(" bytes of JSON>")
+
+
+async def test_a_run_goes_on_in_its_thread_from_an_earlier_step_with_another_input(replica: HostedReplica) -> None:
+    async def turn(text: str) -> RunRecord:
+        return await replica.run("talk", {"messages": [text], "text": text}, thread_id="edited")
+
+    async def edited(run: RunRecord, step: int, text: str | None) -> RunRecord:
+        given = None if text is None else {"messages": [text], "text": text}
+        return await forked(replica, run, step, in_thread=True, input=given)
+
+    def said(run: RunRecord) -> list[str]:
+        return [each["content"] for each in output_of(run)["messages"] if each["type"] == "human"]
+
+    await turn("one")
+    run = await turn("two")
+    # What had been asked for is not taken: another input is.
+    _, steps = await states_of(replica).state(CALLER, run.run_id, None)
+    other = await edited(run, steps[0].step, "zwei")
+    assert (other.thread_id, said(other)) == ("edited", ["one", "zwei"])
+    assert other.title == "zwei"
+    # What follows goes on from there, and a step is done again where no input is given.
+    again = await edited(other, (await states_of(replica).state(CALLER, other.run_id, None))[1][-2].step, None)
+    assert said(again) == ["one", "zwei"]
+    assert said(await turn("three")) == ["one", "zwei", "three"]
+
+
+async def test_a_run_goes_on_in_a_thread_only_while_no_other_does(replica: HostedReplica) -> None:
+    run = await replica.run("talk", {"messages": ["one"], "text": "one"}, thread_id="busy")
+    asking = await replica.run("talk", {"messages": ["ask"], "text": "ask"}, thread_id="busy")
+    with pytest.raises(ThreadBusy):
+        await forked(replica, run, -1, in_thread=True)
+    with pytest.raises(InvalidRequest):
+        await forked(
+            replica, asking, (await states_of(replica).state(CALLER, asking.run_id, None))[1][0].step, input={"text": 1}
+        )
+    alone = await replica.run("talk", {"messages": ["one"], "text": "one"})
+    with pytest.raises(ForkRefused, match="in no thread"):
+        await forked(replica, alone, -1, in_thread=True)
+
+
+async def test_a_state_is_read_as_an_output_has_it(replica: HostedReplica) -> None:
+    run = await replica.run("calculator", GIVEN)
+    shown, steps = await states_of(replica).state(CALLER, run.run_id, None, as_output=True, alone=True)
+    assert [each.step for each in steps] == [5]
+    assert shown.values["messages"] == json_values(output_of(run))["messages"]
+    before, _ = await states_of(replica).state(CALLER, run.run_id, -1, as_output=True, alone=True)
+    assert (before.checkpoint.next_nodes, before.values) == (("__start__",), {})
+    with pytest.raises(CheckpointNotFound, match="those whose state is there are -1, 0"):
+        await states_of(replica).state(CALLER, run.run_id, 99, alone=True)
