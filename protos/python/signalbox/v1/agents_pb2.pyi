@@ -3,6 +3,7 @@ import datetime
 from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from signalbox.v1 import agent_outline_pb2 as _agent_outline_pb2
 from signalbox.v1 import policy_pb2 as _policy_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -13,7 +14,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Agent(_message.Message):
-    __slots__ = ("name", "description", "input_type", "output_type", "graph_version", "routers", "tools", "policy", "input_schema", "context_schema", "output_schema", "pool", "away_since", "schemas_omitted")
+    __slots__ = ("name", "description", "input_type", "output_type", "graph_version", "routers", "tools", "policy", "input_schema", "context_schema", "output_schema", "pool", "away_since", "schemas_omitted", "outline")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     INPUT_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +29,7 @@ class Agent(_message.Message):
     POOL_FIELD_NUMBER: _ClassVar[int]
     AWAY_SINCE_FIELD_NUMBER: _ClassVar[int]
     SCHEMAS_OMITTED_FIELD_NUMBER: _ClassVar[int]
+    OUTLINE_FIELD_NUMBER: _ClassVar[int]
     name: str
     description: str
     input_type: str
@@ -42,7 +44,8 @@ class Agent(_message.Message):
     pool: str
     away_since: _timestamp_pb2.Timestamp
     schemas_omitted: bool
-    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., input_type: _Optional[str] = ..., output_type: _Optional[str] = ..., graph_version: _Optional[str] = ..., routers: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., policy: _Optional[_Union[_policy_pb2.Policy, _Mapping]] = ..., input_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., context_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., output_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., pool: _Optional[str] = ..., away_since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., schemas_omitted: _Optional[bool] = ...) -> None: ...
+    outline: _agent_outline_pb2.AgentOutline
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., input_type: _Optional[str] = ..., output_type: _Optional[str] = ..., graph_version: _Optional[str] = ..., routers: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., policy: _Optional[_Union[_policy_pb2.Policy, _Mapping]] = ..., input_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., context_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., output_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., pool: _Optional[str] = ..., away_since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., schemas_omitted: _Optional[bool] = ..., outline: _Optional[_Union[_agent_outline_pb2.AgentOutline, _Mapping]] = ...) -> None: ...
 
 class ListAgentsRequest(_message.Message):
     __slots__ = ("name",)

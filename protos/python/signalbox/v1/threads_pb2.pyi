@@ -119,12 +119,16 @@ class ForkThreadResponse(_message.Message):
     def __init__(self, thread: _Optional[_Union[Thread, _Mapping]] = ..., run: _Optional[_Union[_runs_pb2.Run, _Mapping]] = ...) -> None: ...
 
 class GetRunStateRequest(_message.Message):
-    __slots__ = ("run_id", "step")
+    __slots__ = ("run_id", "step", "as_output", "without_checkpoints")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
+    AS_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     step: int
-    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ...) -> None: ...
+    as_output: bool
+    without_checkpoints: bool
+    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., as_output: _Optional[bool] = ..., without_checkpoints: _Optional[bool] = ...) -> None: ...
 
 class GetRunStateResponse(_message.Message):
     __slots__ = ("state", "checkpoints")
@@ -135,18 +139,22 @@ class GetRunStateResponse(_message.Message):
     def __init__(self, state: _Optional[_Union[ThreadState, _Mapping]] = ..., checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ...) -> None: ...
 
 class ForkRunRequest(_message.Message):
-    __slots__ = ("run_id", "step", "update", "as_node", "request_id")
+    __slots__ = ("run_id", "step", "update", "as_node", "request_id", "in_thread", "input")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     UPDATE_FIELD_NUMBER: _ClassVar[int]
     AS_NODE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    IN_THREAD_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     step: int
     update: _struct_pb2.Struct
     as_node: str
     request_id: str
-    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., update: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., as_node: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    in_thread: bool
+    input: _struct_pb2.Struct
+    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., update: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., as_node: _Optional[str] = ..., request_id: _Optional[str] = ..., in_thread: _Optional[bool] = ..., input: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
 
 class ForkRunResponse(_message.Message):
     __slots__ = ("run",)

@@ -120,8 +120,8 @@ class ThreadServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ForkRun(self, request, context):
-        """Creates a run of a hosted graph that goes on from a step of an earlier run, with its state changed as asked, a budget of
-        its own, and in no thread. What its nodes do in their own processes after that step happens again. For the run's caller
+        """Creates a run of a hosted graph that goes on from a step of an earlier run, with its state changed as asked and a budget
+        of its own. What its nodes do in their own processes after that step happens again. For the run's caller
         alone, with the roles that they have now. FAILED_PRECONDITION with reason `FORK_REFUSED` for runs of other agents.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

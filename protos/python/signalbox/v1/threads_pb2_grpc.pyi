@@ -52,8 +52,8 @@ class ThreadServiceStub:
     an ended one those that retention has left, in the end the last. For the run's caller alone, in a thread or not.
     """
     ForkRun: _grpc.UnaryUnaryMultiCallable[_threads_pb2.ForkRunRequest, _threads_pb2.ForkRunResponse]
-    """Creates a run of a hosted graph that goes on from a step of an earlier run, with its state changed as asked, a budget of
-    its own, and in no thread. What its nodes do in their own processes after that step happens again. For the run's caller
+    """Creates a run of a hosted graph that goes on from a step of an earlier run, with its state changed as asked and a budget
+    of its own. What its nodes do in their own processes after that step happens again. For the run's caller
     alone, with the roles that they have now. FAILED_PRECONDITION with reason `FORK_REFUSED` for runs of other agents.
     """
     DeleteThread: _grpc.UnaryUnaryMultiCallable[_threads_pb2.DeleteThreadRequest, _threads_pb2.DeleteThreadResponse]
@@ -85,8 +85,8 @@ class ThreadServiceAsyncStub(ThreadServiceStub):
     an ended one those that retention has left, in the end the last. For the run's caller alone, in a thread or not.
     """
     ForkRun: _aio.UnaryUnaryMultiCallable[_threads_pb2.ForkRunRequest, _threads_pb2.ForkRunResponse]  # type: ignore[assignment]
-    """Creates a run of a hosted graph that goes on from a step of an earlier run, with its state changed as asked, a budget of
-    its own, and in no thread. What its nodes do in their own processes after that step happens again. For the run's caller
+    """Creates a run of a hosted graph that goes on from a step of an earlier run, with its state changed as asked and a budget
+    of its own. What its nodes do in their own processes after that step happens again. For the run's caller
     alone, with the roles that they have now. FAILED_PRECONDITION with reason `FORK_REFUSED` for runs of other agents.
     """
     DeleteThread: _aio.UnaryUnaryMultiCallable[_threads_pb2.DeleteThreadRequest, _threads_pb2.DeleteThreadResponse]  # type: ignore[assignment]
@@ -151,8 +151,8 @@ class ThreadServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _threads_pb2.ForkRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_threads_pb2.ForkRunResponse, _abc.Awaitable[_threads_pb2.ForkRunResponse]]:
-        """Creates a run of a hosted graph that goes on from a step of an earlier run, with its state changed as asked, a budget of
-        its own, and in no thread. What its nodes do in their own processes after that step happens again. For the run's caller
+        """Creates a run of a hosted graph that goes on from a step of an earlier run, with its state changed as asked and a budget
+        of its own. What its nodes do in their own processes after that step happens again. For the run's caller
         alone, with the roles that they have now. FAILED_PRECONDITION with reason `FORK_REFUSED` for runs of other agents.
         """
 
