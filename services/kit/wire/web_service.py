@@ -23,6 +23,7 @@ from services.kit.wire.listening import CannotListen, listening
 from services.kit.wire.needs import needed_text
 from services.kit.wire.ready import write_ready_file
 from services.kit.wire.server import Running, serve_until_stopped
+from services.kit.wire.silence import notice_silence
 from services.kit.wire.web_server import WebServer
 
 log = get_logger()
@@ -31,10 +32,14 @@ SettingsT = TypeVar("SettingsT", bound=ServiceSettings)
 
 @dataclass(frozen=True)
 class WebService:
-    """What a composition root built: the ASGI application, and what ends its streams before the server stops."""
+    """What a composition root built: the ASGI application, and what ends its streams before the server stops.
+
+    Beyond `max_connections`, requests are answered with 503.
+    """
 
     app: Any
     end_streams: Callable[[], None] | None = None
+    max_connections: int | None = None
 
 
 Build = Callable[[SettingsT, AsyncExitStack], Awaitable[WebService]]
@@ -99,6 +104,7 @@ async def _config(service: WebService, settings: ServiceSettings, stack: AsyncEx
         ws="none",
         # Who asks is said by what they show, not by what stands between.
         proxy_headers=False,
+        limit_concurrency=service.max_connections,
         timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
         **await _tls(settings),
     )
@@ -144,6 +150,7 @@ def _bound(listen: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    notice_silence(listener)  # as the connections that it accepts then do
     listener.bind((host.strip("[]"), int(port)))
     listener.listen()
     return listener
