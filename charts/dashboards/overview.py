@@ -153,6 +153,51 @@ SATURATION = Row(
     ],
 )
 
+HTTP = Row(
+    "HTTP for LangGraph's SDKs",
+    [
+        Panel(
+            "Requests, by status",
+            "Requests a second that replicas of the HTTP API answered, by status; empty where it is not deployed.",
+            "statuses of 500 and above come for more than a moment, 501 aside: that is a client who asks for what "
+            "is not offered.",
+            [Query(total("status", rate("http_api_request_duration_seconds_count")), "{{status}}")],
+            "reqps",
+            Width.QUARTER,
+        ),
+        Panel(
+            "Time until an answer begins",
+            "The 95th percentile by operation; of streams, until their first event.",
+            "it stays above a second while the gateway's own calls are fast.",
+            [Query(quantile(0.95, "operation", "http_api_request_duration_seconds"), "{{operation}}")],
+            "s",
+            Width.QUARTER,
+        ),
+        Panel(
+            "Open streams",
+            "Streams and waits that are open now, and events a second that they tell.",
+            "it nears the bound of a replica (SIGNALBOX_MAX_STREAMS) times the number of replicas.",
+            [
+                Query(f"sum({series('http_api_open_streams')})", "open"),
+                Query(f"sum({rate('http_api_events_sent_total')})", "events"),
+            ],
+            width=Width.QUARTER,
+        ),
+        Panel(
+            "How streams end",
+            "Streams a second that ended: told to their end (whole), left by their reader (left), held up by one that "
+            "takes nothing (slow), broken off for want of a gateway (cut) or by a replica that goes (closing); and "
+            "those that went on behind a reader's last event.",
+            "cut or slow stay above 0.",
+            [
+                Query(total("end", rate("http_api_streams_ended_total")), "{{end}}"),
+                Query(f"sum({rate('http_api_streams_resumed_total')})", "went on"),
+            ],
+            width=Width.QUARTER,
+        ),
+    ],
+)
+
 QUESTIONS = Row(
     "Questions for people",
     [
@@ -272,5 +317,5 @@ BOARD = Board(
     "signalbox-overview",
     "Signalbox / Overview",
     "Do runs end well and in time, is there room for more, and what does it cost?",
-    [OUTCOMES, SATURATION, QUESTIONS, SPEND, VERSIONS],
+    [OUTCOMES, SATURATION, HTTP, QUESTIONS, SPEND, VERSIONS],
 )

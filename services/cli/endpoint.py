@@ -84,13 +84,13 @@ def only_one(directory: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def check_listen(address: str) -> None:
+def check_listen(address: str, option: str = "--listen") -> None:
     """Raises CliError unless a server could listen there now; it may still come too late."""
     try:
         host, _, port = TypeAdapter(Address).validate_python(address).rpartition(":")
     except ValidationError as error:
         said = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise CliError(f"--listen {address}: {said}", hint=_LISTEN, code=ExitCode.USAGE) from error
+        raise CliError(f"{option} {address}: {said}", hint=_LISTEN, code=ExitCode.USAGE) from error
     try:
         [family, kind, _, _, place], *_ = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
         with socket.socket(family, kind) as probe:

@@ -27,6 +27,10 @@ from services.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER
 if TYPE_CHECKING:
     from services.local.stack import LocalStack
 
+Http = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Serve LangGraph's SDKs there, too (docs/http.md)."),
+]
 commands = typer.Typer()
 McpServers = Annotated[
     Path | None,
@@ -50,6 +54,7 @@ def up_command(
     context: typer.Context,
     replicas: Annotated[int, typer.Option(min=1, max=16, help="Replicas of the runtime.")] = 1,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the gateway.")] = "127.0.0.1:0",
+    http: Http = None,
     data: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the database in this directory.")] = None,
     code_root: Annotated[
         list[Path] | None,
@@ -83,6 +88,7 @@ def up_command(
         terminal,
         replicas=replicas,
         listen=listen,
+        http=http,
         data_dir=data,
         code_roots=code_root or (),
         service_settings=settings or (),
@@ -99,6 +105,7 @@ def dev_command(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder with a langgraph.json.")],
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the gateway.")] = "127.0.0.1:0",
+    http: Http = None,
     data: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the database in this directory.")] = None,
     mcp_servers: McpServers = None,
     settings: ServiceSettings = None,
@@ -109,6 +116,7 @@ def dev_command(
         terminal,
         replicas=1,
         listen=listen,
+        http=http,
         data_dir=data,
         service_settings=settings or (),
         agent_folders=(folder,),
@@ -124,6 +132,7 @@ async def _up(
     *,
     replicas: int,
     listen: str,
+    http: str | None = None,
     data_dir: Path | None,
     code_roots: Sequence[Path] = (),
     service_settings: Sequence[str] = (),
@@ -141,6 +150,8 @@ async def _up(
     from services.local.supervision import supervise
 
     check_listen(listen)
+    if http:
+        check_listen(http, "--http")
     service_env = parse_service_settings(service_settings)
     await check_service_settings(service_env)
     folders = [folder.resolve() for folder in agent_folders]
@@ -154,6 +165,8 @@ async def _up(
             directory=files,
             runtime_replicas=replicas,
             gateway_listen=listen,
+            http_replicas=1 if http else 0,
+            http_listen=http or "127.0.0.1:0",
             data_dir=data_dir,
             code_roots=tuple(root.resolve() for root in code_roots),
             mcp_servers=mcp_servers,
@@ -218,6 +231,7 @@ def _databases(stack: LocalStack) -> Iterator[tuple[str, str]]:
 def _greet(stack: LocalStack, terminal: Terminal) -> None:
     lines = [
         ("Signalbox is up, its gateway at ", stack.gateway_address),
+        *[("HTTP for LangGraph's SDKs: ", f"http://{each.ready.listen}") for each in stack.http_apis],
         ("ask in another terminal: ", 'signalbox ask "Count devices with temperature > 10" --as 27'),
         *[("findings there can be investigated: ", str(root)) for root in stack.options.code_roots],
         *[(f"{label}: ", dsn) for label, dsn in _databases(stack)],

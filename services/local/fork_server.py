@@ -43,9 +43,10 @@ LIBRARIES: Final = (
     "opentelemetry.exporter.otlp.proto.grpc._log_exporter",
     "opentelemetry.exporter.otlp.proto.grpc.trace_exporter", "opentelemetry.propagate", "pgvector", "postgast",
     "prometheus_client", "protovalidate", "pydantic_settings", "re2", "starlette.applications",
-    "structlog", "tree_sitter", "tree_sitter_c", "tree_sitter_cpp", "tree_sitter_go", "tree_sitter_java",
-    "tree_sitter_javascript", "tree_sitter_json", "tree_sitter_python", "tree_sitter_toml", "tree_sitter_typescript",
-    "uvicorn.lifespan.off", "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto", "uvloop", "yaml",
+    "starlette.middleware.cors", "structlog", "tree_sitter", "tree_sitter_c", "tree_sitter_cpp", "tree_sitter_go",
+    "tree_sitter_java", "tree_sitter_javascript", "tree_sitter_json", "tree_sitter_python", "tree_sitter_toml",
+    "tree_sitter_typescript", "uvicorn.lifespan.off", "uvicorn.protocols.http.auto",
+    "uvicorn.protocols.websockets.auto", "uvloop", "yaml",
     "yoyo.backends.core.postgresql",
 )  # fmt: skip
 # The generated stubs, each of whose modules is imported.

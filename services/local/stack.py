@@ -41,10 +41,12 @@ from services.local.topology import (
     BATCHES,
     GATEWAY,
     GRAPH_URL_VARIABLE,
+    HTTP_API,
     ModelEndpoint,
     StackOptions,
     Topology,
     graph_of,
+    numbered,
     offline_endpoint,
     replica_name,
 )
@@ -137,6 +139,11 @@ class LocalStack:
     def runtimes(self) -> tuple[ServiceProcess, ...]:
         """The replicas of the runtime."""
         return tuple(self.service(replica_name(number)) for number in range(1, self.options.runtime_replicas + 1))
+
+    @property
+    def http_apis(self) -> tuple[ServiceProcess, ...]:
+        """The replicas of the HTTP API; none unless they were asked for."""
+        return tuple(self.service(numbered(HTTP_API, number)) for number in range(1, self.options.http_replicas + 1))
 
     @property
     def services(self) -> tuple[ServiceProcess, ...]:
@@ -267,7 +274,9 @@ class LocalStack:
         runtimes, batches = [replica.ready.listen for replica in replicas], ""
         if self.options.batches:
             batches = (await self._process(topology.batches(databases.platform_dsn, runtimes)).start()).listen
-        await self._process(topology.gateway(runtimes, batches)).start()
+        gateway = await self._process(topology.gateway(runtimes, batches)).start()
+        for number in range(1, self.options.http_replicas + 1):
+            await self._process(topology.http_api(number, gateway.listen)).start()
 
     def _process(self, program: Program) -> ServiceProcess:
         process = ServiceProcess(
@@ -278,10 +287,11 @@ class LocalStack:
 
     async def _stop(self) -> None:
         replicas = {replica_name(number) for number in range(1, self.options.runtime_replicas + 1)}
-        called = [process for name, process in self._services.items() if name not in {*replicas, BATCHES, GATEWAY}]
+        doors = {GATEWAY, *(numbered(HTTP_API, number) for number in range(1, self.options.http_replicas + 1))}
+        called = [process for name, process in self._services.items() if name not in {*replicas, BATCHES, *doors}]
         runtimes = [process for name, process in self._services.items() if name in replicas]
         batches = [process for name, process in self._services.items() if name == BATCHES]
-        gateways = [process for name, process in self._services.items() if name == GATEWAY]
+        gateways = [process for name, process in self._services.items() if name in doors]
         await stop_all([called, runtimes, batches, gateways], grace_s=self.options.shutdown_grace_s + 5)
 
 

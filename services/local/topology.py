@@ -23,10 +23,11 @@ MCP_EXECUTOR = "mcp_executor"
 EVALUATOR = "evaluator"
 RUNTIME = "runtime"
 GATEWAY = "gateway"
+HTTP_API = "http_api"
 BATCHES = "batches"
 GRAPH_URL_VARIABLE = "SIGNALBOX_GRAPH_URL"
 EXECUTORS = (SQL_EXECUTOR, GRAPH_EXECUTOR, CODE_EXECUTOR, MCP_EXECUTOR)
-SERVICES = (GATEWAY, RUNTIME, BATCHES, GUARD, EVALUATOR, *EXECUTORS, OFFLINE_MODEL)
+SERVICES = (GATEWAY, HTTP_API, RUNTIME, BATCHES, GUARD, EVALUATOR, *EXECUTORS, OFFLINE_MODEL)
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,10 @@ class StackOptions:
     model. `code_agents` adds what the agents that read code need: an evaluator, and a code executor that may read the
     repositories under `code_roots` and no others. `graph_policy` adds a graph database, kept in `data_dir`, and a graph
     executor; on a machine that can't run the database the platform says so, and goes without. `batches` adds the
-    service for batches, `mcp_servers`, a file of MCP servers, an executor of their tools. `service_env` adds settings
-    to one service, by its name (`runtime` for all its replicas). `directory` is where keys and logs go; unset: a
-    temporary one that is removed at the end. `base_env` is all that services see of the launcher's environment.
+    service for batches, `mcp_servers`, a file of MCP servers, an executor of their tools, `http_replicas` replicas of
+    the HTTP API, the first of which listens at `http_listen`. `service_env` adds settings to one service, by its name
+    (`runtime` for all its replicas). `directory` is where keys and logs go; unset: a temporary one that is removed at
+    the end. `base_env` is all that services see of the launcher's environment.
     """
 
     postgres_dsn: str = field(default="", repr=False)
@@ -93,6 +95,8 @@ class StackOptions:
     runtime_replicas: int = 1
     batches: bool = False
     gateway_listen: str = "127.0.0.1:0"
+    http_replicas: int = 0
+    http_listen: str = "127.0.0.1:0"
     otlp_endpoint: str = ""
     log_level: str = "INFO"
     directory: Path | None = None
@@ -237,6 +241,14 @@ class Topology:
         }
         return self._service(GATEWAY, env)
 
+    def http_api(self, number: int, gateway: str) -> Program:
+        """One replica of the HTTP API, counted from 1."""
+        env = {
+            "SIGNALBOX_LISTEN": self._options.http_listen if number == 1 else "127.0.0.1:0",
+            "SIGNALBOX_GATEWAY_TARGET": target([gateway]),
+        }
+        return self._service(HTTP_API, env, name=numbered(HTTP_API, number))
+
     def step(self, name: str, arguments: Sequence[str], env: Mapping[str, str]) -> Program:
         """A program that prepares something and ends."""
         return Program(name, ["-P", "-m", *arguments], {**self._options.base_env, **env})
@@ -277,7 +289,12 @@ def graph_of(subject: str) -> str:
 
 def replica_name(number: int) -> str:
     """Name of a replica of the runtime: `runtime`, `runtime-2`, `runtime-3`."""
-    return RUNTIME if number == 1 else f"{RUNTIME}-{number}"
+    return numbered(RUNTIME, number)
+
+
+def numbered(service: str, number: int) -> str:
+    """Name of a replica of a service, counted from 1."""
+    return service if number == 1 else f"{service}-{number}"
 
 
 def target(addresses: Sequence[str]) -> str:

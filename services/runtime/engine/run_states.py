@@ -106,9 +106,7 @@ class RunStates:
         source, _ = await self._found(run, fork.step, alone=True)
         changes = dict(fork.update) if fork.update is not None else None
         forked_from = ForkedFrom(run.run_id, source.checkpoint["id"], fork.step, changes, fork.as_node)
-        new = continuing(
-            run, caller, run.thread_id if fork.in_thread else None, fork.traceparent, fork.request_id
-        )
+        new = continuing(run, caller, run.thread_id if fork.in_thread else None, fork.traceparent, fork.request_id)
         awaits_input = fork.input is not None
         if fork.input is not None:
             new = self._with_input(new, fork.input)

@@ -118,7 +118,7 @@ def test_the_dev_profile_installs_what_was_built(helm: Helm) -> None:
     )
     used = {container["image"] for workload in workloads(manifests) for container in containers(workload)}
     # What is off there too needs a server or a key that a development cluster is not given.
-    off = {"batches", "graph_executor", "mcp_executor", "console"}
+    off = {"batches", "console", "graph_executor", "http_api", "mcp_executor"}
     assert used == {image for key, image in built.items() if key.split(".")[1] not in off}
     models = [m for m in of_kind(manifests, "Deployment") if m["metadata"]["name"] == "signalbox-offline-model"]
     assert len(models) == 1

@@ -1,0 +1,315 @@
+"""The operations of the API, of which its routes and its OpenAPI document are made."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, Field
+from signalbox.v1 import agents_pb2
+from starlette.requests import Request
+from starlette.responses import Response
+
+from services.http_api.assistants import all_assistants, find_assistant
+from services.http_api.errors import NotOffered
+from services.http_api.gateway import Gateway
+from services.http_api.json_bodies import BodyReader, Json
+from services.http_api.run_request import Body, RunBody, read_body
+from services.http_api.runs import Batch, CancelManyBody, RunRoutes
+from services.http_api.threads import HistoryBody, SearchBody, StateBody, ThreadBody, ThreadRoutes
+
+Handler = Callable[[Request], Awaitable[Response]]
+CRONS: Final = "crons are not offered yet: have a scheduler of yours create the runs"
+STORE: Final = "the store is not offered here yet: graphs read and write it in their nodes"
+ASSISTANTS: Final = "assistants are the platform's agents, which are deployed: give a config and a context with a run"
+THREAD_STREAMS: Final = "streams of threads are not offered yet: stream a run, or join its stream"
+PRUNING: Final = "what is kept of threads is the operator's retention to say; delete a thread to have it gone"
+METADATA: Final = "metadata of a thread are those of its latest run: give them with a run"
+
+
+class AssistantSearchBody(Body):
+    """What assistants to find."""
+
+    limit: Annotated[int, Field(ge=1, le=1000)] = 10
+    offset: Annotated[int, Field(ge=0, le=10_000)] = 0
+    graph_id: str | None = None
+    name: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    sort_by: str = "name"
+    sort_order: str = "asc"
+    select: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A method of an address. Without `public` it needs a token."""
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    handler: Handler
+    body: type[BaseModel] | None = None
+    public: bool = False
+    streams: bool = False
+
+
+class AssistantRoutes:
+    """Handles what is asked of assistants."""
+
+    def __init__(self, gateway: Gateway, bodies: BodyReader) -> None:
+        self._gateway = gateway
+        self._bodies = bodies
+
+    async def search(self, request: Request) -> Response:
+        """Finds assistants, by name."""
+        body, found = await self._found(request)
+        page = found[body.offset : body.offset + body.limit]
+        more = body.offset + body.limit
+        headers = {"x-pagination-next": str(more)} if more < len(found) else {}
+        return Json(
+            [{name: each for name, each in one.items() if not body.select or name in body.select} for one in page],
+            headers=headers,
+        )
+
+    async def count(self, request: Request) -> Response:
+        """Counts assistants."""
+        return Json(len((await self._found(request))[1]))
+
+    async def get(self, request: Request) -> Response:
+        """Returns an assistant."""
+        return Json((await self._assistant(request)).document())
+
+    async def versions(self, request: Request) -> Response:
+        """Returns the one version that is deployed."""
+        return Json([(await self._assistant(request)).document()])
+
+    async def schemas(self, request: Request) -> Response:
+        """Returns an assistant's JSON Schemas."""
+        return Json((await self._assistant(request)).schemas())
+
+    async def graph(self, request: Request) -> Response:
+        """Returns an assistant's graph; nodes of graphs inside its nodes are not drawn."""
+        return Json((await self._assistant(request)).graph())
+
+    async def subgraphs(self, request: Request) -> Response:
+        """Returns nothing: graphs inside nodes are not told apart."""
+        await self._assistant(request)
+        return Json({})
+
+    async def _assistant(self, request: Request) -> Any:
+        return await find_assistant(self._gateway.caller(request), request.path_params["assistant_id"])
+
+    async def _found(self, request: Request) -> tuple[AssistantSearchBody, list[dict[str, Any]]]:
+        caller = self._gateway.caller(request)
+        body = read_body(AssistantSearchBody, await self._bodies.read(request))
+        found = [
+            each.document()
+            for each in await all_assistants(caller)
+            if each.matches(graph_id=body.graph_id, name=body.name, metadata=body.metadata)
+        ]
+        return body, found if body.sort_order == "asc" else found[::-1]
+
+
+def operations(
+    gateway: Gateway, assistants: AssistantRoutes, threads: ThreadRoutes, runs: RunRoutes
+) -> list[Operation]:
+    """Returns all that is served, in the order in which addresses are tried."""
+
+    def not_offered(words: str) -> Handler:
+        async def refuse(request: Request) -> Response:
+            # Whoever is nobody is told so first.
+            await gateway.caller(request).call(gateway.agents.ListAgents, agents_pb2.ListAgentsRequest(name="-"))
+            raise NotOffered(words)
+
+        return refuse
+
+    in_thread = "/threads/{thread_id}"
+    found = [
+        Operation("GET", "/ok", "ok", "Says that the server serves", _ok, public=True),
+        Operation("GET", "/healthz", "healthz", "Says that the server serves", _ok, public=True),
+        Operation("GET", "/info", "info", "What serves here", _info, public=True),
+        Operation(
+            "POST", "/assistants/search", "search_assistants", "Find agents", assistants.search, AssistantSearchBody
+        ),
+        Operation(
+            "POST", "/assistants/count", "count_assistants", "Count agents", assistants.count, AssistantSearchBody
+        ),
+        Operation("POST", "/threads", "create_thread", "Name a thread", threads.create, ThreadBody),
+        Operation("POST", "/threads/search", "search_threads", "Find threads", threads.search, SearchBody),
+        Operation("POST", "/threads/count", "count_threads", "Count threads", threads.count, SearchBody),
+        Operation("GET", in_thread, "get_thread", "Return a thread", threads.get),
+        Operation("DELETE", in_thread, "delete_thread", "Delete a thread with its runs", threads.delete),
+        Operation("POST", in_thread + "/copy", "copy_thread", "Copy a thread", threads.copy),
+        Operation("GET", in_thread + "/state", "get_state", "Return a thread's state", threads.state),
+        Operation("POST", in_thread + "/state", "update_state", "Not offered", threads.update_state),
+        Operation(
+            "POST", in_thread + "/state/checkpoint", "get_state_at", "Return a state", threads.state_at, StateBody
+        ),
+        Operation("GET", in_thread + "/state/{checkpoint_id}", "get_state_of", "Return a state", threads.state),
+        Operation("GET", in_thread + "/history", "list_history", "Return states, newest first", threads.history),
+        Operation("POST", in_thread + "/history", "get_history", "Return states", threads.history, HistoryBody),
+        Operation("POST", "/runs/batch", "create_runs", "Create several runs", runs.create_batch, Batch),
+        Operation("POST", "/runs/cancel", "cancel_runs", "Ask runs to stop", runs.cancel_many, CancelManyBody),
+        Operation("GET", in_thread + "/runs", "list_runs", "List a thread's runs", runs.all_of_thread),
+    ]
+    for path, method in (
+        ("/runs/crons", "POST"),
+        ("/runs/crons/search", "POST"),
+        ("/runs/crons/count", "POST"),
+        ("/runs/crons/{cron_id}", "DELETE"),
+        ("/runs/crons/{cron_id}", "PATCH"),
+        (in_thread + "/runs/crons", "POST"),
+    ):
+        found.append(_refused(method, path, not_offered(CRONS)))
+    for path, method in (
+        ("/store/items", "PUT"),
+        ("/store/items", "GET"),
+        ("/store/items", "DELETE"),
+        ("/store/items/search", "POST"),
+        ("/store/namespaces", "POST"),
+    ):
+        found.append(_refused(method, path, not_offered(STORE)))
+    for path, method in (
+        ("/assistants", "POST"),
+        ("/assistants/{assistant_id}", "PATCH"),
+        ("/assistants/{assistant_id}", "DELETE"),
+        ("/assistants/{assistant_id}/latest", "POST"),
+    ):
+        found.append(_refused(method, path, not_offered(ASSISTANTS)))
+    for path, method in (
+        (in_thread + "/stream", "GET"),
+        (in_thread + "/commands", "POST"),
+        (in_thread + "/stream/events", "POST"),
+    ):
+        found.append(_refused(method, path, not_offered(THREAD_STREAMS)))
+    found += [
+        _refused("POST", "/threads/prune", not_offered(PRUNING)),
+        _refused("PATCH", in_thread, not_offered(METADATA)),
+        _refused("PATCH", in_thread + "/state", not_offered(METADATA)),
+    ]
+    for prefix, of in (("", ""), (in_thread, "thread_")):
+        found += _run_operations(prefix + "/runs", of, runs)
+    for path, name, summary, handler in (
+        ("", "get_assistant", "Return an agent", assistants.get),
+        ("/schemas", "get_schemas", "Return an agent's JSON Schemas", assistants.schemas),
+        ("/graph", "get_graph", "Return an agent's graph", assistants.graph),
+        ("/subgraphs", "get_subgraphs", "Return nothing", assistants.subgraphs),
+        ("/subgraphs/{namespace}", "get_subgraph", "Return nothing", assistants.subgraphs),
+    ):
+        found.append(Operation("GET", "/assistants/{assistant_id}" + path, name, summary, handler))
+    found.append(
+        Operation("POST", "/assistants/{assistant_id}/versions", "list_versions", "The version", assistants.versions)
+    )
+    return found
+
+
+def _run_operations(prefix: str, of: str, runs: RunRoutes) -> Sequence[Operation]:
+    one = prefix + "/{run_id}"
+    return [
+        Operation("POST", prefix, f"create_{of}run", "Create a run", runs.create, RunBody),
+        Operation(
+            "POST",
+            prefix + "/stream",
+            f"stream_{of}run",
+            "Create a run and stream it",
+            runs.stream,
+            RunBody,
+            streams=True,
+        ),
+        Operation("POST", prefix + "/wait", f"wait_{of}run", "Create a run and wait for it", runs.wait, RunBody),
+        Operation("GET", one, f"get_{of}run", "Return a run", runs.get),
+        Operation("DELETE", one, f"delete_{of}run", "Not offered", runs.delete),
+        Operation("GET", one + "/join", f"join_{of}run", "Wait for a run", runs.join),
+        Operation("GET", one + "/stream", f"join_{of}run_stream", "Stream a run", runs.join_stream, streams=True),
+        Operation("POST", one + "/cancel", f"cancel_{of}run", "Ask a run to stop", runs.cancel),
+    ]
+
+
+def _refused(method: str, path: str, handler: Handler) -> Operation:
+    words = "".join(letter if letter.isalnum() else "_" for letter in path).strip("_")
+    return Operation(method, path, f"{method.lower()}_{words}", "Not offered", handler)
+
+
+def openapi(served: Sequence[Operation]) -> dict[str, Any]:
+    """Returns the OpenAPI document of operations."""
+    schemas: dict[str, Any] = {"Problem": _PROBLEM}
+    paths: dict[str, dict[str, Any]] = {}
+    for each in served:
+        said: dict[str, Any] = {
+            "operationId": each.name,
+            "summary": each.summary,
+            "parameters": [
+                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+                for name in _names_in(each.path)
+            ],
+            "responses": {"default": _PROBLEM_ANSWER, **_answers(each)},
+        }
+        if each.body is not None:
+            schema = each.body.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas |= schema.pop("$defs", {})
+            schemas[each.body.__name__] = schema
+            reference = {"$ref": f"#/components/schemas/{each.body.__name__}"}
+            said["requestBody"] = {"content": {"application/json": {"schema": reference}}}
+        if each.public:
+            said["security"] = []
+        paths.setdefault(each.path, {})[each.method.lower()] = said
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Signalbox",
+            "version": version("signalbox"),
+            "description": "The Agent Server's protocol, as far as the platform has what it is about.",
+        },
+        "security": [{"bearer": []}, {"key": []}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+                "key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "The same JWT."},
+            },
+        },
+    }
+
+
+_PROBLEM: Final = {
+    "type": "object",
+    "description": "A problem document (RFC 9457).",
+    "required": ["type", "title", "status", "detail", "reason"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "What happened, and what to do."},
+        "reason": {"type": "string", "description": "Stable, for programs."},
+        "errors": {"type": "array", "items": {"type": "object"}},
+        "metadata": {"type": "object"},
+    },
+}
+_PROBLEM_ANSWER: Final = {
+    "description": "A problem",
+    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+
+
+def _answers(operation: Operation) -> dict[str, Any]:
+    if operation.summary == "Not offered":
+        return {"501": _PROBLEM_ANSWER}
+    kind = "text/event-stream" if operation.streams else "application/json"
+    return {"200": {"description": "What was asked for", "content": {kind: {}}}}
+
+
+def _names_in(path: str) -> list[str]:
+    return [part[1:-1] for part in path.split("/") if part.startswith("{")]
+
+
+async def _ok(_request: Request) -> Response:
+    return Json({"ok": True, "status": "ok"})
+
+
+async def _info(_request: Request) -> Response:
+    flags = {"assistants": True, "crons": False, "langsmith": False, "langsmith_tracing_replicas": False}
+    return Json({"version": version("signalbox"), "flags": flags})

@@ -1,0 +1,380 @@
+"""A run as a stream of events: the platform's events and states, told in the modes of LangGraph's streams.
+
+What has a number, or the state of a step, can be told again by any replica: the id of an event says up to which event
+of the platform's, and up to which step's state, a reader has heard. What models say while they say it is told once.
+
+`values` is the state after each step (of the platform's own agents, the output), `updates` what a step has changed of
+it, `messages-tuple` what models say, and messages that came whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence, Set
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from google.protobuf.json_format import MessageToDict
+from signalbox.v1 import runs_pb2, threads_pb2
+
+from services.http_api.assistants import Assistant
+from services.http_api.errors import PASSING, ApiError, GatewayAway, Invalid, NotFound
+from services.http_api.event_stream import CutOff, Part
+from services.http_api.gateway import Caller
+from services.http_api.interrupts import INTERRUPT, interrupts_of
+from services.http_api.json_bodies import json_of
+from services.http_api.run_request import MESSAGES, UPDATES, VALUES
+from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, STATE_CHANGED, TOKEN_CHUNK
+
+METADATA, ERROR, END = "metadata", "error", "end"
+# Steps that are told of those that a reader has missed.
+MOST_MISSED_STEPS: Final = 100
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 2.0
+_EVENT_ID: Final = re.compile(r"(\d{1,18})\.(-?\d{1,9})")
+_BEFORE_ALL: Final = -2
+_TYPES: Final = frozenset({"human", "ai", "system", "tool", "function", "chat", "remove"})
+_START: Final = "__start__"
+
+
+@dataclass
+class Position:
+    """How far a reader has heard: the platform's number of the last event, and the step of the last state."""
+
+    sequence: int = 0
+    step: int = _BEFORE_ALL
+
+    @property
+    def id(self) -> str:
+        """As the id of an event."""
+        return f"{self.sequence}.{self.step}"
+
+
+def position_of(last_event_id: str) -> Position:
+    """Returns where a stream goes on. Raises Invalid for what is no id of this server's."""
+    if last_event_id in ("", "-1", "0"):
+        return Position()
+    if not (found := _EVENT_ID.fullmatch(last_event_id)):
+        raise Invalid("Last-Event-ID: is none of this server's; leave it out to hear all")
+    return Position(int(found[1]), int(found[2]))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a stream is to tell: modes, and whether words of models in graphs inside nodes are among them."""
+
+    modes: Sequence[str]
+    inside: bool = False
+
+    def query(self) -> str:
+        """Returns it as a query, for who goes on with the stream elsewhere."""
+        modes = "&".join(f"stream_mode={mode}" for mode in self.modes)
+        return f"{modes}&stream_subgraphs=true" if self.inside else modes
+
+
+@dataclass
+class _Told:
+    """What has been told of messages: how much of each came in chunks."""
+
+    lengths: dict[str, int] = field(default_factory=dict)
+
+    def chunk(self, chunk: runs_pb2.TokenChunk) -> str:
+        """Returns what of a chunk is new."""
+        told = self.lengths.get(chunk.message_id, 0)
+        self.lengths[chunk.message_id] = max(told, chunk.offset + len(chunk.text))
+        return chunk.text[max(0, told - chunk.offset) :]
+
+
+class RunStream:
+    """A run, told to one reader from a position on.
+
+    `after_question` is a question that has just been answered: what came before that is not told again.
+    """
+
+    def __init__(
+        self,
+        caller: Caller,
+        run_id: str,
+        assistant: Assistant,
+        wanted: Wanted,
+        position: Position,
+        *,
+        recovery_s: float,
+        after_question: str = "",
+    ) -> None:
+        self._caller = caller
+        self._run_id = run_id
+        self._assistant = assistant
+        self._wanted = wanted
+        self._position = position
+        self._recovery_s = recovery_s
+        self._skipping = after_question
+        self._told = _Told()
+        self._before: threads_pb2.ThreadState | None = None
+        self._asked: runs_pb2.InputRequest | None = None
+        self.ended: runs_pb2.Run | None = None
+
+    async def parts(self, begun: AsyncGenerator[runs_pb2.RunEvent, None] | None = None) -> AsyncGenerator[Part, None]:
+        """Yields what there is to tell, to the end of the run or its next question; `begun` is a watch that is open.
+
+        Raises CutOff when no gateway answers for long.
+        """
+        if self._position.sequence == 0:
+            yield Part(METADATA, {"run_id": self._run_id, "attempt": 1}, self._position.id)
+        loop = asyncio.get_running_loop()
+        heard_at, pause_s = loop.time(), FIRST_PAUSE_S
+        while True:
+            try:
+                async with aclosing(begun or self._watch()) as events:
+                    async for event in events:
+                        heard_at, pause_s = loop.time(), FIRST_PAUSE_S
+                        async for part in self._of(event):
+                            yield part
+                async for part in self._left_off():
+                    yield part
+            except PASSING as error:
+                if loop.time() - heard_at > self._recovery_s:
+                    raise CutOff(error.detail) from error
+            except ApiError as error:
+                yield self._part(ERROR, {"error": error.told_reason, "message": error.detail})
+                return
+            else:
+                return
+            begun = None
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    def _watch(self) -> AsyncGenerator[runs_pb2.RunEvent, None]:
+        return self._caller.watch(
+            runs_pb2.WatchRunRequest(
+                run_id=self._run_id, after_sequence=self._position.sequence, token_chunks=self._has(MESSAGES)
+            )
+        )
+
+    def _has(self, mode: str) -> bool:
+        return mode in self._wanted.modes
+
+    def _part(self, event: str, data: Any) -> Part:
+        return Part(event, data, self._position.id)
+
+    async def _of(self, event: runs_pb2.RunEvent) -> AsyncIterator[Part]:
+        if self._skipping:
+            if event.state_changed.input_request.input_request_id == self._skipping:
+                self._skipping = ""
+            self._position.sequence = event.sequence or self._position.sequence
+        elif event.sequence:
+            async for part in self._of_numbered(event):
+                yield part
+        elif event.HasField(TOKEN_CHUNK) and (said := self._chunk(event.token_chunk)):
+            yield said
+
+    async def _of_numbered(self, event: runs_pb2.RunEvent) -> AsyncIterator[Part]:
+        kind, self._asked = event.WhichOneof("event"), None
+        if kind in (DECISION, NODE_COMPLETED, RUN_ENDED) or event.state_changed.HasField("input_request"):
+            # All that is known by now is told before the reader is said to have heard of the event.
+            async for part in self._of_steps(event):
+                yield part
+        self._position.sequence = event.sequence
+        if kind == STATE_CHANGED and event.state_changed.HasField("input_request"):
+            # In a replay another event may follow: then it has been answered.
+            self._asked = event.state_changed.input_request
+        if kind == RUN_ENDED:
+            self.ended = event.run_ended.run
+            for part in self._ending(event.run_ended.run):
+                yield part
+
+    async def _left_off(self) -> AsyncIterator[Part]:
+        """Tells what the run asks, where it does."""
+        if self._asked is None and self.ended is None:
+            # A watch from behind the last event ends with nothing.
+            request = runs_pb2.GetRunRequest(run_id=self._run_id)
+            run = (await self._caller.call(self._caller.stubs.runs.GetRun, request)).run
+            if run.HasField("input_request"):
+                self._asked = run.input_request
+            elif run.HasField("end_time"):
+                self.ended = run
+            else:
+                raise GatewayAway("the run goes on")
+        if self._asked is not None:
+            asked = interrupts_of(self._asked)
+            if self._has(UPDATES):
+                yield self._part(UPDATES, {INTERRUPT: asked})
+            if self._has(VALUES):
+                yield self._part(VALUES, {**await self._values_now(), INTERRUPT: asked})
+        yield self._part(END, None)
+
+    async def _of_steps(self, event: runs_pb2.RunEvent) -> AsyncIterator[Part]:
+        if not self._assistant.is_hosted:
+            node = event.decision.node or event.node_completed.node
+            if node and self._has(UPDATES):
+                yield self._part(UPDATES, {node: None})
+            return
+        if not any(map(self._has, (VALUES, UPDATES, MESSAGES))):
+            return
+        for state in await self._new_states():
+            before, self._before = self._before, state
+            # Whoever goes on behind one of these hears no more of this step: the last of them is all of it.
+            parts = list(self._of_step(before, state))
+            for part in parts[:-1]:
+                yield Part(part.event, part.data)
+            self._position.step = state.checkpoint.step
+            if parts:
+                yield self._part(parts[-1].event, parts[-1].data)
+
+    def _of_step(self, before: threads_pb2.ThreadState | None, state: threads_pb2.ThreadState) -> list[Part]:
+        values = json_of(state.values)
+        nodes = [node for node in (before.next_nodes if before else ()) if node != _START]
+        found: list[Part] = []
+        if nodes and before is not None:
+            changes = changed(json_of(before.values), values)
+            by = ",".join(nodes)
+            if self._has(MESSAGES):
+                found += [
+                    Part("messages", [message, self._metadata(by, state.checkpoint.step)])
+                    for message in messages_in(changes)
+                    if message["id"] not in self._told.lengths
+                ]
+            if self._has(UPDATES):
+                found.append(Part(UPDATES, {by: changes or None}))
+        if self._has(VALUES) and list(state.next_nodes) != [_START]:
+            found.append(Part(VALUES, self._shown(values)))
+        return found
+
+    async def _new_states(self) -> list[threads_pb2.ThreadState]:
+        """Returns the states of steps that the reader has not heard of, oldest first."""
+        heard = self._position.step
+        try:
+            response = await self._state(listing=self._before is None)
+        except NotFound:
+            return []
+        latest = response.state
+        last = latest.checkpoint.step
+        if last <= heard:
+            return []
+        # One after the other, but for a reader that comes, or comes back: a run of a thread goes on counting steps.
+        steps = [each.step for each in response.checkpoints] or list(range(heard + 1, last))
+        if self._before is None and heard in steps:
+            self._before = await self._state_if_there(heard)
+        missed = [step for step in steps if heard < step < last][-MOST_MISSED_STEPS:]
+        found = [each for step in missed if (each := await self._state_if_there(step)) is not None]
+        return [*found, latest]
+
+    async def _state_if_there(self, step: int) -> threads_pb2.ThreadState | None:
+        try:
+            return (await self._state(step)).state
+        except NotFound:  # retention leaves the last
+            return None
+
+    async def _state(self, step: int | None = None, *, listing: bool = False) -> threads_pb2.GetRunStateResponse:
+        request = threads_pb2.GetRunStateRequest(
+            run_id=self._run_id, step=step, as_output=True, without_checkpoints=not listing
+        )
+        return await self._caller.call(self._caller.stubs.threads.GetRunState, request)
+
+    async def _values_now(self) -> dict[str, Any]:
+        if not self._assistant.is_hosted:
+            return {}
+        if self._before is None or self._before.checkpoint.step != self._position.step:
+            self._before = (await self._state()).state
+        return self._shown(json_of(self._before.values))
+
+    def _shown(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the fields that the graph gives back, as LangGraph streams them."""
+        fields = self._assistant.output_fields
+        return {name: value for name, value in values.items() if not fields or name in fields}
+
+    def _chunk(self, chunk: runs_pb2.TokenChunk) -> Part | None:
+        outer, _, inner = chunk.node.rpartition("/")
+        if outer and not self._wanted.inside and self._assistant.is_hosted:
+            return None
+        text = self._told.chunk(chunk)
+        message: dict[str, Any] = {
+            "type": "AIMessageChunk",
+            "id": chunk.message_id,
+            "content": text,
+            "name": None,
+            "additional_kwargs": {},
+            "response_metadata": {},
+            "tool_calls": [],
+            "invalid_tool_calls": [],
+            "tool_call_chunks": [],
+        }
+        event = "|".join(("messages", *filter(None, outer.split("/"))))
+        return Part(event, [message, self._metadata(inner, None)]) if text else None
+
+    def _metadata(self, node: str, step: int | None) -> dict[str, Any]:
+        return {
+            "run_id": self._run_id,
+            "graph_id": self._assistant.name,
+            "langgraph_node": node,
+            **({} if step is None else {"langgraph_step": step}),
+        }
+
+    def _ending(self, run: runs_pb2.Run) -> list[Part]:
+        found: list[Part] = []
+        output = output_of(run)
+        # A hosted graph's last state has been told, unless retention was faster.
+        if self._has(VALUES) and output and not (self._assistant.is_hosted and self._before is not None):
+            found.append(self._part(VALUES, output))
+        if (problem := problem_of(run)) is not None:
+            found.append(self._part(ERROR, problem))
+        return found
+
+
+def output_of(run: runs_pb2.Run) -> dict[str, Any]:
+    """Returns what a run has brought, as JSON."""
+    if run.output.HasField("graph"):
+        return json_of(run.output.graph.output)
+    found = MessageToDict(run.output, preserving_proto_field_name=True)
+    return dict(found.get(run.agent) or {})
+
+
+def problem_of(run: runs_pb2.Run) -> dict[str, Any] | None:
+    """Returns what kept a run from its answer; None where nothing did, or where it has not ended."""
+    if run.state == runs_pb2.RUN_STATE_FAILED:
+        return {"error": run.stop_reason, "message": run.error}
+    if run.state == runs_pb2.RUN_STATE_NEEDS_REVIEW:
+        return {"error": run.stop_reason, "message": f"the run was ended by {run.stop_reason} before its answer"}
+    if run.state == runs_pb2.RUN_STATE_CANCELLED:
+        return {"error": run.stop_reason, "message": "the run was cancelled"}
+    return None
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what is other in a state than before: of a list that was added to or changed in places, those items."""
+    found = {}
+    for name, value in after.items():
+        if name in before and before[name] == value:
+            continue
+        found[name] = _new_items(before[name], value) if isinstance(before.get(name), list) else value
+    return found
+
+
+def _new_items(before: list[Any], after: Any) -> Any:
+    if not isinstance(after, list) or len(after) < len(before):
+        return after
+    if after[: len(before)] == before:
+        return after[len(before) :]
+    ids: Set[str | None] = {_id_of(each) for each in before}
+    if None in ids:
+        return after
+    return [each for each in after if each not in before]
+
+
+def _id_of(item: Any) -> str | None:
+    return item.get("id") if isinstance(item, dict) else None
+
+
+def messages_in(changes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the messages that a step has brought, which have ids."""
+    lists = (value if isinstance(value, list) else [value] for value in changes.values())
+    return [
+        each
+        for items in lists
+        for each in items
+        if isinstance(each, dict)
+        and each.get("type") in _TYPES
+        and isinstance(each.get("id"), str)
+        and "content" in each
+    ]

@@ -1,0 +1,433 @@
+"""Runs: created, streamed, waited for, joined, listed and cancelled."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, RootModel, ValidationError
+from signalbox.v1 import runs_pb2, threads_pb2
+from starlette.requests import Request
+from starlette.responses import Response
+
+from services.http_api.assistants import Assistant, assistant_id_of, find_assistant
+from services.http_api.errors import ApiError, Conflict, Invalid, NotFound, NotOffered
+from services.http_api.event_stream import Part, StreamedAnswer, Streams, awaited_json, event_stream
+from services.http_api.gateway import Caller, Gateway
+from services.http_api.interrupts import INTERRUPT, answer_of, interrupts_of
+from services.http_api.json_bodies import BodyReader, Json, struct_of
+from services.http_api.metrics import EVENTS_SENT, STREAMS_RESUMED
+from services.http_api.run_request import CUSTOM, MESSAGES, VALUES, Body, RunBody, check_modes, read_body
+from services.http_api.run_stream import ERROR, Position, RunStream, Wanted, output_of, position_of, problem_of
+from services.http_api.thread_states import ThreadStates, moment, place_of
+from services.kit.telemetry.logs import get_logger
+
+log = get_logger()
+
+MOST_RUNS: Final = 1000
+MOST_OF_A_BATCH: Final = 50
+RUNS_PAGE: Final = 500
+THREAD_ID, RUN_ID = "thread_id", "run_id"
+IDEMPOTENCY_KEY, LAST_EVENT_ID = "idempotency-key", "last-event-id"
+_STATUS: Final[Mapping[int, str]] = {
+    runs_pb2.RUN_STATE_PENDING: "pending",
+    runs_pb2.RUN_STATE_RUNNING: "running",
+    runs_pb2.RUN_STATE_AWAITING_INPUT: "interrupted",
+    runs_pb2.RUN_STATE_SUCCEEDED: "success",
+    runs_pb2.RUN_STATE_FAILED: "error",
+    runs_pb2.RUN_STATE_CANCELLED: "interrupted",
+    runs_pb2.RUN_STATE_NEEDS_REVIEW: "error",
+}
+
+
+class CancelManyBody(Body):
+    """What runs to cancel."""
+
+    thread_id: str = ""
+    run_ids: Annotated[list[str], Field(max_length=MOST_OF_A_BATCH)] = Field(default_factory=list)
+    status: Literal["pending", "running", "all"] | None = None
+
+
+class Batch(RootModel[Annotated[list[RunBody], Field(min_length=1, max_length=MOST_OF_A_BATCH)]]):
+    """Runs to create, each in no thread."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run that was created or gone on with, where it is followed from, and the question that was answered, if any."""
+
+    run_id: str
+    assistant: Assistant
+    events: AsyncGenerator[runs_pb2.RunEvent, None] | None = None
+    position: Position | None = None
+    answered: str = ""
+
+
+class RunRoutes:
+    """Handles what is asked of runs."""
+
+    def __init__(self, gateway: Gateway, bodies: BodyReader, streams: Streams, *, recovery_s: float) -> None:
+        self._gateway = gateway
+        self._bodies = bodies
+        self._streams = streams
+        self._recovery_s = recovery_s
+
+    async def create(self, request: Request) -> Response:
+        """Creates a run and returns it at once."""
+        caller, thread_id = self._gateway.caller(request), _thread_id(request)
+        body = read_body(RunBody, await self._bodies.read(request))
+        started = await self._started(caller, request, body, thread_id)
+        run = await self._run(caller, started.run_id)
+        return Json(run_document(run), headers=_found_at(thread_id, run.run_id))
+
+    async def create_batch(self, request: Request) -> Response:
+        """Creates several runs, each in no thread."""
+        caller = self._gateway.caller(request)
+        try:
+            bodies = Batch.model_validate(await self._bodies.read(request)).root
+        except ValidationError as error:
+            raise Invalid(
+                f"the body is to be a list of 1 to {MOST_OF_A_BATCH} runs: {error.errors()[0]['msg']}"
+            ) from error
+        created = []
+        for body in bodies:
+            started = await self._started(caller, request, body, "")
+            created.append(run_document(await self._run(caller, started.run_id)))
+        return Json(created)
+
+    async def stream(self, request: Request) -> Response:
+        """Creates a run and streams it."""
+        caller, thread_id = self._gateway.caller(request), _thread_id(request)
+        self._streams.check()
+        body = read_body(RunBody, await self._bodies.read(request))
+        wanted = Wanted(check_modes(body.stream_mode), body.stream_subgraphs)
+        started = await self._started(caller, request, body, thread_id, chunks=MESSAGES in wanted.modes, follows=True)
+        path = _path(thread_id, started.run_id)
+        headers = {**_found_at(thread_id, started.run_id), "location": f"{path}/stream?{wanted.query()}"}
+        return self._told(caller, started, wanted, headers, cancels=body.on_disconnect == "cancel")
+
+    async def wait(self, request: Request) -> Response:
+        """Creates a run and returns what it brings, once it has ended or asks."""
+        caller, thread_id = self._gateway.caller(request), _thread_id(request)
+        self._streams.check()
+        body = read_body(RunBody, await self._bodies.read(request))
+        started = await self._started(caller, request, body, thread_id, follows=True)
+        headers = {
+            **_found_at(thread_id, started.run_id),
+            "location": f"{_path(thread_id, started.run_id)}/join",
+        }
+        return self._awaited(caller, started, headers, cancels=body.on_disconnect == "cancel")
+
+    async def join(self, request: Request) -> Response:
+        """Returns what a run brings, once it has ended or asks."""
+        caller, run = await self._asked_run(request)
+        self._streams.check()
+        started = Started(run.run_id, await find_assistant(caller, run.agent))
+        return self._awaited(caller, started, {}, cancels=_flag(request, "cancel_on_disconnect"))
+
+    async def join_stream(self, request: Request) -> Response:
+        """Streams a run: from its beginning, or behind the last event that the reader has heard."""
+        caller, run = await self._asked_run(request)
+        self._streams.check()
+        modes = check_modes(_modes(request)) or [VALUES]
+        position = position_of(request.headers.get(LAST_EVENT_ID, ""))
+        if position.sequence:
+            STREAMS_RESUMED.inc()
+        started = Started(run.run_id, await find_assistant(caller, run.agent), position=position)
+        wanted = Wanted(modes, _flag(request, "stream_subgraphs"))
+        path = _path(_thread_id(request), run.run_id)
+        headers = {"location": f"{path}/stream?{wanted.query()}"}
+        return self._told(caller, started, wanted, headers, cancels=_flag(request, "cancel_on_disconnect"))
+
+    async def get(self, request: Request) -> Response:
+        """Returns a run."""
+        _, run = await self._asked_run(request)
+        return Json(run_document(run))
+
+    async def all_of_thread(self, request: Request) -> Response:
+        """Lists the runs of a thread, newest first."""
+        caller, thread_id = self._gateway.caller(request), _thread_id(request)
+        limit, offset = _number(request, "limit", 10, most=MOST_RUNS), _number(request, "offset", 0, most=MOST_RUNS)
+        status = request.query_params.get("status")
+        found = [
+            run_document(run)
+            async for run in self._runs_of(caller, thread_id)
+            if status in (None, _STATUS.get(run.state, ""))
+        ]
+        select = request.query_params.getlist("select")
+        return Json(
+            [
+                {name: each for name, each in run.items() if not select or name in select}
+                for run in found[offset : offset + limit]
+            ]
+        )
+
+    async def cancel(self, request: Request) -> Response:
+        """Asks a run to stop; with `wait`, until it has."""
+        caller, run = await self._asked_run(request)
+        _check_action(request)
+        await self._cancelled(caller, run.run_id)
+        if not _flag(request, "wait"):
+            return Response(status_code=202)
+        self._streams.check()
+        started = Started(run.run_id, await find_assistant(caller, run.agent))
+        return self._awaited(caller, started, {}, cancels=False)
+
+    async def cancel_many(self, request: Request) -> Response:
+        """Asks runs to stop: those that are named, or those of a thread."""
+        caller = self._gateway.caller(request)
+        _check_action(request)
+        body = read_body(CancelManyBody, await self._bodies.read(request))
+        run_ids = body.run_ids
+        if not run_ids:
+            if not body.thread_id:
+                raise Invalid("name runs by run_ids, or a thread by thread_id")
+            wanted = ("pending", "running") if body.status in (None, "all") else (body.status,)
+            run_ids = [
+                run.run_id
+                async for run in self._runs_of(caller, body.thread_id)
+                if _STATUS.get(run.state) in wanted or (body.status == "all" and run.HasField("input_request"))
+            ]
+        for run_id in run_ids:
+            await self._cancelled(caller, run_id)
+        return Response(status_code=204)
+
+    async def delete(self, request: Request) -> Response:
+        """Says what removes runs."""
+        self._gateway.caller(request)
+        raise NotOffered("single runs are not deleted: what decided them stays on record; delete the thread")
+
+    async def _started(
+        self,
+        caller: Caller,
+        request: Request,
+        body: RunBody,
+        thread_id: str,
+        *,
+        chunks: bool = False,
+        follows: bool = False,
+    ) -> Started:
+        """Creates a run, or goes on with the thread's as the body says."""
+        body.check()
+        assistant = await find_assistant(caller, body.assistant_id)
+        runs = await ThreadStates(caller, thread_id).runs() if thread_id else []
+        asking = next((run for run in runs if run.HasField("input_request")), None)
+        if body.resumes:
+            return await self._resumed(caller, asking, body, assistant)
+        if asking is not None and body.multitask_strategy is None:
+            # As in LangGraph, who says something else than an answer does not answer.
+            await self._cancelled(caller, asking.run_id)
+        if body.from_checkpoint and (forked := await self._forked(caller, runs, body, assistant, thread_id)):
+            return Started(forked, assistant)
+        if body.input is None and assistant.is_hosted:
+            raise Invalid("input: is missing; a run without one goes on from a `checkpoint`")
+        create = runs_pb2.CreateRunRequest(
+            input=body.run_input(assistant, thread_id),
+            thread_id=thread_id,
+            request_id=request.headers.get(IDEMPOTENCY_KEY) or str(uuid.uuid4()),
+            active_run_policy=body.policy(),
+            labels=body.labels(),
+        )
+        if not follows:
+            run = (await caller.call(caller.stubs.runs.CreateRun, create)).run
+            return Started(run.run_id, assistant)
+        events = caller.execute(runs_pb2.ExecuteRunRequest(create=create, token_chunks=chunks))
+        first = await anext(events)
+        return Started(first.run_id, assistant, _with_first(first, events))
+
+    async def _resumed(
+        self, caller: Caller, asking: runs_pb2.Run | None, body: RunBody, assistant: Assistant
+    ) -> Started:
+        if asking is None or body.command is None:
+            raise Conflict("command.resume: no run of the thread asks anything", reason="NOTHING_ASKED")
+        if asking.agent != assistant.name:
+            raise Conflict(f"command.resume: what asks is a run of {asking.agent}", reason="NOTHING_ASKED")
+        answer = answer_of(asking, body.command.resume)
+        position = Position()
+        try:
+            state = await caller.call(
+                caller.stubs.threads.GetRunState,
+                threads_pb2.GetRunStateRequest(run_id=asking.run_id, as_output=True, without_checkpoints=True),
+            )
+            position.step = state.state.checkpoint.step
+        except NotFound:
+            position.step = 0  # it asks before its first step
+        await caller.call(caller.stubs.runs.ResumeRun, answer)
+        return Started(asking.run_id, assistant, position=position, answered=answer.input_request_id)
+
+    async def _forked(
+        self, caller: Caller, runs: list[runs_pb2.Run], body: RunBody, assistant: Assistant, thread_id: str
+    ) -> str:
+        """Returns the run that goes on from an earlier state of the thread; empty where it names the present one."""
+        place = place_of(body.from_checkpoint)
+        states = ThreadStates(caller, thread_id)
+        if not thread_id:
+            raise Invalid("checkpoint: is one of a thread")
+        if body.input is not None and place == await states.head_place(runs):
+            return ""
+        if not any(run.run_id == place.run_id and run.agent == assistant.name for run in runs):
+            raise NotFound(f"thread {thread_id!r} has no such checkpoint of {assistant.name}")
+        fork = threads_pb2.ForkRunRequest(run_id=place.run_id, step=await states.step_of(place), in_thread=True)
+        if body.input is not None:
+            if not isinstance(body.input, dict):
+                raise Invalid("input: is to be an object with the fields of the graph's state")
+            fork.input.CopyFrom(struct_of(body.input))
+        return (await caller.call(caller.stubs.threads.ForkRun, fork)).run.run_id
+
+    def _told(
+        self, caller: Caller, started: Started, wanted: Wanted, headers: dict[str, str], *, cancels: bool
+    ) -> StreamedAnswer:
+        stream = self._followed(caller, started, wanted)
+
+        async def counted() -> AsyncGenerator[Part, None]:
+            async with aclosing(stream.parts(started.events)) as parts:
+                async for part in parts:
+                    EVENTS_SENT.inc()
+                    yield part
+
+        left = self._cancelling(caller, started.run_id) if cancels else None
+        return event_stream(self._streams, counted(), headers=headers, left=left)
+
+    def _awaited(self, caller: Caller, started: Started, headers: dict[str, str], *, cancels: bool) -> StreamedAnswer:
+        # No mode: what it brings is read in the end.
+        stream = self._followed(caller, started, Wanted((CUSTOM,)))
+
+        async def document() -> Any:
+            try:
+                return await self._brought(caller, started, stream)
+            except ApiError as error:
+                return {"__error__": {"error": error.told_reason, "message": error.detail}}
+
+        left = self._cancelling(caller, started.run_id) if cancels else None
+        return awaited_json(self._streams, document(), headers=headers, left=left)
+
+    async def _brought(self, caller: Caller, started: Started, stream: RunStream) -> dict[str, Any]:
+        """Returns what a run has brought, or asks, once it has told all."""
+        async with aclosing(stream.parts(started.events)) as parts:
+            async for part in parts:
+                if part.event == ERROR and stream.ended is None:
+                    return {"__error__": part.data}
+        run = stream.ended or await self._run(caller, started.run_id)
+        if problem := problem_of(run):
+            return {"__error__": problem}
+        if run.HasField("input_request"):
+            state = await ThreadStates(caller, run.thread_id).head([run])
+            return {**state["values"], INTERRUPT: interrupts_of(run.input_request)}
+        return output_of(run)
+
+    def _followed(self, caller: Caller, started: Started, wanted: Wanted) -> RunStream:
+        return RunStream(
+            caller,
+            started.run_id,
+            started.assistant,
+            wanted,
+            started.position or Position(),
+            recovery_s=self._recovery_s,
+            after_question=started.answered,
+        )
+
+    def _cancelling(self, caller: Caller, run_id: str) -> Callable[[], Awaitable[None]]:
+        async def cancel() -> None:
+            # Nobody is left to be told that it could not be.
+            try:
+                await self._cancelled(caller, run_id)
+            except ApiError as error:
+                log.info("a run that nobody listens to goes on", run_id=run_id, error=error.detail)
+
+        return cancel
+
+    async def _cancelled(self, caller: Caller, run_id: str) -> None:
+        try:
+            await caller.call(caller.stubs.runs.CancelRun, runs_pb2.CancelRunRequest(run_id=run_id))
+        except Conflict:  # it has ended
+            return
+
+    async def _run(self, caller: Caller, run_id: str) -> runs_pb2.Run:
+        return (await caller.call(caller.stubs.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id))).run
+
+    async def _asked_run(self, request: Request) -> tuple[Caller, runs_pb2.Run]:
+        """Returns the run that a path names. Raises NotFound where it is not in the path's thread."""
+        caller, run_id = self._gateway.caller(request), request.path_params[RUN_ID]
+        try:
+            uuid.UUID(run_id)
+        except ValueError as error:
+            raise NotFound(f"there is no run {run_id[:60]!r}") from error
+        run = await self._run(caller, run_id)
+        if run.thread_id != _thread_id(request):
+            raise NotFound(f"there is no run {run_id} in thread {_thread_id(request)!r}")
+        return caller, run
+
+    async def _runs_of(self, caller: Caller, thread_id: str) -> AsyncIterator[runs_pb2.Run]:
+        request = runs_pb2.ListRunsRequest(thread_id=thread_id, subject=caller.subject, page_size=RUNS_PAGE)
+        for _ in range(MOST_RUNS // RUNS_PAGE):
+            page = await caller.call(caller.stubs.runs.ListRuns, request)
+            for run in page.runs:
+                yield run
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+
+def run_document(run: runs_pb2.Run) -> dict[str, Any]:
+    """Returns a run as the protocol has it."""
+    return {
+        "run_id": run.run_id,
+        "thread_id": run.thread_id or None,
+        "assistant_id": assistant_id_of(run.agent),
+        "created_at": moment(run.create_time),
+        "updated_at": moment(run.end_time if run.HasField("end_time") else run.create_time),
+        "status": _STATUS.get(run.state, "pending"),
+        "metadata": {
+            **run.labels,
+            "graph_id": run.agent,
+            **({"stop_reason": run.stop_reason} if run.stop_reason else {}),
+        },
+        "kwargs": {},
+        "multitask_strategy": "enqueue",
+    }
+
+
+async def _with_first(
+    first: runs_pb2.RunEvent, events: AsyncGenerator[runs_pb2.RunEvent, None]
+) -> AsyncGenerator[runs_pb2.RunEvent, None]:
+    async with aclosing(events):
+        yield first
+        async for event in events:
+            yield event
+
+
+def _path(thread_id: str, run_id: str) -> str:
+    return f"/threads/{thread_id}/runs/{run_id}" if thread_id else f"/runs/{run_id}"
+
+
+def _found_at(thread_id: str, run_id: str) -> dict[str, str]:
+    return {"content-location": _path(thread_id, run_id)}
+
+
+def _thread_id(request: Request) -> str:
+    return str(request.path_params.get(THREAD_ID, ""))
+
+
+def _modes(request: Request) -> list[str]:
+    """Returns the modes of a query: repeated, in a JSON list, or separated by commas, as the SDKs write them."""
+    given = ",".join(request.query_params.getlist("stream_mode"))
+    return [each for part in given.strip("[]").split(",") if (each := part.strip().strip('"'))]
+
+
+def _flag(request: Request, name: str) -> bool:
+    return request.query_params.get(name, "").lower() in ("1", "true")
+
+
+def _number(request: Request, name: str, default: int, *, most: int) -> int:
+    given = request.query_params.get(name, str(default))
+    if not given.isdecimal() or not given.isascii() or int(given) > most:
+        raise Invalid(f"{name}: is to be a number of at most {most}")
+    return int(given)
+
+
+def _check_action(request: Request) -> None:
+    if request.query_params.get("action", "interrupt") != "interrupt":
+        raise Invalid("action: rollback is not offered, since what a run did stays on record; interrupt is")

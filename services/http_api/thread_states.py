@@ -1,0 +1,217 @@
+"""The states of a thread: of its runs, after their steps, newest first, as far as retention has left them.
+
+A checkpoint's id names the run that it is of, too: so it is found at once, and what came later sorts behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from signalbox.v1 import runs_pb2, threads_pb2
+
+from services.http_api.assistants import assistant_id_of
+from services.http_api.errors import Invalid, NotAllowed, NotFound
+from services.http_api.gateway import Caller
+from services.http_api.interrupts import interrupts_of
+from services.http_api.json_bodies import json_of
+
+MOST_STATES: Final = 100
+SEPARATOR: Final = ":"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A checkpoint of a run of a thread."""
+
+    run_id: str
+    checkpoint_id: str
+
+    @property
+    def id(self) -> str:
+        """As callers name it."""
+        return f"{self.run_id}{SEPARATOR}{self.checkpoint_id}"
+
+
+def place_of(given: str) -> Place:
+    """Returns the checkpoint that a caller names. Raises Invalid."""
+    run_id, separator, checkpoint_id = given.partition(SEPARATOR)
+    if not separator:
+        raise Invalid(f"{given[:100]!r} is no checkpoint; a state's `checkpoint.checkpoint_id` is")
+    return Place(run_id, checkpoint_id)
+
+
+@dataclass(frozen=True)
+class _Left:
+    """A run of a thread and what it has left: its last state, and its checkpoints, oldest first."""
+
+    run: runs_pb2.Run
+    last: threads_pb2.ThreadState
+    checkpoints: Sequence[threads_pb2.Checkpoint]
+
+    @property
+    def last_place(self) -> Place:
+        return Place(self.run.run_id, self.last.checkpoint.checkpoint_id)
+
+
+class ThreadStates:
+    """Reads the states of a caller's thread."""
+
+    def __init__(self, caller: Caller, thread_id: str) -> None:
+        self._caller = caller
+        self._thread_id = thread_id
+
+    async def runs(self) -> list[runs_pb2.Run]:
+        """Returns the latest runs, newest first; none of a thread that has had none."""
+        request = threads_pb2.GetThreadRequest(thread_id=self._thread_id)
+        try:
+            return list((await self._caller.call(self._caller.stubs.threads.GetThread, request)).runs)
+        except NotFound:
+            return []
+
+    async def head(self, runs: Sequence[runs_pb2.Run] | None = None) -> dict[str, Any]:
+        """Returns the state that the next run begins with; one without values before the first step of all."""
+        found = await self.history(1, runs=runs)
+        return found[0] if found else self._empty()
+
+    async def head_place(self, runs: Sequence[runs_pb2.Run]) -> Place | None:
+        """Returns the checkpoint that the next run begins with."""
+        for run in runs:
+            if (left := await self._left(run)) is not None:
+                return left.last_place
+        return None
+
+    async def at(self, place: Place) -> dict[str, Any]:
+        """Returns the state at a checkpoint. Raises NotFound."""
+        step = await self.step_of(place)
+        for found in await self.history(MOST_STATES, only=(place.run_id, step)):
+            return found
+        raise NotFound(f"thread {self._thread_id!r} has no checkpoint {place.id}")
+
+    async def step_of(self, place: Place) -> int:
+        """Returns the step of a run that a checkpoint ends. Raises NotFound."""
+        response = await self._state(place.run_id)
+        for each in response.checkpoints:
+            if each.checkpoint_id == place.checkpoint_id:
+                return each.step
+        raise NotFound(f"there is no checkpoint {place.id}; retention removes those of ended runs but the last")
+
+    async def history(
+        self,
+        limit: int,
+        *,
+        before: Place | None = None,
+        only: tuple[str, int] | None = None,
+        runs: Sequence[runs_pb2.Run] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Returns states, newest first: those before one, or only that of a step of a run."""
+        found: list[dict[str, Any]] = []
+        orphans: dict[str, dict[str, Any]] = {}
+        is_skipped = before is not None
+        for run in runs if runs is not None else await self.runs():
+            if len(found) >= limit and not orphans:
+                break
+            if (left := await self._left(run)) is None:
+                continue
+            if orphan := orphans.pop(run.agent, None):
+                orphan["parent_checkpoint"] = self._checkpoint(left.last_place)
+            own = left.checkpoints
+            if run.HasField("forked_from") and own and own[0].checkpoint_id == run.forked_from.checkpoint_id:
+                own = own[1:]  # a copy of that of the run that it was made of
+            for number in range(len(own) - 1, -1, -1):
+                each = own[number]
+                place = Place(run.run_id, each.checkpoint_id)
+                if is_skipped or len(found) >= limit or (only and only != (run.run_id, each.step)):
+                    is_skipped = is_skipped and place != before
+                    continue
+                parent = Place(run.run_id, own[number - 1].checkpoint_id) if number else _made_of(run)
+                state = await self._document(left, each, parent)
+                if parent is None:
+                    orphans[run.agent] = state
+                found.append(state)
+        return found
+
+    async def _left(self, run: runs_pb2.Run) -> _Left | None:
+        try:
+            response = await self._state(run.run_id)
+        except (NotFound, NotAllowed):  # it has not begun, retention was there, or the caller has lost a role of it
+            return None
+        return _Left(run, response.state, response.checkpoints)
+
+    async def _state(self, run_id: str, step: int | None = None) -> threads_pb2.GetRunStateResponse:
+        request = threads_pb2.GetRunStateRequest(
+            run_id=run_id, step=step, as_output=True, without_checkpoints=step is not None
+        )
+        return await self._caller.call(self._caller.stubs.threads.GetRunState, request)
+
+    async def _document(self, left: _Left, checkpoint: threads_pb2.Checkpoint, parent: Place | None) -> dict[str, Any]:
+        run, is_last = left.run, checkpoint.checkpoint_id == left.last.checkpoint.checkpoint_id
+        state = left.last if is_last else (await self._state(run.run_id, checkpoint.step)).state
+        asked = interrupts_of(run.input_request) if is_last and run.HasField("input_request") else []
+        following = list(checkpoint.next_nodes)
+        failed = run.error if is_last and run.state == runs_pb2.RUN_STATE_FAILED else None
+        return {
+            "values": json_of(state.values),
+            "next": following,
+            "checkpoint": self._checkpoint(Place(run.run_id, checkpoint.checkpoint_id)),
+            "metadata": {
+                "run_id": run.run_id,
+                "graph_id": run.agent,
+                "assistant_id": assistant_id_of(run.agent),
+                "step": checkpoint.step,
+                **({"source": "input"} if checkpoint.step < 0 else {"source": "loop"}),
+            },
+            "created_at": moment(checkpoint.create_time),
+            "parent_checkpoint": self._checkpoint(parent) if parent else None,
+            "tasks": _tasks(following, asked, failed),
+            "interrupts": asked,
+        }
+
+    def _checkpoint(self, place: Place) -> dict[str, Any]:
+        return {
+            "thread_id": self._thread_id,
+            "checkpoint_ns": "",
+            "checkpoint_id": place.id,
+            "checkpoint_map": None,
+        }
+
+    def _empty(self) -> dict[str, Any]:
+        return {
+            "values": {},
+            "next": [],
+            "checkpoint": None,
+            "metadata": None,
+            "created_at": None,
+            "parent_checkpoint": None,
+            "tasks": [],
+            "interrupts": [],
+        }
+
+
+def _made_of(run: runs_pb2.Run) -> Place | None:
+    made_of = run.forked_from
+    return Place(made_of.run_id, made_of.checkpoint_id) if run.HasField("forked_from") else None
+
+
+def _tasks(following: Sequence[str], asked: Sequence[dict[str, Any]], failed: str | None) -> list[dict[str, Any]]:
+    """Returns what runs next. Which of several asks, the platform does not say: the last is given the interrupts."""
+    names = list(following) or ([""] if asked or failed else [])
+    return [
+        {
+            "id": f"{number}",
+            "name": name,
+            "error": failed if number == len(names) - 1 else None,
+            "interrupts": list(asked) if number == len(names) - 1 else [],
+            "checkpoint": None,
+            "state": None,
+            "result": None,
+        }
+        for number, name in enumerate(names)
+    ]
+
+
+def moment(time: Timestamp) -> str:
+    """Returns a time as the protocol has it."""
+    return f"{time.ToDatetime().isoformat(timespec='microseconds')}+00:00"

@@ -1,0 +1,139 @@
+"""The programs of docs/http.md, run as the page says, and LangGraph's JavaScript SDK of the day with `useStream`.
+
+Where a tool is missing, or has no package index, its test is skipped and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.e2e.test_client_programs import BLOCK, NAME, SECTION, needs_index
+from tests.fixtures.stack import Platform, World, platform
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+STEP_TIMEOUT_S = 600
+pytestmark = pytest.mark.timeout(STEP_TIMEOUT_S + 300)
+# What a page does with `useStream`: it asks, is asked, answers, and edits what it has said.
+USE_STREAM = """
+import { createElement } from "react";
+import { act, create } from "react-test-renderer";
+import { useStream } from "@langchain/langgraph-sdk/react";
+
+globalThis.IS_REACT_ACT_ENVIRONMENT = true;
+let stream;
+function Page() {
+  stream = useStream({
+    apiUrl: process.env.LANGGRAPH_URL, apiKey: process.env.LANGGRAPH_API_KEY, assistantId: "refund",
+    fetchStateHistory: true, onCustomEvent() {},
+  });
+  void stream.messages, stream.interrupt;
+  return null;
+}
+await act(async () => { create(createElement(Page)); });
+const until = async (what, holds) => {
+  for (let tried = 0; !holds(); tried += 1) {
+    if (tried > 600) throw new Error(`${what}: ${JSON.stringify(stream.values)} ${stream.error}`);
+    await act(async () => new Promise((resolve) => setTimeout(resolve, 100)));
+  }
+};
+const options = { streamMode: ["values"], streamSubgraphs: true, streamResumable: true };
+await act(async () => { await stream.submit({ items: [{ name: "coat", price: 80 }] }, options); });
+await until("it asks", () => !stream.isLoading && stream.interrupt);
+console.log("asked:", JSON.stringify(stream.interrupt.value));
+await act(async () => { await stream.submit(undefined, { ...options, command: { resume: "yes" } }); });
+await until("it is done", () => !stream.isLoading && !stream.interrupt);
+console.log("values:", JSON.stringify(stream.values));
+const first = stream.history.at(-1);
+await act(async () => {
+  await stream.submit({ items: [{ name: "sock", price: 3 }] }, { ...options, checkpoint: first.checkpoint });
+});
+await until("it is edited", () => !stream.isLoading && JSON.stringify(stream.values).includes("sock"));
+console.log("edited:", JSON.stringify(stream.values));
+process.exit(0);
+"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def served(harbour: World) -> AsyncIterator[Platform]:
+    """A platform as the page has it."""
+    env = {"runtime": {"SIGNALBOX_AGENT_FOLDERS": str(ROOT / "examples" / "graphs")}}
+    async with platform(harbour, service_env=env, http_replicas=1) as running:
+        yield running
+
+
+async def shell(commands: str, folder: Path, running: Platform) -> str:
+    """Runs commands of the page; returns what they print."""
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "LANGGRAPH_URL": f"http://{running.stack.http_apis[0].ready.listen}",
+        "LANGGRAPH_API_KEY": running.token("27"),
+    }
+    process = await asyncio.create_subprocess_exec(
+        "sh", "-ec", commands, cwd=folder, env=environment,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(STEP_TIMEOUT_S):
+            out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, out.decode() + err.decode()
+    return out.decode()
+
+
+async def follow(title: str, folder: Path, running: Platform) -> str:
+    """Writes the programs of a section and runs its commands."""
+    [text] = [body for found, body in SECTION.findall(PAGE) if found == title]
+    commands = ""
+    for language, block in BLOCK.findall(text):
+        if language == "sh":
+            commands += block
+        elif name := NAME.match(block):
+            (folder / name[1]).write_text(block)
+    return await shell(commands, folder, running)
+
+
+async def test_the_python_program_streams_steps_and_prints_the_answer(served: Platform, tmp_path: Path) -> None:
+    printed = (await follow("Python", tmp_path, served)).splitlines()
+    assert printed[0] == "model"
+    assert "42" in printed[-1]
+
+
+async def test_the_shell_waits_for_the_answer(served: Platform, tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("no curl here")
+    assert "42" in await follow("From a shell", tmp_path, served)
+
+
+@pytest.mark.client_programs
+async def test_the_javascript_program_streams_steps_and_prints_the_answer(served: Platform, tmp_path: Path) -> None:
+    needs_index("npm", tmp_path)
+    printed = (await follow("JavaScript", tmp_path, served)).splitlines()
+    assert "model" in printed
+    assert "42" in printed[-1]
+
+
+@pytest.mark.client_programs
+async def test_a_page_with_use_stream_asks_answers_and_edits(served: Platform, tmp_path: Path) -> None:
+    needs_index("npm", tmp_path)
+    (tmp_path / "page.mjs").write_text(USE_STREAM)
+    packages = "@langchain/langgraph-sdk@1 @langchain/core@1 react@19 react-dom@19 react-test-renderer@19"
+    printed = await shell(f"npm install --silent --no-audit --no-fund {packages}\nnode page.mjs", tmp_path, served)
+    asked, values, edited = (line.partition(": ")[2] for line in printed.splitlines() if ": " in line)
+    assert "coat" in asked or "80" in asked
+    assert "coat" in values
+    assert re.search("sock", edited)
+    assert "coat" not in edited
