@@ -1,0 +1,102 @@
+"""A batch while its client and every service that has a part in it are killed three times: each item is run once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from signalbox.v1 import batches_pb2, runs_pb2
+
+from services.cli.batch_client import open_batches
+from services.cli.batch_results import form_of
+from services.cli.client import Connection
+from tests.chaos.deployment import kill_and_start, until
+from tests.fixtures.forked import program
+from tests.fixtures.stack import Platform, platform, world
+
+ITEMS = 120
+KILLS = 3
+SUBJECT = "27"
+TIMEOUT_S = 1200.0
+QUESTION = "How many devices do I have?"
+
+
+class Client:
+    """`signalbox batches create` as somebody types it, who has no patience."""
+
+    def __init__(self, running: Platform, inputs: Path) -> None:
+        self._env = {
+            "SIGNALBOX_GATEWAY": running.stack.gateway_address,
+            "SIGNALBOX_TOKEN": running.stack.token(SUBJECT),
+            "SIGNALBOX_RUNTIME_DIR": str(inputs.parent / "nowhere"),
+        }
+        self._inputs = inputs
+
+    async def create(self, name: str) -> asyncio.subprocess.Process:
+        """Types it."""
+        arguments = ("batches", "create", "data_chat", str(self._inputs), "--name", name)
+        quiet = asyncio.subprocess.DEVNULL
+        return await asyncio.create_subprocess_exec(
+            *program("services.cli"), *arguments, env=self._env, stdout=quiet, stderr=quiet
+        )
+
+
+async def reached(connection: Connection, name: str, count: int) -> batches_pb2.Batch:
+    """The newest batch, once it is of a name and so many of its items have ended."""
+    found: list[batches_pb2.Batch] = []
+
+    async def there() -> bool:
+        found[:] = await batches.listed("", 1)
+        return bool(found) and found[0].name == name and _ended(found[0]) >= count
+
+    async with open_batches(connection) as batches:
+        await until(there, f"{count} items of the batch {name}", timeout_s=TIMEOUT_S)
+    return found[0]
+
+
+def _ended(batch: batches_pb2.Batch) -> int:
+    under_way = (batches_pb2.BATCH_ITEM_STATE_PENDING, batches_pb2.BATCH_ITEM_STATE_RUNNING)
+    return sum(each.count for each in batch.counts if each.state not in under_way)
+
+
+async def results(connection: Connection, batch_id: str) -> str:
+    """The results of a batch as a file, without ids of runs."""
+    form = form_of("json", with_run_ids=False)
+    async with open_batches(connection) as batches:
+        return "".join([form.line(item) async for item in batches.items(batch_id)])
+
+
+@pytest.mark.timeout(3600)
+async def test_every_item_is_run_once_and_the_results_are_the_same_bytes(tmp_path: Path) -> None:
+    inputs = tmp_path / "questions.jsonl"
+    inputs.write_text((json.dumps({"question": QUESTION}) + "\n") * ITEMS)
+    async with world() as data, platform(data, batches=True, runtime_replicas=2) as running:
+        connection = Connection(running.stack.gateway_address, running.stack.token(SUBJECT))
+        client = Client(running, inputs)
+        undisturbed = await client.create("undisturbed")
+        assert await undisturbed.wait() == 0
+        first = await reached(connection, "undisturbed", ITEMS)
+
+        typing = await client.create("disturbed")
+        for kill in range(KILLS):
+            batch = await reached(connection, "disturbed", (kill + 1) * ITEMS // (KILLS + 2))
+            typing.kill()
+            await typing.wait()
+            stack = running.stack
+            services = [*stack.runtimes, stack.service("batches"), stack.service("gateway")]
+            for service in services:
+                await kill_and_start(service)
+            typing = await client.create("disturbed")
+        assert await typing.wait() == 0
+        last = await reached(connection, "disturbed", ITEMS)
+        assert (last.batch_id, last.state) == (batch.batch_id, batches_pb2.BATCH_STATE_ENDED)
+        assert await results(connection, last.batch_id) == await results(connection, first.batch_id)
+        pages = await running.caller(SUBJECT).run_pages(
+            runs_pb2.ListRunsRequest(page_size=500, labels={"batch": last.batch_id})
+        )
+        runs = Counter(run.run_id for page in pages for run in page)
+        assert len(runs) == ITEMS
+        assert any(run.epoch > 1 for page in pages for run in page), "no run was ever taken over: the kills hit nothing"
