@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from services.console.forms import MAX_FIELDS
 from services.console.input_form import MOST_FIELDS, InputField, as_written, fields_of, input_of
-from services.console.templating import rendered
+from services.console.showing import page
 from services.kit.text.json_text import json_text
 
 SCHEMA: dict[str, Any] = {
@@ -116,11 +116,11 @@ class Form(HTMLParser):
 def sent_of(fields: list[InputField]) -> dict[str, str]:
     """Returns what the page with these fields sends."""
     told = {"agent": "mine", "thread": "", "labels": "", "record": "", "request_id": "r"}
-    page = rendered(
-        "new.html.j2", section="runs", sections=(), has_entered=True, refresh_s=0,
+    shown = page(
+        "new.html.j2", "runs",
         agents=["mine"], sent=told, fields=fields, beside=(), problems={}, error=None, is_masked=False,
     )  # fmt: skip
-    return Form(page).sent
+    return Form(bytes(shown.body).decode()).sent
 
 
 def again(schema: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
