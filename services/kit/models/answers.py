@@ -77,11 +77,7 @@ def _text_of(message: Mapping[str, Any]) -> str:
     if content is None or content == "":
         refusal = message.get("refusal")
         return refusal if isinstance(refusal, str) else ""
-    if isinstance(content, int | float) and not isinstance(content, bool):
-        return str(content)
-    if not isinstance(content, str):
-        raise TypeError(f"content that is {type(content).__name__}")
-    return content
+    return content if isinstance(content, str) else json.dumps(content)
 
 
 def _said_in(part: Mapping[str, Any]) -> str:
@@ -113,12 +109,13 @@ def _calls_in_parts(content: Any) -> list[dict[str, Any]]:
 
 
 def _in_form(call: dict[str, Any]) -> dict[str, Any]:
-    """Returns a call with what it calls below `function`. Raises TypeError for what is no call of a function."""
+    """Returns a call with what it calls below `function`."""
     function = call.get("function")
     if not isinstance(function, dict):
-        name = function if isinstance(function, str) else call.get("name")
-        if not isinstance(name, str):
-            raise TypeError(f"a tool call of the type {call.get('type')!r}")
+        own = call.get("custom")
+        call = {**call, **own} if isinstance(own, dict) else call
+        # One of another kind has no tool of ours, and the model is told so by what it calls it.
+        name = next((each for each in (function, call.get("name"), call.get("type")) if isinstance(each, str)), "")
         arguments = next((call[key] for key in ARGUMENTS if key in call), None)
         function = {"name": name, "arguments": arguments}
         count(Mend.CALL_FORM)

@@ -126,7 +126,21 @@ def test_a_call_among_the_parts_of_an_answer_is_a_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "said"), [({"content": 4}, "4"), ({"content": "4", "tool_calls": [None, {}]}, "4")]
+    "call",
+    [
+        {"id": "1", "type": "custom", "custom": {"name": "web_search", "input": "devices"}},
+        {"id": "1", "type": "web_search"},
+        {"id": "1", "function": {"name": "web_search", "arguments": "{}"}},
+    ],
+)
+def test_a_call_of_another_kind_is_a_call_of_a_tool_that_there_is_not(call: dict[str, Any]) -> None:
+    made = mended({"content": None, "tool_calls": [call]})
+    assert [each["function"]["name"] for each in made["tool_calls"]] == ["web_search"]
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [({"content": 4}, "4"), ({"content": True}, "true"), ({"content": "4", "tool_calls": [None, {}]}, "4")],
 )
 def test_what_is_no_call_costs_no_answer(message: dict[str, Any], said: str) -> None:
     made = mended(message)
