@@ -321,7 +321,7 @@ def _one(edge: Edge, module: Module) -> str:
         lifted = lift(function, ends, _nodes(module))
     except NotLiftedError as error:
         return f"✗ it {error}"
-    found = agreement(lifted, function, ends, _nodes(module))
+    found = agreement(lifted, function, ends, _nodes(module), attempts=25)
     told = f"✓ {found.decided} states, {found.raised} raised, {found.refused} refused, rules {found.rules}"
     if found.disagreements:
         state, place, other = found.disagreements[0]

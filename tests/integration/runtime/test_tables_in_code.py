@@ -21,6 +21,7 @@ from services.runtime.hosted.definition import HostedDefinition, HostedPolicy
 from services.runtime.hosted.langgraph_json import InvalidAgentsError
 from services.runtime.routing.explaining import Explainer
 from services.runtime.routing.redeciding import with_limits
+from services.runtime.routing.shadow import SHADOW_DECISIONS, Shadow
 from tests.fixtures.hosted import hosted_replica, loaded
 
 
@@ -113,6 +114,40 @@ def test_its_limits_are_set_within_their_bounds_shown_and_tried_in_shadow() -> N
     assert (limit.name, limit.value.number_value, limit.most) == ("max_rounds", 4, 10)
     tried = limits_in_shadow({"writer": {"max_rounds": 2}}, in_force, [definition])
     assert tried["writer"].max_rounds == 2  # type: ignore[attr-defined]
+
+
+MOST_TRIES = 3
+
+
+def by_tries(state: State) -> str:
+    """A path function that is lifted: its limit is one of the code."""
+    return END if state["rounds"] >= MOST_TRIES else "write"
+
+
+def test_limits_of_the_code_are_tried_in_shadow_beside_those_of_tables() -> None:
+    graph = StateGraph(State)
+    graph.add_node("write", lambda _: {})
+    graph.add_node("again", lambda _: {})
+    graph.add_edge(START, "write")
+    graph.add_conditional_edges("write", Router("my_table", facts=Known, policy=WriterLimits(), rules=RULES[1:]))
+    graph.add_conditional_edges("again", by_tries)
+    definition = HostedDefinition(loaded("tried", graph))
+    in_force = {"tried": Limits(definition.policy(), definition.budget)}
+    policies = limits_in_shadow({"tried": {"most_tries": 2}}, in_force, [definition])
+    shadow = Shadow([definition.outline], policies)
+    lifted = definition.lifted.routers["tried.route_after_again"].router
+    made: Any = [
+        {"router": lifted.name, "rule": each.rule, "destination": each.destination, "facts": each.facts}
+        for each in (lifted.decide({"rounds": rounds}) for rounds in (1, 2, 3))
+    ]
+    shadow.count("tried", made)
+    counted = {
+        sample.labels["outcome"]: sample.value
+        for metric in SHADOW_DECISIONS.collect()
+        for sample in metric.samples
+        if sample.name.endswith("_total") and sample.labels["router"] == lifted.name
+    }
+    assert counted == {"same": 2, "other": 1, "skipped": 0}
 
 
 @dataclass(frozen=True)

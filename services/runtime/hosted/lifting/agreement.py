@@ -57,14 +57,15 @@ def agreement(
     ends: Mapping[Any, str] | None = None,
     nodes: Sequence[str] = (),
     count: int = STATES,
+    attempts: int = 4,
 ) -> Agreement:
-    """Decides on so many states by both."""
+    """Decides on so many states by both; makes so many times that, as functions raise on some."""
     found = Agreement()
     if ends is None and nodes:
         # A result that is no node leads nowhere.
         ends = {name: name for name in (*nodes, END)}
     states = States(lifted.table, lifted.unfolded.arguments[0], lifted.router.policy)
-    for _ in range(count * 4):
+    for _ in range(count * attempts):
         if found.decided >= count:
             break
         state = states.one()
