@@ -11,6 +11,14 @@ SUCCEEDED = total("agent", rate("run_outcomes_total", f'outcome=~"{"|".join(sort
 ENDED_BY_OUTCOME = total("agent", rate("run_outcomes_total"))
 FAILED = total("agent", rate("run_duration_seconds_count", 'state="FAILED"'))
 
+
+def _by_prompts(name: str) -> str:
+    """Returns what is counted of agents by the version of the prompts that the replica has which counted it."""
+    versions = f"max by (instance, agent, prompts) ({series('agent_info')})"
+    counted = total("instance, agent", rate(name))
+    return f"sum by (agent, prompts) ({counted} * on (instance, agent) group_left (prompts) {versions})"
+
+
 PENDING = Link("Runs that wait", "/runs", where={"state": "PENDING"}, within_time=False)
 
 OUTCOMES = Row(
@@ -238,6 +246,32 @@ SPEND = Row(
                 Query(f"{total('agent', rate('agent_cost_total'))} * 3600", "{{agent}}"),
                 Query(total("agent", rate("agent_unpriced_tokens_total")), "{{agent}} unpriced tokens/s"),
             ],
+        ),
+        Panel(
+            "Tokens by model",
+            "Tokens a second of committed steps by the model that was asked.",
+            "a dear model gets what a cheap one is there for: a fallback, or another setting of the roles.",
+            [Query(total("model", rate("model_spent_tokens_total")), "{{model}}")],
+        ),
+        Panel(
+            "Estimated cost an hour by model",
+            "What these tokens cost by SIGNALBOX_MODEL_PRICES.",
+            "it leaves its daily pattern.",
+            [Query(f"{total('model', rate('model_cost_total'))} * 3600", "{{model}}")],
+        ),
+        Panel(
+            "Tokens by version of prompts",
+            "Tokens a second of each agent by the version of its prompts, as `signalbox policies` names it.",
+            "a new version takes more for as many runs, or two are there long after a roll-out.",
+            [Query(_by_prompts("agent_tokens_total"), "{{agent}} {{prompts}}")],
+            link=Link("Runs of this agent", "/runs", by={"agent": "agent"}),
+        ),
+        Panel(
+            "Estimated cost an hour by version of prompts",
+            "What these tokens cost, by the version of the agent's prompts.",
+            "a new version is dearer for as many runs.",
+            [Query(f"{_by_prompts('agent_cost_total')} * 3600", "{{agent}} {{prompts}}")],
+            link=Link("Runs of this agent", "/runs", by={"agent": "agent"}),
         ),
         Panel(
             "Cost of a run that brings what was asked",

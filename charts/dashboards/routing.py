@@ -47,9 +47,9 @@ DECISIONS = Row(
         ),
         Panel(
             "Policy versions in force",
-            "Replicas by router and the version of the policy that new runs get there; runs under way keep theirs.",
-            "a router has two versions long after a rollout.",
-            [Query(f"count by (router, policy_version) ({series('router_info')})", "{{router}} {{policy_version}}")],
+            "Replicas by agent and the version of the policy that new runs get there; runs under way keep theirs.",
+            "an agent has two versions long after a rollout.",
+            [Query(f"count by (agent, policy_version) ({series('agent_info')})", "{{agent}} {{policy_version}}")],
             kind=Kind.BARS,
             width=Width.WHOLE,
             link=Link("Policies, and what each would have decided", "/policies", within_time=False),

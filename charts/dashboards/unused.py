@@ -6,5 +6,4 @@ UNUSED = {
     "signalbox_offline_model_errors": "the offline model is for development and tests",
     "signalbox_questions_escalated": "for those who ask how people answer; the oldest open question is on the overview",
     "signalbox_model_answers_mended": "for those who choose a model: how much of what it says has another form",
-    "signalbox_model_cached_tokens": "for those who tune prompts",
 }

@@ -96,6 +96,16 @@ AGENT_COST = Counter(
 AGENT_TOKENS_UNPRICED = Counter(
     METRIC_PREFIX + "agent_unpriced_tokens_total", "Those of the tokens whose model has no price.", ["agent"]
 )
+TOKENS_BY_MODEL = Counter(
+    METRIC_PREFIX + "model_spent_tokens_total",
+    "The tokens of agents' committed steps by the model that was asked.",
+    ["model"],
+)
+COST_BY_MODEL = Counter(
+    METRIC_PREFIX + "model_cost_total",
+    "What those tokens cost by the prices of SIGNALBOX_MODEL_PRICES, in their currency.",
+    ["model"],
+)
 RUNS_ACTIVE = Gauge(METRIC_PREFIX + "runs_active", "Runs that this replica executes.")
 RUNS_CAPACITY = Gauge(METRIC_PREFIX + "runs_capacity", "Most runs that this replica executes at once.")
 CLAIMS_LOST = Counter(
@@ -145,10 +155,10 @@ BACKGROUND_SUCCESS = Gauge(
 CHECKPOINT_BYTES = Counter(
     METRIC_PREFIX + "checkpoint_written_bytes_total", "Bytes of checkpoints and writes handed to the database."
 )
-ROUTER_INFO = Gauge(
-    METRIC_PREFIX + "router_info",
-    "Always 1; the routers that this replica decides by, and the version of the policy that new runs get.",
-    ["agent", "router", "policy_version"],
+AGENT_INFO = Gauge(
+    METRIC_PREFIX + "agent_info",
+    "Always 1; the agents that this replica offers, with the versions of the policy and the prompts that new runs get.",
+    ["agent", "policy_version", "prompts"],
 )
 TOOL_DURATION = Histogram(
     METRIC_PREFIX + "tool_call_duration_seconds",
@@ -235,6 +245,13 @@ def watch_dependency(dependency: str) -> None:
     from_zero(WAITS, [dependency], causes)
 
 
+def tell_versions(offered: Iterable[tuple[AgentGraph, str]]) -> None:
+    """Says of each agent which version of its policy and of its prompts new runs get."""
+    for graph, prompts in offered:
+        for version in {policy_version(router.policy) for router in graph.routers}:
+            AGENT_INFO.labels(graph.name, version, prompts).set(1)
+
+
 def count_from_zero(offered: Iterable[tuple[AgentGraph, Sequence[Outcome]]]) -> None:
     """Makes the series of the agents that this runtime offers, and of every decision that their tables can make."""
     agents = list(offered)
@@ -244,7 +261,6 @@ def count_from_zero(offered: Iterable[tuple[AgentGraph, Sequence[Outcome]]]) -> 
         for node in graph.nodes:
             from_zero(DECISIONS, [graph.name], [router_after(graph.name, node)], [NODE_FAILED], [END])
         for router in graph.routers:
-            ROUTER_INFO.labels(graph.name, router.name, policy_version(router.policy)).set(1)
             for rule in router.rules:
                 from_zero(DECISIONS, [graph.name], [router.name], [rule.name], rule.destinations)
         _count_ends(graph, outcomes)

@@ -72,7 +72,7 @@ from services.runtime.hosted.definition import HostedDefinition
 from services.runtime.hosted.executor_catalogs import ExecutorCatalogs
 from services.runtime.hosted.langgraph_json import InvalidAgentsError
 from services.runtime.hosted.store_index import compares_vectors
-from services.runtime.metrics import count_from_zero
+from services.runtime.metrics import count_from_zero, tell_versions
 from services.runtime.routing.shadow import Shadow
 from services.runtime.settings import POOLER_IN_THE_WAY, RuntimeSettings
 
@@ -183,6 +183,7 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
             each.store_index = None
     agents = open_agents(settings, limits, connections, hosted)
     count_from_zero((agent.in_force, agent.definition.outcomes) for agent in agents.values())
+    tell_versions((agent.in_force, agent.limits.prompts) for agent in agents.values())
     offers = Offers(
         pools.upkeep, offers_of(agents, settings.pool), pool_name=settings.pool, succeeds=settings.pool_succeeds
     )

@@ -48,6 +48,8 @@ SELECTOR = re.compile(r"signalbox_\w+(?:\{[^}]*\})?")
 MATCHER = re.compile(r'(\w+)(=~|=)"([^"]*)"')
 # What exists only once something has happened that has no name before: each with the reason.
 NAMED_BY_EVENTS = {
+    "signalbox_model_spent_tokens_total": "a model is named by its endpoint",
+    "signalbox_model_cost_total": "likewise",
     "signalbox_tool_calls_served_total": "reasons of refusals are each executor's own",
     "signalbox_tool_call_duration_seconds": "likewise",
     "signalbox_rpc_server_duration_seconds": "refusals and failures count from 0, in _errors_total",
@@ -246,7 +248,7 @@ async def test_every_metric_is_shown_or_listed_as_unused(watched: Watched) -> No
 async def test_a_replica_tells_no_more_than_a_scraper_can_keep(watched: Watched) -> None:
     """Every agent is offered, and most has happened; what panels and alerts read is seen to above."""
     told = {name: len(scraped.samples) for name, scraped in watched.busy.items()}
-    agents = {sample.labels["agent"] for sample in watched.busy["runtime"].matching("signalbox_router_info", {})}
+    agents = {sample.labels["agent"] for sample in watched.busy["runtime"].matching("signalbox_agent_info", {})}
     assert agents == set(AGENTS)
     assert max(told.values()) <= MOST_SERIES, told
 

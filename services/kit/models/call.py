@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from services.kit.models.completions import CompletionError
-from services.kit.telemetry.metrics import MODEL_CACHED_TOKENS, MODEL_DURATION, MODEL_TOKENS, exemplar
+from services.kit.telemetry.metrics import MODEL_DURATION, MODEL_TOKENS, exemplar
 from services.kit.telemetry.names import (
     GEN_AI_CACHED_TOKENS,
     GEN_AI_INPUT_TOKENS,
@@ -31,7 +31,6 @@ class StartedCall:
     def took(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> None:
         """Counts the tokens that the answer says it took, and those of its input that the provider had in a cache."""
         self._span.set_attribute(GEN_AI_CACHED_TOKENS, cached_tokens)
-        MODEL_CACHED_TOKENS.labels(self._purpose).inc(cached_tokens)
         self._span.set_attribute(GEN_AI_INPUT_TOKENS, input_tokens)
         self._span.set_attribute(GEN_AI_OUTPUT_TOKENS, output_tokens)
         MODEL_TOKENS.labels(self._purpose, "input").inc(input_tokens)

@@ -77,18 +77,12 @@ MODEL_FALLBACKS = Counter(
     "Times that another model was asked in the place of one that failed, by role and kind of failure.",
     ["role", "cause"],
 )
-MODEL_CACHED_TOKENS = Counter(
-    METRIC_PREFIX + "model_cached_tokens_total",
-    "Input tokens that a provider had in its cache, among those of all, by purpose.",
-    ["purpose"],
-)
 
 
 def model_calls_from_zero(*purposes: str) -> None:
     """Makes the series of model calls for what a service asks models."""
     from_zero(MODEL_DURATION, purposes, ["ok", "error"])
     from_zero(MODEL_TOKENS, purposes, ["input", "output"])
-    from_zero(MODEL_CACHED_TOKENS, purposes)
 
 
 BUILD_INFO = Gauge(

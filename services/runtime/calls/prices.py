@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 
 from services.kit.telemetry.logs import get_logger
 from services.runtime.calls.model_price import ModelPrice
-from services.runtime.metrics import AGENT_COST, AGENT_TOKENS, AGENT_TOKENS_UNPRICED
+from services.runtime.metrics import AGENT_COST, AGENT_TOKENS, AGENT_TOKENS_UNPRICED, COST_BY_MODEL, TOKENS_BY_MODEL
 from services.runtime.routing.recorder import CallRecord
 
 log = get_logger()
 TOKENS_PER_PRICE = 1_000_000
+# An endpoint may name its models as it likes.
+MOST_MODELS = 20
 
 
 class Prices:
@@ -19,6 +21,7 @@ class Prices:
     def __init__(self, prices: Mapping[str, ModelPrice] | None = None) -> None:
         self._prices = dict(prices or {})
         self._missed: set[str] = set()
+        self._counted: set[str] = set()
 
     def count(self, agent: str, calls: Iterable[CallRecord]) -> None:
         """Counts the tokens of an agent's calls, and what they cost as far as their models have prices."""
@@ -28,11 +31,21 @@ class Prices:
                 continue
             AGENT_TOKENS.labels(agent, "input").inc(given)
             AGENT_TOKENS.labels(agent, "output").inc(made)
+            model = self._label(call["name"])
+            TOKENS_BY_MODEL.labels(model).inc(given + made)
             if price := self._prices.get(call["name"]):
-                AGENT_COST.labels(agent).inc((given * price.input + made * price.output) / TOKENS_PER_PRICE)
+                cost = (given * price.input + made * price.output) / TOKENS_PER_PRICE
+                AGENT_COST.labels(agent).inc(cost)
+                COST_BY_MODEL.labels(model).inc(cost)
             else:
                 AGENT_TOKENS_UNPRICED.labels(agent).inc(given + made)
                 self._miss(call["name"])
+
+    def _label(self, model: str) -> str:
+        """Returns what a model is counted as: by its name, as long as there are not too many."""
+        if len(self._counted) < MOST_MODELS:
+            self._counted.add(model)
+        return model if model in self._counted else "other"
 
     def _miss(self, model: str) -> None:
         if self._prices and model not in self._missed:

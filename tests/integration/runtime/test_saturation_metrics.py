@@ -10,10 +10,12 @@ from contextlib import AsyncExitStack
 from prometheus_client import REGISTRY
 
 from services.kit.outcome import Outcome
+from services.runtime.calls.prices import MOST_MODELS, Prices
 from services.runtime.engine.questions import Answer
 from services.runtime.engine.records import InputRequest
 from services.runtime.errors import ClaimLost
 from services.runtime.metrics import count_from_zero
+from services.runtime.routing.recorder import CallRecord
 from tests.fixtures.replica import BUDGET, Counting, Replica
 from tests.integration.runtime.conftest import AGENT, AGENTS, OwnerStore, StartReplica, ended, new_run
 
@@ -171,6 +173,10 @@ def _sample(name: str, **labels: str) -> float:
 async def test_tokens_of_an_agent_are_counted_and_priced_where_there_is_a_price(start_replica: StartReplica) -> None:
     before = {name: _sample(name, agent=AGENT) for name in ("agent_cost_total", "agent_unpriced_tokens_total")}
     given, made = (_sample("agent_tokens_total", agent=AGENT, direction=way) for way in ("input", "output"))
+    by_model = [
+        _sample("model_spent_tokens_total", model="counter"),
+        _sample("model_cost_total", model="counter"),
+    ]
     priced = await start_replica(prices={"counter": (2.0, 10.0)})
     run, _ = await priced.engine.create(new_run(until=3))
     await ended(priced, run)
@@ -178,12 +184,24 @@ async def test_tokens_of_an_agent_are_counted_and_priced_where_there_is_a_price(
     assert _sample("agent_tokens_total", agent=AGENT, direction="output") == made + 3
     cost = _sample("agent_cost_total", agent=AGENT) - before["agent_cost_total"]
     assert abs(cost - (30 * 2 + 3 * 10) / 1e6) < 1e-9
+    assert _sample("model_spent_tokens_total", model="counter") == by_model[0] + 33
+    assert abs(_sample("model_cost_total", model="counter") - by_model[1] - cost) < 1e-9
     assert _sample("agent_unpriced_tokens_total", agent=AGENT) == before["agent_unpriced_tokens_total"]
 
     unpriced = await start_replica()
     run, _ = await unpriced.engine.create(new_run(until=3))
     await ended(unpriced, run)
     assert _sample("agent_unpriced_tokens_total", agent=AGENT) == before["agent_unpriced_tokens_total"] + 33
+
+
+def test_models_that_an_endpoint_names_without_end_are_one_in_the_end() -> None:
+    prices = Prices()
+    for number in range(MOST_MODELS + 5):
+        call = CallRecord(
+            kind="model", name=f"named {number}", outcome="ok", elapsed_ms=1, input_tokens=2, output_tokens=1
+        )
+        prices.count(AGENT, [call])
+    assert _sample("model_spent_tokens_total", model="other") == 15
 
 
 async def test_a_question_of_a_run_that_is_gone_leaves_nothing_behind(first: OwnerStore) -> None:
