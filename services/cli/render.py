@@ -81,12 +81,12 @@ def question(request: runs_pb2.InputRequest) -> Text:
 
 
 def interrupt(asked: runs_pb2.Interrupt) -> Text:
-    """One of several questions of a hosted graph, with its id and what an answer is held to."""
+    """One of several questions of a hosted graph, with its id and what an answer must look like."""
     payload = json_format.MessageToDict(asked.payload)
     said = printable(payload) if isinstance(payload, str) else json_text(payload)
     shown = Text.assemble((printable(asked.interrupt_id), "cyan"), "\n", (said, "bold"))
     if asked.HasField("answer_schema"):
-        shown.append(f"\nan answer is held to {struct_json(asked.answer_schema)}", style="dim")
+        shown.append(f"\nan answer must look like {struct_json(asked.answer_schema)}", style="dim")
     return shown
 
 

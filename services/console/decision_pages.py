@@ -18,6 +18,8 @@ from services.console.rule_history import rule_histories
 from services.console.settings import ConsoleSettings
 from services.console.showing import page
 
+# What the end of a run is called in the ledger, and by people.
+END, THE_END = "__end__", ("end", "the end")
 FIELDS = ("agent", "router", "rule", "destination", "caller", "correlation_id", "since", "until", "page")
 NAMES = {"subject": "caller", "since_time": "since", "until_time": "until", "page_token": "page"}
 
@@ -40,7 +42,7 @@ class DecisionPages:
             agent=filters["agent"],
             router=filters["router"],
             rule=filters["rule"],
-            destination=filters["destination"],
+            destination=END if filters["destination"] in THE_END else filters["destination"],
             subject=filters["caller"],
             correlation_id=filters["correlation_id"],
             since_time=filters.time("since"),

@@ -103,7 +103,7 @@ async def test_a_person_answers_and_looks_on(asking: Platform, tmp_path: Path) -
         await question.get_by_label("approve").check()
         await question.get_by_role("button", name="Answer").click()
         await expect(question.get_by_role("heading", name="Answered")).to_be_visible()
-        await expect(question.locator("main")).to_contain_text("by ops, who is operator")
+        await expect(question.locator("main")).to_contain_text("by ops, with the role operator")
         await page.bring_to_front()
         await expect(page.locator(".pill").first).to_have_text("done", timeout=TIMEOUT_MS)
         base = page.url.partition("/runs")[0]

@@ -281,7 +281,7 @@ async def test_a_policy_of_before_is_shown_in_shadow(inside: httpx.AsyncClient, 
     limit(run.policy, 5)
     page = await inside.get("/policies")
     assert [dict(each.limits) for each in gateway.replays] == [{"max_iterations": "5"}]
-    assert "Shadow policy: what it would have decided" in page.text
+    assert "What it would have decided" in page.text
     assert '3 <span class="soft">of 4</span>' in page.text
     await inside.get("/policies", params={"limit.max_iterations": "1"})
     assert [dict(each.limits) for each in gateway.replays[1:]] == [{"max_iterations": "5"}, {"max_iterations": "1"}]
