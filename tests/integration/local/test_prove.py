@@ -19,7 +19,7 @@ def test_a_policy_file_is_proved_before_anything_is_decided_by_it(tmp_path: Path
     cut_off = r"✗ sast_investigation: a run can take \d{3} steps, and is cut off at 100"
     assert re.search(cut_off, told.stdout), told.stdout
     assert "✓ graph_editor" in told.stdout
-    assert "✓ data_chat: every run ends, after at most 11 nodes, 7 model calls" in told.stdout
+    assert "✓ data_chat: every run ends, after at most 11 nodes, 13 model calls" in told.stdout
     file.write_text("data_chat: {max_iteration: 5}\n")
     told = subprocess.run(command, capture_output=True, text=True, check=False)
     assert told.returncode == 2

@@ -403,7 +403,7 @@ def test_the_command_says_what_holds(capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setattr("services.runtime.commands.prove.agent_graphs", lambda: [definitions()["data_chat"].outline])
     assert main([]) == 0
     said = capsys.readouterr().out
-    assert "✓ data_chat: every run ends, after at most 7 nodes, 5 model calls" in said
+    assert "✓ data_chat: every run ends, after at most 7 nodes, 9 model calls" in said
 
 
 def test_the_command_shows_what_is_wrong(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

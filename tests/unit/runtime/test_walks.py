@@ -81,14 +81,14 @@ OVER_COST: list[tuple[list[tuple[str, list[runs_pb2.NodeCall]]], str]] = [
     ([("agent", [TOOL, MODEL]), ("fetch_code", [TOOL]), ("agent", [MODEL])], ""),
     ([("agent", [MODEL]), ("agent", [TOOL, MODEL])], "agent made 1 tool calls, and declares 0"),
     ([("agent", [TOOL, TOOL, MODEL])], "agent made 2 tool calls, and declares 1"),
-    ([("agent", [MODEL, MODEL])], "agent made 2 model calls, and declares 1"),
+    ([("agent", [MODEL] * 3)], "agent made 3 model calls, and declares 2"),
     ([("fetch_code", [TOOL, call("tool", "path_not_found")])], "fetch_code made 2 tool calls, and declares 1"),
     ([("comprehensive_evaluation", [MODEL] * 2)], ""),
     ([("comprehensive_evaluation", [MODEL] * 3)], "comprehensive_evaluation made 3 model calls, and declares 2"),
     # Retries of what failed, in one attempt or after a wait.
     ([("agent", [TOOL, UNANSWERED, UNANSWERED, MODEL])], ""),
     ([("agent", [MODEL, WAIT, TOOL, MODEL])], ""),
-    ([("agent", [WAIT, MODEL, MODEL])], "agent made 2 model calls, and declares 1"),
+    ([("agent", [WAIT, *[MODEL] * 3])], "agent made 3 model calls, and declares 2"),
 ]
 
 
