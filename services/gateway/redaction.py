@@ -76,6 +76,7 @@ NAMES: Mapping[str, frozenset[str]] = {
         "RuleExplanation": "rule",
         "RunExplanation": "agent",
         "Run": "run_id agent graph_version thread_id correlation_id stop_reason trace_id waiting_for",
+        "RunCount": "agent",
         "RunEvent": "run_id",
         "StateChanged": "waiting_for cause",
         "Table": "truncated_by",

@@ -11,6 +11,7 @@ import pytest
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.timestamp_pb2 import Timestamp
 from grpc_status import rpc_status
 from signalbox.v1 import maintenance_pb2, questions_pb2, runs_pb2, threads_pb2
 
@@ -29,6 +30,7 @@ REQUESTS: dict[str, Message] = {
     "WatchRun": runs_pb2.WatchRunRequest(run_id=RUN_ID, token_chunks=True),
     "ResumeRun": runs_pb2.ResumeRunRequest(**ASKED),
     "CountDecisions": runs_pb2.CountDecisionsRequest(agent="data_chat"),
+    "CountRuns": runs_pb2.CountRunsRequest(since_time=Timestamp(seconds=1), interval_minutes=60),
     "ForkThread": threads_pb2.ForkThreadRequest(thread_id="talk", run_id=RUN_ID),
     "AnswerQuestion": questions_pb2.AnswerQuestionRequest(**ASKED),
     "AssignQuestion": questions_pb2.AssignQuestionRequest(run_id=RUN_ID, input_request_id="q"),
