@@ -27,7 +27,7 @@ UNDER_WAY = ("pending", "running", "awaiting_input")
 
 
 @dataclass(frozen=True)
-class Bar:
+class IntervalBar:
     """A part of an interval: where it is drawn, in which colour, and what is in it."""
 
     x: int
@@ -38,12 +38,12 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Chart:
+class MetricChart:
     """Bars of one scale, by the colours that they have, and what the highest stands for."""
 
     title: str
     kinds: Mapping[str, str]
-    bars: Sequence[Bar]
+    bars: Sequence[IntervalBar]
     most: str
     width: int
 
@@ -65,7 +65,7 @@ class Share:
 class RunMetrics:
     """What a page of metrics shows."""
 
-    charts: Sequence[Chart]
+    charts: Sequence[MetricChart]
     shares: Sequence[Share]
     moods: Mapping[str, int]
     under_way: Mapping[str, int]
@@ -117,7 +117,7 @@ def _mood(count: runs_pb2.RunCount) -> str:
     return mood(runs_pb2.Run(state=count.state, outcome=count.outcome))
 
 
-def _outcomes(counts: Sequence[runs_pb2.RunCount], period: Period, begin: int) -> Chart:
+def _outcomes(counts: Sequence[runs_pb2.RunCount], period: Period, begin: int) -> MetricChart:
     places: dict[int, Counter[str]] = defaultdict(Counter)
     for each in counts:
         places[_place(each, period, begin)][_mood(each)] += each.count
@@ -129,7 +129,7 @@ def _outcomes(counts: Sequence[runs_pb2.RunCount], period: Period, begin: int) -
     return _stacked("Runs and what came of them", MOODS, stacks, most, f"{number(float(most))} runs", period, begin)
 
 
-def _tokens(intervals: Sequence[runs_pb2.RunCount], period: Period, begin: int) -> Chart:
+def _tokens(intervals: Sequence[runs_pb2.RunCount], period: Period, begin: int) -> MetricChart:
     kinds = {"input": "input of models", "output": "output of models"}
     stacks: dict[int, list[tuple[str, float, str]]] = {}
     for each in intervals:
@@ -149,7 +149,7 @@ def _times(
     of: Callable[[runs_pb2.RunCount], runs_pb2.Quantiles],
     period: Period,
     begin: int,
-) -> Chart:
+) -> MetricChart:
     """Returns a chart of medians, with 95th percentiles on top of them."""
     kinds = {"median": "median", "p95": "95th percentile"}
     stacks: dict[int, list[tuple[str, float, str]]] = {}
@@ -172,7 +172,7 @@ def _stacked(
     most_words: str,
     period: Period,
     begin: int,
-) -> Chart:
+) -> MetricChart:
     bars = []
     for place, stack in sorted(stacks.items()):
         bottom = float(HEIGHT)
@@ -181,8 +181,8 @@ def _stacked(
         for name, value, _ in stack:
             height = HEIGHT * value / most if most else 0.0
             bottom -= height
-            bars.append(Bar(place * BAR_WIDTH, bottom, height, name, words))
-    return Chart(title, kinds, bars, most_words if most else "", period.intervals * BAR_WIDTH)
+            bars.append(IntervalBar(place * BAR_WIDTH, bottom, height, name, words))
+    return MetricChart(title, kinds, bars, most_words if most else "", period.intervals * BAR_WIDTH)
 
 
 def _place(count: runs_pb2.RunCount, period: Period, begin: int) -> int:

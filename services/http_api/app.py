@@ -27,6 +27,7 @@ from services.http_api.runs import IDEMPOTENCY_KEY, LAST_EVENT_ID, RunRoutes
 from services.http_api.settings import HttpApiSettings
 from services.http_api.threads import ThreadRoutes
 from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.metrics import from_zero
 from services.kit.telemetry.names import AUTHORIZATION
 from services.kit.telemetry.tracing import trace_ids, tracer
 
@@ -56,6 +57,7 @@ def make_app(gateway: Gateway, settings: HttpApiSettings, streams: Streams) -> S
         ThreadRoutes(gateway, bodies),
         RunRoutes(gateway, bodies, streams, recovery_s=settings.recovery_s),
     )
+    from_zero(REQUESTS, [each.name for each in served], ["200"])
     document = openapi(served)
 
     async def described(_request: Request) -> Response:

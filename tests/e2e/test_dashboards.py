@@ -98,6 +98,8 @@ async def watched(harbour: World, tmp_path_factory: pytest.TempPathFactory) -> A
             code_roots=(folder,),
             graph_policy=WORLD_GRAPH_POLICY,
             mcp_servers=servers,
+            batches=True,
+            http_replicas=1,
             service_env=settings,
             otlp_endpoint=collector.endpoint,
         ) as running,
@@ -106,13 +108,17 @@ async def watched(harbour: World, tmp_path_factory: pytest.TempPathFactory) -> A
         idle = {name: await scrape(address) for name, address in addresses.items()}
         directory = tmp_path_factory.mktemp("prometheus")
         async with prometheus(addresses, directory) as monitor:
-            assert await monitor.until("count(signalbox_build_info) == 9")
+            assert await monitor.until("count(signalbox_build_info) == 11")
             caller = running.caller(SUBJECT)
             with pytest.raises(grpc.aio.AioRpcError):
                 await caller.get("0197a0c0-0000-7000-8000-000000000000")
             for text in ("Count devices with temperature > 10", "Show me the devices of user 31", "List my devices"):
                 await caller.ask(text)
             await Editor(caller).ask("Find all open tickets.")
+            headers = {"Authorization": f"Bearer {running.stack.token(SUBJECT)}"}
+            async with httpx.AsyncClient(headers=headers) as http:
+                address = running.stack.http_apis[0].ready.listen
+                assert (await http.post(f"http://{address}/assistants/search", json={})).is_success
             connection = Connection(running.stack.gateway_address, running.stack.token(SUBJECT))
             for fingerprint in ("harbour-unchecked-join", "harbour-checked-join"):
                 await triage(connection, Triage(portal.FINDINGS, made.path, fingerprint=fingerprint), silent())

@@ -34,6 +34,16 @@ SERVICE_CONFIG = json.dumps(
     }
 )
 
+# What a service answers for its caller's own reasons, or never: series of these begin when it happens.
+_OF_NO_ABSENCE = frozenset(
+    (
+        grpc.StatusCode.ALREADY_EXISTS,
+        grpc.StatusCode.DATA_LOSS,
+        grpc.StatusCode.OUT_OF_RANGE,
+        grpc.StatusCode.UNIMPLEMENTED,
+    )
+)
+
 
 def connect(
     target: str, settings: ServiceSettings, outer: Sequence[grpc.aio.ClientInterceptor] = ()
@@ -55,7 +65,7 @@ def connect(
         ("grpc.max_reconnect_backoff_ms", 1_000),
         ("grpc.initial_reconnect_backoff_ms", 100),
     ]
-    from_zero(RPC_CLIENT_CALLS, [target], [code.name for code in grpc.StatusCode])
+    from_zero(RPC_CLIENT_CALLS, [target], [code.name for code in grpc.StatusCode if code not in _OF_NO_ABSENCE])
     from_zero(RPC_CLIENT_DURATION, [target])
     interceptors: Sequence[grpc.aio.ClientInterceptor] = [
         *outer,
