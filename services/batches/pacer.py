@@ -50,12 +50,14 @@ class Pacer:
         self._round = asyncio.Event()
         self._held_up_by = ""
         self._held_up_until = 0.0
+        # Whether items may be under way that no task here has in hand: another replica's, those whose begin was not
+        # answered, and those whose task failed.
+        self._left_alone = True
 
     async def run(self) -> None:
         """Paces the batch until every item has ended, or another replica has claimed it."""
         BATCHES_PACED.inc()
         try:
-            await self._begin_again()
             while await self._goes_on():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(ROUND_S):
@@ -65,16 +67,6 @@ class Pacer:
             await self._stop()
             BATCHES_PACED.dec()
 
-    async def _begin_again(self) -> None:
-        """Goes on with what another replica has begun."""
-        while True:
-            with suppress(BatchDatabaseAway):
-                begun = await self._claims.begun(self._claim)
-                break
-            await asyncio.sleep(AWAY_S)
-        for item in begun:
-            self._start(item)
-
     async def _goes_on(self) -> bool:
         """Begins what may begin; tells whether anything is left to do for this claim."""
         try:
@@ -83,6 +75,8 @@ class Pacer:
             state = await self._claims.renew(self._claim, pace=self._pace.limit, held_up_by=held_up_by)
             if state is None:
                 return False
+            if self._left_alone:
+                await self._take_in_hand()
             if state is BatchState.CANCELLING:
                 self._cancelling.set()
                 await self._claims.cancel_pending(self._claim)
@@ -91,8 +85,17 @@ class Pacer:
                     self._start(item)
             return bool(self._held) or not await self._claims.finish(self._claim)
         except BatchDatabaseAway:
-            # Whether the claim still holds, the next write says.
+            # Whether the claim still holds, the next write says; what this one did, the next read.
+            self._left_alone = True
             return True
+
+    async def _take_in_hand(self) -> None:
+        """Goes on with the items under way that no task has in hand."""
+        held = set(self._held)
+        self._left_alone = False
+        for item in await self._claims.begun(self._claim):
+            if item.number not in held:
+                self._start(item)
 
     def _start(self, item: BegunItem) -> None:
         self._since[item.number] = time.monotonic()
@@ -110,6 +113,11 @@ class Pacer:
                 await asyncio.sleep(AWAY_S)
             if ended:
                 ITEMS_ENDED.labels(state.value.lower()).inc()
+        except Exception:  # the boundary of a task, whose item is begun again
+            log.exception("item failed to end", batch_id=self._claim.batch.batch_id, number=item.number)
+            await asyncio.sleep(AWAY_S)
+            self._left_alone = True
+            return
         finally:
             RUNS_HELD.dec()
             del self._held[item.number]

@@ -14,11 +14,11 @@ import pytest
 from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
 from structlog.testing import capture_logs
 
-from services.batches.claims import BatchClaims
+from services.batches.claims import BatchClaims, Claim
 from services.batches.database import Pool, connected, open_pool
-from services.batches.errors import BatchNotFound
+from services.batches.errors import BatchDatabaseAway, BatchNotFound
 from services.batches.pacer import Pacing
-from services.batches.records import ENDED_ITEMS, OVER, BatchRecord, BatchState, ItemState, NewItem
+from services.batches.records import ENDED_ITEMS, OVER, BatchRecord, BatchState, BegunItem, ItemState, NewItem
 from services.batches.store import BatchLimits, BatchStore
 from services.kit.identity.caller import Caller
 from services.kit.identity.keys import generate_keypair
@@ -284,4 +284,33 @@ async def test_a_replica_goes_on_looking_for_batches_whatever_the_database_says(
                     await asyncio.sleep(0.02)
         await connection.execute("ALTER TABLE platform.mislaid RENAME TO batches")
     assert (await platform.over(batch_id)).counts == {ItemState.SUCCEEDED: 1}
+    await stop(replica)
+
+
+async def test_items_are_taken_in_hand_again_after_a_lost_answer_and_after_a_failed_end(
+    open_platform: Callable[..., Awaitable[Platform]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = await open_platform()
+    begin, end = BatchClaims.begin, BatchClaims.end
+    fails = ["begin", "end"]
+
+    async def begun_unheard(self: BatchClaims, claim: Claim, limit: int) -> list[BegunItem]:
+        begun = await begin(self, claim, limit)
+        if "begin" in fails:
+            fails.remove("begin")
+            raise BatchDatabaseAway("the connection broke behind the commit")
+        return begun
+
+    async def ended_wrong(self: BatchClaims, *arguments: Any) -> bool:
+        if "end" in fails:
+            fails.remove("end")
+            raise RuntimeError("something else than the database being away")
+        return await end(self, *arguments)
+
+    monkeypatch.setattr(BatchClaims, "begin", begun_unheard)
+    monkeypatch.setattr(BatchClaims, "end", ended_wrong)
+    replica = platform.replica()
+    batch_id = await platform.started(["a", "b", "c"])
+    assert (await platform.over(batch_id)).counts == {ItemState.SUCCEEDED: 3}
+    assert (fails, len(platform.runtime.runs)) == ([], 3)
     await stop(replica)
