@@ -128,13 +128,14 @@ class Pacer:
 
     async def _run_of(self, item: BegunItem) -> tuple[ItemState, runs_pb2.Run | None, str]:
         try:
-            run = await self._runs.create(item, lambda: not self._cancelling.is_set())
-            if run.run_id != item.run_id:
+            run_id = item.run_id
+            if not run_id:
+                run_id = (await self._runs.create(item, self._cancelling)).run_id
                 with suppress(BatchDatabaseAway):  # it is noted with the end, too
-                    await self._claims.note_run(self._claim, item.number, run.run_id)
-            stopping = asyncio.create_task(self._stop_when_cancelled(run.run_id))
+                    await self._claims.note_run(self._claim, item.number, run_id)
+            stopping = asyncio.create_task(self._stop_when_cancelled(run_id))
             try:
-                run = await self._runs.end(run.run_id)
+                run = await self._runs.end(run_id)
             finally:
                 stopping.cancel()
         except ItemRefused as refused:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -40,6 +41,17 @@ _NO: Final = frozenset(
         grpc.StatusCode.UNIMPLEMENTED,
     }
 )
+# What says nothing of the platform, so that it is no reason for other items to wait; after so many of them without
+# another answer an item is refused. As many more calls are made for what nobody wants any longer.
+_OWN: Final = frozenset(
+    {
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.UNKNOWN,
+        grpc.StatusCode.DATA_LOSS,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+    }
+)
+TRIES: Final = 8
 _ENDED: Final = frozenset(
     {
         runs_pb2.RUN_STATE_SUCCEEDED,
@@ -59,7 +71,7 @@ class ItemRefused(Exception):
 
 
 class NotMade(Exception):
-    """The platform has no room for a run, and has not made it; nobody waits for it any longer."""
+    """The platform has not said that it made a run, and nobody waits for it any longer."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +98,11 @@ class BatchRuns:
         self._batch_id = batch_id
         self._hindered = hindered
 
-    async def create(self, item: BegunItem, wanted: Callable[[], bool]) -> runs_pb2.Run:
+    async def create(self, item: BegunItem, unwanted: asyncio.Event) -> runs_pb2.Run:
         """Returns the run of an item, which is made once, however often this is asked.
 
-        Raises ItemRefused, NotMade when a quota is in the way and it is not `wanted` any more: a repeat of a request
-        breaks none, so that there is no such run.
+        Raises ItemRefused; NotMade once it is `unwanted`: at once when a quota is in the way, which a repeat of a
+        request breaks none of, so that there is no such run; else after some tries.
         """
         request = runs_pb2.CreateRunRequest(
             input=runs_pb2.RunInput.FromString(item.input),
@@ -103,7 +115,7 @@ class BatchRuns:
             response = await self._runtime.CreateRun(request, metadata=self._metadata(), timeout=CALL_TIMEOUT_S)
             return response.run
 
-        return await self._answered(call, wanted)
+        return await self._answered(call, unwanted)
 
     async def end(self, run_id: str) -> runs_pb2.Run:
         """Returns a run once it has ended, with its output. Raises ItemRefused where it is gone."""
@@ -154,9 +166,10 @@ class BatchRuns:
         response = await self._runtime.GetRun(request, metadata=self._metadata(), timeout=CALL_TIMEOUT_S)
         return response.run
 
-    async def _answered(self, call: Callable[[], Awaitable[T]], wanted: Callable[[], bool] = lambda: True) -> T:
-        """Calls until there is an answer. Raises ItemRefused, NotMade."""
-        failures = 0
+    async def _answered(self, call: Callable[[], Awaitable[T]], unwanted: asyncio.Event | None = None) -> T:
+        """Calls until there is an answer, or none is to be had. Raises ItemRefused; NotMade once it is `unwanted`."""
+        unwanted = unwanted or asyncio.Event()
+        failures = own = late = 0
         while True:
             try:
                 return await call()
@@ -164,13 +177,22 @@ class BatchRuns:
                 detail = error_detail(error)
                 if detail.code in _NO and not detail.retryable:
                     raise ItemRefused(detail.message or detail.code.name) from error
-                quota = detail.reason in _QUOTAS
-                if quota and not wanted():
-                    raise NotMade from error
                 failures += 1
+                own = own + 1 if _is_own(detail) else 0
+                if own == TRIES:
+                    raise ItemRefused(f"{detail.reason}: {detail.message}") from error
+                late += unwanted.is_set()
+                if late == TRIES or (late and detail.reason in _QUOTAS):
+                    raise NotMade from error
                 hindrance = _hindrance(detail, failures)
-                self._hindered(hindrance)
-            await asyncio.sleep(hindrance.retry_after_s)
+                if not own:
+                    self._hindered(hindrance)
+            if late:
+                await asyncio.sleep(min(hindrance.retry_after_s, LONGEST_PAUSE_S))
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(hindrance.retry_after_s):
+                    await unwanted.wait()
 
     def _metadata(self) -> tuple[tuple[str, str]]:
         return (bearer_metadata(self._tokens.mint()),)
@@ -180,6 +202,13 @@ class BatchRuns:
 _QUOTAS: Final = frozenset(
     {"TOO_MANY_RUNS_AT_ONCE", "TOO_MANY_RUNS_STARTED", "TOO_MANY_TOKENS", "TOO_MANY_RUNS_WAITING", "RUN_QUOTA_EXCEEDED"}
 )
+
+
+def _is_own(detail: ErrorDetail) -> bool:
+    """Whether a failure is a call's own: not of the platform, nor of what its caller may have."""
+    if detail.reason == "AGENT_UNKNOWN":
+        return True
+    return detail.code in _OWN and detail.reason not in _QUOTAS | {"OVERLOADED"}
 
 
 def _hindrance(detail: ErrorDetail, failures: int) -> Hindrance:

@@ -38,6 +38,10 @@ class Away(SignalboxError):
     retryable = True
 
 
+class Odd(SignalboxError):
+    """As the runtime answers what it did not foresee."""
+
+
 class FakeRuntime(runs_pb2_grpc.RunServiceServicer):
     """Runs are known by their request ids, as those of the runtime are; a question `no` is refused."""
 
@@ -50,6 +54,8 @@ class FakeRuntime(runs_pb2_grpc.RunServiceServicer):
         self.most_active = 0
         # What answers the next creations, before any run is made.
         self.failures: list[SignalboxError] = []
+        # What answers every creation for a question.
+        self.failing: dict[str, SignalboxError] = {}
         # Whether runs end by themselves; else they do when they are cancelled.
         self.ends = True
         self._over: dict[str, asyncio.Event] = {}
@@ -65,6 +71,8 @@ class FakeRuntime(runs_pb2_grpc.RunServiceServicer):
         if self.failures:
             raise self.failures.pop(0)
         question = request.input.data_chat.question
+        if question in self.failing:
+            raise self.failing[question]
         if question == "no":
             raise InvalidRequest("no such question is answered")
         run = runs_pb2.Run(

@@ -14,18 +14,20 @@ import pytest
 from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
 from structlog.testing import capture_logs
 
+from services.batches import runs
 from services.batches.claims import BatchClaims, Claim
 from services.batches.database import Pool, connected, open_pool
 from services.batches.errors import BatchDatabaseAway, BatchNotFound
-from services.batches.pacer import Pacing
+from services.batches.pacer import Pacer, Pacing
 from services.batches.records import ENDED_ITEMS, OVER, BatchRecord, BatchState, BegunItem, ItemState, NewItem
 from services.batches.store import BatchLimits, BatchStore
+from services.kit.errors import SignalboxError
 from services.kit.identity.caller import Caller
 from services.kit.identity.keys import generate_keypair
 from services.kit.settings import ServiceSettings
 from services.kit.wire.server import Registration, Service, running
 from services.kit.wire.tasks import stop
-from tests.integration.batches.fake_runtime import Away, FakeRuntime, QuotaUsedUp
+from tests.integration.batches.fake_runtime import Away, FakeRuntime, Odd, QuotaUsedUp
 
 KEYS = generate_keypair()
 CALLER = Caller("27", frozenset({"reader"}), {"tenant": "north"})
@@ -149,8 +151,8 @@ async def test_each_item_runs_once_while_replicas_die_and_the_results_are_the_sa
     batch = await platform.over(batch_id)
     assert (batch.state, batch.counts) == (BatchState.ENDED, {ItemState.SUCCEEDED: 200})
     assert batch.epoch >= 4
-    runs = [each.run_id for each in await platform.store.items(batch_id, 0, 1000)]
-    assert len(set(runs)) == 200
+    run_ids = [each.run_id for each in await platform.store.items(batch_id, 0, 1000)]
+    assert len(set(run_ids)) == 200
     assert len(platform.runtime.runs) == 400
     assert platform.runtime.most_active <= LIMITS.share
     ends = [each.ended_as for each in await platform.store.ended(batch_id, 0, 1000)]
@@ -313,4 +315,37 @@ async def test_items_are_taken_in_hand_again_after_a_lost_answer_and_after_a_fai
     batch_id = await platform.started(["a", "b", "c"])
     assert (await platform.over(batch_id)).counts == {ItemState.SUCCEEDED: 3}
     assert (fails, len(platform.runtime.runs)) == ([], 3)
+    await stop(replica)
+
+
+async def test_an_item_that_keeps_failing_holds_no_other_up_and_is_refused(
+    open_platform: Callable[..., Awaitable[Platform]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = await open_platform()
+    platform.runtime.failing["odd"] = Odd("a bug")
+    hindrances: list[runs.Hindrance] = []
+    monkeypatch.setattr(runs, "LONGEST_PAUSE_S", 0.02)
+    monkeypatch.setattr(Pacer, "_hindered", lambda _, hindrance: hindrances.append(hindrance))
+    replica = platform.replica()
+    batch_id = await platform.started(["odd", "b", "c", "d"])
+    assert (await platform.over(batch_id)).counts == {ItemState.SUCCEEDED: 3, ItemState.REFUSED: 1}
+    assert hindrances == []
+    [refused, *_] = await platform.store.items(batch_id, 0, 10)
+    assert (refused.error, platform.runtime.asked[f"batch-{batch_id}-1-0"]) == ("INTERNAL: a bug", runs.TRIES)
+    await stop(replica)
+
+
+@pytest.mark.parametrize("failure", [QuotaUsedUp("that was all", retry_after_s=3600.0), Away("nobody is there")])
+async def test_a_batch_that_is_cancelled_waits_for_no_run_that_is_not_made(
+    open_platform: Callable[..., Awaitable[Platform]], monkeypatch: pytest.MonkeyPatch, failure: SignalboxError
+) -> None:
+    platform = await open_platform()
+    platform.runtime.failing["a"] = failure
+    monkeypatch.setattr(runs, "LONGEST_PAUSE_S", 0.02)
+    replica = platform.replica()
+    batch_id = await platform.started(["a", "b"], max_runs=1)
+    await platform.until(batch_id, lambda batch: bool(batch.held_up_by))
+    await platform.store.cancel(CALLER, batch_id)
+    batch = await platform.over(batch_id)
+    assert (batch.state, batch.counts) == (BatchState.CANCELLED, {ItemState.CANCELLED: 2})
     await stop(replica)
