@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import aclosing, contextmanager
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from typing import TypeVar
 
 import grpc
 import orjson
@@ -55,21 +55,10 @@ class Caller:
         with _told():
             return await method(request, metadata=self._metadata, timeout=self.stubs.call_timeout_s)
 
-    async def execute(self, request: runs_pb2.ExecuteRunRequest) -> AsyncGenerator[runs_pb2.RunEvent, None]:
-        """Creates a run and yields its events, until it ends or awaits input."""
-        async with aclosing(self._events(self.stubs.runs.ExecuteRun, request)) as events:
-            async for event in events:
-                yield event
-
     async def watch(self, request: runs_pb2.WatchRunRequest) -> AsyncGenerator[runs_pb2.RunEvent, None]:
         """Yields events of a run, until it ends or awaits input."""
-        async with aclosing(self._events(self.stubs.runs.WatchRun, request)) as events:
-            async for event in events:
-                yield event
-
-    async def _events(self, method: Any, request: Message) -> AsyncGenerator[runs_pb2.RunEvent, None]:
         with _told():
-            call = method(request, metadata=self._metadata)
+            call = self.stubs.runs.WatchRun(request, metadata=self._metadata)
             try:
                 async for response in call:
                     yield response.event

@@ -37,6 +37,7 @@ _OWN_KEYS: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_m
 
 
 BodyT = TypeVar("BodyT", bound="Body")
+RESUME: Final = "resume"
 
 
 class Body(BaseModel):
@@ -76,11 +77,18 @@ def check_modes(modes: list[str]) -> list[str]:
 
 
 class Command(Body):
-    """A command to a graph: the answer to what it asks."""
+    """A command to a graph: the answer to what it asks, which may be null."""
 
     resume: Any = None
     update: Any = None
     goto: Any = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: each for name, each in given.items() if each is not None or name == RESUME}
 
 
 class Checkpoint(Body):
@@ -145,19 +153,34 @@ class RunBody(Body):
             )
         if self.on_completion == "delete":
             raise Invalid("on_completion: delete is not offered; retention removes runs")
-        if self.command and (self.command.update is not None or self.command.goto is not None):
+        if self.command and (self.command.update or self.command.goto):
             raise Invalid("command: only resume is offered; a graph's own edges say where it goes")
+        if self.command and not self.resumes:
+            raise Invalid("command: says nothing; answer by `resume`, or leave it out")
         check_modes(self.stream_mode)
 
     @property
     def resumes(self) -> bool:
         """Whether it answers what the thread's run asks."""
-        return self.command is not None and self.command.resume is not None
+        return self.command is not None and RESUME in self.command.model_fields_set
 
     @property
     def from_checkpoint(self) -> str:
         """The checkpoint that it names; empty where it names none."""
         return (self.checkpoint.checkpoint_id if self.checkpoint else "") or self.checkpoint_id
+
+    def check_fork(self, thread_id: str) -> None:
+        """Raises Invalid for what a run that goes on from an earlier state does not take: it has that of its source."""
+        asked = {
+            "context": self.context,
+            "config.configurable": self._configured(thread_id),
+            "metadata": self.metadata,
+            # A thread in which a run is active refuses it.
+            "multitask_strategy": self.multitask_strategy not in (None, "reject"),
+        }
+        for name, value in asked.items():
+            if value:
+                raise Invalid(f"{name}: is not taken by a run that goes on from an earlier `checkpoint`; leave it out")
 
     def policy(self) -> runs_pb2.ActiveRunPolicy:
         """What to do with a run that is active in the thread."""
@@ -180,12 +203,15 @@ class RunBody(Body):
         asked = hosted_pb2.GraphInput(agent=assistant.name, input=struct_of(given))
         if self.context is not None:
             asked.context.CopyFrom(struct_of(self.context))
+        if configured := self._configured(thread_id):
+            asked.configurable.CopyFrom(struct_of(configured))
+        return runs_pb2.RunInput(graph=asked)
+
+    def _configured(self, thread_id: str) -> dict[str, Any]:
         configurable = self.config.configurable
         if configurable.get("thread_id") not in (None, "", thread_id):
             raise Invalid("config.configurable.thread_id: names another thread than the path")
-        if kept := {name: value for name, value in configurable.items() if name not in _OWN_KEYS}:
-            asked.configurable.CopyFrom(struct_of(kept))
-        return runs_pb2.RunInput(graph=asked)
+        return {name: value for name, value in configurable.items() if name not in _OWN_KEYS}
 
 
 def _own_input(agent: str, given: Any, context: Any) -> runs_pb2.RunInput:

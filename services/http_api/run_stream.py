@@ -115,8 +115,8 @@ class RunStream:
         self._asked: runs_pb2.InputRequest | None = None
         self.ended: runs_pb2.Run | None = None
 
-    async def parts(self, begun: AsyncGenerator[runs_pb2.RunEvent, None] | None = None) -> AsyncGenerator[Part, None]:
-        """Yields what there is to tell, to the end of the run or its next question; `begun` is a watch that is open.
+    async def parts(self) -> AsyncGenerator[Part, None]:
+        """Yields what there is to tell, to the end of the run or its next question.
 
         Raises CutOff when no gateway answers for long.
         """
@@ -126,7 +126,7 @@ class RunStream:
         heard_at, pause_s = loop.time(), FIRST_PAUSE_S
         while True:
             try:
-                async with aclosing(begun or self._watch()) as events:
+                async with aclosing(self._watch()) as events:
                     async for event in events:
                         heard_at, pause_s = loop.time(), FIRST_PAUSE_S
                         async for part in self._of(event):
@@ -141,7 +141,6 @@ class RunStream:
                 return
             else:
                 return
-            begun = None
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 

@@ -20,7 +20,7 @@ from services.http_api.gateway import Caller, Gateway
 from services.http_api.interrupts import INTERRUPT, answer_of, interrupts_of
 from services.http_api.json_bodies import BodyReader, Json, struct_of
 from services.http_api.metrics import EVENTS_SENT, STREAMS_RESUMED
-from services.http_api.run_request import CUSTOM, MESSAGES, VALUES, Body, RunBody, check_modes, read_body
+from services.http_api.run_request import CUSTOM, VALUES, Body, RunBody, check_modes, read_body
 from services.http_api.run_stream import ERROR, Position, RunStream, Wanted, output_of, position_of, problem_of
 from services.http_api.thread_states import ThreadStates, moment, place_of
 from services.kit.telemetry.logs import get_logger
@@ -32,6 +32,7 @@ MOST_OF_A_BATCH: Final = 50
 RUNS_PAGE: Final = 500
 THREAD_ID, RUN_ID = "thread_id", "run_id"
 IDEMPOTENCY_KEY, LAST_EVENT_ID = "idempotency-key", "last-event-id"
+THREAD_BUSY: Final = "THREAD_BUSY"
 _STATUS: Final[Mapping[int, str]] = {
     runs_pb2.RUN_STATE_PENDING: "pending",
     runs_pb2.RUN_STATE_RUNNING: "running",
@@ -59,11 +60,15 @@ class Batch(RootModel[Annotated[list[RunBody], Field(min_length=1, max_length=MO
 class Started:
     """A run that was created or gone on with, where it is followed from, and the question that was answered, if any."""
 
-    run_id: str
+    run: runs_pb2.Run
     assistant: Assistant
-    events: AsyncGenerator[runs_pb2.RunEvent, None] | None = None
     position: Position | None = None
     answered: str = ""
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.run.run_id
 
 
 class RunRoutes:
@@ -79,8 +84,7 @@ class RunRoutes:
         """Creates a run and returns it at once."""
         caller, thread_id = self._gateway.caller(request), _thread_id(request)
         body = read_body(RunBody, await self._bodies.read(request))
-        started = await self._started(caller, request, body, thread_id)
-        run = await self._run(caller, started.run_id)
+        run = (await self._started(caller, body, thread_id, _key(request))).run
         return Json(run_document(run), headers=_found_at(thread_id, run.run_id))
 
     async def create_batch(self, request: Request) -> Response:
@@ -92,11 +96,10 @@ class RunRoutes:
             raise Invalid(
                 f"the body is to be a list of 1 to {MOST_OF_A_BATCH} runs: {error.errors()[0]['msg']}"
             ) from error
-        created = []
-        for body in bodies:
-            started = await self._started(caller, request, body, "")
-            created.append(run_document(await self._run(caller, started.run_id)))
-        return Json(created)
+        key = _key(request)
+        keys = [f"{key}:{number}" if key else "" for number in range(len(bodies))]
+        created = [await self._started(caller, body, "", own) for body, own in zip(bodies, keys, strict=True)]
+        return Json([run_document(each.run) for each in created])
 
     async def stream(self, request: Request) -> Response:
         """Creates a run and streams it."""
@@ -104,7 +107,7 @@ class RunRoutes:
         self._streams.check()
         body = read_body(RunBody, await self._bodies.read(request))
         wanted = Wanted(check_modes(body.stream_mode), body.stream_subgraphs)
-        started = await self._started(caller, request, body, thread_id, chunks=MESSAGES in wanted.modes, follows=True)
+        started = await self._started(caller, body, thread_id, _key(request))
         path = _path(thread_id, started.run_id)
         headers = {**_found_at(thread_id, started.run_id), "location": f"{path}/stream?{wanted.query()}"}
         return self._told(caller, started, wanted, headers, cancels=body.on_disconnect == "cancel")
@@ -114,7 +117,7 @@ class RunRoutes:
         caller, thread_id = self._gateway.caller(request), _thread_id(request)
         self._streams.check()
         body = read_body(RunBody, await self._bodies.read(request))
-        started = await self._started(caller, request, body, thread_id, follows=True)
+        started = await self._started(caller, body, thread_id, _key(request))
         headers = {
             **_found_at(thread_id, started.run_id),
             "location": f"{_path(thread_id, started.run_id)}/join",
@@ -125,7 +128,7 @@ class RunRoutes:
         """Returns what a run brings, once it has ended or asks."""
         caller, run = await self._asked_run(request)
         self._streams.check()
-        started = Started(run.run_id, await find_assistant(caller, run.agent))
+        started = Started(run, await find_assistant(caller, run.agent))
         return self._awaited(caller, started, {}, cancels=_flag(request, "cancel_on_disconnect"))
 
     async def join_stream(self, request: Request) -> Response:
@@ -136,7 +139,7 @@ class RunRoutes:
         position = position_of(request.headers.get(LAST_EVENT_ID, ""))
         if position.sequence:
             STREAMS_RESUMED.inc()
-        started = Started(run.run_id, await find_assistant(caller, run.agent), position=position)
+        started = Started(run, await find_assistant(caller, run.agent), position=position)
         wanted = Wanted(modes, _flag(request, "stream_subgraphs"))
         path = _path(_thread_id(request), run.run_id)
         headers = {"location": f"{path}/stream?{wanted.query()}"}
@@ -173,7 +176,7 @@ class RunRoutes:
         if not _flag(request, "wait"):
             return Response(status_code=202)
         self._streams.check()
-        started = Started(run.run_id, await find_assistant(caller, run.agent))
+        started = Started(run, await find_assistant(caller, run.agent))
         return self._awaited(caller, started, {}, cancels=False)
 
     async def cancel_many(self, request: Request) -> Response:
@@ -200,43 +203,35 @@ class RunRoutes:
         self._gateway.caller(request)
         raise NotOffered("single runs are not deleted: what decided them stays on record; delete the thread")
 
-    async def _started(
-        self,
-        caller: Caller,
-        request: Request,
-        body: RunBody,
-        thread_id: str,
-        *,
-        chunks: bool = False,
-        follows: bool = False,
-    ) -> Started:
-        """Creates a run, or goes on with the thread's as the body says."""
+    async def _started(self, caller: Caller, body: RunBody, thread_id: str, key: str) -> Started:
+        """Creates a run, or goes on with the thread's as the body says; a repeat with the same key finds its run."""
         body.check()
         assistant = await find_assistant(caller, body.assistant_id)
         runs = await ThreadStates(caller, thread_id).runs() if thread_id else []
         asking = next((run for run in runs if run.HasField("input_request")), None)
         if body.resumes:
+            if key:
+                raise Invalid("Idempotency-Key: an answer takes none, since a repeat would answer the next question")
             return await self._resumed(caller, asking, body, assistant)
-        if asking is not None and body.multitask_strategy is None:
-            # As in LangGraph, who says something else than an answer does not answer.
-            await self._cancelled(caller, asking.run_id)
-        if body.from_checkpoint and (forked := await self._forked(caller, runs, body, assistant, thread_id)):
-            return Started(forked, assistant)
+        # As in LangGraph, who says something else than an answer does not answer.
+        left = asking if body.multitask_strategy is None else None
+        if body.from_checkpoint and (fork := await self._fork(caller, runs, body, assistant, thread_id)):
+            fork.request_id = key
+            return Started(await self._forked(caller, fork, left), assistant)
         if body.input is None and assistant.is_hosted:
             raise Invalid("input: is missing; a run without one goes on from a `checkpoint`")
         create = runs_pb2.CreateRunRequest(
             input=body.run_input(assistant, thread_id),
             thread_id=thread_id,
-            request_id=request.headers.get(IDEMPOTENCY_KEY) or str(uuid.uuid4()),
+            request_id=key or str(uuid.uuid4()),
             active_run_policy=body.policy(),
             labels=body.labels(),
         )
-        if not follows:
-            run = (await caller.call(caller.stubs.runs.CreateRun, create)).run
-            return Started(run.run_id, assistant)
-        events = caller.execute(runs_pb2.ExecuteRunRequest(create=create, token_chunks=chunks))
-        first = await anext(events)
-        return Started(first.run_id, assistant, _with_first(first, events))
+        run = (await caller.call(caller.stubs.runs.CreateRun, create)).run
+        # Only now: what is refused leaves the question open, and so does a repeat that finds a run of before it.
+        if left is not None and left.create_time.ToNanoseconds() < run.create_time.ToNanoseconds():
+            await self._cancelled(caller, left.run_id)
+        return Started(run, assistant)
 
     async def _resumed(
         self, caller: Caller, asking: runs_pb2.Run | None, body: RunBody, assistant: Assistant
@@ -255,27 +250,40 @@ class RunRoutes:
             position.step = state.state.checkpoint.step
         except NotFound:
             position.step = 0  # it asks before its first step
-        await caller.call(caller.stubs.runs.ResumeRun, answer)
-        return Started(asking.run_id, assistant, position=position, answered=answer.input_request_id)
+        run = (await caller.call(caller.stubs.runs.ResumeRun, answer)).run
+        return Started(run, assistant, position=position, answered=answer.input_request_id)
 
-    async def _forked(
+    async def _fork(
         self, caller: Caller, runs: list[runs_pb2.Run], body: RunBody, assistant: Assistant, thread_id: str
-    ) -> str:
-        """Returns the run that goes on from an earlier state of the thread; empty where it names the present one."""
+    ) -> threads_pb2.ForkRunRequest | None:
+        """Returns what goes on from an earlier state of the thread; None where the body names the present one."""
         place = place_of(body.from_checkpoint)
         states = ThreadStates(caller, thread_id)
         if not thread_id:
             raise Invalid("checkpoint: is one of a thread")
         if body.input is not None and place == await states.head_place(runs):
-            return ""
+            return None
         if not any(run.run_id == place.run_id and run.agent == assistant.name for run in runs):
             raise NotFound(f"thread {thread_id!r} has no such checkpoint of {assistant.name}")
+        body.check_fork(thread_id)
         fork = threads_pb2.ForkRunRequest(run_id=place.run_id, step=await states.step_of(place), in_thread=True)
         if body.input is not None:
             if not isinstance(body.input, dict):
                 raise Invalid("input: is to be an object with the fields of the graph's state")
             fork.input.CopyFrom(struct_of(body.input))
-        return (await caller.call(caller.stubs.threads.ForkRun, fork)).run.run_id
+        return fork
+
+    async def _forked(
+        self, caller: Caller, fork: threads_pb2.ForkRunRequest, left: runs_pb2.Run | None
+    ) -> runs_pb2.Run:
+        """Returns the run that goes on from an earlier state, for which the run that is left unanswered makes room."""
+        try:
+            return (await caller.call(caller.stubs.threads.ForkRun, fork)).run
+        except Conflict as error:
+            if left is None or error.told_reason != THREAD_BUSY:
+                raise
+        await self._cancelled(caller, left.run_id)
+        return (await caller.call(caller.stubs.threads.ForkRun, fork)).run
 
     def _told(
         self, caller: Caller, started: Started, wanted: Wanted, headers: dict[str, str], *, cancels: bool
@@ -283,7 +291,7 @@ class RunRoutes:
         stream = self._followed(caller, started, wanted)
 
         async def counted() -> AsyncGenerator[Part, None]:
-            async with aclosing(stream.parts(started.events)) as parts:
+            async with aclosing(stream.parts()) as parts:
                 async for part in parts:
                     EVENTS_SENT.inc()
                     yield part
@@ -306,7 +314,7 @@ class RunRoutes:
 
     async def _brought(self, caller: Caller, started: Started, stream: RunStream) -> dict[str, Any]:
         """Returns what a run has brought, or asks, once it has told all."""
-        async with aclosing(stream.parts(started.events)) as parts:
+        async with aclosing(stream.parts()) as parts:
             async for part in parts:
                 if part.event == ERROR and stream.ended is None:
                     return {"__error__": part.data}
@@ -390,15 +398,6 @@ def run_document(run: runs_pb2.Run) -> dict[str, Any]:
     }
 
 
-async def _with_first(
-    first: runs_pb2.RunEvent, events: AsyncGenerator[runs_pb2.RunEvent, None]
-) -> AsyncGenerator[runs_pb2.RunEvent, None]:
-    async with aclosing(events):
-        yield first
-        async for event in events:
-            yield event
-
-
 def _path(thread_id: str, run_id: str) -> str:
     return f"/threads/{thread_id}/runs/{run_id}" if thread_id else f"/runs/{run_id}"
 
@@ -409,6 +408,10 @@ def _found_at(thread_id: str, run_id: str) -> dict[str, str]:
 
 def _thread_id(request: Request) -> str:
     return str(request.path_params.get(THREAD_ID, ""))
+
+
+def _key(request: Request) -> str:
+    return request.headers.get(IDEMPOTENCY_KEY, "")
 
 
 def _modes(request: Request) -> list[str]:

@@ -148,8 +148,51 @@ async def test_a_question_is_an_interrupt_and_resume_answers_it(client: Sdk) -> 
     answered = await of(client.runs.stream(thread_id, TALK, command={"resume": "yes"}, stream_mode="values"))
     assert answered[-2][1]["messages"][-1]["content"] == "You said yes."
     assert [event for event, _ in answered] == ["metadata", "values", "end"]
+    await client.runs.wait(thread_id, TALK, input=turn("ask"))
+    # As RemoteGraph sends it.
+    answered = await client.runs.wait(thread_id, TALK, command={"resume": "no", "goto": [], "update": {}})
+    assert answered["messages"][-1]["content"] == "You said no."
     with pytest.raises(ConflictError, match="no run of the thread asks anything"):
         await client.runs.create(thread_id, TALK, command={"resume": "yes"})
+
+
+async def test_a_question_stays_open_but_for_an_answer_or_a_new_run(served: Platform, client: Sdk) -> None:
+    thread_id = (await client.threads.create())["thread_id"]
+    headers = {"x-api-key": served.token(CALLER)}
+    async with httpx.AsyncClient(base_url=url_of(served), headers=headers, timeout=60) as http:
+
+        async def asked(key: str = "", **body: Any) -> httpx.Response:
+            own = {"idempotency-key": key} if key else {}
+            return await http.post(f"/threads/{thread_id}/runs", headers=own, json={"assistant_id": TALK, **body})
+
+        async def status() -> str:
+            return str((await client.threads.get(thread_id))["status"])
+
+        first = await client.runs.wait(thread_id, TALK, input=turn("one"))
+        begun = (await client.threads.get_state(thread_id))["checkpoint"]
+        assert said(first) == ["one"]
+        key, spoken = str(uuid.uuid4()), turn("two")
+        await client.runs.wait(thread_id, TALK, input=turn("ask"))
+        nowhere = {"checkpoint_id": f"{uuid.uuid4()}:x"}
+        refused: list[tuple[int, dict[str, Any]]] = [
+            (422, {"input": ["no object"]}), (422, {"input": turn("x"), "metadata": {"a": "no label!"}}),
+            (422, {"input": turn("x"), "command": {}}), (422, {"command": {"resume": "yes"}, "key": key}),
+            (404, {"input": turn("x"), "checkpoint": nowhere}),
+            (422, {"input": turn("x"), "checkpoint": begun, "metadata": {"team": "payments"}}),
+            (422, {"input": turn("x"), "checkpoint": begun, "multitask_strategy": "enqueue"}),
+        ]  # fmt: skip
+        for expected, body in refused:
+            assert (await asked(**body)).status_code == expected, body
+            assert await status() == "interrupted"
+        made = (await asked(key, input=spoken)).json()
+        assert (await client.runs.join(thread_id, made["run_id"]))["turns"]
+        await client.runs.wait(thread_id, TALK, input=turn("ask"))
+        assert (await asked(key, input=spoken)).json()["run_id"] == made["run_id"]
+        assert await status() == "interrupted"
+        forking, again = str(uuid.uuid4()), turn("three")
+        forks = [(await asked(forking, input=again, checkpoint=begun)).json()["run_id"] for _ in range(2)]
+        assert len(set(forks)) == 1
+        assert said(await client.runs.join(thread_id, forks[0])) == ["one", "three"]
 
 
 async def test_a_conversation_is_edited_and_done_again_from_an_earlier_state(client: Sdk) -> None:
@@ -279,6 +322,9 @@ async def test_a_repeat_with_the_same_key_finds_the_run(served: Platform) -> Non
         body = {"assistant_id": TALK, "input": turn("one")}
         first, again = [(await http.post("/runs", json=body)).json() for _ in range(2)]
         assert first["run_id"] == again["run_id"]
+        batches = [[run["run_id"] for run in (await http.post("/runs/batch", json=[body, body])).json()] for _ in "ab"]
+        assert batches[0] == batches[1]
+        assert len(set(batches[0])) == 2
         other = await http.post("/runs", json={**body, "input": turn("two")})
         assert (other.status_code, other.json()["reason"]) == (409, "REQUEST_ID_REUSED")
 

@@ -1,0 +1,41 @@
+"""What the body of a run may say, and what it is refused for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.http_api.errors import Invalid
+from services.http_api.run_request import RunBody, read_body
+
+
+def body(**given: Any) -> RunBody:
+    return read_body(RunBody, {"assistant_id": "talk", **given})
+
+
+@pytest.mark.parametrize("given", [{"resume": None}, {"resume": False}, {"resume": "yes", "goto": [], "update": {}}])
+def test_a_resume_answers_whatever_it_is(given: dict[str, Any]) -> None:
+    asked = body(command=given)
+    asked.check()
+    assert asked.resumes
+
+
+@pytest.mark.parametrize("given", [{}, {"goto": []}, {"update": None}, {"resume": "yes", "goto": "model"}])
+def test_a_command_that_does_nothing_or_more_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(Invalid, match="command: "):
+        body(command=given).check()
+
+
+def test_what_a_fork_takes_is_its_input() -> None:
+    plain: dict[str, Any] = {"config": {"configurable": {"thread_id": "t", "checkpoint_id": "c"}}, "context": {}}
+    body(**plain, multitask_strategy="reject").check_fork("t")
+    refused: list[dict[str, Any]] = [
+        {"context": {"a": 1}},
+        {"config": {"configurable": {"a": 1}}},
+        {"metadata": {"team": "payments"}},
+        {"multitask_strategy": "enqueue"},
+    ]
+    for each in refused:
+        with pytest.raises(Invalid, match="is not taken by a run that goes on from"):
+            body(**each).check_fork("t")
