@@ -13,7 +13,7 @@ from signalbox.v1 import batches_pb2, batches_pb2_grpc
 from services.batches.errors import BatchesDraining
 from services.batches.records import OVER, NewItem
 from services.batches.store import BatchStore
-from services.batches.wire import batch_proto, item_proto, sees_output
+from services.batches.wire import batch_proto, item_proto
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.identity.bearer import bearer_token
 from services.kit.identity.caller import Caller
@@ -88,14 +88,14 @@ class BatchServicer(batches_pb2_grpc.BatchServiceServicer):
         told, after = None, request.after_sequence
         while True:
             batch = await self._store.get(caller, request.batch_id)
-            proto, may_see = batch_proto(batch), sees_output(caller, batch)
+            proto = batch_proto(batch)
             if told is None and batch.state not in OVER:
                 told = proto
                 yield batches_pb2.WatchBatchResponse(batch=proto)
             while ended := await self._store.ended(batch.batch_id, after, ITEMS_READ):
                 for item in ended:
                     after = item.ended_as
-                    sent = item_proto(item, with_run=request.with_runs, with_output=may_see)
+                    sent = item_proto(item, caller, with_run=request.with_runs)
                     yield batches_pb2.WatchBatchResponse(
                         item_ended=batches_pb2.BatchItemEnded(sequence=item.ended_as, item=sent)
                     )
@@ -127,10 +127,9 @@ class BatchServicer(batches_pb2_grpc.BatchServiceServicer):
         """Streams the items of a batch in their order."""
         caller, after = self._caller(context), request.after_number
         batch = await self._store.get(caller, request.batch_id)
-        may_see = sees_output(caller, batch)
         while items := await self._store.items(batch.batch_id, after, ITEMS_READ):
             for item in items:
-                sent = item_proto(item, with_run=True, with_output=may_see)
+                sent = item_proto(item, caller, with_run=True)
                 yield batches_pb2.ExportBatchResponse(item=sent)
             after = items[-1].number
 

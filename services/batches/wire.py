@@ -37,9 +37,8 @@ def batch_proto(batch: BatchRecord) -> batches_pb2.Batch:
     )
 
 
-def item_proto(item: ItemRecord, *, with_run: bool, with_output: bool) -> batches_pb2.BatchItem:
-    """Returns an item, with its run where that is asked for, and with the output where that may be seen."""
-    run = run_of(item, with_output=with_output) if with_run else None
+def item_proto(item: ItemRecord, caller: Caller, *, with_run: bool) -> batches_pb2.BatchItem:
+    """Returns an item, with its run where that is asked for, as a caller may see that."""
     return batches_pb2.BatchItem(
         number=item.number,
         key=item.key,
@@ -47,23 +46,20 @@ def item_proto(item: ItemRecord, *, with_run: bool, with_output: bool) -> batche
         run_id=item.run_id,
         error=item.error,
         retry_count=item.retry_count,
-        run=run,
+        run=_run_of(item, caller) if with_run and item.run else None,
     )
 
 
-def run_of(item: ItemRecord, *, with_output: bool) -> runs_pb2.Run | None:
-    """Returns the run of an item as it ended; None before."""
-    if not item.run:
-        return None
+def _run_of(item: ItemRecord, caller: Caller) -> runs_pb2.Run:
+    """Returns the run of an item as it ended; with its output where a caller has every role that it was made with.
+
+    Runs of one batch may have been made with other roles each, as its caller's were when an item was begun anew.
+    """
     run = runs_pb2.Run.FromString(item.run)
-    if not with_output:
+    may_see = run.HasField("caller") and caller.roles.issuperset(run.caller.roles)
+    if not (may_see or ROLE_OPERATOR in caller.roles):
         run.ClearField("output")
     return run
-
-
-def sees_output(caller: Caller, batch: BatchRecord) -> bool:
-    """Whether a caller has every role that a batch was started with; operators see every output."""
-    return batch.caller.roles <= caller.roles or ROLE_OPERATOR in caller.roles
 
 
 def _item_state(state: ItemState) -> batches_pb2.BatchItemState:
