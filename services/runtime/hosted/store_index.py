@@ -58,7 +58,9 @@ class StoreIndex:
             return {}
         found: dict[str, str] = {}
         for path in self.fields if op.index is None else op.index:
-            texts = get_text_at_path(op.value, tokenize_path(path))
+            # All of it, where LangGraph takes it so: by paths of the index, and not by those of a single write.
+            whole = op.index is None and path == "$"
+            texts = get_text_at_path(op.value, path if whole else tokenize_path(path))
             numbered = len(texts) > 1
             found |= {f"{path}.{number}" if numbered else path: text for number, text in enumerate(texts)}
         if len(found) > MOST_VECTORS:

@@ -183,6 +183,17 @@ async def test_items_are_found_by_meaning_as_in_langgraphs_own_store(platform_ds
         assert not await compares_vectors(replica.pools.calls)
 
 
+async def test_all_of_an_item_is_found_where_no_fields_are_named(platform_dsn: str) -> None:
+    index = StoreIndex("./words.py:embed_words", ensure_embeddings(embed_words), len(WORDS))
+    alone = InMemoryStore(index={"dims": len(WORDS), "embed": embed_words})
+    await written(alone)
+    expected = ranked(await sought(alone))
+    async with hosted_replica(platform_dsn, replace(loaded("seeking", seeking()), store_index=index)) as replica:
+        told = output_of(await replica.run("seeking", {}))["told"]
+    assert [ranked(each) for each in told] == [expected, expected]
+    assert ("moved", None) not in expected[0]
+
+
 async def noted(replica: HostedReplica, note: str, then: str = "", *, thread: str = "t", **changes: Any) -> RunRecord:
     return await replica.run("noting", {"note": note, "then": then}, thread_id=thread, **changes)
 
