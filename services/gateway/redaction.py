@@ -20,7 +20,7 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.rpc import error_details_pb2, status_pb2
 from signalbox.v1 import evaluator_pb2, guard_pb2, recorded_answers_pb2, table_pb2, tools_pb2
 
-from services.gateway.redaction_rules import Masking, Place, RedactionRules
+from services.gateway.redaction_rules import Masking, Place, RedactionRules, written_json
 from services.kit.text.json_text import json_text
 
 MessageT = TypeVar("MessageT", bound=Message)
@@ -219,7 +219,7 @@ class _Answer:
         response_type = _response_type(answer.method.partition(" ")[0])
         try:
             if answer.source in _ANSWERS_IN_JSON:
-                return json.dumps(self._masking.value(json.loads(answer.answer)), ensure_ascii=False).encode()
+                return written_json(self._masking.value(json.loads(answer.answer))).encode()
             if response_type is not None:
                 response = response_type.FromString(answer.answer)
                 self.mask(response)

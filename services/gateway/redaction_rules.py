@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -18,6 +19,9 @@ LONGEST_PATTERN = 1_000
 MOST_MATCHES_OF_TEXT = 1_000
 MOST_MATCHES_OF_ANSWER = 20_000
 DEEPEST = 100
+# What may stand before JSON without being of it.
+_BEFORE_JSON = " \t\r\n\ufeff"
+_SURROGATES = re.compile("[\ud800-\udfff]")
 # Names of fields, from the answer's own to the innermost.
 Place = tuple[str, ...]
 
@@ -62,9 +66,10 @@ class RedactionRule(BaseModel):
 
     def sub(self, text: str) -> tuple[str, int]:
         """Returns a text with what the pattern finds masked, and how often it did; whole where that is too often."""
-        if self._compiled is None or self._compiled.search(text) is None:
+        readable = _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)  # RE2 takes none
+        if self._compiled is None or self._compiled.search(readable) is None:
             return text, 0
-        masked, count = self._compiled.subn(lambda _: self.mark, text, count=MOST_MATCHES_OF_TEXT + 1)
+        masked, count = self._compiled.subn(lambda _: self.mark, readable, count=MOST_MATCHES_OF_TEXT + 1)
         return (self.mark if count > MOST_MATCHES_OF_TEXT else masked), count
 
 
@@ -110,8 +115,10 @@ class Masking:
 
     def text(self, text: str, path: Place = ()) -> str:
         """Returns a text masked, also where it is JSON itself."""
-        if text[:1] in "{[" or text.lstrip()[:1] in ("{", "["):
-            text = self._json_text(text, path)
+        started = text.lstrip(_BEFORE_JSON)
+        if started[:1] in ("{", "[", '"'):
+            masked = self._json_text(started, path)
+            text = text if masked == started else masked
         for rule in self._patterns:
             if self._left <= 0:
                 return rule.mark
@@ -154,11 +161,26 @@ class Masking:
         return masked
 
     def _json_text(self, text: str, path: Place) -> str:
+        """Returns JSON masked, and what is no JSON as it is; of JSON that can't be read whole nothing is left."""
         try:
-            value = json.loads(text)
+            value = json.loads(text, strict=False, object_pairs_hook=_each_once)
             masked = self.value(value, path)
-        except ValueError:
+        except json.JSONDecodeError:
             return text
-        except RecursionError:
+        except (ValueError, RecursionError):
             return next((rule.mark for rule in (*self._fields.values(), *self._patterns)), "")
-        return text if masked == value else json.dumps(masked, ensure_ascii=False)
+        return text if masked == value else written_json(masked)
+
+
+def written_json(value: Any) -> str:
+    """Returns a value as JSON; halves of characters, which no text of the contract can hold, are escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    return json.dumps(value) if _SURROGATES.search(text) else text
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object. Of a name that stands in it twice one value would get lost: raises ValueError."""
+    held = dict(pairs)
+    if len(held) < len(pairs):
+        raise ValueError("a name stands twice in an object")
+    return held

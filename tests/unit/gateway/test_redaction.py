@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from signalbox.v1 import data_chat_pb2, recorded_answers_pb2, runs_pb2, table_pb2, tools_pb2
 
 from services.gateway.redaction import NAMES, Redaction
@@ -22,6 +25,7 @@ from tests.fixtures.contract import SERVICES, filled, texts_of
 SECRET = "ann@example.com"
 EMAIL = {"name": "email", "pattern": r"[\w.]+@[\w.]+\.\w+"}
 MARK = "[redacted: email]"
+EMAIL_FIELD = {"name": "of-email", "field": "email"}
 METHODS = [method for service in SERVICES for method in service.methods]
 
 
@@ -146,6 +150,95 @@ def test_what_is_nested_too_deep_is_left_out() -> None:
         deep = {"x": deep}
     assert SECRET not in str(masked(struct(deep)))
     assert masked(runs_pb2.Run(title="[" * 100_000)).title == MARK
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (EMAIL_FIELD, r'{"email": "alice", "cut": "\ud83d"}'),
+        (EMAIL, r'{"email": "alice@example.com", "cut": "\ud83d"}'),
+        (EMAIL, r'["\ud83dalice\u0040example.com"]'),
+        (EMAIL_FIELD, '{"email": "alice", "n": ' + "1" * 5000 + "}"),
+        (EMAIL, r'["alice\u0040example.com", ' + "1" * 5000 + "]"),
+        (EMAIL_FIELD, '{"customer": {"email": "alice"}, "customer": 1}'),
+        (EMAIL, r'{"n": "alice\u0040example.com", "n": 1}'),
+        (EMAIL_FIELD, '{"email": "alice", "of": "two\nlines"}'),
+        (EMAIL_FIELD, '\ufeff {"email": "alice"}'),
+        (EMAIL, r'"alice\u0040example.com"'),
+    ],
+)
+def test_json_that_is_hard_to_read_is_masked(rule: dict[str, Any], text: str) -> None:
+    title = masked(runs_pb2.Run(title=text), rule).title
+    assert "[redacted: " in title
+    assert "alice" not in title
+    heard = recorded_answers_pb2.RecordedAnswer(source="model", answer=text.encode())
+    assert b"alice" not in masked(heard, rule).answer
+
+
+def test_half_a_character_stays_as_it_was_written() -> None:
+    """No text of the contract can hold it, so it is written as an escape."""
+    for rule in (EMAIL, EMAIL_FIELD):
+        text = r'{"email": "a@b.de", "cut": "\ud83d", "whole": "\ud83d\ude00"}'
+        told = masked(runs_pb2.Run(title=text), rule).title
+        assert json.loads(told) == {"email": f"[redacted: {rule['name']}]", "cut": "\ud83d", "whole": "😀"}
+        untouched = r'{"cut": "\ud83d"}'
+        assert masked(runs_pb2.Run(title=untouched), rule).title == untouched
+
+
+def spelled(text: str, draw: st.DrawFn) -> str:
+    """A text as JSON, each character as itself or escaped."""
+    written = []
+    for each in text:
+        if each in '"\\' or not each.isprintable() or draw(st.booleans()):
+            written += [f"\\u{half:04x}" for half in halves_of(each)]
+        else:
+            written.append(each)
+    return f'"{"".join(written)}"'
+
+
+def halves_of(character: str) -> list[int]:
+    wire = character.encode("utf-16-be", "surrogatepass")
+    return [int.from_bytes(wire[at : at + 2]) for at in range(0, len(wire), 2)]
+
+
+ODD_TEXTS = st.text(st.characters(exclude_categories=()), max_size=4)
+
+
+@st.composite
+def json_with_secrets(draw: st.DrawFn, depth: int = 3) -> str:
+    """JSON of any spelling, with names that stand twice, halves of characters and long numbers."""
+    kind = draw(st.sampled_from(["text", "secret", "number", "word", *(["list", "object", "json"] if depth else [])]))
+    if kind == "number":
+        return draw(st.sampled_from(["0", "-1.5e3", "1" * 5000]))
+    if kind == "word":
+        return draw(st.sampled_from(["null", "true", "NaN"]))
+    if kind == "list":
+        inner = draw(st.lists(json_with_secrets(depth - 1), max_size=3))
+        return f"[{', '.join(inner)}]"
+    if kind == "object":
+        names = draw(st.lists(ODD_TEXTS | st.sampled_from(["a", "hush1234"]), max_size=3))
+        pairs = [f"{spelled(name, draw)}: {draw(json_with_secrets(depth - 1))}" for name in names]
+        if draw(st.booleans()):
+            pin = draw(st.sampled_from(['"4711"', '[4711, {"x": "4711"}]']))
+            pairs.append(f"{spelled('pin', draw)}: {pin}")
+        return f"{{{', '.join(draw(st.permutations(pairs)))}}}"
+    around = draw(ODD_TEXTS), draw(ODD_TEXTS)
+    held = {"text": "", "secret": "hush1234"}.get(kind)
+    if held is None:
+        return spelled(draw(json_with_secrets(depth - 1)), draw)
+    return spelled(f"{around[0]}{held}{around[1]}", draw)
+
+
+@given(text=json_with_secrets())
+@settings(max_examples=300)
+def test_no_json_tells_what_is_masked_however_it_is_spelled(text: str) -> None:
+    title = masked(
+        runs_pb2.Run(title=text), {"name": "p", "pattern": "hush[0-9]+"}, {"name": "f", "field": "pin"}
+    ).title
+    for _ in range(5):
+        assert "hush1234" not in title
+        assert "4711" not in title
+        title = re.sub(r"\\u([0-9a-f]{4})", lambda found: chr(int(found[1], 16)), title).replace("\\\\", "\\")
 
 
 def test_rules_for_others_spare_who_sees_only_their_own() -> None:
