@@ -22,12 +22,12 @@ _CLAIM: LiteralString = """
         WHERE state IN ('RUNNING', 'CANCELLING') AND lease_until < clock_timestamp()
         ORDER BY lease_until, batch_id LIMIT 1 FOR UPDATE SKIP LOCKED
     ) RETURNING *"""
-# A batch whose time is over acts for its caller no longer.
+# A batch whose time is over acts for its caller no longer; one that has ended is nobody's to pace.
 _RENEW: LiteralString = """
     UPDATE platform.batches SET lease_until = clock_timestamp() + make_interval(secs => %(lease_s)s),
         pace = %(pace)s, held_up_by = %(held_up_by)s,
         state = CASE WHEN expires_at < clock_timestamp() THEN 'CANCELLING' ELSE state END
-    WHERE batch_id = %(batch_id)s AND epoch = %(epoch)s RETURNING state"""
+    WHERE batch_id = %(batch_id)s AND epoch = %(epoch)s AND state IN ('RUNNING', 'CANCELLING') RETURNING state"""
 _LET_GO: LiteralString = """
     UPDATE platform.batches SET lease_until = 'epoch' WHERE batch_id = %(batch_id)s AND epoch = %(epoch)s"""
 _BEGUN: LiteralString = """
@@ -114,7 +114,7 @@ class BatchClaims:
             return Claim(record_of(row, {})) if row else None
 
     async def renew(self, claim: Claim, *, pace: int, held_up_by: str) -> BatchState | None:
-        """Renews a lease, and says how the batch goes; returns its state, None when another has claimed it."""
+        """Renews a lease, and says how the batch goes; returns its state, None once this claim holds no more."""
         parameters = {**claim.key, "lease_s": self._lease_s, "pace": pace, "held_up_by": held_up_by}
         async with connected(self._pool) as connection:
             cursor = await connection.execute(_RENEW, parameters)

@@ -186,6 +186,23 @@ async def test_a_replica_that_has_lost_its_claim_writes_nothing_more(
     assert (await platform.store.get(CALLER, batch_id)).counts == {ItemState.PENDING: 1, ItemState.SUCCEEDED: 1}
 
 
+async def test_a_claim_ends_with_its_batch_and_is_none_to_a_batch_that_is_run_again(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform()
+    batch_id = await platform.started(["a"])
+    claims = BatchClaims(platform.pool, lease_s=60.0, kept_s=60.0)
+    claim = await claims.claim()
+    assert claim is not None
+    [begun] = await claims.begin(claim, 1)
+    assert await claims.end(claim, begun.number, ItemState.REFUSED, None, "no")
+    assert await claims.finish(claim)
+    assert await claims.renew(claim, pace=1, held_up_by="") is None
+    await platform.store.retry(CALLER, batch_id)
+    assert await claims.renew(claim, pace=1, held_up_by="") is None
+    assert await claims.begin(claim, 1) == []
+
+
 async def test_a_replica_that_stops_leaves_its_batches_at_once(
     open_platform: Callable[..., Awaitable[Platform]],
 ) -> None:
