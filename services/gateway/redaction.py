@@ -54,7 +54,7 @@ NAMES: Mapping[str, frozenset[str]] = {
         "IncidentInvestigationOutput": "investigation_phase investigation_status",
         "InputReceived": "input_request_id subject role",
         "InputRequest": "input_request_id",
-        "Interrupt": "interrupt_id answer_schema",
+        "Interrupt": "interrupt_id",
         "Limit": "name value",
         "ListBatchesResponse": "next_page_token",
         "ListDecisionsResponse": "next_page_token",

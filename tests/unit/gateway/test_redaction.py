@@ -116,6 +116,16 @@ def test_names_of_people_as_keys_are_masked_and_none_is_lost() -> None:
     assert sorted(found.values()) == [1, 2, 3]
 
 
+def test_what_an_answer_must_look_like_is_masked() -> None:
+    """A graph makes it of what it knows: what it suggests, and what there is to choose from."""
+    mail = {"type": "string", "default": SECRET, "enum": [SECRET, "none"], "description": f"Was {SECRET}."}
+    interrupt = runs_pb2.Interrupt(interrupt_id="i", answer_schema=struct({"properties": {"to": mail}}))
+    run = runs_pb2.Run(input_request=runs_pb2.InputRequest(interrupts=[interrupt]))
+    found = masked(run).input_request.interrupts[0]
+    shown = {"type": "string", "default": MARK, "enum": [MARK, "none"], "description": f"Was {MARK}."}
+    assert (found.interrupt_id, found.answer_schema) == ("i", struct({"properties": {"to": shown}}))
+
+
 def test_recorded_answers_are_masked_as_what_they_hold() -> None:
     arguments = json.dumps({"to": SECRET})
     completion = {"choices": [{"message": {"tool_calls": [{"function": {"arguments": arguments}}]}}]}
