@@ -270,8 +270,9 @@ def _fitting(op: SearchOp, item: SearchItem) -> list[SearchItem]:
 
 def _score(write: ItemWrite, near: Vector | None) -> float | None:
     """Returns how near the nearest vector of an item is, as the database would."""
-    vectors = list(write.get("vectors", {}).values()) if near is not None else []
-    return max(_cosine_similarity(list(near or ()), vectors), default=None)
+    if near is None or not any(near):
+        return None
+    return max(_cosine_similarity(list(near), list(write.get("vectors", {}).values())), default=None)
 
 
 def _value(stored: bytes) -> dict[str, Any]:

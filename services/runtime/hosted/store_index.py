@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -76,7 +78,11 @@ class StoreIndex:
         if len(vectors) != len(texts) or lengths - {self.dims}:
             said = f"{len(vectors)} vectors of {', '.join(map(str, sorted(lengths))) or 'no'} numbers"
             raise StoreRefused(f"`store.index` says {self.dims} numbers a text; {self.name} gave {said}")
-        return {text: [float(number) for number in each] for text, each in zip(texts, vectors, strict=True)}
+        # As the database has them, so that what it can't hold is refused here and not with the step.
+        rounded = [array("f", map(float, each)).tolist() for each in vectors]
+        if not all(math.isfinite(number) for each in rounded for number in each):
+            raise StoreRefused(f"{self.name} gave a vector with numbers that are none, or too large for 32 bits")
+        return dict(zip(texts, rounded, strict=True))
 
 
 def _queries(ops: Iterable[Op]) -> list[str]:

@@ -194,6 +194,42 @@ async def test_all_of_an_item_is_found_where_no_fields_are_named(platform_dsn: s
     assert ("moved", None) not in expected[0]
 
 
+async def test_vectors_that_can_not_be_compared_keep_no_other_from_being_found(platform_dsn: str) -> None:
+    small = {"sea": 1e-40, "ship": 1e-50, "tea": 3e38}
+
+    def embed(texts: Sequence[str]) -> list[list[float]]:
+        return [[small.get(text, float(len(text))), 0.0] for text in texts]
+
+    async def write(state: Seeking, runtime: Runtime) -> dict[str, Any]:
+        assert runtime.store is not None
+        for key in state.get("options", {}):
+            await runtime.store.aput(("facts",), key, {"text": key})
+        return {"told": [await found(state, runtime.store)]}
+
+    async def seek(state: Seeking, runtime: Runtime) -> dict[str, Any]:
+        assert runtime.store is not None
+        return {"told": [*state["told"], await found(state, runtime.store)]}
+
+    async def found(state: Seeking, store: BaseStore) -> list[Any]:
+        return [[each.key, each.score] for each in await store.asearch(("facts",), query=state["query"])]
+
+    graph = StateGraph(Seeking).add_node("write", write).add_node("seek", seek)
+    graph.add_edge(START, "write").add_edge("write", "seek")
+    index = StoreIndex("./words.py:embed", ensure_embeddings(embed), 2, ("text",))
+    async with hosted_replica(platform_dsn, replace(loaded("finding", graph), store_index=index)) as replica:
+        run = await replica.run("finding", {"query": "any", "options": dict.fromkeys(("tax", *small))})
+        assert run.state is RunState.SUCCEEDED, run.error
+        async with replica.pools.calls.connection() as connection:
+            await connection.execute("UPDATE platform.store_vectors SET embedding = '{NULL, 1}' WHERE key <> 'tax'")
+        told = output_of(await replica.run("finding", {"query": "any"}))["told"]
+        assert [each[0] for each in told] == [["tax", 1.0]] * 2
+        assert [sorted(key for key, score in each[1:] if score is None) for each in told] == [sorted(small)] * 2
+        # One that has no direction is nowhere near.
+        for options in ({}, {"tax": None}):
+            run = await replica.run("finding", {"query": "ship", "options": options})
+            assert [score for each in output_of(run)["told"] for _, score in each] == [None] * 8
+
+
 async def noted(replica: HostedReplica, note: str, then: str = "", *, thread: str = "t", **changes: Any) -> RunRecord:
     return await replica.run("noting", {"note": note, "then": then}, thread_id=thread, **changes)
 
