@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from google.protobuf.json_format import MessageToDict
-from signalbox.v1 import runs_pb2, threads_pb2
+from signalbox.v1 import outcome_pb2, runs_pb2, threads_pb2
 
 from services.http_api.assistants import Assistant
 from services.http_api.errors import PASSING, ApiError, GatewayAway, Invalid, NotFound
@@ -26,7 +26,7 @@ from services.http_api.gateway import Caller
 from services.http_api.interrupts import INTERRUPT, interrupts_of
 from services.http_api.json_bodies import json_of
 from services.http_api.run_request import MESSAGES, UPDATES, VALUES
-from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, STATE_CHANGED, TOKEN_CHUNK
+from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, STATE_CHANGED, TOKEN_CHUNK, TOKENS_RESET
 
 METADATA, ERROR, END = "metadata", "error", "end"
 # Steps that are told of those that a reader has missed.
@@ -74,16 +74,38 @@ class Wanted:
 
 
 @dataclass
-class _Told:
-    """What has been told of messages: how much of each came in chunks."""
+class _Said:
+    """A message that came in chunks: of which node, how much of it, and whether they still stand for it."""
 
-    lengths: dict[str, int] = field(default_factory=dict)
+    node: str
+    length: int = 0
+    stands: bool = True
+
+
+@dataclass
+class _Told:
+    """What has been told of messages in chunks. One whose chunks stand no more is told whole when its step ends."""
+
+    said: dict[str, _Said] = field(default_factory=dict)
 
     def chunk(self, chunk: runs_pb2.TokenChunk) -> str:
-        """Returns what of a chunk is new."""
-        told = self.lengths.get(chunk.message_id, 0)
-        self.lengths[chunk.message_id] = max(told, chunk.offset + len(chunk.text))
-        return chunk.text[max(0, told - chunk.offset) :]
+        """Returns what of a chunk is new; nothing of a message that has gaps or was taken back."""
+        said = self.said.setdefault(chunk.message_id, _Said(chunk.node))
+        told = said.length
+        said.length = max(told, chunk.offset + len(chunk.text))
+        said.stands = said.stands and chunk.offset <= told
+        return chunk.text[told - chunk.offset :] if said.stands else ""
+
+    def reset(self, node: str) -> None:
+        """Takes back what a node, with the graph inside it, has said; without a node, what any has."""
+        for said in self.said.values():
+            if not node or said.node == node or said.node.startswith(f"{node}/"):
+                said.stands = False
+
+    def has(self, message_id: str) -> bool:
+        """Whether chunks have told a message."""
+        said = self.said.get(message_id)
+        return said is not None and said.stands
 
 
 class RunStream:
@@ -113,6 +135,7 @@ class RunStream:
         self._told = _Told()
         self._before: threads_pb2.ThreadState | None = None
         self._asked: runs_pb2.InputRequest | None = None
+        self._failing_since: float | None = None
         self.ended: runs_pb2.Run | None = None
 
     async def parts(self) -> AsyncGenerator[Part, None]:
@@ -122,20 +145,19 @@ class RunStream:
         """
         if self._position.sequence == 0:
             yield Part(METADATA, {"run_id": self._run_id, "attempt": 1}, self._position.id)
-        loop = asyncio.get_running_loop()
-        heard_at, pause_s = loop.time(), FIRST_PAUSE_S
+        pause_s = FIRST_PAUSE_S
         while True:
+            tried_at = asyncio.get_running_loop().time()
             try:
                 async with aclosing(self._watch()) as events:
                     async for event in events:
-                        heard_at, pause_s = loop.time(), FIRST_PAUSE_S
                         async for part in self._of(event):
                             yield part
+                        self._failing_since, pause_s = None, FIRST_PAUSE_S
                 async for part in self._left_off():
                     yield part
             except PASSING as error:
-                if loop.time() - heard_at > self._recovery_s:
-                    raise CutOff(error.detail) from error
+                self._wait_out(error, tried_at)
             except ApiError as error:
                 yield self._part(ERROR, {"error": error.told_reason, "message": error.detail})
                 return
@@ -143,6 +165,14 @@ class RunStream:
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    def _wait_out(self, error: ApiError, tried_at: float) -> None:
+        now = asyncio.get_running_loop().time()
+        # A watch that has stood for long was no failure, though a quiet run told nothing meanwhile.
+        if self._failing_since is None or now - tried_at > self._recovery_s:
+            self._failing_since = now
+        if now - self._failing_since > self._recovery_s:
+            raise CutOff(error.detail) from error
 
     def _watch(self) -> AsyncGenerator[runs_pb2.RunEvent, None]:
         return self._caller.watch(
@@ -157,6 +187,10 @@ class RunStream:
     def _part(self, event: str, data: Any) -> Part:
         return Part(event, data, self._position.id)
 
+    def _group(self, parts: Sequence[Part]) -> list[Part]:
+        """Returns what is told together. Only behind the last of it a reader goes on: it has then heard all."""
+        return [*parts[:-1], *(self._part(last.event, last.data) for last in parts[-1:])]
+
     async def _of(self, event: runs_pb2.RunEvent) -> AsyncIterator[Part]:
         if self._skipping:
             if event.state_changed.input_request.input_request_id == self._skipping:
@@ -165,6 +199,8 @@ class RunStream:
         elif event.sequence:
             async for part in self._of_numbered(event):
                 yield part
+        elif event.HasField(TOKENS_RESET):
+            self._told.reset(event.tokens_reset.node)
         elif event.HasField(TOKEN_CHUNK) and (said := self._chunk(event.token_chunk)):
             yield said
 
@@ -193,14 +229,20 @@ class RunStream:
                 self._asked = run.input_request
             elif run.HasField("end_time"):
                 self.ended = run
+                # How it ended may not have been heard, and is no news otherwise.
+                for part in self._group(_problem_part(run)):
+                    yield part
             else:
                 raise GatewayAway("the run goes on")
         if self._asked is not None:
             asked = interrupts_of(self._asked)
+            found = []
             if self._has(UPDATES):
-                yield self._part(UPDATES, {INTERRUPT: asked})
+                found.append(Part(UPDATES, {INTERRUPT: asked}))
             if self._has(VALUES):
-                yield self._part(VALUES, {**await self._values_now(), INTERRUPT: asked})
+                found.append(Part(VALUES, {**await self._values_now(), INTERRUPT: asked}))
+            for part in self._group(found):
+                yield part
         yield self._part(END, None)
 
     async def _of_steps(self, event: runs_pb2.RunEvent) -> AsyncIterator[Part]:
@@ -216,10 +258,10 @@ class RunStream:
             # Whoever goes on behind one of these hears no more of this step: the last of them is all of it.
             parts = list(self._of_step(before, state))
             for part in parts[:-1]:
-                yield Part(part.event, part.data)
+                yield part
             self._position.step = state.checkpoint.step
-            if parts:
-                yield self._part(parts[-1].event, parts[-1].data)
+            for part in self._group(parts[-1:]):
+                yield part
 
     def _of_step(self, before: threads_pb2.ThreadState | None, state: threads_pb2.ThreadState) -> list[Part]:
         values = json_of(state.values)
@@ -232,7 +274,7 @@ class RunStream:
                 found += [
                     Part("messages", [message, self._metadata(by, state.checkpoint.step)])
                     for message in messages_in(changes)
-                    if message["id"] not in self._told.lengths
+                    if not self._told.has(message["id"])
                 ]
             if self._has(UPDATES):
                 found.append(Part(UPDATES, {by: changes or None}))
@@ -287,6 +329,8 @@ class RunStream:
         outer, _, inner = chunk.node.rpartition("/")
         if outer and not self._wanted.inside and self._assistant.is_hosted:
             return None
+        if chunk.provisional:  # the words may be withdrawn, and what was sent can't be
+            return None
         text = self._told.chunk(chunk)
         message: dict[str, Any] = {
             "type": "AIMessageChunk",
@@ -315,10 +359,13 @@ class RunStream:
         output = output_of(run)
         # A hosted graph's last state has been told, unless retention was faster.
         if self._has(VALUES) and output and not (self._assistant.is_hosted and self._before is not None):
-            found.append(self._part(VALUES, output))
-        if (problem := problem_of(run)) is not None:
-            found.append(self._part(ERROR, problem))
-        return found
+            found.append(Part(VALUES, output))
+        return self._group([*found, *_problem_part(run)])
+
+
+def _problem_part(run: runs_pb2.Run) -> list[Part]:
+    problem = problem_of(run)
+    return [] if problem is None else [Part(ERROR, problem)]
 
 
 def output_of(run: runs_pb2.Run) -> dict[str, Any]:
@@ -337,6 +384,8 @@ def problem_of(run: runs_pb2.Run) -> dict[str, Any] | None:
         return {"error": run.stop_reason, "message": f"the run was ended by {run.stop_reason} before its answer"}
     if run.state == runs_pb2.RUN_STATE_CANCELLED:
         return {"error": run.stop_reason, "message": "the run was cancelled"}
+    if run.outcome == outcome_pb2.OUTCOME_BLOCKED and not output_of(run):
+        return {"error": run.stop_reason, "message": run.error or "the guard blocked what the run came with"}
     return None
 
 

@@ -1,0 +1,165 @@
+"""What a run's stream tells of chunks that are taken back, of an end that was not heard, and of a gateway that goes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from signalbox.v1 import agents_pb2, hosted_pb2, outcome_pb2, runs_pb2, threads_pb2
+
+from services.http_api import run_stream
+from services.http_api.assistants import Assistant
+from services.http_api.errors import GatewayAway, NotFound
+from services.http_api.event_stream import CutOff, Part
+from services.http_api.run_request import MESSAGES, VALUES
+from services.http_api.run_stream import Position, RunStream, Wanted, problem_of
+
+HOSTED = Assistant(agents_pb2.Agent(name="talk", input_type=hosted_pb2.GraphInput.DESCRIPTOR.full_name))
+OWN = Assistant(agents_pb2.Agent(name="data_chat"))
+BEGUN = runs_pb2.RunEvent(sequence=1)
+Watch = Sequence[runs_pb2.RunEvent | Exception]
+
+
+class FakeCaller:
+    """A gateway whose watches tell what they are given, one after the other, the last again and again."""
+
+    def __init__(self, *watches: Watch, states: Sequence[threads_pb2.ThreadState] = (), run: Any = None) -> None:
+        self._watches = list(watches)
+        self._states = list(states)
+        self._run = run
+        self.stubs = SimpleNamespace(
+            runs=SimpleNamespace(GetRun=lambda _: runs_pb2.GetRunResponse(run=self._run)),
+            threads=SimpleNamespace(GetRunState=self._state),
+        )
+
+    async def watch(self, request: runs_pb2.WatchRunRequest) -> AsyncGenerator[runs_pb2.RunEvent, None]:
+        for event in self._watches[0] if len(self._watches) == 1 else self._watches.pop(0):
+            if isinstance(event, Exception):
+                raise event
+            if not event.sequence or event.sequence > request.after_sequence:
+                yield event
+
+    async def call(self, method: Any, request: Any) -> Any:
+        return method(request)
+
+    def _state(self, request: threads_pb2.GetRunStateRequest) -> threads_pb2.GetRunStateResponse:
+        if request.HasField("step"):
+            raise NotFound("retention was there")
+        return threads_pb2.GetRunStateResponse(state=self._states.pop(0))
+
+
+def stream(caller: FakeCaller, *modes: str, of: Assistant = HOSTED, **given: Any) -> RunStream:
+    position, recovery_s = given.pop("position", Position()), given.pop("recovery_s", 60.0)
+    asked: Any = caller
+    return RunStream(asked, "r", of, Wanted(modes), position, recovery_s=recovery_s)
+
+
+async def told(of: RunStream) -> list[Part]:
+    return [part async for part in of.parts()]
+
+
+def chunk(text: str, offset: int = 0, **fields: Any) -> runs_pb2.RunEvent:
+    said = {"node": "model", "message_id": "m", **fields}
+    return runs_pb2.RunEvent(token_chunk=runs_pb2.TokenChunk(text=text, offset=offset, **said))
+
+
+def reset(node: str) -> runs_pb2.RunEvent:
+    return runs_pb2.RunEvent(tokens_reset=runs_pb2.TokensReset(node=node))
+
+
+def ended(sequence: int = 3, **fields: Any) -> runs_pb2.RunEvent:
+    run = runs_pb2.Run(run_id="r", **{"state": runs_pb2.RUN_STATE_SUCCEEDED, **fields})
+    return runs_pb2.RunEvent(sequence=sequence, run_ended=runs_pb2.RunEnded(run=run))
+
+
+def state(step: int, *content: str, following: Sequence[str] = ()) -> threads_pb2.ThreadState:
+    made = threads_pb2.ThreadState(next_nodes=following)
+    made.checkpoint.step = step
+    made.values.update({"messages": [{"type": "ai", "id": "m", "content": each} for each in content]})
+    return made
+
+
+def said(parts: Sequence[Part]) -> list[tuple[str, str]]:
+    return [(part.data[0]["type"], part.data[0]["content"]) for part in parts if part.event == "messages"]
+
+
+WHOLE, WORDS = ("ai", "Hello there"), "AIMessageChunk"
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        ([chunk("Hello "), chunk("there", 6)], [(WORDS, "Hello "), (WORDS, "there")]),
+        ([chunk("Hello "), chunk("lo there", 3)], [(WORDS, "Hello "), (WORDS, "there")]),
+        ([chunk("Hello there", provisional=True)], [WHOLE]),
+        ([chunk("Good"), reset("model"), chunk("bye", 4)], [(WORDS, "Good"), WHOLE]),
+        ([chunk("Good"), reset(""), chunk("Good")], [(WORDS, "Good"), WHOLE]),
+        ([chunk("Hello there"), reset("other")], [(WORDS, "Hello there")]),
+        ([chunk("Hel"), chunk("here", 7)], [(WORDS, "Hel"), WHOLE]),
+    ],
+)
+async def test_a_message_whose_chunks_stand_no_more_is_told_whole(
+    chunks: list[runs_pb2.RunEvent], expected: list[tuple[str, str]]
+) -> None:
+    node = runs_pb2.NodeCompleted(node="model")
+    begun, done = (runs_pb2.RunEvent(sequence=number, node_completed=node) for number in (1, 2))
+    states = [state(0, following=["model"]), state(1, "Hello there"), state(1, "Hello there")]
+    parts = await told(stream(FakeCaller([begun, *chunks, done, ended()], states=states), MESSAGES))
+    assert said(parts) == expected
+
+
+async def test_who_has_not_heard_how_a_run_failed_hears_it() -> None:
+    output = runs_pb2.RunOutput()
+    output.data_chat.answer = "half"
+    end = ended(state=runs_pb2.RUN_STATE_NEEDS_REVIEW, stop_reason="max_steps", agent="data_chat", output=output)
+    parts = await told(stream(FakeCaller([BEGUN, end]), VALUES, of=OWN))
+    assert [(part.event, part.id) for part in parts[1:]] == [("values", ""), ("error", "3.-2"), ("end", "3.-2")]
+    run = end.run_ended.run
+    run.end_time.GetCurrentTime()
+    again = await told(stream(FakeCaller([], run=run), VALUES, of=OWN, position=Position(3, -2)))
+    assert [part.event for part in again] == ["error", "end"]
+
+
+def test_an_input_that_the_guard_refuses_is_a_problem() -> None:
+    run = runs_pb2.Run(
+        agent="data_chat", state=runs_pb2.RUN_STATE_SUCCEEDED, outcome=outcome_pb2.OUTCOME_BLOCKED,
+        stop_reason="blocked", error="The guard says no.",
+    )  # fmt: skip
+    assert problem_of(run) == {"error": "blocked", "message": "The guard says no."}
+    run.output.data_chat.answer = "That was blocked."
+    assert problem_of(run) is None
+
+
+class Clock:
+    """A loop's time that goes on by what is slept, and by a quiet hour of a watch."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    async def sleep(self, pause_s: float) -> None:
+        self.now += pause_s
+
+
+async def test_recovery_is_counted_from_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(run_stream, "asyncio", SimpleNamespace(get_running_loop=lambda: clock, sleep=clock.sleep))
+
+    class Quiet(FakeCaller):
+        async def watch(self, request: runs_pb2.WatchRunRequest) -> AsyncGenerator[runs_pb2.RunEvent, None]:
+            async for event in super().watch(request):
+                yield event
+                clock.now += 3600
+
+    away = GatewayAway("away")
+    end = ended()
+    parts = await told(stream(Quiet([BEGUN, away], [away], [end]), VALUES, of=OWN))
+    assert parts[-1].event == "end"
+    clock.now = 0
+    with pytest.raises(CutOff):
+        await told(stream(Quiet([BEGUN, away], [away]), VALUES, of=OWN))
+    assert 3660 < clock.now < 3670
