@@ -31,6 +31,7 @@ from langgraph.store.base import (
 
 # What a filter and a condition mean, said once: as LangGraph's own store in memory has it.
 from langgraph.store.memory import _compare_values, _cosine_similarity, _does_match
+from psycopg.errors import QueryCanceled
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
@@ -44,6 +45,7 @@ from services.runtime.routing.recorder import ItemWrite
 MOST_FOUND: Final = 1000
 MOST_NAME_BYTES: Final = 500
 SECONDS = 60.0
+_TOO_LONG: Final = "the search took longer than the database allows; search below a narrower namespace, or hold less"
 Place = tuple[str, str]
 
 
@@ -157,14 +159,18 @@ class NodeStore(BaseStore):
         name, more = "stored_items", dict[str, Any]()
         if near is not None and self._index is not None:
             name, more = "nearest_items", {"near": list(near), "embed": self._index.name, "dims": self._index.dims}
-        async with (
-            self._pool.connection() as connection,
-            connection.transaction(),
-            connection.cursor(name="stored_items", row_factory=class_row(_Row)) as cursor,
-        ):
-            await cursor.execute(query(name), {**self._scope.parameters, "prefix": prefix, **more})
-            async for row in cursor:
-                yield row
+        async with self._pool.connection() as connection:
+            try:
+                async with (
+                    connection.transaction(),
+                    connection.cursor(name="stored_items", row_factory=class_row(_Row)) as cursor,
+                ):
+                    await cursor.execute(query(name), {**self._scope.parameters, "prefix": prefix, **more})
+                    async for row in cursor:
+                        yield row
+            except QueryCanceled as error:
+                # The database is there, and would take as long the next time.
+                raise StoreRefused(_TOO_LONG) from error
 
     async def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         places = await self._places()

@@ -318,6 +318,17 @@ async def test_what_it_does_not_hold_is_said(replica: HostedReplica, script: lis
     assert said in run.error
 
 
+async def test_a_search_that_the_database_gives_up_ends_the_run(
+    replica: HostedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    too_long = "SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(60)"
+    monkeypatch.setattr("services.runtime.hosted.store.query", lambda _: too_long)
+    async with asyncio.timeout(20):
+        run = await noted(replica, "one")
+    assert (run.state, run.epoch) == (RunState.FAILED, 1)
+    assert "the search took longer than the database allows" in run.error
+
+
 async def test_what_a_node_writes_and_does_not_come_to_an_end_with_is_not_there(replica: HostedReplica) -> None:
     assert (await noted(replica, "failed", "fail")).state is RunState.FAILED
     assert found_by(await noted(replica, "again", "fail once")) == []
