@@ -17,6 +17,8 @@ from services.http_api.errors import Invalid, NotJson, TooLarge, TooSlow, WrongM
 # A Struct takes three of the hundred levels that protobuf reads for each of ours; a few are around it.
 DEEPEST = 28
 _LARGEST = sys.float_info.max
+# Whole numbers up to this are exact in a Struct, whose numbers are floats; beyond, some are not.
+EXACT = 2**53
 
 
 class BodyReader:
@@ -69,6 +71,8 @@ def check(value: Any, depth: int = 0) -> None:
             check(each, depth + 1)
     elif isinstance(value, (int, float)) and not -_LARGEST <= value <= _LARGEST:
         raise Invalid("the body has a number too large to be sent")
+    elif isinstance(value, int) and abs(value) > EXACT:
+        raise Invalid(f"the body has the whole number {value}, which would not arrive exactly; send it as text")
 
 
 def struct_of(values: dict[str, Any]) -> Struct:
@@ -92,7 +96,7 @@ def json_of(struct: Struct) -> dict[str, Any]:
 
 
 def _whole(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT:
         return int(value)
     if isinstance(value, list):
         return [_whole(each) for each in value]

@@ -29,6 +29,8 @@ from services.http_api.run_request import MESSAGES, UPDATES, VALUES
 from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, STATE_CHANGED, TOKEN_CHUNK, TOKENS_RESET
 
 METADATA, ERROR, END = "metadata", "error", "end"
+CANCEL_ON_DISCONNECT: Final = "cancel_on_disconnect"
+CANCELS: Final = f"{CANCEL_ON_DISCONNECT}=true"
 # Steps that are told of those that a reader has missed.
 MOST_MISSED_STEPS: Final = 100
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 2.0
@@ -67,10 +69,11 @@ class Wanted:
     modes: Sequence[str]
     inside: bool = False
 
-    def query(self) -> str:
+    def query(self, *, cancels: bool) -> str:
         """Returns it as a query, for who goes on with the stream elsewhere."""
-        modes = "&".join(f"stream_mode={mode}" for mode in self.modes)
-        return f"{modes}&stream_subgraphs=true" if self.inside else modes
+        asked = [f"stream_mode={mode}" for mode in self.modes]
+        asked += ["stream_subgraphs=true"] * self.inside + [CANCELS] * cancels
+        return "&".join(asked)
 
 
 @dataclass

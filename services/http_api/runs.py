@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
@@ -21,7 +22,17 @@ from services.http_api.interrupts import INTERRUPT, answer_of, interrupts_of
 from services.http_api.json_bodies import BodyReader, Json, struct_of
 from services.http_api.metrics import EVENTS_SENT, STREAMS_RESUMED
 from services.http_api.run_request import CUSTOM, VALUES, Body, RunBody, check_modes, read_body
-from services.http_api.run_stream import ERROR, Position, RunStream, Wanted, output_of, position_of, problem_of
+from services.http_api.run_stream import (
+    CANCEL_ON_DISCONNECT,
+    CANCELS,
+    ERROR,
+    Position,
+    RunStream,
+    Wanted,
+    output_of,
+    position_of,
+    problem_of,
+)
 from services.http_api.thread_states import ThreadStates, moment, place_of
 from services.kit.telemetry.logs import get_logger
 
@@ -108,9 +119,10 @@ class RunRoutes:
         body = read_body(RunBody, await self._bodies.read(request))
         wanted = Wanted(check_modes(body.stream_mode), body.stream_subgraphs)
         started = await self._started(caller, body, thread_id, _key(request))
-        path = _path(thread_id, started.run_id)
-        headers = {**_found_at(thread_id, started.run_id), "location": f"{path}/stream?{wanted.query()}"}
-        return self._told(caller, started, wanted, headers, cancels=body.on_disconnect == "cancel")
+        path, cancels = _path(thread_id, started.run_id), body.on_disconnect == "cancel"
+        location = f"{path}/stream?{wanted.query(cancels=cancels)}"
+        headers = {**_found_at(thread_id, started.run_id), "location": location}
+        return self._told(caller, started, wanted, headers, cancels=cancels)
 
     async def wait(self, request: Request) -> Response:
         """Creates a run and returns what it brings, once it has ended or asks."""
@@ -118,18 +130,17 @@ class RunRoutes:
         self._streams.check()
         body = read_body(RunBody, await self._bodies.read(request))
         started = await self._started(caller, body, thread_id, _key(request))
-        headers = {
-            **_found_at(thread_id, started.run_id),
-            "location": f"{_path(thread_id, started.run_id)}/join",
-        }
-        return self._awaited(caller, started, headers, cancels=body.on_disconnect == "cancel")
+        path, cancels = _path(thread_id, started.run_id), body.on_disconnect == "cancel"
+        location = f"{path}/join?{CANCELS}" if cancels else f"{path}/join"
+        headers = {**_found_at(thread_id, started.run_id), "location": location}
+        return self._awaited(caller, started, headers, cancels=cancels)
 
     async def join(self, request: Request) -> Response:
         """Returns what a run brings, once it has ended or asks."""
         caller, run = await self._asked_run(request)
         self._streams.check()
         started = Started(run, await find_assistant(caller, run.agent))
-        return self._awaited(caller, started, {}, cancels=_flag(request, "cancel_on_disconnect"))
+        return self._awaited(caller, started, {}, cancels=_flag(request, CANCEL_ON_DISCONNECT))
 
     async def join_stream(self, request: Request) -> Response:
         """Streams a run: from its beginning, or behind the last event that the reader has heard."""
@@ -141,9 +152,9 @@ class RunRoutes:
             STREAMS_RESUMED.inc()
         started = Started(run, await find_assistant(caller, run.agent), position=position)
         wanted = Wanted(modes, _flag(request, "stream_subgraphs"))
-        path = _path(_thread_id(request), run.run_id)
-        headers = {"location": f"{path}/stream?{wanted.query()}"}
-        return self._told(caller, started, wanted, headers, cancels=_flag(request, "cancel_on_disconnect"))
+        path, cancels = _path(_thread_id(request), run.run_id), _flag(request, CANCEL_ON_DISCONNECT)
+        headers = {"location": f"{path}/stream?{wanted.query(cancels=cancels)}"}
+        return self._told(caller, started, wanted, headers, cancels=cancels)
 
     async def get(self, request: Request) -> Response:
         """Returns a run."""
@@ -426,7 +437,7 @@ def _flag(request: Request, name: str) -> bool:
 
 def _number(request: Request, name: str, default: int, *, most: int) -> int:
     given = request.query_params.get(name, str(default))
-    if not given.isdecimal() or not given.isascii() or int(given) > most:
+    if not re.fullmatch(r"[0-9]{1,9}", given) or int(given) > most:
         raise Invalid(f"{name}: is to be a number of at most {most}")
     return int(given)
 

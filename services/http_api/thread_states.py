@@ -13,13 +13,14 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from signalbox.v1 import runs_pb2, threads_pb2
 
 from services.http_api.assistants import assistant_id_of
-from services.http_api.errors import Invalid, NotAllowed, NotFound
+from services.http_api.errors import Conflict, Invalid, NotAllowed, NotFound
 from services.http_api.gateway import Caller
 from services.http_api.interrupts import interrupts_of
 from services.http_api.json_bodies import json_of
 
 MOST_STATES: Final = 100
 SEPARATOR: Final = ":"
+STATE_UNREADABLE: Final = "STATE_UNREADABLE"
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class ThreadStates:
     async def at(self, place: Place) -> dict[str, Any]:
         """Returns the state at a checkpoint. Raises NotFound."""
         step = await self.step_of(place)
-        for found in await self.history(MOST_STATES, only=(place.run_id, step)):
+        for found in await self.history(1, only=(place.run_id, step)):
             return found
         raise NotFound(f"thread {self._thread_id!r} has no checkpoint {place.id}")
 
@@ -138,6 +139,12 @@ class ThreadStates:
             response = await self._state(run.run_id)
         except (NotFound, NotAllowed):  # it has not begun, retention was there, or the caller has lost a role of it
             return None
+        except Conflict as error:
+            if (
+                error.told_reason == STATE_UNREADABLE
+            ):  # it is another release's, or of a graph that is not there any more
+                return None
+            raise
         return _Left(run, response.state, response.checkpoints)
 
     async def _state(self, run_id: str, step: int | None = None) -> threads_pb2.GetRunStateResponse:

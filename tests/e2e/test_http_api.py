@@ -304,6 +304,8 @@ async def test_hostile_requests_are_refused_before_they_cost_anything(served: Pl
         assert await status("GET", "/threads/x/runs/..%2f..%2finfo") == 404
         assert await status("GET", "/threads/x/runs/' OR 1=1 --/stream") == 404
         assert await status("GET", "/threads/x/runs?limit=999999999999") == 422
+        assert await status("GET", f"/threads/x/runs?limit={'1' * 5000}") == 422
+        assert await status("POST", "/runs", json={**run, "input": {"text": 2**53 + 1}}) == 422
         assert await status("POST", "/threads/search", json={"limit": 100000}) == 422
         assert await status("DELETE", "/runs") == 405
         assert await status("GET", "/nothing") == 404
@@ -312,6 +314,9 @@ async def test_hostile_requests_are_refused_before_they_cost_anything(served: Pl
         found = await http.post("/runs/wait", json=run)
         assert found.json()["turns"] == 1
         path = found.headers["location"].removesuffix("/join") + "/stream"
+        async with http.stream("POST", "/runs/stream", json={**run, "on_disconnect": "cancel"}) as streamed:
+            assert streamed.headers["location"].endswith("/stream?stream_mode=values&cancel_on_disconnect=true")
+            await streamed.aread()
         assert await status("GET", path, headers={"last-event-id": "x" * 5000}) == 422
         assert await status("GET", path + "?stream_mode=debug") == 422
 
