@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import difflib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+from signalbox_routing.table import Router
 
 from services.runtime.commands.lift import definitions_of
 from services.runtime.hosted.adoption.adopted import Adopted, adopted
 from services.runtime.hosted.adoption.edge_edit import Edit, edited
 from services.runtime.hosted.definition import HostedDefinition
 from services.runtime.hosted.langgraph_json import InvalidAgentsError, LanggraphFile, read_langgraph_file
+from services.runtime.hosted.lifting.lifted import PathBranch
 from services.runtime.hosted.loading import name_of_module
 
 MODULE = "services.runtime.commands.adopt"
@@ -41,6 +44,8 @@ class _Place:
     tables: Path
     tests: Path
     module: str
+    # By which the graph's file is imported.
+    graph_module: str
 
     @classmethod
     def of(cls, agent: str, file: LanggraphFile, module: str) -> _Place:
@@ -51,23 +56,22 @@ class _Place:
         if not stem.isidentifier():
             raise RefusedError(f"{stem!r} is no name of a module; give --module another")
         folder = reference.file.parent
-        return cls(reference.file, folder / f"{stem}.py", folder / f"test_{stem}.py", f"{package}.{stem}".strip("."))
-
-
-async def _definition(folder: Path, agent: str, stack: AsyncExitStack) -> HostedDefinition:
-    found = {each.name: each for each in await definitions_of(folder, stack)}
-    if agent not in found:
-        raise InvalidAgentsError([f"there is no graph {agent!r}; there are {', '.join(sorted(found))}"])
-    return found[agent]
+        tables, tests = folder / f"{stem}.py", folder / f"test_{stem}.py"
+        return cls(reference.file, tables, tests, f"{package}.{stem}".strip("."), name)
 
 
 async def _adopt(given: argparse.Namespace) -> int:
     file = read_langgraph_file(given.agents)
     async with AsyncExitStack() as stack:
-        definition = await _definition(given.agents, given.agent, stack)
-        if given.tables:
-            sys.stdout.write(json.dumps(sorted(definition.lifted.given)))
+        definitions = {each.name: each for each in await definitions_of(given.agents, stack)}
+        decided_by = _decided_by(definitions.values())
+        if given.edges:
+            sys.stdout.write(json.dumps(decided_by))
             return 0
+        if given.agent not in definitions:
+            there = ", ".join(sorted(definitions))
+            raise InvalidAgentsError([f"there is no graph {given.agent!r}; there are {there}"])
+        definition = definitions[given.agent]
         place = _Place.of(given.agent, file, given.module)
         made = adopted(definition.graph_given, given.agent, definition.lifted, place.module, given.states)
         _say_what_stays(definition, made)
@@ -75,14 +79,14 @@ async def _adopt(given: argparse.Namespace) -> int:
             sys.stdout.write("there is nothing to write\n")
             return 0 if definition.lifted.given else 1
         _refuse_used(definition, place)
+        names = vars(sys.modules[place.graph_module])
+    edit = edited(place.graph.read_bytes(), names, place.module, made.edges)
     _write({place.tables: made.module, place.tests: made.tests}, force=given.force)
     sys.stdout.write(f"{len(made.edges)} tables agree with their functions on {made.states:,} states\n")
-    text = place.graph.read_text("utf-8")
-    edit = edited(text, place.module, made.edges)
-    sys.stdout.writelines(_difference(text, edit, place.graph.name))
+    sys.stdout.writelines(edit.difference(place.graph.name))
     sys.stdout.writelines(f"to be written by hand in {place.graph.name}: {line}\n" for line in edit.by_hand)
     if given.write:
-        _write_edges(given, place, text, edit)
+        _write_edges(given, place, edit, decided_by)
     return 0
 
 
@@ -102,36 +106,64 @@ def _refuse_used(definition: HostedDefinition, place: _Place) -> None:
 
 def _write(files: dict[Path, str], *, force: bool) -> None:
     """Writes files, all or none. Raises RefusedError for one that is there and says something else."""
-    there = {path: path.read_text("utf-8") for path in files if path.exists()}
-    others = [path.name for path, text in there.items() if text != files[path]]
+    # As their text is, whichever ends of lines a checkout gives them.
+    there = {path: path.read_bytes().replace(b"\r\n", b"\n") for path in files if path.exists()}
+    others = [path.name for path, text in there.items() if text != files[path].encode()]
     if others and not force:
         raise RefusedError(f"{' and '.join(others)}: there already, and not the same; --force writes over it")
     for path, text in files.items():
-        same = there.get(path) == text
+        same = there.get(path) == text.encode()
         if not same:
-            path.write_text(text, "utf-8")
+            path.write_bytes(text.encode())
         sys.stdout.write(f"{path.name} is as it was\n" if same else f"wrote {path.name}\n")
 
 
-def _difference(text: str, edit: Edit, name: str) -> Iterator[str]:
-    return difflib.unified_diff(
-        text.splitlines(keepends=True), edit.text.splitlines(keepends=True), name, f"{name} with tables"
-    )
+def _decided_by(definitions: Iterable[HostedDefinition]) -> dict[str, str]:
+    """Returns what decides each conditional edge of graphs, by the names of their decisions."""
+    return {branch.router: _said(branch) for each in definitions for branch in each.lifted.branches}
 
 
-def _write_edges(given: argparse.Namespace, place: _Place, text: str, edit: Edit) -> None:
-    """Writes the graph's file, and sees in another process that its edges are tables then. Raises RefusedError."""
-    if edit.text == text:
+def _said(branch: PathBranch) -> str:
+    function = branch.function
+    if isinstance(function, Router):
+        return _as_table(function.facts_type.__module__, function.name)
+    named: Any = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__} to {[*(branch.branch.ends or {}).values()]}"
+
+
+def _as_table(module: str, router: str) -> str:
+    return f"the table {router} of {module}"
+
+
+def _write_edges(given: argparse.Namespace, place: _Place, edit: Edit, before: Mapping[str, str]) -> None:
+    """Writes the graph's file, and sees in another process that these edges are tables then, and all others as before.
+
+    Raises RefusedError where they are not, with the file as it was.
+    """
+    if not edit.edges:
         return
-    place.graph.write_text(edit.text, "utf-8")
-    command = (sys.executable, "-P", "-m", MODULE, "--tables", "--agents", str(given.agents), "--", given.agent)
-    seen = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this program
-    tables = json.loads(seen.stdout.strip().splitlines()[-1]) if seen.returncode == 0 and seen.stdout.strip() else []
-    if len(tables) < edit.count:
-        place.graph.write_text(text, "utf-8")
-        said = seen.stderr.strip()[-500:] or f"of its edges {', '.join(tables) or 'none'} would be tables"
+    meant = {**before, **{each.router: _as_table(place.module, each.router) for each in edit.edges}}
+    said = "it could not be seen what would come of it"
+    place.graph.write_bytes(edit.after)
+    try:
+        said = _other_than(meant, given)
+    finally:
+        if said:
+            place.graph.write_bytes(edit.before)
+    if said:
         raise RefusedError(f"{place.graph.name} is as it was: with its edges written so, {said}")
     sys.stdout.write(f"wrote {place.graph.name}\n")
+
+
+def _other_than(meant: Mapping[str, str], given: argparse.Namespace) -> str:
+    """Says which edges of a folder's graphs are decided otherwise than is meant; empty where none is."""
+    command = (sys.executable, "-P", "-m", MODULE, "--edges", "--agents", str(given.agents), "--", given.agent)
+    seen = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this program
+    if seen.returncode or not seen.stdout.strip():
+        return seen.stderr.strip()[-500:] or f"it ends with status {seen.returncode}"
+    found = json.loads(seen.stdout.strip().splitlines()[-1])
+    others = sorted(each for each in meant.keys() | found.keys() if meant.get(each) != found.get(each))
+    return "; ".join(f"{each} would be decided by {found.get(each, 'nothing')}" for each in others)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -143,7 +175,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--write", action="store_true", help="put the tables at the graph's edges, too")
     parser.add_argument("--force", action="store_true", help="write over files that are there")
     parser.add_argument("--states", type=int, default=10_000, help="states to hold each table against")
-    parser.add_argument("--tables", action="store_true", help="say only which of its edges are tables")
+    parser.add_argument("--edges", action="store_true", help="say only what decides each edge of the folder's graphs")
     try:
         return asyncio.run(_adopt(parser.parse_args(arguments)))
     except InvalidAgentsError as error:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from services.runtime.commands import adopt as command
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples" / "graphs"
@@ -58,12 +62,47 @@ builder.add_conditional_edges("write", by_stage)
 builder.add_conditional_edges("check", lambda state: state["kind"], {"draft": "write", "letter": END})
 graph = builder.compile()
 """
+# Two graphs of one function, and a third in a file that has the name of tests.
+SHARED = """
+from langgraph.graph import END, START, StateGraph
+
+
+def build(most):
+    made = StateGraph(dict)
+    made.add_node("agent", lambda state: state)
+    made.add_edge(START, "agent")
+    made.add_conditional_edges("agent", lambda state: "agent" if state["n"] < 3 and not state[most] else END)
+    return made.compile()
+
+
+short, long = build("short"), build("long")
+"""
+
+
+def adopt_here(folder: Path, agent: str, *options: str) -> int:
+    """Runs the command in this process."""
+    return command.main([agent, "--agents", str(folder), "--states", "50", *options])
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of two graphs, whose modules this process forgets again."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "adopted_graphs.py").write_text(SHARED)
+    (tmp_path / "test_another.py").write_text("from adopted_graphs import short as graph\n")
+    graphs = {name: f"./adopted_graphs.py:{name}" for name in ("short", "long")} | {"third": "./test_another.py:graph"}
+    (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": graphs, "dependencies": ["."]}))
+    yield tmp_path
+    for name in ("adopted_graphs", "test_another"):
+        sys.modules.pop(name, None)
 
 
 def adopt(folder: Path, agent: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Runs the command as somebody would."""
-    command = ("-m", "services.runtime.commands.adopt", agent, "--agents", str(folder), "--states", STATES, *options)
-    return subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    given = (agent, "--agents", str(folder), "--states", STATES, *options)
+    return subprocess.run(
+        [sys.executable, "-m", command.MODULE, *given], cwd=ROOT, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.fixture
@@ -109,15 +148,24 @@ def test_tables_are_written_once_and_then_are_the_edges(folder: Path) -> None:
     assert run.stdout == "{'__end__': '__end__', 'give_up': 'give_up', 'tools': 'tools'}\n", run.stderr
 
 
-def test_what_somebody_wrote_is_not_written_over(folder: Path) -> None:
-    theirs = folder / "refund_routing.py"
+def test_what_somebody_wrote_is_not_written_over(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    theirs = own / "short_routing.py"
     theirs.write_text("# ours\n")
-    refused = adopt(folder, "refund", "--write")
-    assert (refused.returncode, theirs.read_text()) == (1, "# ours\n")
-    assert "refund_routing.py: there already, and not the same; --force writes over it" in refused.stderr
-    assert not (folder / "test_refund_routing.py").exists()
-    assert adopt(folder, "refund", "--force").returncode == 0
-    assert "class RefundLimits" in theirs.read_text()
+    assert adopt_here(own, "short", "--write") == 1
+    assert "short_routing.py: there already, and not the same; --force writes over it" in capsys.readouterr().err
+    assert theirs.read_text() == "# ours\n"
+    assert not (own / "test_short_routing.py").exists()
+    assert adopt_here(own, "short", "--force") == 0
+    assert "class ShortLimits" in theirs.read_text()
+
+
+def test_an_edge_that_another_graph_has_too_is_as_it_was(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = own / "adopted_graphs.py"
+    assert adopt_here(own, "short", "--write") == 1
+    assert (
+        "adopted_graphs.py is as it was: with its edges written so, long.route_after_agent" in capsys.readouterr().err
+    )
+    assert graph.read_text() == SHARED
 
 
 def test_an_edge_that_is_not_found_for_certain_is_shown(folder: Path) -> None:

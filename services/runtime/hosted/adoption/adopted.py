@@ -16,6 +16,7 @@ from typing import Any, Final
 from signalbox_routing.facts import READ, as_dict
 from signalbox_routing.table import NoWayError, Router, Rule
 
+from services.runtime.hosted.adoption.edge_edit import TableEdge
 from services.runtime.hosted.adoption.table_source import Imports, NotAdoptedError, WrittenTable, module_source, written
 from services.runtime.hosted.adoption.test_source import tests_source
 from services.runtime.hosted.lifting.agreement import place_of
@@ -32,14 +33,14 @@ _PLAIN: Final[Mapping[Any, Any]] = {str: str, int: int, bool: bool, float: (int,
 
 @dataclass(frozen=True)
 class Adopted:
-    """A graph's tables as a module of source with its tests; `edges` are nodes with the routers that follow them.
+    """A graph's tables as a module of source with its tests, and the edges that they are for.
 
     `left` says by router why an edge stays as it is; `untested` names rules that no state was found for.
     """
 
     module: str
     tests: str
-    edges: Sequence[tuple[str, str]]
+    edges: Sequence[TableEdge]
     left: Mapping[str, str]
     untested: Sequence[str] = ()
     states: int = 0
@@ -90,7 +91,11 @@ def adopted(graph: Graph, agent: str, lifted: LiftedGraph, module: str, count: i
         for name, found in held.items()
     }
     missing = [f"{name}.{rule}" for name, rule in _untested(source, rules)]
-    edges = [(branch.node, table.name) for branch, table in tables.values()]
+    edges = [
+        TableEdge(branch.router, branch.node, table.name, branch.function)
+        for branch, table in tables.values()
+        if branch.function is not None
+    ]
     return Adopted(
         source, tests_source(module, rules), edges, left, missing, sum(each.states for each in held.values())
     )
