@@ -20,7 +20,8 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.rpc import error_details_pb2, status_pb2
 from signalbox.v1 import evaluator_pb2, guard_pb2, recorded_answers_pb2, table_pb2, tools_pb2
 
-from services.gateway.redaction_rules import Masking, Place, RedactionRules, written_json
+from services.gateway.redaction_rules import Masking, Place, RedactionRules, TooMuch, Withholding, written_json
+from services.kit.errors import MOST_DETAILS_BYTES, MOST_MESSAGE_BYTES
 from services.kit.text.json_text import json_text
 
 MessageT = TypeVar("MessageT", bound=Message)
@@ -98,16 +99,23 @@ _DETAILS: tuple[type[Message], ...] = (
 )  # fmt: skip
 # Of messages with a table the field that tells its rows once more, where their columns have no names of their own.
 _TOLD_AGAIN = {"DataChatOutput": ("rows", "csv"), "ToolOutput": ("table", "text")}
+# Errors go in headers, which take no more than a service puts into them.
+MOST_ERROR_BYTES = MOST_MESSAGE_BYTES + MOST_DETAILS_BYTES
 _ANSWERS_IN_JSON = frozenset(("model", "person"))
 # Whether whoever called can see no runs but their own; as long as nobody says so, they can.
 _sees_own_only: ContextVar[bool] = ContextVar("sees_own_only", default=False)
 
 
 class Redaction:
-    """Masks what goes to callers, by an operator's rules; without any, everything goes as it is."""
+    """Masks what goes to callers, by an operator's rules; without any, everything goes as it is.
 
-    def __init__(self, rules: RedactionRules | None = None) -> None:
+    Marks may be longer than what they stand for. Of an answer that would have more than `most_bytes` with them, and
+    so couldn't be sent, nothing but names is left.
+    """
+
+    def __init__(self, rules: RedactionRules | None = None, *, most_bytes: int = 4 * 1024 * 1024) -> None:
         self._rules = rules or RedactionRules(rules=())
+        self._most_bytes = most_bytes
 
     def begin(self, *, sees_own_only: bool) -> None:
         """Notes for the rest of this call who hears its answer."""
@@ -127,9 +135,18 @@ class Redaction:
         rules = self._rules.holding(is_own=_sees_own_only.get())
         if not rules:
             return message
+        is_error = isinstance(message, status_pb2.Status)
+        most_bytes = max(MOST_ERROR_BYTES, message.ByteSize()) if is_error else self._most_bytes
         copy = type(message)()
         copy.CopyFrom(message)
-        _Answer(Masking(rules)).mask(copy)
+        try:
+            _Answer(Masking(rules, room=most_bytes)).mask(copy)
+            is_too_large = copy.ByteSize() > most_bytes
+        except TooMuch:
+            is_too_large = True
+        if is_too_large:
+            copy.CopyFrom(message)
+            _Answer(Withholding(rules, room=most_bytes - message.ByteSize())).mask(copy)
         return copy
 
 
@@ -195,11 +212,11 @@ class _Answer:
 
     def _table(self, table: table_pb2.Table, path: Place) -> None:
         for number, column in enumerate(table.columns):
-            mark = self._masking.mark_of((*path, column.name))
             cells = [row.values[number] for row in table.rows if number < len(row.values)]
             given = [MessageToDict(cell, preserving_proto_field_name=True) for cell in cells]
             plain = [next(iter(each.values()), None) for each in given]
-            masked = [None if value is None else mark or self._masking.value(value) for value in plain]
+            inner = (*path, column.name)
+            masked = [None if value is None else self._masking.value(value, inner) for value in plain]
             if masked != plain:
                 # A number that is masked is no number: the column has texts then.
                 column.type = table_pb2.COLUMN_TYPE_TEXT

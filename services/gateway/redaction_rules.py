@@ -22,6 +22,10 @@ DEEPEST = 100
 # What may stand before JSON without being of it.
 _BEFORE_JSON = " \t\r\n\ufeff"
 _SURROGATES = re.compile("[\ud800-\udfff]")
+# What stands for the content of an answer that marks would make too large.
+WITHHELD = "[redacted: too much for one answer]"
+# What it takes on the wire, with the message that it may need around it.
+_WITHHELD_BYTES = len(WITHHELD) + 32
 # Names of fields, from the answer's own to the innermost.
 Place = tuple[str, ...]
 
@@ -97,20 +101,25 @@ def load_redaction_rules(path: Path) -> RedactionRules:
     return load_policy_file(path, RedactionRules)
 
 
-class Masking:
-    """The masking of one answer: texts and JSON by some rules, and how much of it there was."""
+class TooMuch(Exception):
+    """The marks of an answer take more room than it has."""
 
-    def __init__(self, rules: Sequence[RedactionRule]) -> None:
+
+class Masking:
+    """The masking of one answer: texts and JSON by some rules, with so many bytes of marks. All raise TooMuch."""
+
+    def __init__(self, rules: Sequence[RedactionRule], *, room: int) -> None:
         self._patterns = [rule for rule in rules if rule.pattern]
         self._fields = {tuple(rule.field.lower().split(".")): rule for rule in rules if rule.field}
         self._longest = max(map(len, self._fields), default=0)
         self._left = MOST_MATCHES_OF_ANSWER
+        self._room = room
 
     def mark_of(self, path: Place) -> str | None:
         """Returns what stands for all that a field holds, where a rule names it by the end of its path."""
         for length in range(1, min(self._longest, len(path)) + 1):
             if rule := self._fields.get(tuple(part.lower() for part in path[-length:])):
-                return rule.mark
+                return self._put(rule)
         return None
 
     def text(self, text: str, path: Place = ()) -> str:
@@ -121,9 +130,10 @@ class Masking:
             text = text if masked == started else masked
         for rule in self._patterns:
             if self._left <= 0:
-                return rule.mark
+                return self._put(rule)
             text, count = rule.sub(text)
             self._left -= count
+            self._put(rule, count)
         return text
 
     def value(self, value: Any, path: Place = ()) -> Any:
@@ -150,13 +160,21 @@ class Masking:
         masked = self.text(text)
         return number if masked == text else masked
 
+    def _put(self, rule: RedactionRule, times: int = 1) -> str:
+        """Returns a rule's mark, with the room for it taken."""
+        self._room -= len(rule.mark) * times
+        if self._room < 0:
+            raise TooMuch
+        return rule.mark
+
     def _object(self, value: dict[str, Any], path: Place) -> dict[str, Any]:
         masked: dict[str, Any] = {}
+        numbers: dict[str, int] = {}
         for name, each in value.items():
             key = shown = self.text(name)
-            number = 2
             while key in masked or (key != name and key in value):
-                key, number = f"{shown} {number}", number + 1
+                numbers[shown] = numbers.get(shown, 1) + 1
+                key = f"{shown} {numbers[shown]}"
             masked[key] = self.value(each, (*path, name))
         return masked
 
@@ -168,8 +186,40 @@ class Masking:
         except json.JSONDecodeError:
             return text
         except (ValueError, RecursionError):
-            return next((rule.mark for rule in (*self._fields.values(), *self._patterns)), "")
+            return next((self._put(rule) for rule in (*self._fields.values(), *self._patterns)), "")
         return text if masked == value else written_json(masked)
+
+
+class Withholding(Masking):
+    """Leaves nothing of an answer's content, and makes it larger by no more than `room`.
+
+    So that it is said, a notice stands wherever there is room for it.
+    """
+
+    def text(self, text: str, path: Place = ()) -> str:  # noqa: ARG002 - as Masking's
+        """Returns what stands for a text."""
+        self._room += len(text.encode())
+        return self._notice() if text else ""
+
+    def value(self, value: Any, path: Place = ()) -> Any:
+        """Returns what stands for a value of JSON."""
+        if isinstance(value, str):
+            return self.text(value, path)
+        notice = self._notice()
+        if isinstance(value, dict):
+            return {"redacted": notice} if notice else {}
+        if isinstance(value, list):
+            return [notice] if notice else []
+        return notice or None
+
+    def _put(self, rule: RedactionRule, times: int = 1) -> str:  # noqa: ARG002 - as Masking's
+        return self._notice()
+
+    def _notice(self) -> str:
+        if self._room < _WITHHELD_BYTES:
+            return ""
+        self._room -= _WITHHELD_BYTES
+        return WITHHELD
 
 
 def written_json(value: Any) -> str:

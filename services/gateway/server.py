@@ -63,7 +63,7 @@ async def build(settings: GatewaySettings, stack: AsyncExitStack) -> Service:
         )
     )
     forwarder = RunForwarder(runtime, minter, RecoveryPolicy(recovery_s=settings.recovery_s))
-    redaction = Redaction(_rules(settings))
+    redaction = Redaction(_rules(settings), most_bytes=settings.max_message_bytes)
     entrance = Entrance(
         Authenticator(await _issuer_keys(settings, stack), settings), quotas, RequestReader(), redaction
     )

@@ -16,6 +16,7 @@ from grpc_status import rpc_status
 from signalbox.v1 import maintenance_pb2, questions_pb2, runs_pb2, threads_pb2
 
 from services.gateway.redaction import NAMES
+from services.gateway.redaction_rules import WITHHELD
 from services.kit.errors import FieldViolation, InvalidRequest, error_detail, to_status
 from tests.fixtures.contract import SERVICES, filled, texts_of
 from tests.integration.gateway.conftest import Platform, StartPlatform, question
@@ -58,6 +59,7 @@ class Telling(grpc.GenericRpcHandler):
 
     def __init__(self) -> None:
         self.is_failing = False
+        self.answer: Message | None = None
         self.chunks_wanted: list[bool] = []
         self._methods = {f"/{method.containing_service.full_name}/{method.name}": method for method in METHODS}
 
@@ -70,7 +72,7 @@ class Telling(grpc.GenericRpcHandler):
             if self.is_failing:
                 failure = InvalidRequest(f"no {SECRET}", violations=[FieldViolation("x", f"{SECRET}?")])
                 await context.abort_with_status(rpc_status.to_status(to_status(failure)))
-            return filled(method.output_type, SECRET)[0].SerializeToString()
+            return (self.answer or filled(method.output_type, SECRET)[0]).SerializeToString()
 
         async def several(wire: bytes, _context: Any) -> AsyncIterator[bytes]:
             self.chunks_wanted.append(GetMessageClass(method.input_type).FromString(wire).token_chunks)  # type: ignore[attr-defined]
@@ -154,6 +156,21 @@ async def test_no_error_tells_it(platform: Platform, telling: tuple[Telling, str
     assert (detail.reason, detail.message) == ("INVALID_REQUEST", f"no {MARK}")
     assert [each.description for each in detail.violations] == [f"{MARK}?"]
     assert SECRET not in str(refused.value)
+
+
+async def test_an_answer_that_is_too_large_with_its_marks_is_told_without_content(
+    start_platform: StartPlatform, telling: tuple[Telling, str], tmp_path: Path
+) -> None:
+    (tmp_path / "rules").write_text(RULES)
+    runs = [runs_pb2.Run(run_id=RUN_ID, title="a@b.de " * 900) for _ in range(10)]
+    telling[0].answer = runs_pb2.ListRunsResponse(runs=runs)
+    platform = await start_platform(
+        runtime_target=telling[1], redaction_file=tmp_path / "rules", max_message_bytes=65_536
+    )
+    [method] = [each for each in METHODS if each.name == "ListRuns"]
+    [answer] = await told(platform, method, ["operator"])
+    assert isinstance(answer, runs_pb2.ListRunsResponse)
+    assert {(run.run_id, run.title) for run in answer.runs} == {(RUN_ID, WITHHELD)}
 
 
 async def test_a_gateway_with_a_wrong_rule_does_not_start(
