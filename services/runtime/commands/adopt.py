@@ -57,6 +57,9 @@ class _Place:
             raise RefusedError(f"{stem!r} is no name of a module; give --module another")
         folder = reference.file.parent
         tables, tests = folder / f"{stem}.py", folder / f"test_{stem}.py"
+        for each in file.graphs:
+            if each.file in (tables.resolve(), tests.resolve()):
+                raise RefusedError(f"{each.file.name} has the graph {each.agent!r}; give --module another")
         return cls(reference.file, tables, tests, f"{package}.{stem}".strip("."), name)
 
 

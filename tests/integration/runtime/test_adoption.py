@@ -159,6 +159,14 @@ def test_what_somebody_wrote_is_not_written_over(own: Path, capsys: pytest.Captu
     assert "class ShortLimits" in theirs.read_text()
 
 
+@pytest.mark.parametrize("module", ["adopted_graphs", "another"])
+def test_no_graphs_file_is_written_over(own: Path, capsys: pytest.CaptureFixture[str], module: str) -> None:
+    before = {path: path.read_text() for path in own.glob("*.py")}
+    assert adopt_here(own, "short", "--module", module, "--force", "--write") == 1
+    assert "give --module another" in capsys.readouterr().err
+    assert {path: path.read_text() for path in own.glob("*.py")} == before
+
+
 def test_an_edge_that_another_graph_has_too_is_as_it_was(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph = own / "adopted_graphs.py"
     assert adopt_here(own, "short", "--write") == 1
