@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc_status import rpc_status
-from signalbox.v1 import maintenance_pb2, questions_pb2, runs_pb2, threads_pb2
+from signalbox.v1 import batches_pb2, maintenance_pb2, questions_pb2, runs_pb2, threads_pb2
 
 from services.gateway.redaction import NAMES
 from services.gateway.redaction_rules import WITHHELD
@@ -35,6 +35,10 @@ REQUESTS: dict[str, Message] = {
     "ForkThread": threads_pb2.ForkThreadRequest(thread_id="talk", run_id=RUN_ID),
     "AnswerQuestion": questions_pb2.AnswerQuestionRequest(**ASKED),
     "AssignQuestion": questions_pb2.AssignQuestionRequest(run_id=RUN_ID, input_request_id="q"),
+    "AddBatchItems": batches_pb2.AddBatchItemsRequest(
+        batch_id=RUN_ID, first_number=1, items=[batches_pb2.NewBatchItem(input=question().input)]
+    ),
+    "StartBatch": batches_pb2.StartBatchRequest(batch_id=RUN_ID, item_count=1),
     "EraseStore": maintenance_pb2.EraseStoreRequest(subject="27"),
     "ReplayDecisions": maintenance_pb2.ReplayDecisionsRequest(router="r"),
 }
@@ -46,7 +50,7 @@ def request_of(method: MethodDescriptor) -> Any:
     if method.name in REQUESTS:
         return REQUESTS[method.name]
     request: Any = GetMessageClass(method.input_type)()
-    for name, value in (("run_id", RUN_ID), ("thread_id", "talk")):
+    for name, value in (("run_id", RUN_ID), ("thread_id", "talk"), ("batch_id", RUN_ID)):
         if name in method.input_type.fields_by_name and not method.name.startswith("List"):
             setattr(request, name, value)
     if method.name in ("ListDecisions", "ListRecordedAnswers"):
@@ -75,8 +79,12 @@ class Telling(grpc.GenericRpcHandler):
             return (self.answer or filled(method.output_type, SECRET)[0]).SerializeToString()
 
         async def several(wire: bytes, _context: Any) -> AsyncIterator[bytes]:
-            self.chunks_wanted.append(GetMessageClass(method.input_type).FromString(wire).token_chunks)  # type: ignore[attr-defined]
             answers: list[Any] = filled(method.output_type, SECRET)
+            if method.containing_service.name == "BatchService":
+                for each in answers:
+                    yield each.SerializeToString()
+                return
+            self.chunks_wanted.append(GetMessageClass(method.input_type).FromString(wire).token_chunks)  # type: ignore[attr-defined]
             ended = [each for each in answers if each.event.HasField("run_ended")]
             for number, each in enumerate([*(each for each in answers if each not in ended), ended[0]], start=1):
                 each.event.run_id, each.event.sequence = RUN_ID, number
@@ -101,7 +109,7 @@ async def telling() -> AsyncIterator[tuple[Telling, str]]:
 async def platform(start_platform: StartPlatform, telling: tuple[Telling, str], tmp_path: Path) -> Platform:
     rules = tmp_path / "redaction.yaml"
     rules.write_text(RULES)
-    return await start_platform(runtime_target=telling[1], redaction_file=rules)
+    return await start_platform(runtime_target=telling[1], batches_target=telling[1], redaction_file=rules)
 
 
 async def told(platform: Platform, method: MethodDescriptor, roles: list[str]) -> list[Message]:
