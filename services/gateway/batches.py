@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -59,16 +60,20 @@ class BatchForwarder:
         return self._stream(self.stub.ExportBatch, request, caller)
 
     async def _stream(self, method: Callable[..., Any], request: Message, caller: Caller) -> AsyncGenerator[Any, None]:
+        if self._draining:
+            raise _draining_error()
         call = method(request, metadata=self._metadata(caller))
         self._streams.add(call)
         try:
             async for response in call:
                 yield response
         except grpc.aio.AioRpcError as error:
-            if self._draining:
-                raise Draining("this gateway is shutting down; call again", retry_after_s=0.1) from error
             if was_cut(error) and not written_by_servicer(error):
                 raise _unavailable() from error
+            raise
+        except asyncio.CancelledError:
+            if self._draining:
+                raise _draining_error() from None
             raise
         finally:
             self._streams.discard(call)
@@ -76,6 +81,10 @@ class BatchForwarder:
 
     def _metadata(self, caller: Caller) -> tuple[tuple[str, str], ...]:
         return (bearer_metadata(self._minter.mint(caller)),)
+
+
+def _draining_error() -> Draining:
+    return Draining("this gateway is shutting down; call again behind the last item received", retry_after_s=0.1)
 
 
 def _unavailable() -> BatchesUnavailable:
