@@ -7,16 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import httpx
 import pytest
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc_status import rpc_status
 from signalbox.v1 import batches_pb2, maintenance_pb2, questions_pb2, runs_pb2, threads_pb2
 
 from services.gateway.redaction import NAMES
 from services.gateway.redaction_rules import WITHHELD
+from services.http_api.app import make_app
+from services.http_api.event_stream import Streams
+from services.http_api.gateway import Gateway
+from services.http_api.settings import HttpApiSettings
 from services.kit.errors import FieldViolation, InvalidRequest, error_detail, to_status
 from tests.fixtures.contract import SERVICES, filled, texts_of
 from tests.integration.gateway.conftest import Platform, StartPlatform, question
@@ -63,7 +69,7 @@ class Telling(grpc.GenericRpcHandler):
 
     def __init__(self) -> None:
         self.is_failing = False
-        self.answer: Message | None = None
+        self.answers: dict[str, Message] = {}
         self.chunks_wanted: list[bool] = []
         self._methods = {f"/{method.containing_service.full_name}/{method.name}": method for method in METHODS}
 
@@ -76,7 +82,7 @@ class Telling(grpc.GenericRpcHandler):
             if self.is_failing:
                 failure = InvalidRequest(f"no {SECRET}", violations=[FieldViolation("x", f"{SECRET}?")])
                 await context.abort_with_status(rpc_status.to_status(to_status(failure)))
-            return (self.answer or filled(method.output_type, SECRET)[0]).SerializeToString()
+            return (self.answers.get(method.name) or filled(method.output_type, SECRET)[0]).SerializeToString()
 
         async def several(wire: bytes, _context: Any) -> AsyncIterator[bytes]:
             answers: list[Any] = filled(method.output_type, SECRET)
@@ -166,12 +172,40 @@ async def test_no_error_tells_it(platform: Platform, telling: tuple[Telling, str
     assert SECRET not in str(refused.value)
 
 
+async def test_http_tells_what_the_gateway_does(platform: Platform, telling: tuple[Telling, str]) -> None:
+    schema, values = Struct(), Struct()
+    schema.update({"default": SECRET})
+    values.update({"mail": [f"To {SECRET}!"]})
+    asked = runs_pb2.Interrupt(interrupt_id="i", payload=Value(string_value=SECRET), answer_schema=schema)
+    run = runs_pb2.Run(run_id=RUN_ID, agent="mine", thread_id="talk", state=runs_pb2.RUN_STATE_AWAITING_INPUT)
+    run.input_request.interrupts.append(asked)
+    run.labels["team"] = SECRET
+    state = threads_pb2.ThreadState(run_id=RUN_ID, values=values, checkpoint=threads_pb2.Checkpoint(checkpoint_id="1"))
+    telling[0].answers |= {
+        "GetRun": runs_pb2.GetRunResponse(run=run),
+        "GetThread": threads_pb2.GetThreadResponse(runs=[run]),
+        "GetRunState": threads_pb2.GetRunStateResponse(state=state, checkpoints=[state.checkpoint]),
+    }
+    settings = HttpApiSettings(gateway_target="unused")
+    streams = Streams(most=1, heartbeat_s=1, send_timeout_s=1)
+    app = make_app(Gateway(platform.channel, call_timeout_s=settings.call_timeout_s), settings, streams)
+    headers = {"x-api-key": platform.token(roles=["operator"])}
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://signalbox.test", headers=headers
+    ) as client:
+        state_told = await client.get("/threads/talk/state")
+        run_told = await client.get(f"/threads/talk/runs/{RUN_ID}")
+    assert (state_told.json()["values"], run_told.json()["metadata"]["team"]) == ({"mail": [f"To {MARK}!"]}, MARK)
+    assert f'"default":"{MARK}"' in state_told.text
+    assert SECRET not in state_told.text + run_told.text
+
+
 async def test_an_answer_that_is_too_large_with_its_marks_is_told_without_content(
     start_platform: StartPlatform, telling: tuple[Telling, str], tmp_path: Path
 ) -> None:
     (tmp_path / "rules").write_text(RULES)
     runs = [runs_pb2.Run(run_id=RUN_ID, title="a@b.de " * 900) for _ in range(10)]
-    telling[0].answer = runs_pb2.ListRunsResponse(runs=runs)
+    telling[0].answers["ListRuns"] = runs_pb2.ListRunsResponse(runs=runs)
     platform = await start_platform(
         runtime_target=telling[1], redaction_file=tmp_path / "rules", max_message_bytes=65_536
     )
