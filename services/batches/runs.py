@@ -105,7 +105,7 @@ class BatchRuns:
         request breaks none of, so that there is no such run; else after some tries.
         """
         request = runs_pb2.CreateRunRequest(
-            input=runs_pb2.RunInput.FromString(item.input),
+            input=_input_of(item),
             request_id=f"batch-{self._batch_id}-{item.number}-{item.retry_count}",
             correlation_id=f"batch-{self._batch_id}",
             labels={LABEL_BATCH: self._batch_id},
@@ -176,7 +176,7 @@ class BatchRuns:
             except grpc.aio.AioRpcError as error:
                 detail = error_detail(error)
                 if detail.code in _NO and not detail.retryable:
-                    raise ItemRefused(detail.message or detail.code.name) from error
+                    raise ItemRefused(_TOLD.get(detail.reason) or detail.message or detail.code.name) from error
                 failures += 1
                 own = own + 1 if _is_own(detail) else 0
                 if own == TRIES:
@@ -202,6 +202,18 @@ class BatchRuns:
 _QUOTAS: Final = frozenset(
     {"TOO_MANY_RUNS_AT_ONCE", "TOO_MANY_RUNS_STARTED", "TOO_MANY_TOKENS", "TOO_MANY_RUNS_WAITING", "RUN_QUOTA_EXCEEDED"}
 )
+# What the runtime tells a batch's token, in words for the batch's caller.
+_TOLD: Final = {
+    "BATCH_RUNS_ONLY": "what the item names, an incident for example, has a run already, outside of this batch"
+}
+
+
+def _input_of(item: BegunItem) -> runs_pb2.RunInput:
+    """Returns what an item asks; of an agent that makes one run of a name, again where the item is run again."""
+    given = runs_pb2.RunInput.FromString(item.input)
+    if item.retry_count and given.HasField("incident_investigation"):
+        given.incident_investigation.again = True
+    return given
 
 
 def _is_own(detail: ErrorDetail) -> bool:

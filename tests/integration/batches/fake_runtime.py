@@ -42,6 +42,13 @@ class Odd(SignalboxError):
     """As the runtime answers what it did not foresee."""
 
 
+class NotOfTheBatch(SignalboxError):
+    """As the runtime answers where the incident has a run of another batch, or of none."""
+
+    reason = "BATCH_RUNS_ONLY"
+    code = grpc.StatusCode.PERMISSION_DENIED
+
+
 class FakeRuntime(runs_pb2_grpc.RunServiceServicer):
     """Runs are known by their request ids, as those of the runtime are; a question `no` is refused."""
 

@@ -27,7 +27,7 @@ from services.kit.identity.keys import generate_keypair
 from services.kit.settings import ServiceSettings
 from services.kit.wire.server import Registration, Service, running
 from services.kit.wire.tasks import stop
-from tests.integration.batches.fake_runtime import Away, FakeRuntime, Odd, QuotaUsedUp
+from tests.integration.batches.fake_runtime import Away, FakeRuntime, NotOfTheBatch, Odd, QuotaUsedUp
 
 KEYS = generate_keypair()
 CALLER = Caller("27", frozenset({"reader"}), {"tenant": "north"})
@@ -240,13 +240,18 @@ async def test_an_item_that_is_refused_costs_itself_and_can_be_retried(
 ) -> None:
     platform = await open_platform()
     replica = platform.replica()
+    platform.runtime.failing["c"] = NotOfTheBatch("a batch's token is for runs of that batch")
     batch_id = await platform.started(["a", "no", "c"])
     batch = await platform.over(batch_id)
-    assert batch.counts == {ItemState.SUCCEEDED: 2, ItemState.REFUSED: 1}
-    [refused] = [each for each in await platform.store.items(batch_id, 0, 10) if each.state is ItemState.REFUSED]
+    assert batch.counts == {ItemState.SUCCEEDED: 1, ItemState.REFUSED: 2}
+    [refused, elsewhere] = [
+        each for each in await platform.store.items(batch_id, 0, 10) if each.state is ItemState.REFUSED
+    ]
     assert (refused.number, refused.error) == (2, "no such question is answered")
+    assert "outside of this batch" in elsewhere.error
+    platform.runtime.failing.clear()
     _, again = await platform.store.retry(CALLER, batch_id)
-    assert again == 1
+    assert again == 2
     batch = await platform.over(batch_id)
     assert batch.counts == {ItemState.SUCCEEDED: 2, ItemState.REFUSED: 1}
     assert {request: count for request, count in platform.runtime.asked.items() if "-2-" in request} == {
