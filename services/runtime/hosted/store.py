@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 from langgraph.store.base import (
@@ -47,6 +47,7 @@ MOST_NAME_BYTES: Final = 500
 SECONDS = 60.0
 _TOO_LONG: Final = "the search took longer than the database allows; search below a narrower namespace, or hold less"
 Place = tuple[str, str]
+Found = TypeVar("Found")
 
 
 class _Row(NamedTuple):
@@ -57,6 +58,32 @@ class _Row(NamedTuple):
     created_at: datetime
     updated_at: datetime
     score: float | None = None
+
+
+class _Put(NamedTuple):
+    """A write, and the texts by which the item is to be found, by field."""
+
+    write: ItemWrite
+    texts: dict[str, str]
+
+
+class _Asked(NamedTuple):
+    """Operations, and what they write: each item once, as the last of them has it."""
+
+    ops: list[Op]
+    puts: list[_Put]
+
+    @property
+    def texts(self) -> list[str]:
+        return list(dict.fromkeys(text for put in self.puts for text in put.texts.values()))
+
+    @property
+    def queries(self) -> list[str]:
+        return list(dict.fromkeys(op.query for op in self.ops if isinstance(op, SearchOp) and op.query))
+
+    @property
+    def to_embed(self) -> bool:
+        return bool(self.texts or self.queries)
 
 
 class NodeStore(BaseStore):
@@ -77,24 +104,52 @@ class NodeStore(BaseStore):
         """Does what a node that is no coroutine asks for. Raises StoreRefused."""
         if _running_loop() is self._loop:
             raise StoreRefused("a node that is a coroutine asks its store by `await store.aget(…)`, `aput`, `asearch`")
-        given = list(ops)
-        # Here and not on the loop: what embeds may block, as the node does.
-        return self._elsewhere(given, self._index.embedded(given) if self._index else Vectors()).result()
+        asked, visit = self._asked(ops), current_visit()
+        vectors = Vectors()
+        if self._index and asked.to_embed:
+            if asked.puts:
+                self._elsewhere(self._check(asked.puts, visit)).result()
+            # Here and not on the loop: what embeds may block, as the node does.
+            vectors = self._index.embedded(asked.texts, asked.queries)
+        return self._elsewhere(self._done(asked, visit, vectors)).result()
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Does what a node asks for; reads come before writes. Raises StoreRefused."""
-        given = list(ops)
-        vectors = await self._index.aembedded(given) if self._index else Vectors()
-        if _running_loop() is not self._loop:
-            return await asyncio.wrap_future(self._elsewhere(given, vectors))
-        return await self._done(given, current_visit(), vectors)
+        asked, visit = self._asked(ops), current_visit()
+        vectors = Vectors()
+        if self._index and asked.to_embed:
+            if asked.puts:
+                await self._here(self._check(asked.puts, visit))
+            vectors = await self._index.aembedded(asked.texts, asked.queries)
+        return await self._here(self._done(asked, visit, vectors))
 
-    def _elsewhere(self, ops: Sequence[Op], vectors: Vectors) -> Future[list[Result]]:
-        return asyncio.run_coroutine_threadsafe(self._done(ops, current_visit(), vectors), self._loop)
+    async def _here(self, doing: Coroutine[Any, Any, Found]) -> Found:
+        if _running_loop() is self._loop:
+            return await doing
+        return await asyncio.wrap_future(self._elsewhere(doing))
 
-    async def _done(self, ops: Sequence[Op], visit: Visit | None, vectors: Vectors) -> list[Result]:
+    def _elsewhere(self, doing: Coroutine[Any, Any, Found]) -> Future[Found]:
+        return asyncio.run_coroutine_threadsafe(doing, self._loop)
+
+    def _asked(self, ops: Iterable[Op]) -> _Asked:
+        """Returns what operations come to. Raises StoreRefused for what nothing more need be known of."""
+        given, puts = list(ops), dict[Place, _Put]()
+        for op in given:
+            match op:
+                case PutOp():
+                    put = self._put(op)
+                    puts[put.write["namespace"], put.write["key"]] = put
+                case SearchOp() if not 0 <= op.limit <= MOST_FOUND or op.offset < 0:
+                    raise StoreRefused(f"a search finds at most {MOST_FOUND} items, from an offset of 0 or more")
+                case GetOp() | SearchOp() | ListNamespacesOp():
+                    pass
+                case _:
+                    raise StoreRefused(f"the store does not know {type(op).__name__}")
+        return _Asked(given, list(puts.values()))
+
+    async def _done(self, asked: _Asked, visit: Visit | None, vectors: Vectors) -> list[Result]:
         results: list[Result] = []
-        for op in ops:
+        for op in asked.ops:
             match op:
                 case GetOp():
                     results.append(await self._get(op, visit))
@@ -102,12 +157,12 @@ class NodeStore(BaseStore):
                     results.append(await self._search(op, visit, vectors.queries.get(op.query or "")))
                 case ListNamespacesOp():
                     results.append(await self._namespaces(op))
-                case PutOp():
-                    results.append(None)
                 case _:
-                    raise StoreRefused(f"the store does not know {type(op).__name__}")
-        if puts := [op for op in ops if isinstance(op, PutOp)]:
-            await self._put(puts, visit, vectors)
+                    results.append(None)
+        if asked.puts:
+            # Once more, as time has passed; nothing else happens between this and the writing.
+            visit = await self._check(asked.puts, visit)
+            visit.stored += [self._embedded(put, vectors) for put in asked.puts]
         return results
 
     async def _get(self, op: GetOp, visit: Visit | None) -> Item | None:
@@ -129,8 +184,6 @@ class NodeStore(BaseStore):
 
     async def _search(self, op: SearchOp, visit: Visit | None, near: Vector | None) -> list[SearchItem]:
         """`near` is the vector of what is asked for, where items are found by meaning."""
-        if not 0 <= op.limit <= MOST_FOUND or op.offset < 0:
-            raise StoreRefused(f"a search finds at most {MOST_FOUND} items, from an offset of 0 or more")
         own = last_writes(self._session.stored)
         prefix = ".".join(op.namespace_prefix)
         found: list[SearchItem] = []
@@ -188,19 +241,19 @@ class NodeStore(BaseStore):
             (places.add if write["value"] is not None else places.discard)(place)
         return places
 
-    async def _put(self, puts: Sequence[PutOp], visit: Visit | None, vectors: Vectors) -> None:
+    async def _check(self, puts: Sequence[_Put], visit: Visit | None) -> Visit:
+        """Returns the task that writes, while there is nothing against it. Raises StoreRefused."""
         policy = self._scope.policy
-        writes = [self._write(op, vectors) for op in puts]
-        added = {(each["namespace"], each["key"]) for each in writes if each["value"] is not None}
+        added = {(each["namespace"], each["key"]) for each, _ in puts if each["value"] is not None}
         if added and not await self._has_room(added):
             most = f"{policy.most_items} items"
             raise StoreRefused(f"the store of this {self._scope.scope} holds at most {most}; delete some first")
-        # From here on nothing else happens in between: a task that has its record takes nothing more along.
+        # A task that has its record takes nothing more along.
         if visit is None or visit.record is not None:
             raise StoreRefused("the store takes writes of nodes while they run; this one comes from outside of any")
-        if len(visit.stored) + len(writes) > policy.most_writes:
+        if len(visit.stored) + len(puts) > policy.most_writes:
             raise StoreRefused(f"the node {visit.node!r} writes more than {policy.most_writes} times to its store")
-        visit.stored += writes
+        return visit
 
     async def _has_room(self, added: set[Place]) -> bool:
         most = self._scope.policy.most_items
@@ -215,9 +268,9 @@ class NodeStore(BaseStore):
         places = await self._places()
         return added <= places or len(places | added) <= most
 
-    def _write(self, op: PutOp, vectors: Vectors) -> ItemWrite:
+    def _put(self, op: PutOp) -> _Put:
         namespace, key = _place(op.namespace, op.key)
-        value = None
+        value, texts = None, dict[str, str]()
         if op.value is not None:
             try:
                 value = orjson.dumps(op.value)
@@ -225,14 +278,19 @@ class NodeStore(BaseStore):
                 raise StoreRefused(f"the store holds JSON, and the value of {op.key!r} is none: {error}") from error
             if len(value) > (most := self._scope.policy.most_value_bytes):
                 raise StoreRefused(f"the value of {op.key!r} is {len(value)} bytes of JSON; {most} is the most")
+            if self._index:
+                # Of what is kept, whatever becomes of the node's own object meanwhile.
+                texts = self._index.texts_of(op._replace(value=_value(value)))
         ttl_s = None if op.ttl is None else op.ttl * SECONDS
-        write = ItemWrite(
-            number=next(self._numbers), namespace=namespace, key=key, value=value, ttl_s=ttl_s, refresh=False
-        )
-        if self._index and (texts := self._index.texts_of(op)):
-            write["embed"] = self._index.name
-            write["vectors"] = {name: list(vectors.texts[text]) for name, text in texts.items()}
-        return write
+        number = next(self._numbers)
+        write = ItemWrite(number=number, namespace=namespace, key=key, value=value, ttl_s=ttl_s, refresh=False)
+        return _Put(write, texts)
+
+    def _embedded(self, put: _Put, vectors: Vectors) -> ItemWrite:
+        if self._index and put.texts:
+            put.write["embed"] = self._index.name
+            put.write["vectors"] = {name: list(vectors.texts[text]) for name, text in put.texts.items()}
+        return put.write
 
     def _refresh(self, rows: Iterable[_Row], visit: Visit | None) -> None:
         """Has items with a time to live last it anew, once the task that reads them has ended."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from langchain_core.embeddings import Embeddings
-from langgraph.store.base import Op, PutOp, SearchOp, get_text_at_path, tokenize_path
+from langgraph.store.base import PutOp, get_text_at_path, tokenize_path
 from psycopg_pool import AsyncConnectionPool
 
 from services.runtime.errors import StoreRefused
@@ -40,17 +40,15 @@ class StoreIndex:
     dims: int
     fields: tuple[str, ...] = ("$",)
 
-    def embedded(self, ops: Sequence[Op]) -> Vectors:
-        """Embeds what operations write and ask for, in the thread of the caller. Raises StoreRefused."""
-        texts, queries = self._texts(ops), _queries(ops)
-        found = self.embeddings.embed_documents(texts) if texts else []
+    def embedded(self, texts: Sequence[str], queries: Sequence[str]) -> Vectors:
+        """Embeds texts of items, and queries, in the thread of the caller. Raises StoreRefused."""
+        found = self.embeddings.embed_documents(list(texts)) if texts else []
         asked = [self.embeddings.embed_query(each) for each in queries]
         return Vectors(self._checked(texts, found), self._checked(queries, asked))
 
-    async def aembedded(self, ops: Sequence[Op]) -> Vectors:
-        """Embeds what operations write and ask for. Raises StoreRefused."""
-        texts, queries = self._texts(ops), _queries(ops)
-        found = await self.embeddings.aembed_documents(texts) if texts else []
+    async def aembedded(self, texts: Sequence[str], queries: Sequence[str]) -> Vectors:
+        """Embeds texts of items, and queries. Raises StoreRefused."""
+        found = await self.embeddings.aembed_documents(list(texts)) if texts else []
         asked = [await self.embeddings.aembed_query(each) for each in queries]
         return Vectors(self._checked(texts, found), self._checked(queries, asked))
 
@@ -69,10 +67,6 @@ class StoreIndex:
             raise StoreRefused(f"the item {op.key!r} has {len(found)} texts to be found by; {MOST_VECTORS} is the most")
         return found
 
-    def _texts(self, ops: Iterable[Op]) -> list[str]:
-        puts = (op for op in ops if isinstance(op, PutOp))
-        return list(dict.fromkeys(text for op in puts for text in self.texts_of(op).values()))
-
     def _checked(self, texts: Sequence[str], vectors: Sequence[Vector]) -> dict[str, Vector]:
         lengths = {len(each) for each in vectors}
         if len(vectors) != len(texts) or lengths - {self.dims}:
@@ -83,10 +77,6 @@ class StoreIndex:
         if not all(math.isfinite(number) for each in rounded for number in each):
             raise StoreRefused(f"{self.name} gave a vector with numbers that are none, or too large for 32 bits")
         return dict(zip(texts, rounded, strict=True))
-
-
-def _queries(ops: Iterable[Op]) -> list[str]:
-    return list(dict.fromkeys(op.query for op in ops if isinstance(op, SearchOp) and op.query))
 
 
 async def compares_vectors(pool: AsyncConnectionPool[Any]) -> bool:

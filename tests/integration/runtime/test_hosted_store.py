@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict
@@ -10,7 +11,7 @@ from typing import Any, TypedDict
 import pytest
 from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore, ensure_embeddings
+from langgraph.store.base import BaseStore, Op, PutOp, SearchOp, ensure_embeddings
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import RetryPolicy, interrupt
 
@@ -228,6 +229,69 @@ async def test_vectors_that_can_not_be_compared_keep_no_other_from_being_found(p
         for options in ({}, {"tax": None}):
             run = await replica.run("finding", {"query": "ship", "options": options})
             assert [score for each in output_of(run)["told"] for _, score in each] == [None] * 8
+
+
+def facts(**puts: str) -> list[PutOp]:
+    return [PutOp(("facts",), key, {"text": text}) for key, text in puts.items()]
+
+
+ATTEMPTS: list[list[Op]] = [
+    [*facts(a="taken back"), *facts(a="first")],
+    [*facts(a="of two"), *facts(b="x" * 200)],
+    [*facts(b="more", c="than", d="it holds")],
+    [SearchOp(("facts",), limit=5000, query="too many")],
+    [*facts(b="second"), SearchOp(("facts",), query="asked")],
+    [*facts(a="more", b="writes")],
+]
+
+
+async def test_only_what_is_written_is_embedded(platform_dsn: str) -> None:
+    embedded: list[str] = []
+    refused: list[str] = []
+
+    def embed(texts: Sequence[str]) -> list[list[float]]:
+        embedded.extend(texts)
+        return [[1.0] for _ in texts]
+
+    def refusing(ops: list[Op], store: BaseStore) -> None:
+        try:
+            store.batch(ops)
+        except StoreRefused as error:
+            refused.append(str(error))
+
+    async def awhile(state: Noting, runtime: Runtime) -> dict[str, Any]:
+        del state
+        for ops in ATTEMPTS:
+            try:
+                assert runtime.store is not None
+                await runtime.store.abatch(ops)
+            except StoreRefused as error:
+                refused.append(str(error))
+        return {}
+
+    def in_thread(state: Noting, runtime: Runtime) -> dict[str, Any]:
+        del state
+        assert runtime.store is not None
+        for ops in ATTEMPTS:
+            refusing(ops, runtime.store)
+        # From outside of a node, as far as the platform sees.
+        for ops in (facts(a="outside"), [SearchOp(("facts",), query="read")]):
+            outside = threading.Thread(target=refusing, args=(ops, runtime.store))
+            outside.start()
+            outside.join()
+        return {}
+
+    graph = StateGraph(Noting).add_node("awhile", awhile).add_node("in_thread", in_thread)
+    graph.add_edge(START, "awhile").add_edge("awhile", "in_thread")
+    index = StoreIndex("./words.py:embed", ensure_embeddings(embed), 1, ("text",))
+    stores = {"sparing": StorePolicy(most_items=2, most_value_bytes=100, most_writes=3)}
+    sparing = replace(loaded("sparing", graph), store_index=index)
+    async with hosted_replica(platform_dsn, sparing, stores=stores) as replica:
+        run = await replica.run("sparing", {"note": ""})
+        assert run.state is RunState.SUCCEEDED, run.error
+    assert embedded == ["first", "second", "asked"] * 2 + ["read"]
+    said = ["100 is the most", "holds at most 2 items", "finds at most 1000", "writes more than 3 times"] * 2
+    assert [part in each for part, each in zip([*said, "outside of any"], refused, strict=True)] == [True] * 9
 
 
 async def noted(replica: HostedReplica, note: str, then: str = "", *, thread: str = "t", **changes: Any) -> RunRecord:

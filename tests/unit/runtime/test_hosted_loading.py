@@ -186,7 +186,9 @@ async def test_what_embeds_items_is_of_the_folder_or_a_model(folder: Path) -> No
         [loaded] = await load_graphs([folder], stack, packages=False, catalogs=ExecutorCatalogs.of_names())
         assert loaded.store_index is not None
         op = PutOp(("a",), "b", {"text": "four"})
-        assert (await loaded.store_index.aembedded([op])).texts == {"four": [4.0, 1.0]}
+        assert (await loaded.store_index.aembedded(list(loaded.store_index.texts_of(op).values()), [])).texts == {
+            "four": [4.0, 1.0]
+        }
         with pytest.raises(StoreRefused, match="101 texts"):
             loaded.store_index.texts_of(PutOp(("a",), "b", {"tags": ["x"] * 101}, index=["tags[*]"]))
         # Who only looks at graphs embeds nothing.
