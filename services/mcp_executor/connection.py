@@ -38,10 +38,7 @@ class AccessRefused(Exception):
 class Connection:
     """Opened by a task of its own, which the library wants to be the one that closes it."""
 
-    def __init__(
-        self, client: Callable[[], AbstractAsyncContextManager[Client]], *, token: str, connect_timeout_s: float
-    ) -> None:
-        self.token = token
+    def __init__(self, client: Callable[[], AbstractAsyncContextManager[Client]], *, connect_timeout_s: float) -> None:
         self._make = client
         self._connect_timeout_s = connect_timeout_s
         self._closing = asyncio.Event()
@@ -80,6 +77,8 @@ class Connection:
             raise CallFailed(
                 "asks_back", "The server asks for more than the arguments, which is not offered."
             ) from error
+        except RuntimeError as error:  # what the library says of a result that breaks the tool's own schema
+            raise CallFailed("tool_failed", f"The result is not what the tool says it is: {_words(error)}") from error
         except (MCPError, ValidationError, TimeoutError) as error:
             raise _failure(error) from error
 

@@ -1,10 +1,11 @@
 """What models are told of, and what runs wait for; the rest of that is in services/kit/tools/executor.py.
 
 ToolRefused              becomes a ToolError: the reason is lower snake case, the message says what to do instead
-├── ToolChanged          tool_changed, tool_gone: the server offers another tool than was accepted
-├── CallFailed           tool_failed, invalid_arguments, asks_back: the server's own words, or what it wanted besides
-├── OutcomeUnknown       outcome_unknown: it may have been done, and nothing can tell
-└── GrantMissing         grant_missing: the caller has not let the platform act for them there
+├── NotMade
+│   ├── ToolChanged      tool_changed, tool_gone: the server offers another tool than was accepted
+│   └── GrantMissing     grant_missing: the caller has not let the platform act for them there
+├── CallFailed           tool_failed, invalid_arguments, asks_back, access_refused: what the server says or wants
+└── OutcomeUnknown       outcome_unknown: it may have been done, and nothing can tell
 
 SignalboxError           becomes a gRPC status: no model is told, and the run waits
 ├── ServerAway           UNAVAILABLE: the server, or the issuer of its tokens, can't be reached or answers no sense
@@ -19,7 +20,11 @@ from services.kit.errors import SignalboxError
 from services.kit.tools.executor import ToolRefused
 
 
-class ToolChanged(ToolRefused):
+class NotMade(ToolRefused):
+    """The call has not been made: the same may be, later."""
+
+
+class ToolChanged(NotMade):
     """The server offers another tool by that name than was accepted, or none."""
 
 
@@ -37,7 +42,7 @@ class OutcomeUnknown(ToolRefused):
         )
 
 
-class GrantMissing(ToolRefused):
+class GrantMissing(NotMade):
     """The issuer gives no token for this caller at this server."""
 
     def __init__(self, message: str) -> None:

@@ -46,26 +46,27 @@ class CallersTokens:
         self._server = server
         self._exchange = exchange
         self._client = client
-        self._kept: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        # By all that the exchanged token says of a caller: roles and claims too.
+        self._kept: OrderedDict[Caller, tuple[float, str]] = OrderedDict()
         for outcome in ("given", "refused", "away"):
             TOKENS.labels(server, outcome)
 
     async def token(self, caller: Caller, run_token: str) -> str:
         """Returns a caller's token. Raises GrantMissing, ServerAway."""
-        until, kept = self._kept.get(caller.subject, (0.0, ""))
+        until, kept = self._kept.get(caller, (0.0, ""))
         if time.monotonic() < until:
             return kept
         began = time.monotonic()
         token, life_s = await self._exchanged(run_token)
-        self._kept[caller.subject] = (began + life_s - _BEFORE_THE_END_S, token)
-        self._kept.move_to_end(caller.subject)
+        self._kept[caller] = (began + life_s - _BEFORE_THE_END_S, token)
+        self._kept.move_to_end(caller)
         if len(self._kept) > CALLERS_REMEMBERED:
             self._kept.popitem(last=False)
         return token
 
     def forget(self, caller: Caller) -> None:
         """Forgets the token of a caller, which the server did not take."""
-        self._kept.pop(caller.subject, None)
+        self._kept.pop(caller, None)
 
     def missing(self, why: str) -> GrantMissing:
         """Returns what a caller is told who has no token there."""

@@ -25,7 +25,7 @@ from services.kit.tools.executor import (
     refusal,
 )
 from services.mcp_executor.accepted import Definition
-from services.mcp_executor.errors import CallFailed
+from services.mcp_executor.errors import CallFailed, NotMade
 from services.mcp_executor.repeats import Repeats
 from services.mcp_executor.results import output_of
 from services.mcp_executor.servers import AllowedTool
@@ -114,15 +114,29 @@ class McpToolExecutor(ReadingToolExecutor):
                 told = f"The argument {name} is the platform's to give; leave it out."
                 return refusal(CallFailed("invalid_arguments", told))
             arguments[name] = operation_key(key)
-        call = partial(self._call, tool, arguments, OnBehalf(claims.caller, _token.get()))
-        return await self._repeats.once((key.run_id, key.tool_call_id), fingerprint(tool.name, given), call)
+        call = partial(self._made, tool, arguments, OnBehalf(claims.caller, _token.get()))
+        try:
+            return await self._repeats.once((key.run_id, key.tool_call_id), fingerprint(tool.name, given), call)
+        except NotMade as refused:
+            return refusal(refused)
 
     async def _call(
         self, tool: AcceptedTool, arguments: dict[str, Any], on_behalf: OnBehalf
     ) -> tools_pb2.CallToolResponse:
         try:
+            return await self._made(tool, arguments, on_behalf)
+        except NotMade as refused:
+            return refusal(refused)
+
+    async def _made(
+        self, tool: AcceptedTool, arguments: dict[str, Any], on_behalf: OnBehalf
+    ) -> tools_pb2.CallToolResponse:
+        """Makes a call. Raises NotMade, ServerAway, ServerBusy where it has not been made."""
+        try:
             result = await tool.server.call(tool.tool, arguments, on_behalf, repeatable=tool.is_repeatable)
             return tools_pb2.CallToolResponse(output=output_of(result, most_chars=self._most_chars))
+        except NotMade:
+            raise
         except ToolRefused as refused:
             return refusal(refused)
 

@@ -21,7 +21,13 @@ class McpExecutorSettings(ServiceSettings):
     )
     mcp_ca: OptionalFile = Field(None, description="PEM certificates that are trusted for https; empty: the system's.")
     mcp_connect_timeout_s: float = Field(10, gt=0, le=120, description="Seconds that connecting to a server may take.")
-    mcp_call_timeout_s: float = Field(60, gt=0, le=3600, description="Seconds that one call of a tool may take.")
+    mcp_call_timeout_s: float = Field(
+        45,
+        gt=0,
+        le=3600,
+        description="Seconds that one call of a tool may take, connecting included. Less than the runtime's "
+        "tool_timeout_s: of a call that the runtime has given up nobody is told that its outcome is unknown.",
+    )
     mcp_calls_at_once: int = Field(16, ge=1, le=1000, description="Most calls of one server under way at once.")
     mcp_result_chars: int = Field(60_000, ge=100, le=1_000_000, description="Most characters of one result.")
     mcp_answer_bytes: int = Field(

@@ -17,9 +17,10 @@ from mcp.client.streamable_http import streamable_http_client
 
 from services.kit.identity.caller import Caller
 from services.kit.telemetry.logs import get_logger
+from services.kit.wire.tasks import detached
 from services.mcp_executor.accepted import Definition
 from services.mcp_executor.connection import AccessRefused, Connection, NoAnswer, NotHeard
-from services.mcp_executor.errors import OutcomeUnknown, ServerAway, ServerBusy, ToolChanged
+from services.mcp_executor.errors import CallFailed, OutcomeUnknown, ServerAway, ServerBusy, ToolChanged
 from services.mcp_executor.exchange import CallersTokens
 from services.mcp_executor.http_answers import BoundedTransport, McpTransport
 from services.mcp_executor.metrics import TOOLS
@@ -29,7 +30,6 @@ from services.mcp_executor.settings import McpExecutorSettings
 log = get_logger()
 # Of callers with tokens of their own; the one that was used longest ago is closed.
 MOST_CONNECTIONS: Final = 100
-_OWN: Final = ""
 _ATTEMPTS: Final = 2
 
 
@@ -42,9 +42,17 @@ class OnBehalf:
 
 
 @dataclass
+class _Attempt:
+    """Whether the server has been asked to do what is wanted."""
+
+    asked: bool = False
+
+
+@dataclass
 class _Open:
     """A connection, what it said of the server's tools, and how many calls it carries."""
 
+    token: str = field(repr=False)
     connection: Connection
     definitions: Mapping[str, Definition] = field(default_factory=dict)
     known_until: float = 0.0
@@ -62,7 +70,9 @@ class ToolServer:
         self._server = server
         self._accepted = accepted
         self._settings = settings
+        # By the token that they are made with.
         self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._closing: set[asyncio.Task[None]] = set()
         self._under_way = 0
         self._issuer = self._http(BoundedTransport) if server.token_exchange else None
         self._callers = (
@@ -74,7 +84,7 @@ class ToolServer:
     async def definitions(self) -> Mapping[str, Definition]:
         """Returns what the server says of its tools now, by the executor's own token. Raises ServerAway."""
         try:
-            async with self._using(_OWN, self._own_token()) as opened:
+            async with self._using(self._own_token()) as opened:
                 return await self._known(opened, anew=True)
         except (AccessRefused, NoAnswer) as error:
             raise ServerAway(f"the MCP server {self.name} can't be asked for its tools: {error}") from error
@@ -95,22 +105,38 @@ class ToolServer:
             self._under_way -= 1
 
     async def aclose(self) -> None:
-        """Closes all connections."""
-        await asyncio.gather(*(each.connection.aclose() for each in self._open.values()))
-        self._open.clear()
+        """Closes all connections; calls under way end without an answer."""
+        for opened in list(self._open.values()):
+            opened.calls = 0
+            self._retire(opened)
+        if self._closing:
+            await asyncio.wait(self._closing)
         if self._issuer is not None:
             await self._issuer.aclose()
 
     async def _call(
         self, tool: str, arguments: dict[str, Any], on_behalf: OnBehalf, *, repeatable: bool
     ) -> mcp_types.CallToolResult:
+        attempt = _Attempt()
+        try:
+            async with asyncio.timeout(self._settings.mcp_call_timeout_s):
+                return await self._tried(attempt, tool, arguments, on_behalf, repeatable=repeatable)
+        except TimeoutError as error:
+            if attempt.asked and not repeatable:
+                raise OutcomeUnknown(self.name) from error
+            limit = f"{self._settings.mcp_call_timeout_s:g} s"
+            raise ServerAway(f"the MCP server {self.name} does not answer: no result within {limit}") from error
+
+    async def _tried(
+        self, attempt: _Attempt, tool: str, arguments: dict[str, Any], on_behalf: OnBehalf, *, repeatable: bool
+    ) -> mcp_types.CallToolResult:
         failure: Exception = NotHeard()
         for _ in range(_ATTEMPTS):
-            asked = False
+            attempt.asked = False
             try:
-                async with self._using(*await self._credential(on_behalf)) as opened:
+                async with self._using(await self._token(on_behalf)) as opened:
                     self._check(tool, await self._known(opened))
-                    asked = True
+                    attempt.asked = True
                     return await opened.connection.call(tool, arguments)
             except AccessRefused as error:
                 failure = error
@@ -120,10 +146,13 @@ class ToolServer:
                 failure = error
             except NoAnswer as error:
                 failure = error
-                if asked and not repeatable:
+                if attempt.asked and not repeatable:
                     raise OutcomeUnknown(self.name) from error
         if isinstance(failure, AccessRefused) and self._callers:
             raise self._callers.missing(f"the server does not take the token ({failure})") from failure
+        if isinstance(failure, AccessRefused) and attempt.asked:
+            told = f"The server {self.name} does not let the platform call {tool} ({failure})."
+            raise CallFailed("access_refused", told) from failure
         raise ServerAway(f"the MCP server {self.name} does not answer: {failure}") from failure
 
     def _check(self, tool: str, definitions: Mapping[str, Definition]) -> None:
@@ -156,55 +185,64 @@ class ToolServer:
         for state, count in states.items():
             TOOLS.labels(self.name, state).set(count)
 
-    async def _credential(self, on_behalf: OnBehalf) -> tuple[str, str]:
-        """Returns what connections are told apart by, and the token. Raises GrantMissing, ServerAway."""
+    async def _token(self, on_behalf: OnBehalf) -> str:
+        """Returns the token to call with. Raises GrantMissing, ServerAway."""
         if self._callers is None:
-            return _OWN, self._own_token()
-        token = await self._callers.token(on_behalf.caller, on_behalf.run_token)
-        return on_behalf.caller.subject, token
+            return self._own_token()
+        return await self._callers.token(on_behalf.caller, on_behalf.run_token)
 
     def _own_token(self) -> str:
         file = self._server.token_file
         try:
-            return file.read_text(encoding="utf-8").strip() if file else ""
+            token = file.read_text(encoding="utf-8").strip() if file else ""
         except (OSError, UnicodeDecodeError) as error:
             raise ServerAway(f"the token for the MCP server {self.name} can't be read: {error}") from error
+        for opened in [opened for before, opened in self._open.items() if before != token]:
+            self._retire(opened)
+        return token
 
     @asynccontextmanager
-    async def _using(self, key: str, token: str) -> AsyncIterator[_Open]:
-        """Gives the connection of a token, a new one where that is another than before.
+    async def _using(self, token: str) -> AsyncIterator[_Open]:
+        """Gives the connection of a token.
 
         One that fails is used by no other call any more, and closed once those that it carries have ended.
         """
-        found = self._open.get(key)
-        if found is not None and (found.connection.has_ended or found.connection.token != token):
-            await self._retire(key, found)
-            found = None
-        if found is None:
-            connection = Connection(
-                lambda: self._client(token), token=token, connect_timeout_s=self._settings.mcp_connect_timeout_s
+        found = self._open.get(token)
+        if found is None or found.connection.has_ended:
+            if found is not None:
+                self._retire(found)
+            found = self._open[token] = _Open(
+                token,
+                Connection(lambda: self._client(token), connect_timeout_s=self._settings.mcp_connect_timeout_s),
             )
-            found = self._open[key] = _Open(connection)
-            if len(self._open) > MOST_CONNECTIONS:
-                await self._retire(*next(iter(self._open.items())))
-        self._open.move_to_end(key)
+        # Nothing else happens in between: others find it in use.
+        self._open.move_to_end(token)
         found.calls += 1
+        if len(self._open) > MOST_CONNECTIONS:
+            self._retire(next(iter(self._open.values())))
         try:
             yield found
         except (AccessRefused, NoAnswer):
-            await self._retire(key, found)
+            self._retire(found)
             raise
         finally:
             found.calls -= 1
-            if found.is_retired and not found.calls:
-                await found.connection.aclose()
+            if found.is_retired and found.calls == 0:
+                self._close(found)
 
-    async def _retire(self, key: str, opened: _Open) -> None:
-        if self._open.get(key) is opened:
-            del self._open[key]
-        opened.is_retired = True
-        if not opened.calls:
-            await opened.connection.aclose()
+    def _retire(self, opened: _Open) -> None:
+        if self._open.get(opened.token) is opened:
+            del self._open[opened.token]
+        if not opened.is_retired:
+            opened.is_retired = True
+            if opened.calls == 0:
+                self._close(opened)
+
+    def _close(self, opened: _Open) -> None:
+        # By a task of its own: a server may take long to say goodbye, and nobody waits for that.
+        closing = detached(opened.connection.aclose())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
     @asynccontextmanager
     async def _client(self, token: str) -> AsyncIterator[Client]:

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response
 
 from services.local.settings import inherited_environment
 from tests.e2e.test_answering import signalbox
-from tests.e2e.test_hosted_graphs import asking, followed
+from tests.e2e.test_hosted_graphs import asking
 from tests.fixtures.client import CALL_TIMEOUT_S
 from tests.fixtures.mcp_server import Served, serving, serving_tickets
 from tests.fixtures.stack import Platform, World, platform
@@ -135,25 +135,48 @@ async def test_a_graph_calls_tools_of_mcp_servers(desk: Desk, tmp_path: Path) ->
     assert "at least once" not in (await signalbox(desk.platform, tmp_path, ("27",), "explain", run.run_id))[1]
 
 
+async def answered(desk: Desk, run: runs_pb2.Run, subject: str, text: str) -> runs_pb2.Run:
+    """A run after the answer to its question, at its end or where it asks again."""
+    client = desk.platform.caller(subject)
+    request = questions_pb2.AnswerQuestionRequest(
+        run_id=run.run_id, input_request_id=run.input_request.input_request_id, answer=text
+    )
+    stub = questions_pb2_grpc.QuestionServiceStub(desk.platform.channel)
+    await stub.AnswerQuestion(request, metadata=client.metadata, timeout=CALL_TIMEOUT_S)
+    async for _ in client.watch(run.run_id):
+        pass
+    return await client.get(run.run_id)
+
+
+def asked_by(run: runs_pb2.Run) -> str:
+    """What a run asks."""
+    assert run.state == runs_pb2.RUN_STATE_AWAITING_INPUT, run.error
+    payload = run.input_request.interrupts[0].payload
+    return payload.string_value or MessageToDict(payload)["question"]
+
+
 async def test_a_missing_grant_is_a_question(desk: Desk) -> None:
     refused = JSONResponse({"error": "consent_required"}, status_code=400)
     given = JSONResponse({"access_token": "theirs"})
     for subject, then, said in (("28", given, "Fix login"), ("29", refused, "consent_required")):
-        client = desk.platform.caller(subject)
         desk.issued.append(refused)
         run, _ = await called(desk, "private_search", subject=subject, words="login")
-        assert run.state == runs_pb2.RUN_STATE_AWAITING_INPUT, run.error
-        payload = MessageToDict(run.input_request.interrupts[0].payload)
-        assert "https://tickets.example.com/connect" in payload["question"]
+        assert "https://tickets.example.com/connect" in asked_by(run)
         desk.issued.append(then)
-        request = questions_pb2.AnswerQuestionRequest(
-            run_id=run.run_id, input_request_id=run.input_request.input_request_id, answer="done"
-        )
-        stub = questions_pb2_grpc.QuestionServiceStub(desk.platform.channel)
-        await stub.AnswerQuestion(request, metadata=client.metadata, timeout=CALL_TIMEOUT_S)
-        ended = (await followed(client, run.run_id))[-1].run_ended.run
+        ended = await answered(desk, run, subject, "done")
         assert ended.state == runs_pb2.RUN_STATE_SUCCEEDED, ended.error
         assert said in MessageToDict(ended.output.graph.output)["messages"][-1]["content"]
+
+
+async def test_an_answer_to_it_answers_no_question_of_the_graph(desk: Desk) -> None:
+    desk.issued.append(JSONResponse({"error": "consent_required"}, status_code=400))
+    run, _ = await called(desk, "private_search", agent="careful_desk", subject="30", words="login")
+    assert "https://tickets.example.com/connect" in asked_by(run)
+    desk.issued.append(JSONResponse({"access_token": "theirs"}))
+    run = await answered(desk, run, "30", "yes")
+    assert asked_by(run) == "Delete it?"
+    run = await answered(desk, run, "30", "no")
+    assert MessageToDict(run.output.graph.output)["messages"][-1]["content"] == "Fix login: no"
 
 
 async def test_a_client_calls_agents_and_asks_why(desk: Desk, tmp_path: Path) -> None:

@@ -36,6 +36,14 @@ class EffectJournal:
         self._serde = serde
         self._claim = claim
 
+    async def kept(self, operation: str) -> Any:
+        """Returns the result that is kept of an effect; None where there is none."""
+        async with self._pool.connection() as connection:
+            parameters = {**self._fenced, "operation": operation}
+            cursor = await connection.execute(query("kept_effect"), parameters)
+            row = await cursor.fetchone()
+        return self._serde.loads_typed((row[0], bytes(row[1]))) if row else None
+
     async def begin(self, operation: str, name: str) -> EarlierEffect | None:
         """Writes down that an effect begins; returns what is known of it from before. Raises ClaimLost."""
         async with self._pool.connection() as connection:

@@ -125,43 +125,88 @@ class ExecutorTool(BaseTool):
 
     def _run(self, *, run_manager: CallbackManagerForToolRun | None = None, **arguments: Any) -> Any:
         session = _session()
-        return _said(from_thread(session, self._call(session, current_visit(), arguments, run_manager)))
+        call = _Call(session, current_visit(), self, arguments, run_manager)
+        asked = from_thread(session, call.has_asked())
+        if asked:
+            interrupt(asked)
+        answer = from_thread(session, call.answer())
+        if question := None if asked else from_thread(session, call.question(answer)):
+            interrupt(question)
+        return _said(answer)
 
     async def _arun(self, *, run_manager: AsyncCallbackManagerForToolRun | None = None, **arguments: Any) -> Any:
         session = _session()
-        return _said(await on_platform(session, self._call(session, current_visit(), arguments, run_manager)))
+        call = _Call(session, current_visit(), self, arguments, run_manager)
+        asked = await on_platform(session, call.has_asked())
+        if asked:
+            interrupt(asked)
+        answer = await on_platform(session, call.answer())
+        if question := None if asked else await on_platform(session, call.question(answer)):
+            interrupt(question)
+        return _said(answer)
 
-    async def _call(
-        self, session: HostedSession, visit: Visit | None, arguments: dict[str, Any], manager: Any
-    ) -> tools_pb2.CallToolResponse:
+
+class _Call:
+    """A call of a tool, and the question that it may lead to: for a grant that is missing.
+
+    LangGraph gives the answers of a task to its questions in their order. So a call that has asked asks again when its
+    node runs again, whatever comes of it now, and takes its own answer.
+    """
+
+    def __init__(
+        self, session: HostedSession, visit: Visit | None, tool: ExecutorTool, arguments: dict[str, Any], manager: Any
+    ) -> None:
         if session.connections is None or session.run is None or visit is None:
-            raise PlatformMissing(f"the tool {self.name!r} was called outside of a node of the graph")
-        arguments = {**arguments, **self.fixed}
-        key = operation_id(visit, self.name, arguments, _call_id.get())
-        run = session.run.of_node(acts=not self.read_only)
+            raise PlatformMissing(f"the tool {tool.name!r} was called outside of a node of the graph")
+        self._session, self._visit, self._tool, self._manager = session, visit, tool, manager
+        self._run, self._connections = session.run, session.connections
+        self._arguments = {**arguments, **tool.fixed}
+        self._key = operation_id(visit, tool.name, self._arguments, _call_id.get())
+
+    async def has_asked(self) -> dict[str, str] | None:
+        """Returns the question that it has asked in an earlier run of its node."""
+        journal = self._session.journal
+        if self._tool.executor != MCP_EXECUTOR.name or journal is None:
+            return None
+        message = await journal.kept(self._grant)
+        return {"question": message} if message else None
+
+    async def question(self, answer: tools_pb2.CallToolResponse) -> dict[str, str] | None:
+        """Returns what an answer makes it ask, and writes that down first."""
+        if answer.error.reason != GRANT_MISSING or self._session.journal is None:
+            return None
+        await self._session.journal.begin(self._grant, self._tool.name)
+        await self._session.journal.end(self._grant, answer.error.message)
+        return {"question": answer.error.message}
+
+    async def answer(self) -> tools_pb2.CallToolResponse:
+        """Makes the call."""
+        session, tool = self._session, self._tool
+        run = self._run.of_node(acts=not tool.read_only)
         # Calls are counted where the tool begins; what is left here is time.
         allowance = Allowance(session.spent, {**session.budget, "model_calls": 0, "tool_calls": 0, "tokens": 0})
-        client = session.connections.tools(EXECUTORS[self.executor])
-        with collecting(acts=not self.read_only), allowing(allowance):
+        client = self._connections.tools(EXECUTORS[tool.executor])
+        with collecting(acts=not tool.read_only), allowing(allowance):
             try:
-                answer = await client.call(NodeContext(run, visit.task_id), self.name, arguments, key)
+                answer = await client.call(NodeContext(run, self._visit.task_id), tool.name, self._arguments, self._key)
             except DependencyAway as away:
-                visit.away = away, away
+                self._visit.away = away, away
                 raise
-        if manager is not None:
+        if self._manager is not None:
             session.told(
-                manager.run_id,
-                service=self.executor,
+                self._manager.run_id,
+                service=tool.executor,
                 outcome=answer.error.reason,
-                at_least_once=self.at_least_once,
+                at_least_once=tool.at_least_once,
             )
         return answer
 
+    @property
+    def _grant(self) -> str:
+        return f"grant {self._key}"
+
 
 def _said(answer: tools_pb2.CallToolResponse) -> str:
-    """Returns what a tool says; a grant that is missing is first asked for, of whoever may give it."""
-    if answer.error.reason == GRANT_MISSING:
-        interrupt({"question": answer.error.message})
     if answer.HasField("error"):
         raise ToolException(refusal(answer.error.reason, answer.error.message))
     return answer.output.text

@@ -355,6 +355,9 @@ class Earlier(Protocol):
 class Journal(Protocol):
     """What is kept of effects of a run's own functions."""
 
+    async def kept(self, operation: str) -> Any:
+        """Returns the result that is kept of an effect; None where there is none."""
+
     async def begin(self, operation: str, name: str) -> Earlier | None:
         """Writes down that an effect begins; returns what is known of it from before. Raises ClaimLost."""
 

@@ -47,10 +47,10 @@ class Executor:
     stub: ToolExecutorServiceAsyncStub
     keys: KeyPair
 
-    def token(self, *, writes: bool = False, subject: str = "27", epoch: int = 1) -> str:
+    def token(self, *, writes: bool = False, caller: Caller = Caller("27"), epoch: int = 1) -> str:  # noqa: B008 - frozen
         """Returns a run token."""
         tools = frozenset({"note", *(f"tickets_{name}" for name in NAMES)})
-        claims = RunClaims(Caller(subject), RUN, "support", tools, epoch, writes)
+        claims = RunClaims(caller, RUN, "support", tools, epoch, writes)
         return RunTokenMinter(self.keys.private_pem).mint(claims, AUDIENCE_MCP_EXECUTOR)
 
     async def listed(self) -> dict[str, tools_pb2.Tool]:
@@ -62,13 +62,20 @@ class Executor:
         }
 
     async def call(
-        self, tool: str, *, call_id: str = "c1", writes: bool = False, subject: str = "27", **arguments: Any
+        self,
+        tool: str,
+        *,
+        call_id: str = "c1",
+        writes: bool = False,
+        subject: str = "27",
+        caller: Caller | None = None,
+        **arguments: Any,
     ) -> tools_pb2.CallToolResponse:
         """Calls a tool."""
         key = tools_pb2.IdempotencyKey(run_id=RUN, checkpoint_id="k", tool_call_id=call_id)
         request = tools_pb2.CallToolRequest(tool=tool, idempotency_key=key, epoch=1)
         request.arguments.update(arguments)
-        metadata = (bearer_metadata(self.token(writes=writes, subject=subject)),)
+        metadata = (bearer_metadata(self.token(writes=writes, caller=caller or Caller(subject))),)
         return await self.stub.CallTool(request, metadata=metadata, timeout=30)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
+from mcp import Client
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
@@ -108,6 +110,39 @@ async def test_of_a_write_without_an_answer_nothing_is_claimed(tmp_path: Path, k
         assert tickets.tickets.calls == [("add_note", "slow")]
         # Others are not held up by it.
         assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
+
+
+async def test_a_write_whose_result_breaks_its_schema_is_not_made_again(
+    tmp_path: Path, keys: KeyPair, tickets: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_servers(tmp_path, url=tickets.url)
+    assert await accepted(file) == 0
+    call_tool = Client.call_tool
+
+    async def breaks(client: Client, name: str, arguments: dict[str, Any]) -> Any:
+        await call_tool(client, name, arguments)
+        raise RuntimeError("Invalid structured content returned by tool add_note")
+
+    monkeypatch.setattr(Client, "call_tool", breaks)
+    async with executing(file, keys) as executor:
+        answer = await executor.call("note", text="x", writes=True)
+        assert (answer.error.reason, answer.error.retryable) == ("tool_failed", False)
+        assert await executor.call("note", text="x", writes=True) == answer
+    assert tickets.tickets.calls == [("add_note", "x")]
+
+
+async def test_connections_of_old_tokens_are_closed(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:
+    token = tmp_path / "token"
+    token.write_text("0")
+    file = write_servers(tmp_path, url=tickets.url, token_file=str(token))
+    assert await accepted(file) == 0
+    before = {task for task in asyncio.all_tasks() if "_live" in repr(task)}
+    async with executing(file, keys) as executor:
+        for number in range(3):
+            token.write_text(str(number))
+            await asyncio.gather(*(executor.call("tickets_search", words="login") for _ in range(4)))
+        assert set(tickets.tokens) >= {"0", "1", "2"}
+    assert {task for task in asyncio.all_tasks() if "_live" in repr(task)} <= before
 
 
 async def test_no_more_calls_than_may_be_are_under_way(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:

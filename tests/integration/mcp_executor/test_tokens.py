@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from services.kit.identity.caller import Caller
 from services.kit.identity.keys import KeyPair
 from tests.fixtures.mcp_server import Served, serving
 from tests.integration.mcp_executor.conftest import accepted, executing, found, write_servers
@@ -89,6 +90,30 @@ async def test_each_caller_has_a_token_of_their_own(tmp_path: Path, keys: KeyPai
             assert issuer.given == 3
 
 
+async def test_a_token_is_of_all_that_a_caller_is(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:
+    file = write_servers(tmp_path, url=tickets.url)
+    assert await accepted(file) == 0
+    async with issuing(keys) as issuer:
+        write_servers(tmp_path, url=tickets.url, token_exchange={"url": issuer.url})
+        tickets.tokens.clear()
+        async with executing(file, keys) as executor:
+            for caller in (Caller("27", frozenset(("admin",))), Caller("27"), Caller("27", claims={"tenant": "B"})):
+                await executor.call("tickets_search", caller=caller, words="login")
+    assert set(tickets.tokens) == {"27-1", "27-2", "27-3"}
+
+
+async def test_a_refusal_of_the_executors_own_token_is_told(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:
+    file = write_servers(tmp_path, url=tickets.url)
+    assert await accepted(file) == 0
+
+    async def refuses_calls(request: Request) -> Response | None:
+        return Response(status_code=403) if b"tools/call" in await request.body() else None
+
+    tickets.instead = refuses_calls
+    async with executing(file, keys) as executor:
+        assert (await executor.call("tickets_search", words="login")).error.reason == "access_refused"
+
+
 async def test_a_missing_grant_is_told_and_not_waited_for(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:
     file = write_servers(tmp_path, url=tickets.url)
     assert await accepted(file) == 0
@@ -104,9 +129,12 @@ async def test_a_missing_grant_is_told_and_not_waited_for(tmp_path: Path, keys: 
             answer = await executor.call("tickets_search", words="login")
             assert answer.error.reason == "grant_missing"
             assert "consent_required: not yet" in answer.error.message
+            # One that writes, too, may be made once the grant is there: by the same key.
+            assert (await executor.call("note", text="x", writes=True)).error.reason == "grant_missing"
             assert "https://tickets.example.com/grant" in answer.error.message
             assert tickets.tokens == []
             issuer.instead = None
+            assert (await executor.call("note", text="x", writes=True)).output.text == "2 notes"
 
             async def refuses_all(_: Request) -> Response:
                 return Response(status_code=403)
