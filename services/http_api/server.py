@@ -22,4 +22,9 @@ async def build(settings: HttpApiSettings, stack: AsyncExitStack) -> WebService:
         most=settings.max_streams, heartbeat_s=settings.heartbeat_s, send_timeout_s=settings.send_timeout_s
     )
     app = make_app(Gateway(channel, call_timeout_s=settings.call_timeout_s), settings, streams)
-    return WebService(app, end_streams=streams.closing.set, max_connections=settings.max_connections)
+    return WebService(
+        app,
+        end_streams=streams.closing.set,
+        max_connections=settings.max_connections,
+        read_timeout_s=settings.read_timeout_s,
+    )

@@ -30,7 +30,9 @@ class HttpApiSettings(ServiceSettings):
     max_request_bytes: int = Field(
         1024 * 1024, ge=1024, le=16 * 1024 * 1024, description="Largest request body accepted, in bytes."
     )
-    read_timeout_s: float = Field(30, gt=0, le=600, description="Seconds that a request's body may take to arrive.")
+    read_timeout_s: float = Field(
+        30, gt=0, le=600, description="Seconds that a request's headers may take to arrive, and then its body."
+    )
     send_timeout_s: float = Field(
         30, gt=0, le=600, description="Seconds that a reader of a stream may take nothing before its connection ends."
     )

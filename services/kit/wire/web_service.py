@@ -24,7 +24,7 @@ from services.kit.wire.needs import needed_text
 from services.kit.wire.ready import write_ready_file
 from services.kit.wire.server import Running, serve_until_stopped
 from services.kit.wire.silence import notice_silence
-from services.kit.wire.web_server import WebServer
+from services.kit.wire.web_server import WebServer, prompt_http
 
 log = get_logger()
 SettingsT = TypeVar("SettingsT", bound=ServiceSettings)
@@ -34,12 +34,14 @@ SettingsT = TypeVar("SettingsT", bound=ServiceSettings)
 class WebService:
     """What a composition root built: the ASGI application, and what ends its streams before the server stops.
 
-    Beyond `max_connections`, requests are answered with 503.
+    Beyond `max_connections`, requests are answered with 503. A connection ends where the headers of a request take
+    longer than `read_timeout_s`.
     """
 
     app: Any
     end_streams: Callable[[], None] | None = None
     max_connections: int | None = None
+    read_timeout_s: float = 30
 
 
 Build = Callable[[SettingsT, AsyncExitStack], Awaitable[WebService]]
@@ -97,6 +99,7 @@ async def running(name: str, settings: SettingsT, build: Build[SettingsT]) -> As
 async def _config(service: WebService, settings: ServiceSettings, stack: AsyncExitStack) -> uvicorn.Config:
     config = uvicorn.Config(
         service.app,
+        http=prompt_http(service.read_timeout_s),
         log_config=None,
         access_log=False,
         lifespan="off",
