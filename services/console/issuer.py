@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -50,6 +50,7 @@ ASSUMED_LIFE_S: Final = 300
 # Requests that were on their way with the refresh token of before come within this time.
 RENEWAL_STANDS_S: Final = 60.0
 MOST_RENEWALS: Final = 2048
+LOGGED_OUT: Final = "it was logged out"
 ID_TOKEN: Final = "id_token"  # noqa: S105 - a name
 
 
@@ -95,6 +96,7 @@ class Issuer:
             client_kwargs={"scope": client.scope, "code_challenge_method": "S256", "timeout": TIMEOUT_S},
         )
         self._renewals: OrderedDict[str, tuple[float, asyncio.Task[Session]]] = OrderedDict()
+        self._ended: OrderedDict[str, None] = OrderedDict()
 
     async def begin(self) -> Begun:
         """Begins a login."""
@@ -113,11 +115,14 @@ class Issuer:
         session = self._session(tokens, claims)
         if session.ends_at <= session.begun_at:
             raise LoginFailed("The token of the issuer has ended already: one of the two clocks is off.")
+        self._ended.pop(_key(session), None)  # some issuers give the same refresh token again
         return session
 
     async def renewed(self, session: Session) -> Session:
         """Returns a session with a new token, for which the issuer is asked once. Raises RenewalRefused."""
-        key = hashlib.sha256(session.refresh_token.encode()).hexdigest()
+        if self.has_ended(session):
+            raise RenewalRefused(LOGGED_OUT)
+        key = _key(session)
         now = time.monotonic()
         begun_at, task = self._renewals.get(key, (0.0, None))
         if task is None or now - begun_at > RENEWAL_STANDS_S or (task.done() and task.exception() is not None):
@@ -126,16 +131,29 @@ class Issuer:
             self._renewals.move_to_end(key)
         while len(self._renewals) > MOST_RENEWALS:
             self._renewals.popitem(last=False)
-        return await asyncio.shield(task)
+        renewed = await asyncio.shield(task)
+        if self.has_ended(session) or self.has_ended(renewed):
+            raise RenewalRefused(LOGGED_OUT)
+        return renewed
+
+    def has_ended(self, session: Session) -> bool:
+        """Says whether a session has been forgotten here, by itself or with what it was renewed from."""
+        return _key(session) in self._ended
 
     async def forget(self, session: Session) -> None:
-        """Takes a refresh token back, where the issuer lets one; with it a session that was copied ends as well."""
+        """Takes a refresh token back, where the issuer lets one; with it a session that was copied ends as well.
+
+        So it does with what the session was renewed to, also where the browser has not read that yet.
+        """
+        tokens = await self._end_line(session)
         metadata = await self._metadata()
         where = metadata.get("revocation_endpoint")
-        if where and session.refresh_token:
-            with self._asking():
-                async with self._app._get_oauth_client(**metadata) as client:
-                    await client.revoke_token(where, token=session.refresh_token)
+        if not where:
+            return
+        with self._asking():
+            async with self._app._get_oauth_client(**metadata) as client:
+                for token in reversed(tokens):
+                    await client.revoke_token(where, token=token)
 
     async def logout_url(self, back: str) -> str:
         """Returns where a browser logs out of the issuer and comes back from; empty where there is no such place."""
@@ -149,6 +167,23 @@ class Issuer:
     def is_named(self, issuer: str | None) -> bool:
         """Says whether an answer that names its issuer (RFC 9207) comes from this one."""
         return issuer in (None, self._client.issuer)
+
+    async def _end_line(self, session: Session) -> Sequence[str]:
+        """Ends a session and what it was renewed to, for which it waits; returns their refresh tokens, newest last."""
+        line: dict[str, str] = {}
+        while session.refresh_token and (key := _key(session)) not in line:
+            line[key] = session.refresh_token
+            self._ended[key] = None
+            _, task = self._renewals.pop(key, (0.0, None))
+            if task is None:
+                break
+            await asyncio.wait((task,))
+            if task.cancelled() or task.exception() is not None:
+                break
+            session = task.result()
+        while len(self._ended) > MOST_RENEWALS:
+            self._ended.popitem(last=False)
+        return list(line.values())
 
     async def _renew(self, session: Session) -> Session:
         metadata = await self._metadata()
@@ -218,3 +253,7 @@ class Issuer:
         except (ValueError, KeyError, TypeError, RuntimeError) as error:
             log.warning("issuer answers oddly", issuer=self._client.issuer, error=repr(error))
             raise IssuerAway(f"{self._client.issuer} answers what is no answer of an issuer.") from error
+
+
+def _key(session: Session) -> str:
+    return hashlib.sha256(session.refresh_token.encode()).hexdigest()

@@ -84,10 +84,15 @@ class LoginEntrance:
                 raise WrongMethod(f"{request.method} is no way to ask for {path}.")
             await (await answer(request))(request.scope, receive, guarded(send))
             return
-        session, cookies = await self._present(request)
+        session, kept = await self._present(request)
         if session is None:
             await (await self._outside(request))(request.scope, receive, guarded(send))
             return
+
+        def cookies() -> Sequence[str]:
+            # Meanwhile the browser may have logged out.
+            return () if self._issuer.has_ended(session) else kept
+
         with serving_caller(TeamCaller(session.token, session.name, session.ends_at, may_log_out=True)):
             await self._app(request.scope, receive, guarded(send, cookies))
 
@@ -164,9 +169,12 @@ class LoginEntrance:
     async def _log_out(self, request: Request) -> Response:
         session, elsewhere = self._cookies.session(request.cookies), ""
         try:
-            elsewhere = await self._issuer.logout_url(self._after_logout)
             if session is not None:
                 await self._issuer.forget(session)
+        except (IssuerAway, LoginFailed) as error:
+            log.warning("refresh token not taken back", reason=error.message)
+        try:
+            elsewhere = await self._issuer.logout_url(self._after_logout)
         except (IssuerAway, LoginFailed) as error:
             log.warning("logged out here alone", reason=error.message)
         # Not a redirect: what a form may lead to is this site (`form-action`), also by way of one.

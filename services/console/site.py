@@ -6,7 +6,7 @@ to it is another `Host`), write (`Origin`), or read what comes back (no CORS).
 
 from __future__ import annotations
 
-from collections.abc import Collection, MutableMapping
+from collections.abc import Callable, Collection, MutableMapping
 from typing import Any
 from urllib.parse import quote
 
@@ -62,12 +62,12 @@ class Site:
         return None
 
 
-def guarded(send: Send, cookies: Collection[str] = ()) -> Send:
-    """Returns what sends an answer with what every answer tells the browser, and with cookies to keep."""
+def guarded(send: Send, cookies: Callable[[], Collection[str]] = tuple) -> Send:
+    """Returns what sends an answer with what every answer tells the browser, and with cookies to keep by then."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            _add_headers(message, cookies)
+            _add_headers(message, cookies())
         await send(message)
 
     return send_with_headers

@@ -1,0 +1,128 @@
+"""What a login has of an issuer that is slow, or says something else than what is wanted of it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+
+from services.console.issuer import Client, Issuer, RenewalRefused
+from services.console.login import LoginEntrance
+from services.console.sessions import SESSION, Seal, Session, SessionCookies
+from tests.fixtures.oidc_issuer import CLIENT_ID, CLIENT_SECRET, OidcIssuer
+from tests.integration.console.team import TeamConsole
+
+BASE = "https://console.example"
+KEYS = [secrets.token_urlsafe(32)]
+COOKIES = SessionCookies(Seal(KEYS, "session"), 3600)
+
+
+@pytest.fixture
+async def oidc() -> AsyncIterator[OidcIssuer]:
+    async with OidcIssuer(expires_in=20).serving() as issuer:  # less than what is left when a token is renewed
+        yield issuer
+
+
+@pytest.fixture
+def issuer(oidc: OidcIssuer) -> Issuer:
+    """The issuer as the console asks it."""
+    return Issuer(Client(oidc.url, CLIENT_ID, CLIENT_SECRET, "openid profile", "access_token", {}, f"{BASE}/callback"))
+
+
+class Pages:
+    """What is behind the entrance: a page that says nothing, once it may."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers with a page."""
+        self.asked += 1
+        await self.answers.wait()
+        await PlainTextResponse("A page.")(scope, receive, send)
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return Pages()
+
+
+@asynccontextmanager
+async def browser(issuer: Issuer, pages: Pages, person: str = "ann") -> AsyncIterator[httpx.AsyncClient]:
+    """A browser of who has logged in."""
+    entrance = LoginEntrance(pages, issuer, COOKIES, Seal(KEYS, "login"), BASE)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(entrance), base_url=BASE) as client:
+        assert (await client.get(await TeamConsole(BASE, Path()).sent_back(client, person))).status_code == 303
+        client.headers["origin"] = BASE
+        yield client
+
+
+def sessions_of(client: httpx.AsyncClient) -> list[str]:
+    """The cookies of a session that a browser has."""
+    return [name for name in client.cookies if name.startswith(SESSION)]
+
+
+def session_of(client: httpx.AsyncClient) -> Session:
+    """The session that a browser has."""
+    session = COOKIES.session(client.cookies)
+    assert session is not None
+    return session
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Waits until something holds."""
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110 - nothing says when it does
+            await asyncio.sleep(0.01)
+
+
+class TestLoggingOut:
+    async def test_a_renewal_on_its_way_brings_no_session_back(
+        self, oidc: OidcIssuer, issuer: Issuer, pages: Pages
+    ) -> None:
+        async with browser(issuer, pages) as client:
+            session = session_of(client)
+            oidc.answers.clear()
+            looking = asyncio.create_task(client.get("/runs"))
+            await until(lambda: oidc.renewals)
+            leaving = asyncio.create_task(client.post("/logout"))
+            await until(lambda: issuer.has_ended(session))
+            oidc.answers.set()
+            assert [(await each).status_code for each in (leaving, looking)] == [200, 200]
+            assert sessions_of(client) == []
+        assert (len(oidc.revoked), oidc.refresh_tokens) == (2, {})
+
+    async def test_nor_does_a_page_that_is_answered_later(self, oidc: OidcIssuer, issuer: Issuer, pages: Pages) -> None:
+        async with browser(issuer, pages) as client:
+            pages.answers.clear()
+            looking = asyncio.create_task(client.get("/runs"))
+            await until(lambda: pages.asked)
+            assert (await client.post("/logout")).status_code == 200
+            pages.answers.set()
+            assert ((await looking).status_code, sessions_of(client)) == (200, [])
+        assert oidc.refresh_tokens == {}
+
+    @pytest.mark.parametrize("rotates", [True, False])
+    @pytest.mark.parametrize("with_the_first", [True, False])
+    async def test_a_copied_cookie_is_not_renewed_from_what_the_console_remembers(
+        self, oidc: OidcIssuer, issuer: Issuer, pages: Pages, rotates: bool, with_the_first: bool
+    ) -> None:
+        oidc.rotates = rotates
+        async with browser(issuer, pages) as client:
+            first = session_of(client)
+            renewed = await issuer.renewed(first)
+            assert await issuer.renewed(first) == renewed
+            await issuer.forget(first if with_the_first else renewed)
+            for each in (first, renewed):
+                with pytest.raises(RenewalRefused):
+                    await issuer.renewed(each)
+        assert (oidc.renewals, oidc.refresh_tokens) == (1, {})
