@@ -34,7 +34,7 @@ from services.kit.identifiers import uuid7
 from services.kit.identity.caller import Caller
 from services.kit.telemetry.names import ROLE_OPERATOR
 
-# One caller's creations go one after another, so that they are counted.
+# One caller's creations and retries go one after another, so that they are counted.
 _LOCK_CALLER: LiteralString = "SELECT pg_advisory_xact_lock(hashtextextended('batches of ' || %(subject)s, 0))"
 _BY_REQUEST: LiteralString = """
     SELECT * FROM platform.batches WHERE subject = %(subject)s AND request_id = %(request_id)s"""
@@ -127,9 +127,7 @@ class BatchStore:
                 if (known["name"], known["max_runs"]) != (name, share):
                     raise BatchRequestReused(f"request id {request_id!r} was used for another batch; use a new one")
                 return await _counted(connection, known)
-            counted = await _one(connection, _UNDER_WAY, parameters)
-            if counted and counted["count"] >= self._limits.at_once:
-                raise TooManyBatches(f"{self._limits.at_once} batches are under way already; let one end, or cancel it")
+            await self._check_room(connection, caller)
             created = await _one(connection, _CREATE, parameters)
             assert created is not None, "an insert returns its row"  # noqa: S101 - an invariant of the statement
             return record_of(created, {})
@@ -182,11 +180,13 @@ class BatchStore:
     async def retry(self, caller: Caller, batch_id: str) -> tuple[BatchRecord, int]:
         """Has items run again that failed, were refused or cancelled; returns how many.
 
-        Raises BatchNotFound, also for batches of others, BatchStateWrong.
+        Raises BatchNotFound, also for batches of others, BatchStateWrong, TooManyBatches.
         """
         async with connected(self._pool) as connection, connection.transaction():
+            await connection.execute(_LOCK_CALLER, _identity(caller))
             batch = await _locked(connection, caller, batch_id)
             _must_be(batch, *OVER)
+            await self._check_room(connection, caller)
             again = await connection.execute(_RUN_AGAIN, {"batch_id": batch_id, "states": [*RUN_AGAIN]})
             if not again.rowcount:
                 raise BatchStateWrong("no item of the batch failed, was refused or cancelled")
@@ -231,6 +231,12 @@ class BatchStore:
         async with connected(self._pool) as connection:
             cursor = await connection.execute(statement, {"batch_id": batch_id, "after": after, "limit": limit})
             return [_item_of(row) for row in await cursor.fetchall()]
+
+    async def _check_room(self, connection: AsyncConnection[dict[str, Any]], caller: Caller) -> None:
+        """Checks that a caller, who is locked, may have one more batch under way. Raises TooManyBatches."""
+        counted = await _one(connection, _UNDER_WAY, _identity(caller))
+        if counted and counted["count"] >= self._limits.at_once:
+            raise TooManyBatches(f"{self._limits.at_once} batches are under way already; let one end, or cancel it")
 
     async def _started(self, connection: AsyncConnection[dict[str, Any]], caller: Caller, batch_id: str) -> BatchRecord:
         parameters = {**_identity(caller), "batch_id": batch_id, "life_s": self._limits.life_s}

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from services.batches import runs
 from services.batches.claims import BatchClaims, Claim
 from services.batches.database import Pool, connected, open_pool
-from services.batches.errors import BatchDatabaseAway, BatchNotFound
+from services.batches.errors import BatchDatabaseAway, BatchNotFound, TooManyBatches
 from services.batches.pacer import Pacer, Pacing
 from services.batches.records import ENDED_ITEMS, OVER, BatchRecord, BatchState, BegunItem, ItemState, NewItem
 from services.batches.store import BatchLimits, BatchStore
@@ -371,3 +371,18 @@ async def test_a_batch_that_is_cancelled_waits_for_no_run_that_is_not_made(
     batch = await platform.over(batch_id)
     assert (batch.state, batch.counts) == (BatchState.CANCELLED, {ItemState.CANCELLED: 2})
     await stop(replica)
+
+
+async def test_a_batch_that_is_run_again_counts_among_those_under_way(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform(at_once=1)
+    replica = platform.replica()
+    batch_id = await platform.started(["no"])
+    await platform.over(batch_id)
+    await stop(replica)
+    other = await platform.store.create(CALLER, request_id="", name="", max_runs=0)
+    with pytest.raises(TooManyBatches):
+        await platform.store.retry(CALLER, batch_id)
+    await platform.store.cancel(CALLER, other.batch_id)
+    assert (await platform.store.retry(CALLER, batch_id))[1] == 1
