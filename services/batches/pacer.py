@@ -133,6 +133,7 @@ class Pacer:
                 run_id = (await self._runs.create(item, self._cancelling)).run_id
                 with suppress(BatchDatabaseAway):  # it is noted with the end, too
                     await self._claims.note_run(self._claim, item.number, run_id)
+            item.input = b""
             stopping = asyncio.create_task(self._stop_when_cancelled(run_id))
             try:
                 run = await self._runs.end(run_id)

@@ -66,9 +66,9 @@ class NewItem:
     input: bytes
 
 
-@dataclass(frozen=True)
+@dataclass
 class BegunItem:
-    """An item whose run is under way, or about to be made."""
+    """An item whose run is under way, or about to be made; its input is dropped once it is made."""
 
     number: int
     input: bytes

@@ -21,7 +21,7 @@ from services.kit.identity.caller_tokens import CallerTokenVerifier
 
 Context = grpc.aio.ServicerContext[Any, Any]
 BATCHES_PAGE: Final = 50
-# Items that are read at once, each with a run of megabytes at the most; and how often a watch looks for more.
+# Items that are read at once, at the most; and how often a watch looks for more.
 ITEMS_READ: Final = 20
 WATCH_S: Final = 0.5
 
@@ -92,7 +92,7 @@ class BatchServicer(batches_pb2_grpc.BatchServiceServicer):
             if told is None and batch.state not in OVER:
                 told = proto
                 yield batches_pb2.WatchBatchResponse(batch=proto)
-            while ended := await self._store.ended(batch.batch_id, after, ITEMS_READ):
+            while ended := await self._store.ended(batch.batch_id, after, ITEMS_READ, with_runs=request.with_runs):
                 for item in ended:
                     after = item.ended_as
                     sent = item_proto(item, caller, with_run=request.with_runs)

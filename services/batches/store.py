@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, LiteralString
+from typing import Any, Final, LiteralString
 
 from psycopg import AsyncConnection
 
@@ -86,12 +86,30 @@ _LIST: LiteralString = """
     WHERE (subject = %(wanted)s OR %(wanted)s::text IS NULL)
         AND (batch_id < %(before)s::uuid OR %(before)s::uuid IS NULL)
     ORDER BY batch_id DESC LIMIT %(limit)s"""
+# A read ends behind the item with which its runs come to so many bytes, so that large ones are read a few at a time.
 _ENDED: LiteralString = """
-    SELECT number, key, state, retry_count, run_id, run, error, ended_as FROM platform.batch_items
-    WHERE batch_id = %(batch_id)s AND ended_as > %(after)s ORDER BY ended_as LIMIT %(limit)s"""
+    SELECT number, key, state, retry_count, run_id, CASE WHEN %(with_runs)s THEN run END AS run, error, ended_as
+    FROM (
+        SELECT *, sum(coalesce(octet_length(run), 0)) OVER (ORDER BY ended_as ROWS UNBOUNDED PRECEDING)
+            - coalesce(octet_length(run), 0) AS bytes_before
+        FROM (
+            SELECT * FROM platform.batch_items
+            WHERE batch_id = %(batch_id)s AND ended_as > %(after)s ORDER BY ended_as LIMIT %(limit)s
+        ) AS next
+    ) AS measured
+    WHERE NOT %(with_runs)s OR bytes_before < %(bytes)s ORDER BY ended_as"""
 _ITEMS: LiteralString = """
-    SELECT number, key, state, retry_count, run_id, run, error, ended_as FROM platform.batch_items
-    WHERE batch_id = %(batch_id)s AND number > %(after)s ORDER BY number LIMIT %(limit)s"""
+    SELECT number, key, state, retry_count, run_id, run, error, ended_as
+    FROM (
+        SELECT *, sum(coalesce(octet_length(run), 0)) OVER (ORDER BY number ROWS UNBOUNDED PRECEDING)
+            - coalesce(octet_length(run), 0) AS bytes_before
+        FROM (
+            SELECT * FROM platform.batch_items
+            WHERE batch_id = %(batch_id)s AND number > %(after)s ORDER BY number LIMIT %(limit)s
+        ) AS next
+    ) AS measured
+    WHERE bytes_before < %(bytes)s ORDER BY number"""
+READ_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -219,17 +237,20 @@ class BatchStore:
             cursor = await connection.execute(_LIST, {"wanted": wanted, "before": before, "limit": limit})
             return [await _counted(connection, row) for row in await cursor.fetchall()]
 
-    async def ended(self, batch_id: str, after: int, limit: int) -> list[ItemRecord]:
-        """Returns items in the order in which they ended, behind the end with a number."""
-        return await self._items(_ENDED, batch_id, after, limit)
+    async def ended(self, batch_id: str, after: int, limit: int, *, with_runs: bool) -> list[ItemRecord]:
+        """Returns items in the order in which they ended, behind the end with a number; with their runs if asked."""
+        return await self._items(_ENDED, batch_id, after, limit, with_runs=with_runs)
 
     async def items(self, batch_id: str, after: int, limit: int) -> list[ItemRecord]:
         """Returns items in order, behind a number."""
         return await self._items(_ITEMS, batch_id, after, limit)
 
-    async def _items(self, statement: LiteralString, batch_id: str, after: int, limit: int) -> list[ItemRecord]:
+    async def _items(
+        self, statement: LiteralString, batch_id: str, after: int, limit: int, **further: bool
+    ) -> list[ItemRecord]:
+        parameters = {"batch_id": batch_id, "after": after, "limit": limit, "bytes": READ_BYTES, **further}
         async with connected(self._pool) as connection:
-            cursor = await connection.execute(statement, {"batch_id": batch_id, "after": after, "limit": limit})
+            cursor = await connection.execute(statement, parameters)
             return [_item_of(row) for row in await cursor.fetchall()]
 
     async def _check_room(self, connection: AsyncConnection[dict[str, Any]], caller: Caller) -> None:

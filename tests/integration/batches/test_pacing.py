@@ -14,7 +14,7 @@ import pytest
 from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
 from structlog.testing import capture_logs
 
-from services.batches import runs
+from services.batches import runs, store
 from services.batches.claims import BatchClaims, Claim
 from services.batches.database import Pool, connected, open_pool
 from services.batches.errors import BatchDatabaseAway, BatchNotFound, TooManyBatches
@@ -155,7 +155,7 @@ async def test_each_item_runs_once_while_replicas_die_and_the_results_are_the_sa
     assert len(set(run_ids)) == 200
     assert len(platform.runtime.runs) == 400
     assert platform.runtime.most_active <= LIMITS.share
-    ends = [each.ended_as for each in await platform.store.ended(batch_id, 0, 1000)]
+    ends = [each.ended_as for each in await platform.store.ended(batch_id, 0, 1000, with_runs=False)]
     assert ends == sorted(set(ends))
     assert len(ends) == 200
     assert await platform.results(batch_id) == await platform.results(undisturbed)
@@ -386,3 +386,21 @@ async def test_a_batch_that_is_run_again_counts_among_those_under_way(
         await platform.store.retry(CALLER, batch_id)
     await platform.store.cancel(CALLER, other.batch_id)
     assert (await platform.store.retry(CALLER, batch_id))[1] == 1
+
+
+async def test_runs_are_read_when_asked_for_and_large_ones_a_few_at_a_time(
+    open_platform: Callable[..., Awaitable[Platform]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = await open_platform()
+    replica = platform.replica()
+    batch_id = await platform.started(["a", "no", "c", "d"])
+    await platform.over(batch_id)
+    await stop(replica)
+    told = await platform.store.ended(batch_id, 0, 10, with_runs=True)
+    assert [each.number for each in told if each.run] == [each.number for each in told if each.number != 2]
+    monkeypatch.setattr(store, "READ_BYTES", max(len(each.run) for each in told) + 1)
+    assert len(await platform.store.ended(batch_id, 0, 10, with_runs=True)) < 4
+    assert [each.number for each in await platform.store.items(batch_id, 0, 10)] == [1, 2, 3]
+    assert [each.number for each in await platform.store.items(batch_id, 3, 10)] == [4]
+    without = await platform.store.ended(batch_id, 0, 10, with_runs=False)
+    assert [(each.number, each.run) for each in without] == [(each.number, b"") for each in told]
