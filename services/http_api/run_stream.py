@@ -252,6 +252,7 @@ class RunStream:
         if not self._assistant.is_hosted:
             node = event.decision.node or event.node_completed.node
             if node and self._has(UPDATES):
+                self._position.sequence = event.sequence  # it is all that there is to tell of the event
                 yield self._part(UPDATES, {node: None})
             return
         if not any(map(self._has, (VALUES, UPDATES, MESSAGES))):

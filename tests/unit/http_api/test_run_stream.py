@@ -13,8 +13,8 @@ from services.http_api import run_stream
 from services.http_api.assistants import Assistant
 from services.http_api.errors import GatewayAway, NotFound
 from services.http_api.event_stream import CutOff, Part
-from services.http_api.run_request import MESSAGES, VALUES
-from services.http_api.run_stream import Position, RunStream, Wanted, problem_of
+from services.http_api.run_request import MESSAGES, UPDATES, VALUES
+from services.http_api.run_stream import Position, RunStream, Wanted, position_of, problem_of
 
 HOSTED = Assistant(agents_pb2.Agent(name="talk", input_type=hosted_pb2.GraphInput.DESCRIPTOR.full_name))
 OWN = Assistant(agents_pb2.Agent(name="data_chat"))
@@ -120,6 +120,14 @@ async def test_who_has_not_heard_how_a_run_failed_hears_it() -> None:
     run.end_time.GetCurrentTime()
     again = await told(stream(FakeCaller([], run=run), VALUES, of=OWN, position=Position(3, -2)))
     assert [part.event for part in again] == ["error", "end"]
+
+
+async def test_a_step_of_an_agent_of_the_platform_is_told_once() -> None:
+    steps = [runs_pb2.RunEvent(sequence=at, node_completed=runs_pb2.NodeCompleted(node=f"n{at}")) for at in (1, 2)]
+    watch = [*steps, ended()]
+    first = next(part for part in await told(stream(FakeCaller(watch), UPDATES, of=OWN)) if part.event == UPDATES)
+    again = await told(stream(FakeCaller(watch), UPDATES, of=OWN, position=position_of(first.id)))
+    assert (first.data, [part.data for part in again]) == ({"n1": None}, [{"n2": None}, None])
 
 
 def test_an_input_that_the_guard_refuses_is_a_problem() -> None:
