@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 
 from signalbox.v1 import runs_pb2
 
-from services.batches.database import Pool, connected
+from services.batches.database import DELETES_WITHIN_S, WITHIN_S, Pool, connected
 from services.batches.records import BatchRecord, BatchState, BegunItem, ItemState
 from services.batches.store import record_of
 
@@ -156,10 +156,10 @@ class BatchClaims:
 
     async def delete_expired(self) -> int:
         """Deletes a few batches whose time is over; returns how many."""
-        return await self._write(_DELETE_EXPIRED, {})
+        return await self._write(_DELETE_EXPIRED, {}, within_s=DELETES_WITHIN_S)
 
-    async def _write(self, statement: LiteralString, parameters: dict[str, Any]) -> int:
-        async with connected(self._pool) as connection:
+    async def _write(self, statement: LiteralString, parameters: dict[str, Any], *, within_s: float = WITHIN_S) -> int:
+        async with connected(self._pool, within_s) as connection:
             return (await connection.execute(statement, parameters)).rowcount
 
     async def _items(self, statement: LiteralString, parameters: dict[str, Any]) -> list[BegunItem]:

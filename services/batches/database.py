@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
@@ -17,6 +18,10 @@ from services.kit.telemetry.pool_metrics import shown
 
 APPLICATION_NAME: Final = "signalbox-batches"
 OPEN_TIMEOUT_S: Final = 15.0
+# The longest that what is done with a connection may take. Kept to here and not by the server: its sessions may be a
+# pooler's. A statement under way is cancelled.
+WITHIN_S: Final = 60.0
+DELETES_WITHIN_S: Final = 600.0
 Pool: TypeAlias = AsyncConnectionPool[AsyncConnection[dict[str, Any]]]
 
 
@@ -34,10 +39,10 @@ async def open_pool(dsn: str, *, size: int) -> AsyncIterator[Pool]:
 
 
 @asynccontextmanager
-async def connected(pool: Pool) -> AsyncIterator[AsyncConnection[dict[str, Any]]]:
-    """Lends a connection. Raises BatchDatabaseAway, also for what happens inside the context."""
+async def connected(pool: Pool, within_s: float = WITHIN_S) -> AsyncIterator[AsyncConnection[dict[str, Any]]]:
+    """Lends a connection. Raises BatchDatabaseAway, also for what happens inside the context, or takes too long."""
     try:
-        async with pool.connection() as connection:
+        async with asyncio.timeout(within_s), pool.connection() as connection:
             yield connection
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+    except (psycopg.OperationalError, psycopg.InterfaceError, TimeoutError) as error:
         raise BatchDatabaseAway("the platform database can't be reached; try again", retry_after_s=1.0) from error

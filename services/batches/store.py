@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
+from uuid import UUID
 
 from psycopg import AsyncConnection
 
@@ -49,7 +50,10 @@ _CREATE: LiteralString = """
 _LOCK: LiteralString = """
     SELECT * FROM platform.batches WHERE batch_id = %(batch_id)s AND subject = %(subject)s FOR UPDATE"""
 _GET: LiteralString = """
-    SELECT * FROM platform.batches WHERE batch_id = %(batch_id)s AND (subject = %(subject)s OR %(sees_all)s)"""
+    SELECT *, (
+        SELECT count(*) FROM platform.batch_items WHERE batch_id = %(batch_id)s AND state = 'RUNNING'
+    ) AS running_count
+    FROM platform.batches WHERE batch_id = %(batch_id)s AND (subject = %(subject)s OR %(sees_all)s)"""
 _GIVEN: LiteralString = """
     SELECT number, key, sha256(input) AS digest FROM platform.batch_items
     WHERE batch_id = %(batch_id)s AND number BETWEEN %(first)s AND %(last)s"""
@@ -80,7 +84,8 @@ _CANCEL: LiteralString = """
     WHERE batch_id = %(batch_id)s AND (subject = %(subject)s OR %(sees_all)s) AND state IN ('UPLOADING', 'RUNNING')
     RETURNING *"""
 _COUNTS: LiteralString = """
-    SELECT state, count(*) AS count FROM platform.batch_items WHERE batch_id = %(batch_id)s GROUP BY state"""
+    SELECT batch_id, state, count(*) AS count FROM platform.batch_items WHERE batch_id = ANY(%(batch_ids)s::uuid[])
+    GROUP BY batch_id, state"""
 _LIST: LiteralString = """
     SELECT * FROM platform.batches
     WHERE (subject = %(wanted)s OR %(wanted)s::text IS NULL)
@@ -221,11 +226,13 @@ class BatchStore:
             raise BatchStateWrong("the batch has ended")
         return batch
 
-    async def get(self, caller: Caller, batch_id: str) -> BatchRecord:
-        """Returns a batch. Raises BatchNotFound."""
+    async def get(self, caller: Caller, batch_id: str, known: BatchRecord | None = None) -> BatchRecord:
+        """Returns a batch; its items are counted anew where they are not as they were `known`. Raises BatchNotFound."""
         async with connected(self._pool) as connection:
-            found = await _one(connection, _GET, {**_seen_by(caller), "batch_id": batch_id})
-            return await _counted(connection, _there(found))
+            found = _there(await _one(connection, _GET, {**_seen_by(caller), "batch_id": batch_id}))
+            if known is not None and _as_counted(found, known):
+                return record_of(found, known.counts)
+            return await _counted(connection, found)
 
     async def page(self, caller: Caller, *, subject: str, before: str | None, limit: int) -> list[BatchRecord]:
         """Returns batches that a caller may see, newest first, from before an id on."""
@@ -235,7 +242,9 @@ class BatchStore:
         wanted = subject or (None if sees_all else caller.subject)
         async with connected(self._pool) as connection:
             cursor = await connection.execute(_LIST, {"wanted": wanted, "before": before, "limit": limit})
-            return [await _counted(connection, row) for row in await cursor.fetchall()]
+            rows = await cursor.fetchall()
+            counts = await _counts(connection, [row["batch_id"] for row in rows])
+            return [record_of(row, counts[row["batch_id"]]) for row in rows]
 
     async def ended(self, batch_id: str, after: int, limit: int, *, with_runs: bool) -> list[ItemRecord]:
         """Returns items in the order in which they ended, behind the end with a number; with their runs if asked."""
@@ -274,7 +283,7 @@ class BatchStore:
             raise InvalidRequest(f"{len(wrong)} of {len(items)} items are too large", violations=wrong)
 
 
-def record_of(row: dict[str, Any], counts: dict[ItemState, int]) -> BatchRecord:
+def record_of(row: dict[str, Any], counts: Mapping[ItemState, int]) -> BatchRecord:
     """Returns the batch of a row."""
     return BatchRecord(
         batch_id=str(row["batch_id"]),
@@ -316,8 +325,26 @@ async def _one(
 
 
 async def _counted(connection: AsyncConnection[dict[str, Any]], row: dict[str, Any]) -> BatchRecord:
-    cursor = await connection.execute(_COUNTS, {"batch_id": row["batch_id"]})
-    return record_of(row, {ItemState(each["state"]): each["count"] for each in await cursor.fetchall()})
+    counts = await _counts(connection, [row["batch_id"]])
+    return record_of(row, counts[row["batch_id"]])
+
+
+async def _counts(
+    connection: AsyncConnection[dict[str, Any]], batch_ids: Sequence[UUID]
+) -> dict[UUID, dict[ItemState, int]]:
+    counts: dict[UUID, dict[ItemState, int]] = {batch_id: {} for batch_id in batch_ids}
+    if batch_ids:
+        cursor = await connection.execute(_COUNTS, {"batch_ids": [*batch_ids]})
+        for each in await cursor.fetchall():
+            counts[each["batch_id"]][ItemState(each["state"])] = each["count"]
+    return counts
+
+
+def _as_counted(row: dict[str, Any], known: BatchRecord) -> bool:
+    """Whether no item has been added, begun, ended or begun anew since a batch was counted."""
+    return (row["item_count"], row["started_at"], row["ended_sequence"], row["running_count"]) == (
+        known.item_count, known.started_at, known.ended_sequence, known.counts.get(ItemState.RUNNING, 0)
+    )  # fmt: skip
 
 
 async def _locked(connection: AsyncConnection[dict[str, Any]], caller: Caller, batch_id: str) -> dict[str, Any]:

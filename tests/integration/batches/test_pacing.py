@@ -404,3 +404,42 @@ async def test_runs_are_read_when_asked_for_and_large_ones_a_few_at_a_time(
     assert [each.number for each in await platform.store.items(batch_id, 3, 10)] == [4]
     without = await platform.store.ended(batch_id, 0, 10, with_runs=False)
     assert [(each.number, each.run) for each in without] == [(each.number, b"") for each in told]
+
+
+async def test_items_are_counted_anew_when_one_is_begun_or_ended(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform()
+    batch_id, other_id = [await platform.started(["a", "b"]) for _ in range(2)]
+    claims = BatchClaims(platform.pool, lease_s=60.0, kept_s=60.0)
+    claim = await claims.claim()
+    assert claim is not None
+    first = await platform.store.get(CALLER, claim.batch.batch_id)
+    unchanged = await platform.store.get(CALLER, first.batch_id, known=first)
+    assert unchanged.counts is first.counts
+    [begun] = await claims.begin(claim, 1)
+    second = await platform.store.get(CALLER, first.batch_id, known=unchanged)
+    assert second.counts == {ItemState.PENDING: 1, ItemState.RUNNING: 1}
+    await claims.end(claim, begun.number, ItemState.REFUSED, None, "no")
+    third = await platform.store.get(CALLER, first.batch_id, known=second)
+    assert third.counts == {ItemState.PENDING: 1, ItemState.REFUSED: 1}
+    page = await platform.store.page(CALLER, subject="", before=None, limit=10)
+    counted = {each.batch_id: each.counts for each in page}
+    assert counted == {first.batch_id: third.counts, ({batch_id, other_id} - {first.batch_id}).pop(): first.counts}
+
+
+async def test_what_takes_a_database_too_long_is_given_up(open_platform: Callable[..., Awaitable[Platform]]) -> None:
+    platform = await open_platform()
+    async with asyncio.timeout(10):
+        with pytest.raises(BatchDatabaseAway):
+            await slept(platform.pool, within_s=0.2)
+    # The connection is good for others.
+    async with connected(platform.pool) as connection:
+        cursor = await connection.execute("SELECT 1 AS one")
+        assert await cursor.fetchone() == {"one": 1}
+
+
+async def slept(pool: Pool, within_s: float) -> None:
+    """Has the database sleep for longer than a test."""
+    async with connected(pool, within_s) as connection:
+        await connection.execute("SELECT pg_sleep(60)")
