@@ -18,6 +18,7 @@ from typing import Any, Final
 import httpx2
 from authlib.common.urls import add_params_to_uri
 from authlib.integrations.base_client import OAuthError
+from authlib.integrations.httpx_client import AsyncOAuth2Client
 from authlib.integrations.starlette_client import StarletteOAuth2App
 from joserfc.errors import JoseError
 
@@ -49,8 +50,11 @@ ALGORITHMS: Final = (
 ASSUMED_LIFE_S: Final = 300
 # Requests that were on their way with the refresh token of before come within this time.
 RENEWAL_STANDS_S: Final = 60.0
+# What an issuer says in the place of a status: it refuses nothing for good.
+NOT_NOW: Final = ("temporarily_unavailable", "server_error")
 MOST_RENEWALS: Final = 2048
 LOGGED_OUT: Final = "it was logged out"
+REFUSALS: Final = (400, 401)
 ID_TOKEN: Final = "id_token"  # noqa: S105 - a name
 
 
@@ -94,6 +98,7 @@ class Issuer:
             server_metadata_url=f"{client.issuer.rstrip('/')}/.well-known/openid-configuration",
             authorize_params=dict(client.parameters),
             client_kwargs={"scope": client.scope, "code_challenge_method": "S256", "timeout": TIMEOUT_S},
+            compliance_fix=_heed_status,
         )
         self._renewals: OrderedDict[str, tuple[float, asyncio.Task[Session]]] = OrderedDict()
         self._ended: OrderedDict[str, None] = OrderedDict()
@@ -101,7 +106,8 @@ class Issuer:
     async def begin(self) -> Begun:
         """Begins a login."""
         await self._metadata()
-        begun = await self._app.create_authorization_url(self._client.redirect_url)
+        with self._asking():
+            begun = await self._app.create_authorization_url(self._client.redirect_url)
         return Begun(begun["url"], begun["state"], begun["nonce"], begun["code_verifier"])
 
     async def end(self, code: str, begun: Begun) -> Session:
@@ -111,8 +117,7 @@ class Issuer:
             tokens = await self._app.fetch_access_token(
                 self._client.redirect_url, code=code, code_verifier=begun.code_verifier
             )
-            claims = await self._claims(tokens, begun.nonce)
-        session = self._session(tokens, claims)
+            session = self._session(tokens, await self._claims(tokens, begun.nonce))
         if session.ends_at <= session.begun_at:
             raise LoginFailed("The token of the issuer has ended already: one of the two clocks is off.")
         self._ended.pop(_key(session), None)  # some issuers give the same refresh token again
@@ -186,19 +191,22 @@ class Issuer:
         return list(line.values())
 
     async def _renew(self, session: Session) -> Session:
-        metadata = await self._metadata()
+        try:
+            metadata = await self._metadata()
+        except LoginFailed as error:  # which says nothing of the refresh token
+            raise IssuerAway(error.message) from error
         try:
             with self._asking():
                 async with self._app._get_oauth_client(**metadata) as client:
                     tokens = await client.refresh_token(metadata["token_endpoint"], refresh_token=session.refresh_token)
                 claims = await self._claims(tokens, None) if ID_TOKEN in tokens else {}
+                if claims.get("sub", session.subject) != session.subject:
+                    raise RenewalRefused("the issuer has renewed the token of somebody else")
+                if self._client.token == ID_TOKEN and ID_TOKEN not in tokens:
+                    raise RenewalRefused("the issuer has renewed no ID token")
+                renewed = self._session(tokens, {"sub": session.subject, **claims})
         except LoginFailed as error:
             raise RenewalRefused(error.message) from error
-        if claims.get("sub", session.subject) != session.subject:
-            raise RenewalRefused("the issuer has renewed the token of somebody else")
-        if self._client.token == ID_TOKEN and ID_TOKEN not in tokens:
-            raise RenewalRefused("the issuer has renewed no ID token")
-        renewed = self._session(tokens, {"sub": session.subject, **claims})
         return replace(
             renewed,
             refresh_token=renewed.refresh_token or session.refresh_token,
@@ -228,6 +236,8 @@ class Issuer:
 
     def _session(self, tokens: Mapping[str, Any], claims: Mapping[str, Any]) -> Session:
         now = time.time()
+        if not isinstance(tokens[self._client.token], str):
+            raise TypeError(f"{self._client.token} is no text")
         is_id_token = self._client.token == ID_TOKEN
         return Session(
             token=tokens[self._client.token],
@@ -246,13 +256,26 @@ class Issuer:
             log.warning("issuer away", issuer=self._client.issuer, error=repr(error))
             raise IssuerAway(f"{self._client.issuer} does not answer.") from error
         except OAuthError as error:
+            if error.error in NOT_NOW:
+                log.warning("issuer away", issuer=self._client.issuer, error=repr(error))
+                raise IssuerAway(f"{self._client.issuer} does not answer.") from error
             raise LoginFailed(f"The issuer says: {error.error}. {error.description or ''}".strip()) from error
         except JoseError as error:
             log.warning("token of the issuer refused", issuer=self._client.issuer, error=str(error))
             raise LoginFailed(f"The ID token of the issuer is not for this login: {error}") from error
-        except (ValueError, KeyError, TypeError, RuntimeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError) as error:
             log.warning("issuer answers oddly", issuer=self._client.issuer, error=repr(error))
             raise IssuerAway(f"{self._client.issuer} answers what is no answer of an issuer.") from error
+
+
+def _heed_status(client: AsyncOAuth2Client) -> None:
+    """Has a client take a refusal for one where its status is one: Authlib looks for `error` in all but a 5xx."""
+    for answer in ("access_token_response", "refresh_token_response"):
+        client.register_compliance_hook(answer, _answer)
+
+
+def _answer(response: httpx2.Response) -> httpx2.Response:
+    return response if response.status_code in REFUSALS else response.raise_for_status()
 
 
 def _key(session: Session) -> str:

@@ -13,6 +13,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from services.console.errors import IssuerAway
 from services.console.issuer import Client, Issuer, RenewalRefused
 from services.console.login import LoginEntrance
 from services.console.sessions import SESSION, Seal, Session, SessionCookies
@@ -126,3 +127,41 @@ class TestLoggingOut:
                 with pytest.raises(RenewalRefused):
                     await issuer.renewed(each)
         assert (oidc.renewals, oidc.refresh_tokens) == (1, {})
+
+
+class TestRenewing:
+    @pytest.mark.parametrize(
+        "odd",
+        [
+            (429, {"message": "too many requests"}), (429, {"error": "rate_limited"}), (403, {"error": "blocked"}),
+            (400, {"error": "temporarily_unavailable"}), (400, {}), (200, {"token_type": "Bearer"}), (200, [1]),
+            (200, {"access_token": None}), (200, {"access_token": "a", "expires_in": "soon"}), (302, {}),
+        ],
+    )  # fmt: skip
+    async def test_an_odd_answer_is_no_refusal(
+        self, oidc: OidcIssuer, issuer: Issuer, pages: Pages, odd: tuple[int, object]
+    ) -> None:
+        async with browser(issuer, pages) as client:
+            session, oidc.odd_answer = session_of(client), odd
+            assert (await client.get("/runs")).status_code == 200  # with a token that is still good
+            with pytest.raises(IssuerAway):
+                await issuer.renewed(session)
+            failed = await client.get(await TeamConsole(BASE, Path()).sent_back(client, "ann"))
+            assert failed.status_code in (403, 503)
+            oidc.odd_answer = None
+            assert (await issuer.renewed(session)).refresh_token != session.refresh_token
+
+    @pytest.mark.parametrize("odd", [(400, {"error": "invalid_grant"}), (401, {"error": "invalid_client"})])
+    async def test_a_refusal_is_one(
+        self, oidc: OidcIssuer, issuer: Issuer, pages: Pages, odd: tuple[int, object]
+    ) -> None:
+        async with browser(issuer, pages) as client:
+            oidc.odd_answer = odd
+            with pytest.raises(RenewalRefused):
+                await issuer.renewed(session_of(client))
+
+    async def test_an_issuer_that_calls_itself_otherwise_ends_no_session(self, issuer: Issuer, pages: Pages) -> None:
+        async with browser(issuer, pages) as client:
+            issuer._app.server_metadata["issuer"] = "https://other.example"
+            assert (await client.get("/runs")).status_code == 200
+            assert await issuer.renewed(session_of(client))
