@@ -62,20 +62,25 @@ builder.add_conditional_edges("write", by_stage)
 builder.add_conditional_edges("check", lambda state: state["kind"], {"draft": "write", "letter": END})
 graph = builder.compile()
 """
-# Two graphs of one function, and a third in a file that has the name of tests.
+# Two graphs of one function, one that asks what is computed, and another in a file that has the name of tests.
 SHARED = """
 from langgraph.graph import END, START, StateGraph
 
 
-def build(most):
+def build():
     made = StateGraph(dict)
     made.add_node("agent", lambda state: state)
     made.add_edge(START, "agent")
-    made.add_conditional_edges("agent", lambda state: "agent" if state["n"] < 3 and not state[most] else END)
+    made.add_conditional_edges("agent", lambda state: "agent" if state["n"] < 3 else END)
     return made.compile()
 
 
-short, long = build("short"), build("long")
+short, long = build(), build()
+MOST = int("3")
+asked = StateGraph(dict)
+asked.add_node("asker", lambda state: state)
+asked.add_edge(START, "asker")
+asked.add_conditional_edges("asker", lambda state: "asker" if state["n"] < MOST else END)
 """
 
 
@@ -86,11 +91,13 @@ def adopt_here(folder: Path, agent: str, *options: str) -> int:
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of two graphs, whose modules this process forgets again."""
+    """A folder of graphs, whose modules this process forgets again."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "adopted_graphs.py").write_text(SHARED)
     (tmp_path / "test_another.py").write_text("from adopted_graphs import short as graph\n")
-    graphs = {name: f"./adopted_graphs.py:{name}" for name in ("short", "long")} | {"third": "./test_another.py:graph"}
+    graphs = {name: f"./adopted_graphs.py:{name}" for name in ("short", "long", "asked")} | {
+        "fourth": "./test_another.py:graph"
+    }
     (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": graphs, "dependencies": ["."]}))
     yield tmp_path
     for name in ("adopted_graphs", "test_another"):
@@ -167,12 +174,19 @@ def test_no_graphs_file_is_written_over(own: Path, capsys: pytest.CaptureFixture
     assert {path: path.read_text() for path in own.glob("*.py")} == before
 
 
+def test_a_limit_that_is_computed_is_not_written_down(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert adopt_here(own, "asked") == 1
+    told = "asked.route_after_asker stays as it is: it asks `MOST`, which is no literal of its module, and may differ"
+    assert told in capsys.readouterr().out
+    assert not (own / "asked_routing.py").exists()
+
+
 def test_an_edge_that_another_graph_has_too_is_as_it_was(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph = own / "adopted_graphs.py"
     assert adopt_here(own, "short", "--write") == 1
-    assert (
-        "adopted_graphs.py is as it was: with its edges written so, long.route_after_agent" in capsys.readouterr().err
-    )
+    told = capsys.readouterr().err
+    assert "adopted_graphs.py is as it was: with its edges written so, " in told
+    assert "; long.route_after_agent would be decided by the table short.route_after_agent of short_routing" in told
     assert graph.read_text() == SHARED
 
 

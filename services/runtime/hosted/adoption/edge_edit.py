@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import CodeType, ModuleType
 from typing import Any, Final, NamedTuple
 
+from services.runtime.hosted.adoption.module_names import bound_in
 from services.runtime.hosted.lifting.lifted import INSIDE
 
 _MADE_BY: Final = "add_conditional_edges"
@@ -83,7 +84,7 @@ class _File:
         self._module = module
         self._tree = ast.parse(text.decode())
         self._lines = text.splitlines(keepends=True)
-        self._bound = list(_bound_in(self._tree))
+        self._bound = list(bound_in(self._tree))
 
     def change(self, edge: TableEdge) -> _Change | None:
         """Returns what makes a call name an edge's table; None where it isn't known for certain which, or how."""
@@ -173,22 +174,6 @@ class _File:
     def _at(self, line: int, column: int) -> int:
         """Returns where a place is, in bytes, as the syntax tree counts."""
         return sum(map(len, self._lines[: line - 1])) + column
-
-
-def _bound_in(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """Yields names that something in a tree gives a value to, each with what does."""
-    for each in ast.walk(tree):
-        match each:
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
-                yield name, each
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                yield name, each
-            case ast.MatchAs(name=str() as name) | ast.MatchStar(name=str() as name):
-                yield name, each
-            case ast.ExceptHandler(name=str() as name) | ast.MatchMapping(rest=str() as name):
-                yield name, each
-            case ast.Import(names) | ast.ImportFrom(names=names):
-                yield from ((name.asname or name.name.partition(".")[0], each) for name in names)
 
 
 def _is_made(text: bytes, edge: TableEdge) -> bool:

@@ -14,6 +14,7 @@ from signalbox_routing.facts import as_dict
 from signalbox_routing.table import END, Choice, Rule, Several
 from signalbox_routing.terms import AllOf, Always, AnyOf, Comparison, Condition, Not, OneOf, Term, TermKind
 
+from services.runtime.hosted.adoption.module_names import computed
 from services.runtime.hosted.lifting import expressions as ex
 from services.runtime.hosted.lifting import looking
 from services.runtime.hosted.lifting.lifted import LiftedRouter, PathBranch
@@ -90,6 +91,8 @@ class _Writing:
         self._terms = name.removeprefix("route_")
 
     def table(self) -> WrittenTable:
+        for each in computed(self._lifted.table.named):
+            raise NotAdoptedError(f"asks `{each.name}`, which is no literal of its module, and may differ elsewhere")
         router, lines = self._lifted.router, list[str]()
         read = {term.name for term in router.terms if term.record is not router.facts_type}
         if self._lifted.table.expressions:
