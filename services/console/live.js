@@ -13,6 +13,9 @@
     live.classList.toggle("away", isAway);
     live.textContent = words;
   }
+  function offer(link) {
+    if (link) document.getElementById("live").append(" ", document.importNode(link, true));
+  }
   function plan(after_ms) {
     if (!planned) planned = setTimeout(() => { planned = 0; refresh(); }, after_ms);
   }
@@ -27,6 +30,7 @@
       else if (response.ok && next) put(next);
       else {
         say(fresh.querySelector("h1")?.textContent ?? "The console has failed.", true);
+        if ([401, 403].includes(response.status)) { stop(); offer(fresh.querySelector('a[href="/login"]')); }
         if ([429, 503, 504].includes(response.status)) plan(AGAIN_MS);
       }
     } catch {
@@ -92,7 +96,7 @@
     }));
   }
   function listen() {
-    if (source || !address || document.hidden) return;
+    if (source || isOver || !address || document.hidden) return;
     source = new EventSource(address);
     source.addEventListener("open", () => { if (document.querySelector("#live.away")) plan(0); });
     source.addEventListener("said", (event) => hear(JSON.parse(event.data)));
@@ -103,8 +107,8 @@
     source.addEventListener("away", () => say("The gateway does not answer; trying again.", true));
     source.addEventListener("error", () => {
       say("The console does not answer; trying again.", true);
-      // Closed for good is what was refused, as by a console that was started anew.
-      if (source && source.readyState === EventSource.CLOSED) { pause(); setTimeout(listen, AGAIN_MS); }
+      // Closed for good is what was refused, as when the session has ended: the page anew says why.
+      if (source && source.readyState === EventSource.CLOSED) { pause(); plan(0); setTimeout(listen, AGAIN_MS); }
     });
   }
   function pause() {

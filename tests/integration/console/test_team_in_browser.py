@@ -1,0 +1,46 @@
+"""A team's console in a real browser: what a page that goes along says when its reader's session has ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import expect
+from signalbox.v1 import runs_pb2
+
+from tests.fixtures.browser import async_browser
+from tests.fixtures.certificates import Authority
+from tests.fixtures.oidc_issuer import OidcIssuer
+from tests.fixtures.walked_run import RUN_ID, explained
+from tests.integration.console.fake_gateway import fake_gateway, serving
+from tests.integration.console.team import Team, credentials_of
+
+pytestmark = pytest.mark.browser
+TIMEOUT_MS = 60_000
+
+
+async def test_a_page_whose_session_has_ended_says_so_and_asks_no_more(tmp_path: Path) -> None:
+    gateway = fake_gateway(explained())
+    gateway.shown.run.state = runs_pb2.RUN_STATE_RUNNING
+    gateway.shown.run.ClearField("end_time")
+    certificate = Authority(tmp_path).issue("console")
+    async with (
+        OidcIssuer(expires_in=3).serving() as issuer,
+        serving(gateway, credentials=credentials_of(certificate)) as port,
+        Team(tmp_path, certificate, port, issuer).console() as console,
+        async_browser() as browser,
+        await browser.new_context(ignore_https_errors=True) as context,
+    ):
+        context.set_default_timeout(TIMEOUT_MS)
+        page = await context.new_page()
+        await page.goto(f"{console.base}/runs/{RUN_ID}")
+        await page.get_by_label("Name").fill("ann")
+        await page.get_by_label("Name").press("Enter")
+        await expect(page.locator("#live")).to_contain_text("follows the run", timeout=TIMEOUT_MS)
+        await context.clear_cookies()
+        await expect(page.locator("#live")).to_contain_text("You are not logged in", timeout=TIMEOUT_MS)
+        await expect(page.locator("#live a")).to_have_attribute("href", "/login")
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        await page.wait_for_timeout(5000)  # longer than between two tries
+        assert asked == []
