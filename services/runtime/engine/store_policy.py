@@ -24,6 +24,7 @@ class StorePolicy:
     scope: Scope = "caller"
     most_items: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     most_value_bytes: Annotated[int, Field(ge=1, le=1_000_000)] = 65_536
+    most_vectors: Annotated[int, Field(ge=1, le=1_000_000)] = 20_000
     most_writes: Annotated[int, Field(ge=1, le=100_000)] = 1000
     days: Annotated[float, Field(ge=0)] = 365
 

@@ -244,6 +244,9 @@ class NodeStore(BaseStore):
     async def _check(self, puts: Sequence[_Put], visit: Visit | None) -> Visit:
         """Returns the task that writes, while there is nothing against it. Raises StoreRefused."""
         policy = self._scope.policy
+        if any(put.texts for put in puts) and not await self._has_room_for_vectors(puts):
+            most = f"{policy.most_vectors} vectors by which items are found"
+            raise StoreRefused(f"the store of this {self._scope.scope} holds at most {most}; delete some items first")
         added = {(each["namespace"], each["key"]) for each, _ in puts if each["value"] is not None}
         if added and not await self._has_room(added):
             most = f"{policy.most_items} items"
@@ -267,6 +270,19 @@ class NodeStore(BaseStore):
         # Near the end of it: which are there already, and which are deleted.
         places = await self._places()
         return added <= places or len(places | added) <= most
+
+    async def _has_room_for_vectors(self, puts: Sequence[_Put]) -> bool:
+        most = self._scope.policy.most_vectors
+        counts = {place: len(each.get("vectors", ())) for place, each in last_writes(self._session.stored).items()}
+        counts |= {(each["namespace"], each["key"]): len(texts) for each, texts in puts}
+        if (count := sum(counts.values())) > most:
+            return False
+        async with self._pool.connection() as connection:
+            namespaces, keys = zip(*counts, strict=True)
+            parameters = {"namespaces": list(namespaces), "keys": list(keys), "most": most + 1}
+            cursor = await connection.execute(query("stored_vector_count"), {**self._scope.parameters, **parameters})
+            row = await cursor.fetchone()
+        return count + (row[0] if row else 0) <= most
 
     def _put(self, op: PutOp) -> _Put:
         namespace, key = _place(op.namespace, op.key)

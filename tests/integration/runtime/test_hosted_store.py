@@ -294,6 +294,30 @@ async def test_only_what_is_written_is_embedded(platform_dsn: str) -> None:
     assert [part in each for part, each in zip([*said, "outside of any"], refused, strict=True)] == [True] * 9
 
 
+async def test_a_store_holds_so_many_vectors(platform_dsn: str) -> None:
+    async def write(state: Seeking, runtime: Runtime) -> dict[str, Any]:
+        assert runtime.store is not None
+        for key, tags in state["told"]:
+            await runtime.store.aput(("facts",), key, None if tags is None else {"tags": tags})
+        return {}
+
+    graph = StateGraph(Seeking).add_node("write", write).add_edge(START, "write")
+    index = StoreIndex("./words.py:embed_words", ensure_embeddings(embed_words), len(WORDS), ("tags[*]",))
+    tagging, stores = replace(loaded("tagging", graph), store_index=index), {"tagging": StorePolicy(most_vectors=3)}
+    async with hosted_replica(platform_dsn, tagging, stores=stores) as replica:
+        for puts, fits in (
+            ([["a", ["sea", "ship"]], ["b", ["tax"]]], True),
+            ([["c", ["tea"]]], False),
+            # Items that are written anew, those of the same step among them, count as what they come to.
+            ([["a", ["sea"]], ["c", ["tea"]]], True),
+            ([["b", None], ["c", ["tea", "form"]], ["d", []]], True),
+            ([["a", ["ship"]], ["e", ["sea"]]], False),
+        ):
+            run = await replica.run("tagging", {"told": puts})
+            said = "" if fits else "holds at most 3 vectors"
+            assert (run.state is RunState.SUCCEEDED, said in run.error) == (fits, True), run.error
+
+
 async def noted(replica: HostedReplica, note: str, then: str = "", *, thread: str = "t", **changes: Any) -> RunRecord:
     return await replica.run("noting", {"note": note, "then": then}, thread_id=thread, **changes)
 
