@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import linecache
 import os
 import shutil
 import subprocess
@@ -89,6 +91,14 @@ def adopt_here(folder: Path, agent: str, *options: str) -> int:
     return command.main([agent, "--agents", str(folder), "--states", "50", *options])
 
 
+def forget() -> None:
+    """Has modules of such a folder read anew."""
+    for name in ("adopted_graphs", "test_another", "asked_routing"):
+        sys.modules.pop(name, None)
+    importlib.invalidate_caches()
+    linecache.checkcache()
+
+
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of graphs, whose modules this process forgets again."""
@@ -100,8 +110,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     }
     (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": graphs, "dependencies": ["."]}))
     yield tmp_path
-    for name in ("adopted_graphs", "test_another"):
-        sys.modules.pop(name, None)
+    forget()
 
 
 def adopt(folder: Path, agent: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -134,25 +143,33 @@ def passed(folder: Path, module: str) -> str:
     return run.stdout
 
 
-def test_tables_are_written_once_and_then_are_the_edges(folder: Path) -> None:
-    shown = adopt(folder, "calculator")
-    assert shown.returncode == 0, shown.stderr
-    assert '+builder.add_conditional_edges("model", route_after_model)' in shown.stdout
-    assert "1 tables agree with their functions on 300 states" in shown.stdout
-    assert "route_after_model" not in (folder / "calculator.py").read_text()
+def test_tables_are_the_edges_of_a_graph(folder: Path) -> None:
+    written = adopt(folder, "calculator", "--write")
+    assert written.returncode == 0, written.stderr
+    assert '+builder.add_conditional_edges("model", route_after_model)' in written.stdout
+    assert "1 tables agree with their functions on 300 states" in written.stdout
+    assert "wrote calculator.py" in written.stdout
     assert "max_rounds: int = 4" in (folder / "calculator_routing.py").read_text()
     assert "3 passed" in passed(folder, "calculator_routing")
-
-    again = adopt(folder, "calculator", "--write")
-    assert "calculator_routing.py is as it was" in again.stdout
-    assert "wrote calculator.py" in again.stdout
-    assert adopt(folder, "calculator", "--write").stdout == (
-        "calculator.route_after_model is a table already\nthere is nothing to write\n"
-    )
     # LangGraph knows where it leads.
     ends = "import calculator; print(calculator.builder.branches['model']['route_after_model'].ends)"
     run = subprocess.run([sys.executable, "-c", ends], cwd=folder, capture_output=True, text=True, check=False)
     assert run.stdout == "{'__end__': '__end__', 'give_up': 'give_up', 'tools': 'tools'}\n", run.stderr
+
+
+def test_tables_are_written_once(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = own / "adopted_graphs.py"
+    graph.write_text(text := SHARED.replace('int("3")', "3"))
+    assert adopt_here(own, "asked") == 0
+    assert '+asked.add_conditional_edges("asker", route_after_asker)' in capsys.readouterr().out
+    assert graph.read_text() == text
+    assert adopt_here(own, "asked", "--write") == 0
+    told = capsys.readouterr().out
+    assert "asked_routing.py is as it was" in told
+    assert "wrote adopted_graphs.py" in told
+    forget()
+    assert adopt_here(own, "asked", "--write") == 0
+    assert capsys.readouterr().out == "asked.route_after_asker is a table already\nthere is nothing to write\n"
 
 
 def test_what_somebody_wrote_is_not_written_over(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
