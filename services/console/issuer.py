@@ -158,7 +158,7 @@ class Issuer:
         with self._asking():
             async with self._app._get_oauth_client(**metadata) as client:
                 for token in reversed(tokens):
-                    await client.revoke_token(where, token=token)
+                    (await client.revoke_token(where, token=token)).raise_for_status()
 
     async def logout_url(self, back: str) -> str:
         """Returns where a browser logs out of the issuer and comes back from; empty where there is no such place."""

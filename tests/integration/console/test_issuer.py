@@ -128,6 +128,19 @@ class TestLoggingOut:
                     await issuer.renewed(each)
         assert (oidc.renewals, oidc.refresh_tokens) == (1, {})
 
+    async def test_a_token_that_is_not_taken_back_is_said_and_not_renewed_here(
+        self, oidc: OidcIssuer, issuer: Issuer, pages: Pages
+    ) -> None:
+        async with browser(issuer, pages) as client:
+            session, oidc.is_broken = session_of(client), True
+            with pytest.raises(IssuerAway):
+                await issuer.forget(session)
+            left = await client.post("/logout")
+            assert (left.status_code, f"{oidc.url}/logout?" in left.text, sessions_of(client)) == (200, True, [])
+            oidc.is_broken = False
+            with pytest.raises(RenewalRefused):
+                await issuer.renewed(session)
+
 
 class TestRenewing:
     @pytest.mark.parametrize(
