@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import httpx2
 from authlib.common.urls import add_params_to_uri
@@ -24,6 +25,7 @@ from joserfc.errors import JoseError
 
 from services.console.errors import IssuerAway, LoginFailed
 from services.console.sessions import Session
+from services.console.settings import is_sealed_way
 from services.console.team_caller import name_in
 from services.kit.telemetry.logs import get_logger
 from services.kit.wire.tasks import detached
@@ -53,6 +55,14 @@ RENEWAL_STANDS_S: Final = 60.0
 # What an issuer says in the place of a status: it refuses nothing for good.
 NOT_NOW: Final = ("temporarily_unavailable", "server_error")
 MOST_RENEWALS: Final = 2048
+# Of its discovery document, whatever browsers or the console are sent to.
+ENDPOINTS: Final = (
+    "authorization_endpoint",
+    "token_endpoint",
+    "jwks_uri",
+    "revocation_endpoint",
+    "end_session_endpoint",
+)
 LOGGED_OUT: Final = "it was logged out"
 REFUSALS: Final = (400, 401)
 ID_TOKEN: Final = "id_token"  # noqa: S105 - a name
@@ -217,13 +227,24 @@ class Issuer:
     async def _metadata(self) -> dict[str, Any]:
         with self._asking():
             metadata: dict[str, Any] = await self._app.load_server_metadata()
-        if metadata.get("issuer") != self._client.issuer:
-            said = metadata.get("issuer")
-            self._app.server_metadata.clear()  # it may be set right
-            raise LoginFailed(f"The issuer calls itself {said}, and the console was told {self._client.issuer}.")
-        offered = metadata.get("id_token_signing_alg_values_supported") or ["RS256"]
-        metadata["id_token_signing_alg_values_supported"] = [each for each in offered if each in ALGORITHMS]
+            wrong = self._wrong_in(metadata)
+            if wrong:
+                self._app.server_metadata.clear()  # it may be set right
+                raise LoginFailed(wrong)
+            offered = metadata.get("id_token_signing_alg_values_supported") or ["RS256"]
+            metadata["id_token_signing_alg_values_supported"] = [each for each in offered if each in ALGORITHMS]
         return metadata
+
+    def _wrong_in(self, metadata: Mapping[str, Any]) -> str:
+        """Returns why discovery is not to be believed; empty where it is."""
+        if metadata.get("issuer") != self._client.issuer:
+            return f"The issuer calls itself {metadata.get('issuer')}, and the console was told {self._client.issuer}."
+        is_tls = urlsplit(self._client.issuer).scheme == "https"
+        for name in ENDPOINTS:
+            url = metadata.get(name)
+            if url and not (urlsplit(url).scheme == "https" if is_tls else is_sealed_way(url)):
+                return f"The issuer names a {name} without TLS, {url}."
+        return ""
 
     async def _claims(self, tokens: Mapping[str, Any], nonce: str | None) -> dict[str, Any]:
         if not tokens.get(ID_TOKEN):

@@ -60,7 +60,10 @@ class TeamConsoleSettings(ServiceSettings):
         description="Header in which a proxy hands on the caller's token, with or without `Bearer` before it.",
     )
     oidc_issuer: str = Field(
-        "", pattern="^(https?://.+)?$", description="Issuer, as it names itself; its discovery document says the rest."
+        "",
+        pattern="^(https?://.+)?$",
+        description="Issuer, as it names itself; its discovery document says the rest. Without TLS on this machine "
+        "alone.",
     )
     oidc_client_id: str = Field("", description="The console's client id at the issuer.")
     oidc_client_secret_file: OptionalFile = Field(
@@ -101,8 +104,7 @@ class TeamConsoleSettings(ServiceSettings):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        where = urlsplit(self.public_url)
-        if where.scheme != "https" and not _is_this_machine(where.hostname or ""):
+        if not is_sealed_way(self.public_url):
             raise ValueError("SIGNALBOX_PUBLIC_URL has to be https: cookies of a login are sent nowhere else")
         if self.login == "oidc":
             wanted: dict[str, str | Path | None] = {
@@ -113,11 +115,19 @@ class TeamConsoleSettings(ServiceSettings):
             missing = [name for name, value in wanted.items() if not value]
             if missing:
                 raise ValueError(f"SIGNALBOX_LOGIN is oidc, for which {', '.join(missing)} must be set")
+            if not is_sealed_way(self.oidc_issuer):
+                raise ValueError("SIGNALBOX_OIDC_ISSUER has to be https: whoever reads along could log in as anybody")
         return self
 
     def of_pages(self) -> ConsoleSettings:
         """Returns how the pages are served."""
         return ConsoleSettings(trace_url=self.trace_url, dashboard_url=self.dashboard_url)
+
+
+def is_sealed_way(url: str) -> bool:
+    """Says whether nobody reads along with what goes to an address: over TLS, or not beyond this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and _is_this_machine(parts.hostname or ""))
 
 
 def _is_this_machine(host: str) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -13,7 +14,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from services.console.errors import IssuerAway
+from services.console.errors import IssuerAway, LoginFailed
 from services.console.issuer import Client, Issuer, RenewalRefused
 from services.console.login import LoginEntrance
 from services.console.sessions import SESSION, Seal, Session, SessionCookies
@@ -178,3 +179,22 @@ class TestRenewing:
             issuer._app.server_metadata["issuer"] = "https://other.example"
             assert (await client.get("/runs")).status_code == 200
             assert await issuer.renewed(session_of(client))
+
+
+@pytest.mark.parametrize(
+    "name", ["authorization_endpoint", "token_endpoint", "jwks_uri", "revocation_endpoint", "end_session_endpoint"]
+)
+@pytest.mark.parametrize(
+    ("own", "url"), [("", "http://login.example/here"), ("https://login.example", "http://127.0.0.1/here"), ("", 7)]
+)
+async def test_an_endpoint_without_tls_is_not_asked(
+    oidc: OidcIssuer, issuer: Issuer, name: str, own: str, url: object
+) -> None:
+    own = own or oidc.url
+    told = {"_loaded_at": 1, "issuer": own, "token_endpoint": f"{own}/token", name: url}
+    issuer._client = replace(issuer._client, issuer=own)
+    issuer._app.server_metadata.update(told)
+    with pytest.raises((LoginFailed, IssuerAway)) as refused:
+        await issuer.begin()
+    assert "login.example" in str(refused.value) or "127.0.0.1" in str(refused.value)
+    assert oidc.asked == []
