@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal, Self
+from typing import Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from services.kit.settings import OptionalFile, ServiceSettings
 
+HOST: Final = re.compile(r"[a-z0-9._-]+")
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 # Secure cookies go there without TLS as well.
 LOOPBACK_NAME = "localhost"
 
@@ -101,6 +104,19 @@ class TeamConsoleSettings(ServiceSettings):
     tls_require_client_cert: bool = Field(
         False, description="Whether who asks must show a certificate of that authority; used with TLS only."
     )
+
+    @field_validator("public_url")
+    @classmethod
+    def _as_browsers_say_it(cls, url: str) -> str:
+        """Returns the address as `Host` and `Origin` have it, which are compared with it."""
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        if ":" in host:
+            host = f"[{ip_address(host).compressed}]"
+        elif not HOST.fullmatch(host):
+            raise ValueError(f"{host} is no host as browsers send it; a name with other letters is written `xn--…`")
+        port = "" if parts.port in (None, DEFAULT_PORTS[parts.scheme]) else f":{parts.port}"
+        return f"{parts.scheme}://{host}{port}"
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
