@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from services.console.errors import AskedFromElsewhere, ConsoleError, IssuerAway, LoginFailed, NotLoggedIn, WrongMethod
 from services.console.issuer import ASSUMED_LIFE_S, Begun, Issuer, RenewalRefused
-from services.console.sessions import Seal, Session, SessionCookies, SessionTooLarge, cookie
+from services.console.sessions import PART_CHARACTERS, Seal, Session, SessionCookies, SessionTooLarge, cookie
 from services.console.showing import error_page, logged_out_page
 from services.console.site import READING, Site, guarded, place_of
 from services.console.team_caller import TeamCaller, name_in, serving_caller
@@ -129,10 +129,15 @@ class LoginEntrance:
     async def _begin(self, request: Request, place: str) -> Response:
         begun = await self._issuer.begin()
         response = RedirectResponse(begun.url, status_code=303)
-        sealed = self._begun.seal({"place": place, **asdict(begun), "url": ""})
+        sealed = self._sealed(begun, place)
+        if len(sealed) > PART_CHARACTERS:
+            sealed = self._sealed(begun, "")  # better at another page than not at all
         for kept in (cookie(_of_state(begun.state), sealed, LOGIN_LIFE_S), *_surplus(request.cookies)):
             response.headers.append("set-cookie", kept)
         return response
+
+    def _sealed(self, begun: Begun, place: str) -> str:
+        return self._begun.seal({"place": place, **asdict(begun), "url": ""})
 
     async def _come_back(self, request: Request) -> Response:
         given = request.query_params

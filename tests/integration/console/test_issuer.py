@@ -198,3 +198,18 @@ async def test_an_endpoint_without_tls_is_not_asked(
         await issuer.begin()
     assert "login.example" in str(refused.value) or "127.0.0.1" in str(refused.value)
     assert oidc.asked == []
+
+
+@pytest.mark.parametrize(("length", "is_kept"), [(1500, True), (5000, False)])
+async def test_a_login_fits_its_cookie_however_long_the_address_was(
+    issuer: Issuer, pages: Pages, length: int, is_kept: bool
+) -> None:
+    place = f"/runs?words={secrets.token_urlsafe(length)[:length]}"
+    async with browser(issuer, pages) as client:
+        client.cookies.clear()
+        led = await client.get(place)
+        kept = [each for each in led.headers.get_list("set-cookie") if "login" in each]
+        assert kept
+        assert all(len(each) <= 4096 for each in kept)
+        back = await TeamConsole(BASE, Path()).sent_back(client, "ann", place)
+        assert (await client.get(back)).headers["location"] == (place if is_kept else "/runs")
