@@ -121,8 +121,8 @@ async def test_the_page_is_true_from_top_to_bottom(
 def check_keys(made: dict[str, Manifest]) -> None:
     """That each pair signs and verifies, and is not the other's."""
     pairs = [{key: b64decode(text).decode() for key, text in made[name]["data"].items()} for name in sorted(made)]
-    assert sorted(made) == ["signalbox-caller-token", "signalbox-run-token"]
-    for pair, other in (pairs, pairs[::-1]):
+    assert sorted(made) == ["signalbox-batch-token", "signalbox-caller-token", "signalbox-run-token"]
+    for pair, other in zip(pairs, [*pairs[1:], pairs[0]], strict=True):
         token = CallerTokenMinter(pair["private.pem"]).mint(Caller("27"))
         assert CallerTokenVerifier(pair["public.pem"]).verify(token).subject == "27"
         with pytest.raises(TokenInvalid):

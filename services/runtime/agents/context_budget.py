@@ -63,15 +63,17 @@ def within(messages: Sequence[BaseMessage], characters: int) -> list[BaseMessage
     return kept[::-1]
 
 
-async def once_tighter(ask: Callable[[int], Awaitable[AskedT]], characters: int) -> AskedT:
+async def once_tighter(
+    ask: Callable[[int], Awaitable[AskedT]], characters: int, can_cut: Callable[[], bool] = lambda: True
+) -> AskedT:
     """Returns what is answered within a budget; once more within a tighter one where the model's context is too short.
 
-    Raises what asking does.
+    `can_cut` says whether that is less than what was asked. Raises what asking does.
     """
     try:
         return await ask(characters)
     except ModelRefused as refused:
-        if not says_too_long(refused.message):
+        if not says_too_long(refused.message) or not can_cut():
             raise
     return await ask(characters // TIGHTER)
 
@@ -88,7 +90,11 @@ async def ask_within(
     async def ask(most: int) -> tuple[AIMessage, ModelCall]:
         return await model.ask(purpose, prompt_messages(within(messages, most)), tools)
 
-    return await once_tighter(ask, characters)
+    def can_cut() -> bool:
+        tighter, asked = within(messages, characters // TIGHTER), within(messages, characters)
+        return [(each.text, _size(each)) for each in tighter] != [(each.text, _size(each)) for each in asked]
+
+    return await once_tighter(ask, characters, can_cut)
 
 
 def records_within(records: Sequence[Mapping[str, Any]], characters: int) -> list[dict[str, Any]]:

@@ -25,14 +25,22 @@ async def test_research_calls_that_fail_in_passing_are_repeated(bench: Bench, fa
     assert sorted(outcomes) == ["DEPENDENCY_AWAY", "ok", "ok"]
 
 
+async def test_what_research_read_is_analysed_where_its_model_refuses_to_go_on(bench: Bench) -> None:
+    bench.model.script("research", [READ, Reply.http_error(400)], repeat="last")
+    bench.model.script("analysis", [DRAFTED])
+    bench.model.script("judge", [critique("approved")])
+    ended = await bench.investigate()
+    assert (ended.state, ended.rules[-1]) == ("SUCCEEDED", "approved")
+    assert list(ended.output.fetched_files) == ["app/db.py"]
+
+
 @pytest.mark.parametrize(
     ("failure", "words"),
     [
         (Reply.http_error(500), "the model research is away (http_500)"),
-        (Reply.http_error(400), "refused the request (http_400): scripted failure"),
         (Reply.raw("<html>"), "the model research is away (not_json)"),
     ],
-    ids=["away", "refused", "nonsense"],
+    ids=["away", "nonsense"],
 )
 async def test_research_that_cannot_be_mended_fails_the_run(bench: Bench, failure: Reply, words: str) -> None:
     bench.model.script("research", [READ, failure], repeat="last")

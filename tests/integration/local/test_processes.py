@@ -250,7 +250,7 @@ async def test_a_child_that_its_launcher_gave_up_is_killed(tmp_path: Path) -> No
         child = Starts(tmp_path, server)("silent")
         starting = asyncio.create_task(child.start())
         async with asyncio.timeout(60):
-            while not (tmp_path / "journal").exists():  # noqa: ASYNC110 - another process's doing
+            while not ((tmp_path / "journal").exists() and journal(tmp_path)):  # noqa: ASYNC110 - another process's doing
                 await asyncio.sleep(0.02)
         pid = int(journal(tmp_path)[0].split()[0])
         starting.cancel()
