@@ -140,6 +140,10 @@ class Issuer:
         key = _key(session)
         now = time.monotonic()
         begun_at, task = self._renewals.get(key, (0.0, None))
+        if task and task.done() and task.exception() is None and task.result().ends_at <= time.time():
+            if _key(task.result()) != key:  # a refresh token that is good once was used up
+                return await self.renewed(task.result())
+            task = None
         if task is None or now - begun_at > RENEWAL_STANDS_S or (task.done() and task.exception() is not None):
             task = detached(self._renew(session))
             self._renewals[key] = (now, task)

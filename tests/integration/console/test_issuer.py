@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -173,6 +174,24 @@ class TestRenewing:
             oidc.odd_answer = odd
             with pytest.raises(RenewalRefused):
                 await issuer.renewed(session_of(client))
+
+    @pytest.mark.parametrize("rotates", [True, False])
+    async def test_a_token_that_has_ended_since_is_renewed_anew(
+        self, oidc: OidcIssuer, issuer: Issuer, pages: Pages, rotates: bool
+    ) -> None:
+        oidc.rotates = rotates
+        async with browser(issuer, pages) as client:
+            oidc.expires_in, session = 1, session_of(client)
+            first = await issuer.renewed(session)
+            await until(lambda: first.ends_at <= time.time())
+            oidc.expires_in = 20
+            both = await asyncio.gather(issuer.renewed(session), issuer.renewed(session))
+            assert both[0] == both[1]
+            assert both[0].ends_at > time.time()
+            await issuer.forget(session)
+            with pytest.raises(RenewalRefused):
+                await issuer.renewed(both[0])
+        assert (oidc.renewals, oidc.refresh_tokens) == (2, {})
 
     async def test_an_issuer_that_calls_itself_otherwise_ends_no_session(self, issuer: Issuer, pages: Pages) -> None:
         async with browser(issuer, pages) as client:
