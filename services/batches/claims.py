@@ -13,77 +13,8 @@ from signalbox.v1 import runs_pb2
 
 from services.batches.database import DELETES_WITHIN_S, WITHIN_S, Pool, connected
 from services.batches.records import BatchRecord, BatchState, BegunItem, ItemState
+from services.batches.statements import statement
 from services.batches.store import record_of
-
-_CLAIM: LiteralString = """
-    UPDATE platform.batches SET epoch = epoch + 1, lease_until = clock_timestamp() + make_interval(secs => %(lease_s)s)
-    WHERE batch_id = (
-        SELECT batch_id FROM platform.batches
-        WHERE state IN ('RUNNING', 'CANCELLING') AND lease_until < clock_timestamp()
-        ORDER BY lease_until, batch_id LIMIT 1 FOR UPDATE SKIP LOCKED
-    ) RETURNING *"""
-# A batch whose time is over acts for its caller no longer; one that has ended is nobody's to pace.
-_RENEW: LiteralString = """
-    UPDATE platform.batches SET lease_until = clock_timestamp() + make_interval(secs => %(lease_s)s),
-        pace = %(pace)s, held_up_by = %(held_up_by)s,
-        state = CASE WHEN expires_at < clock_timestamp() THEN 'CANCELLING' ELSE state END
-    WHERE batch_id = %(batch_id)s AND epoch = %(epoch)s AND state IN ('RUNNING', 'CANCELLING') RETURNING state"""
-_LET_GO: LiteralString = """
-    UPDATE platform.batches SET lease_until = 'epoch' WHERE batch_id = %(batch_id)s AND epoch = %(epoch)s"""
-_BEGUN: LiteralString = """
-    SELECT number, input, retry_count, run_id FROM platform.batch_items
-    WHERE batch_id = %(batch_id)s AND state = 'RUNNING' ORDER BY number"""
-_BEGIN: LiteralString = """
-    WITH held AS (
-        SELECT FROM platform.batches WHERE batch_id = %(batch_id)s AND epoch = %(epoch)s AND state = 'RUNNING' FOR SHARE
-    ), next AS (
-        SELECT number FROM platform.batch_items WHERE batch_id = %(batch_id)s AND state = 'PENDING'
-        ORDER BY number LIMIT %(limit)s
-    )
-    UPDATE platform.batch_items AS item SET state = 'RUNNING' FROM next, held
-    WHERE item.batch_id = %(batch_id)s AND item.number = next.number
-    RETURNING item.number, item.input, item.retry_count, item.run_id"""
-_NOTE_RUN: LiteralString = """
-    WITH held AS (
-        SELECT FROM platform.batches WHERE batch_id = %(batch_id)s AND epoch = %(epoch)s FOR SHARE
-    )
-    UPDATE platform.batch_items SET run_id = %(run_id)s FROM held
-    WHERE batch_id = %(batch_id)s AND number = %(number)s"""
-_END: LiteralString = """
-    WITH held AS (
-        UPDATE platform.batches SET ended_sequence = ended_sequence + 1
-        WHERE batch_id = %(batch_id)s AND epoch = %(epoch)s RETURNING ended_sequence
-    )
-    UPDATE platform.batch_items SET state = %(state)s, run_id = coalesce(%(run_id)s, run_id), run = %(run)s,
-        error = %(error)s, ended_as = held.ended_sequence
-    FROM held WHERE batch_id = %(batch_id)s AND number = %(number)s AND state = 'RUNNING'"""
-_CANCEL_PENDING: LiteralString = """
-    WITH held AS (
-        SELECT ended_sequence FROM platform.batches
-        WHERE batch_id = %(batch_id)s AND epoch = %(epoch)s AND state = 'CANCELLING' FOR UPDATE
-    ), waiting AS (
-        SELECT number, row_number() OVER (ORDER BY number) AS place FROM platform.batch_items
-        WHERE batch_id = %(batch_id)s AND state = 'PENDING'
-    ), cancelled AS (
-        UPDATE platform.batch_items AS item SET state = 'CANCELLED', ended_as = held.ended_sequence + waiting.place
-        FROM held, waiting WHERE item.batch_id = %(batch_id)s AND item.number = waiting.number RETURNING item.number
-    )
-    UPDATE platform.batches SET ended_sequence = ended_sequence + (SELECT count(*) FROM cancelled)
-    WHERE batch_id = %(batch_id)s AND epoch = %(epoch)s"""
-# What it knew of its caller beyond their roles is not needed any more.
-_FINISH: LiteralString = """
-    UPDATE platform.batches SET state = CASE state WHEN 'RUNNING' THEN 'ENDED' ELSE 'CANCELLED' END,
-        ended_at = clock_timestamp(), expires_at = clock_timestamp() + make_interval(secs => %(kept_s)s),
-        pace = 0, held_up_by = '', claims = '{}'
-    WHERE batch_id = %(batch_id)s AND epoch = %(epoch)s AND state IN ('RUNNING', 'CANCELLING') AND NOT EXISTS (
-        SELECT FROM platform.batch_items WHERE batch_id = %(batch_id)s AND state IN ('PENDING', 'RUNNING')
-    )"""
-_DELETE_EXPIRED: LiteralString = """
-    DELETE FROM platform.batches WHERE batch_id IN (
-        SELECT batch_id FROM platform.batches
-        WHERE expires_at < clock_timestamp() AND state IN ('UPLOADING', 'ENDED', 'CANCELLED')
-        ORDER BY expires_at LIMIT 4 FOR UPDATE SKIP LOCKED
-    )"""
 
 
 @dataclass(frozen=True)
@@ -109,7 +40,7 @@ class BatchClaims:
     async def claim(self) -> Claim | None:
         """Claims a batch that nobody paces; None where there is none."""
         async with connected(self._pool) as connection:
-            cursor = await connection.execute(_CLAIM, {"lease_s": self._lease_s})
+            cursor = await connection.execute(statement("claim"), {"lease_s": self._lease_s})
             row = await cursor.fetchone()
             return Claim(record_of(row, {})) if row else None
 
@@ -117,26 +48,26 @@ class BatchClaims:
         """Renews a lease, and says how the batch goes; returns its state, None once this claim holds no more."""
         parameters = {**claim.key, "lease_s": self._lease_s, "pace": pace, "held_up_by": held_up_by}
         async with connected(self._pool) as connection:
-            cursor = await connection.execute(_RENEW, parameters)
+            cursor = await connection.execute(statement("renew"), parameters)
             row = await cursor.fetchone()
             return BatchState(row["state"]) if row else None
 
     async def let_go(self, claim: Claim) -> None:
         """Leaves a batch to whoever claims it next."""
-        await self._write(_LET_GO, claim.key)
+        await self._write(statement("let_go"), claim.key)
 
     async def begun(self, claim: Claim) -> list[BegunItem]:
         """Returns the items whose runs are under way, or were about to be made."""
-        return await self._items(_BEGUN, claim.key)
+        return await self._items(statement("begun"), claim.key)
 
     async def begin(self, claim: Claim, limit: int) -> list[BegunItem]:
         """Begins the next items; returns them, none where the claim is lost or the batch is cancelled."""
-        items = await self._items(_BEGIN, {**claim.key, "limit": limit})
+        items = await self._items(statement("begin"), {**claim.key, "limit": limit})
         return sorted(items, key=lambda item: item.number)
 
     async def note_run(self, claim: Claim, number: int, run_id: str) -> None:
         """Notes the run of an item."""
-        await self._write(_NOTE_RUN, {**claim.key, "number": number, "run_id": run_id})
+        await self._write(statement("note_run"), {**claim.key, "number": number, "run_id": run_id})
 
     async def end(self, claim: Claim, number: int, state: ItemState, run: runs_pb2.Run | None, error: str) -> bool:
         """Ends an item, with its run as it ended; tells whether it was for this claim to end."""
@@ -144,19 +75,19 @@ class BatchClaims:
             **claim.key, "number": number, "state": state, "error": error.replace("\0", ""),
             "run_id": run.run_id if run else None, "run": run.SerializeToString(deterministic=True) if run else None,
         }  # fmt: skip
-        return bool(await self._write(_END, parameters))
+        return bool(await self._write(statement("end"), parameters))
 
     async def cancel_pending(self, claim: Claim) -> None:
         """Ends the items of a cancelled batch that were not begun."""
-        await self._write(_CANCEL_PENDING, claim.key)
+        await self._write(statement("cancel_pending"), claim.key)
 
     async def finish(self, claim: Claim) -> bool:
         """Ends a batch all of whose items have ended; tells whether they had."""
-        return bool(await self._write(_FINISH, {**claim.key, "kept_s": self._kept_s}))
+        return bool(await self._write(statement("finish"), {**claim.key, "kept_s": self._kept_s}))
 
     async def delete_expired(self) -> int:
         """Deletes a few batches whose time is over; returns how many."""
-        return await self._write(_DELETE_EXPIRED, {}, within_s=DELETES_WITHIN_S)
+        return await self._write(statement("delete_expired"), {}, within_s=DELETES_WITHIN_S)
 
     async def _write(self, statement: LiteralString, parameters: dict[str, Any], *, within_s: float = WITHIN_S) -> int:
         async with connected(self._pool, within_s) as connection:

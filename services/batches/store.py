@@ -30,6 +30,7 @@ from services.batches.records import (
     ItemState,
     NewItem,
 )
+from services.batches.statements import statement
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.identifiers import uuid7
 from services.kit.identity.caller import Caller
@@ -37,83 +38,6 @@ from services.kit.telemetry.names import ROLE_OPERATOR
 
 # One caller's creations and retries go one after another, so that they are counted.
 _LOCK_CALLER: LiteralString = "SELECT pg_advisory_xact_lock(hashtextextended('batches of ' || %(subject)s, 0))"
-_BY_REQUEST: LiteralString = """
-    SELECT * FROM platform.batches WHERE subject = %(subject)s AND request_id = %(request_id)s"""
-_UNDER_WAY: LiteralString = """
-    SELECT count(*) AS count FROM platform.batches
-    WHERE subject = %(subject)s AND state IN ('UPLOADING', 'RUNNING', 'CANCELLING')"""
-_CREATE: LiteralString = """
-    INSERT INTO platform.batches (batch_id, subject, roles, claims, request_id, name, max_runs, expires_at)
-    VALUES (%(batch_id)s, %(subject)s, %(roles)s, %(claims)s::jsonb, %(request_id)s, %(name)s, %(max_runs)s,
-        clock_timestamp() + make_interval(secs => %(life_s)s))
-    RETURNING *"""
-_LOCK: LiteralString = """
-    SELECT * FROM platform.batches WHERE batch_id = %(batch_id)s AND subject = %(subject)s FOR UPDATE"""
-_GET: LiteralString = """
-    SELECT *, (
-        SELECT count(*) FROM platform.batch_items WHERE batch_id = %(batch_id)s AND state = 'RUNNING'
-    ) AS running_count
-    FROM platform.batches WHERE batch_id = %(batch_id)s AND (subject = %(subject)s OR %(sees_all)s)"""
-_GIVEN: LiteralString = """
-    SELECT number, key, sha256(input) AS digest FROM platform.batch_items
-    WHERE batch_id = %(batch_id)s AND number BETWEEN %(first)s AND %(last)s"""
-_ADD: LiteralString = """
-    WITH added AS (
-        INSERT INTO platform.batch_items (batch_id, number, key, input)
-        SELECT %(batch_id)s, given.number, given.key, given.input
-        FROM unnest(%(numbers)s::integer[], %(keys)s::text[], %(inputs)s::bytea[]) AS given (number, key, input)
-    )
-    UPDATE platform.batches SET item_count = %(item_count)s, input_bytes = input_bytes + %(bytes)s
-    WHERE batch_id = %(batch_id)s"""
-# The epoch goes up: whoever paced it before paces it by the rights that it had then.
-_START: LiteralString = """
-    UPDATE platform.batches SET state = 'RUNNING', epoch = epoch + 1, started_at = clock_timestamp(), ended_at = NULL,
-        roles = %(roles)s, claims = %(claims)s::jsonb, lease_until = 'epoch', held_up_by = '',
-        expires_at = clock_timestamp() + make_interval(secs => %(life_s)s)
-    WHERE batch_id = %(batch_id)s RETURNING *"""
-_RUN_AGAIN: LiteralString = """
-    UPDATE platform.batch_items SET state = 'PENDING', run_id = NULL, run = NULL, error = '', ended_as = NULL,
-        retry_count = retry_count + 1
-    WHERE batch_id = %(batch_id)s AND state = ANY(%(states)s)"""
-_CANCEL: LiteralString = """
-    UPDATE platform.batches SET
-        state = CASE WHEN state = 'UPLOADING' THEN 'CANCELLED' ELSE 'CANCELLING' END,
-        ended_at = CASE WHEN state = 'UPLOADING' THEN clock_timestamp() END,
-        expires_at = CASE WHEN state = 'UPLOADING' THEN clock_timestamp() + make_interval(secs => %(kept_s)s)
-            ELSE expires_at END
-    WHERE batch_id = %(batch_id)s AND (subject = %(subject)s OR %(sees_all)s) AND state IN ('UPLOADING', 'RUNNING')
-    RETURNING *"""
-_COUNTS: LiteralString = """
-    SELECT batch_id, state, count(*) AS count FROM platform.batch_items WHERE batch_id = ANY(%(batch_ids)s::uuid[])
-    GROUP BY batch_id, state"""
-_LIST: LiteralString = """
-    SELECT * FROM platform.batches
-    WHERE (subject = %(wanted)s OR %(wanted)s::text IS NULL)
-        AND (batch_id < %(before)s::uuid OR %(before)s::uuid IS NULL)
-    ORDER BY batch_id DESC LIMIT %(limit)s"""
-# A read ends behind the item with which its runs come to so many bytes, so that large ones are read a few at a time.
-_ENDED: LiteralString = """
-    SELECT number, key, state, retry_count, run_id, CASE WHEN %(with_runs)s THEN run END AS run, error, ended_as
-    FROM (
-        SELECT *, sum(coalesce(octet_length(run), 0)) OVER (ORDER BY ended_as ROWS UNBOUNDED PRECEDING)
-            - coalesce(octet_length(run), 0) AS bytes_before
-        FROM (
-            SELECT * FROM platform.batch_items
-            WHERE batch_id = %(batch_id)s AND ended_as > %(after)s ORDER BY ended_as LIMIT %(limit)s
-        ) AS next
-    ) AS measured
-    WHERE NOT %(with_runs)s OR bytes_before < %(bytes)s ORDER BY ended_as"""
-_ITEMS: LiteralString = """
-    SELECT number, key, state, retry_count, run_id, run, error, ended_as
-    FROM (
-        SELECT *, sum(coalesce(octet_length(run), 0)) OVER (ORDER BY number ROWS UNBOUNDED PRECEDING)
-            - coalesce(octet_length(run), 0) AS bytes_before
-        FROM (
-            SELECT * FROM platform.batch_items
-            WHERE batch_id = %(batch_id)s AND number > %(after)s ORDER BY number LIMIT %(limit)s
-        ) AS next
-    ) AS measured
-    WHERE bytes_before < %(bytes)s ORDER BY number"""
 READ_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -146,12 +70,12 @@ class BatchStore:
         }  # fmt: skip
         async with connected(self._pool) as connection, connection.transaction():
             await connection.execute(_LOCK_CALLER, parameters)
-            if request_id and (known := await _one(connection, _BY_REQUEST, parameters)):
+            if request_id and (known := await _one(connection, statement("by_request"), parameters)):
                 if (known["name"], known["max_runs"]) != (name, share):
                     raise BatchRequestReused(f"request id {request_id!r} was used for another batch; use a new one")
                 return await _counted(connection, known)
             await self._check_room(connection, caller)
-            created = await _one(connection, _CREATE, parameters)
+            created = await _one(connection, statement("create"), parameters)
             assert created is not None, "an insert returns its row"  # noqa: S101 - an invariant of the statement
             return record_of(created, {})
 
@@ -183,7 +107,7 @@ class BatchStore:
                     "keys": [item.key for item in added], "inputs": [item.input for item in added],
                     "item_count": item_count,
                 }  # fmt: skip
-                await connection.execute(_ADD, parameters)
+                await connection.execute(statement("add"), parameters)
             return item_count
 
     async def start(self, caller: Caller, batch_id: str, item_count: int) -> BatchRecord:
@@ -210,7 +134,7 @@ class BatchStore:
             batch = await _locked(connection, caller, batch_id)
             _must_be(batch, *OVER)
             await self._check_room(connection, caller)
-            again = await connection.execute(_RUN_AGAIN, {"batch_id": batch_id, "states": [*RUN_AGAIN]})
+            again = await connection.execute(statement("run_again"), {"batch_id": batch_id, "states": [*RUN_AGAIN]})
             if not again.rowcount:
                 raise BatchStateWrong("no item of the batch failed, was refused or cancelled")
             return await self._started(connection, caller, batch_id), again.rowcount
@@ -219,7 +143,7 @@ class BatchStore:
         """Asks a batch to stop. Raises BatchNotFound, BatchStateWrong once it has ended otherwise."""
         parameters = {**_seen_by(caller), "batch_id": batch_id, "kept_s": self._limits.kept_s}
         async with connected(self._pool) as connection:
-            if cancelled := await _one(connection, _CANCEL, parameters):
+            if cancelled := await _one(connection, statement("cancel"), parameters):
                 return await _counted(connection, cancelled)
         batch = await self.get(caller, batch_id)
         if batch.state is BatchState.ENDED:
@@ -229,7 +153,7 @@ class BatchStore:
     async def get(self, caller: Caller, batch_id: str, known: BatchRecord | None = None) -> BatchRecord:
         """Returns a batch; its items are counted anew where they are not as they were `known`. Raises BatchNotFound."""
         async with connected(self._pool) as connection:
-            found = _there(await _one(connection, _GET, {**_seen_by(caller), "batch_id": batch_id}))
+            found = _there(await _one(connection, statement("get"), {**_seen_by(caller), "batch_id": batch_id}))
             if known is not None and _as_counted(found, known):
                 return record_of(found, known.counts)
             return await _counted(connection, found)
@@ -241,18 +165,18 @@ class BatchStore:
             return []
         wanted = subject or (None if sees_all else caller.subject)
         async with connected(self._pool) as connection:
-            cursor = await connection.execute(_LIST, {"wanted": wanted, "before": before, "limit": limit})
+            cursor = await connection.execute(statement("list"), {"wanted": wanted, "before": before, "limit": limit})
             rows = await cursor.fetchall()
             counts = await _counts(connection, [row["batch_id"] for row in rows])
             return [record_of(row, counts[row["batch_id"]]) for row in rows]
 
     async def ended(self, batch_id: str, after: int, limit: int, *, with_runs: bool) -> list[ItemRecord]:
         """Returns items in the order in which they ended, behind the end with a number; with their runs if asked."""
-        return await self._items(_ENDED, batch_id, after, limit, with_runs=with_runs)
+        return await self._items(statement("ended"), batch_id, after, limit, with_runs=with_runs)
 
     async def items(self, batch_id: str, after: int, limit: int) -> list[ItemRecord]:
         """Returns items in order, behind a number."""
-        return await self._items(_ITEMS, batch_id, after, limit)
+        return await self._items(statement("items"), batch_id, after, limit)
 
     async def _items(
         self, statement: LiteralString, batch_id: str, after: int, limit: int, **further: bool
@@ -264,13 +188,13 @@ class BatchStore:
 
     async def _check_room(self, connection: AsyncConnection[dict[str, Any]], caller: Caller) -> None:
         """Checks that a caller, who is locked, may have one more batch under way. Raises TooManyBatches."""
-        counted = await _one(connection, _UNDER_WAY, _identity(caller))
+        counted = await _one(connection, statement("under_way"), _identity(caller))
         if counted and counted["count"] >= self._limits.at_once:
             raise TooManyBatches(f"{self._limits.at_once} batches are under way already; let one end, or cancel it")
 
     async def _started(self, connection: AsyncConnection[dict[str, Any]], caller: Caller, batch_id: str) -> BatchRecord:
         parameters = {**_identity(caller), "batch_id": batch_id, "life_s": self._limits.life_s}
-        return await _counted(connection, _there(await _one(connection, _START, parameters)))
+        return await _counted(connection, _there(await _one(connection, statement("start"), parameters)))
 
     def _check_sizes(self, items: Sequence[NewItem]) -> None:
         most = self._limits.item_bytes
@@ -334,7 +258,7 @@ async def _counts(
 ) -> dict[UUID, dict[ItemState, int]]:
     counts: dict[UUID, dict[ItemState, int]] = {batch_id: {} for batch_id in batch_ids}
     if batch_ids:
-        cursor = await connection.execute(_COUNTS, {"batch_ids": [*batch_ids]})
+        cursor = await connection.execute(statement("counts"), {"batch_ids": [*batch_ids]})
         for each in await cursor.fetchall():
             counts[each["batch_id"]][ItemState(each["state"])] = each["count"]
     return counts
@@ -348,7 +272,7 @@ def _as_counted(row: dict[str, Any], known: BatchRecord) -> bool:
 
 
 async def _locked(connection: AsyncConnection[dict[str, Any]], caller: Caller, batch_id: str) -> dict[str, Any]:
-    return _there(await _one(connection, _LOCK, {"batch_id": batch_id, "subject": caller.subject}))
+    return _there(await _one(connection, statement("lock"), {"batch_id": batch_id, "subject": caller.subject}))
 
 
 async def _check_known(
@@ -357,7 +281,9 @@ async def _check_known(
     """Holds items that are there already against what is given. Raises BatchItemOther."""
     if not known:
         return
-    cursor = await connection.execute(_GIVEN, {"batch_id": batch_id, "first": first, "last": first + len(known) - 1})
+    cursor = await connection.execute(
+        statement("given"), {"batch_id": batch_id, "first": first, "last": first + len(known) - 1}
+    )
     there = {row["number"]: (row["key"], bytes(row["digest"])) for row in await cursor.fetchall()}
     for number, item in enumerate(known, first):
         if there.get(number) != (item.key, hashlib.sha256(item.input).digest()):

@@ -275,8 +275,8 @@ async def test_only_what_is_written_is_embedded(platform_dsn: str) -> None:
         for ops in ATTEMPTS:
             refusing(ops, runtime.store)
         # From outside of a node, as far as the platform sees.
-        for ops in (facts(a="outside"), [SearchOp(("facts",), query="read")]):
-            outside = threading.Thread(target=refusing, args=(ops, runtime.store))
+        for attempt in (facts(a="outside"), [SearchOp(("facts",), query="read")]):
+            outside = threading.Thread(target=refusing, args=(attempt, runtime.store))
             outside.start()
             outside.join()
         return {}
@@ -298,7 +298,7 @@ async def test_a_store_holds_so_many_vectors(platform_dsn: str) -> None:
     async def write(state: Seeking, runtime: Runtime) -> dict[str, Any]:
         assert runtime.store is not None
         for key, tags in state["told"]:
-            await runtime.store.aput(("facts",), key, None if tags is None else {"tags": tags})
+            await runtime.store.abatch([PutOp(("facts",), key, None if tags is None else {"tags": tags})])
         return {}
 
     graph = StateGraph(Seeking).add_node("write", write).add_edge(START, "write")
