@@ -32,6 +32,7 @@ ALL_SECRETS: dict[str, Any] = {
         "batches": {"enabled": True},
         "graph_executor": {"enabled": True, "configMap": "graph-policy"},
         "mcp_executor": {"enabled": True, "configMap": "mcp-servers"},
+        "http_api": {"enabled": True},
         "console": {
             "enabled": True,
             "env": {
