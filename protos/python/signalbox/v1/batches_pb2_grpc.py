@@ -147,7 +147,7 @@ class BatchServiceServicer:
 
     def RetryBatch(self, request, context):
         """Has the items that failed, were refused or cancelled run again, with the rights that its caller has now. FAILED_PRECONDITION
-        while the batch is under way, or where nothing is to be run again.
+        while the batch is under way, or where nothing is to be run again; RESOURCE_EXHAUSTED when the caller has too many under way.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -57,7 +57,7 @@ class BatchServiceStub:
     """Cancels the runs of a batch that are under way, and begins no more. Idempotent; FAILED_PRECONDITION once it has ended."""
     RetryBatch: _grpc.UnaryUnaryMultiCallable[_batches_pb2.RetryBatchRequest, _batches_pb2.RetryBatchResponse]
     """Has the items that failed, were refused or cancelled run again, with the rights that its caller has now. FAILED_PRECONDITION
-    while the batch is under way, or where nothing is to be run again.
+    while the batch is under way, or where nothing is to be run again; RESOURCE_EXHAUSTED when the caller has too many under way.
     """
     ExportBatch: _grpc.UnaryStreamMultiCallable[_batches_pb2.ExportBatchRequest, _batches_pb2.ExportBatchResponse]
     """Streams the items of a batch in their order, each with its run as it ended."""
@@ -91,7 +91,7 @@ class BatchServiceAsyncStub(BatchServiceStub):
     """Cancels the runs of a batch that are under way, and begins no more. Idempotent; FAILED_PRECONDITION once it has ended."""
     RetryBatch: _aio.UnaryUnaryMultiCallable[_batches_pb2.RetryBatchRequest, _batches_pb2.RetryBatchResponse]  # type: ignore[assignment]
     """Has the items that failed, were refused or cancelled run again, with the rights that its caller has now. FAILED_PRECONDITION
-    while the batch is under way, or where nothing is to be run again.
+    while the batch is under way, or where nothing is to be run again; RESOURCE_EXHAUSTED when the caller has too many under way.
     """
     ExportBatch: _aio.UnaryStreamMultiCallable[_batches_pb2.ExportBatchRequest, _batches_pb2.ExportBatchResponse]  # type: ignore[assignment]
     """Streams the items of a batch in their order, each with its run as it ended."""
@@ -170,7 +170,7 @@ class BatchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_batches_pb2.RetryBatchResponse, _abc.Awaitable[_batches_pb2.RetryBatchResponse]]:
         """Has the items that failed, were refused or cancelled run again, with the rights that its caller has now. FAILED_PRECONDITION
-        while the batch is under way, or where nothing is to be run again.
+        while the batch is under way, or where nothing is to be run again; RESOURCE_EXHAUSTED when the caller has too many under way.
         """
 
     @_abc_1.abstractmethod
