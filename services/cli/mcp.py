@@ -140,6 +140,8 @@ class AgentTools:
         schema: dict[str, Any] = {"type": "object"}
         if not is_hosted(agent):
             schema = schema_of(agent.name) if agent.name in agents_known() else schema
+        elif not agent.schemas_omitted:
+            schema = MessageToDict(agent.input_schema) or schema
         else:
             asked = agents_pb2.ListAgentsRequest(name=agent.name)
             for each in (await self._gateway.call(self._gateway.agents.ListAgents, asked)).agents:

@@ -41,7 +41,7 @@ class SavedFilters:
     def save(self, name: str, given: Filter) -> None:
         """Keeps a filter in the place of any of this name; an empty one removes that. Raises CliError."""
         if not _NAME.fullmatch(name):
-            raise CliError(f"{name!r} is no name", hint="take letters, digits, . and -", code=ExitCode.USAGE)
+            raise CliError(f"{name!r} is no name", hint="take letters, digits, ., _ and -", code=ExitCode.USAGE)
         others = {each: kept for each, kept in self._read().items() if each != name}
         kept = {**others, name: given} if given else others
         try:

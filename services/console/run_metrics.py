@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from signalbox.v1 import runs_pb2
@@ -70,7 +70,7 @@ class RunMetrics:
     moods: Mapping[str, int]
     under_way: Mapping[str, int]
     tokens: int
-    model_calls: int = field(default=0)
+    model_calls: int
 
     @property
     def reached(self) -> str:

@@ -154,7 +154,8 @@ class Evaluator:
         except ModelUnusable as error:
             if not says_too_long(error.message):
                 raise
-        return await self._judge.ask(purpose, system, document(self._code_characters // TIGHTER), kind)
+        written = await asyncio.to_thread(document, self._code_characters // TIGHTER)
+        return await self._judge.ask(purpose, system, written, kind)
 
 
 def _problems(case: Case) -> tuple[Problem, ...]:

@@ -56,7 +56,7 @@ class BatchForwarder:
     def export(
         self, request: batches_pb2.ExportBatchRequest, caller: Caller
     ) -> AsyncGenerator[batches_pb2.ExportBatchResponse, None]:
-        """Yields the results of a batch, part after part."""
+        """Yields the items of a batch, in their order."""
         return self._stream(self.stub.ExportBatch, request, caller)
 
     async def _stream(self, method: Callable[..., Any], request: Message, caller: Caller) -> AsyncGenerator[Any, None]:
@@ -112,7 +112,7 @@ class BatchServicer:
     async def ExportBatch(  # noqa: N802 - the proto's
         self, wire: bytes, servicer_context: ServicerContext
     ) -> AsyncIterator[batches_pb2.ExportBatchResponse]:
-        """Streams the results of a batch as a file."""
+        """Streams the items of a batch, in their order."""
         caller, request = await self._entrance.accept(batches_pb2.ExportBatchRequest, wire, servicer_context)
         responses = self._forwarder.export(request, caller)
         async with self._entrance.open_stream("ExportBatch", caller, responses, servicer_context):

@@ -75,7 +75,7 @@ class AgentDirectory:
         return [found[each] for each in sorted(found)]
 
     def _outline_of(self, name: str, offers: Sequence[Offer]) -> agent_outline_pb2.AgentOutline:
-        if agent := self.here.get(name):
+        if (agent := self.here.get(name)) and self._is_here(name):
             return outline_proto(agent.in_force, agent.limits.policy)
         return agent_outline_pb2.AgentOutline.FromString(next(each.outline for each in offers if each.name == name))
 

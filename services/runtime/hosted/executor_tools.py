@@ -166,7 +166,8 @@ class _Call:
     async def has_asked(self) -> dict[str, str] | None:
         """Returns the question that it has asked in an earlier run of its node."""
         journal = self._session.journal
-        if self._tool.executor != MCP_EXECUTOR.name or journal is None:
+        # In a run's first claim nothing of it has run before.
+        if self._tool.executor != MCP_EXECUTOR.name or journal is None or self._run.epoch == 1:
             return None
         message = await journal.kept(self._grant)
         return {"question": message} if message else None
