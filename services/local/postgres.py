@@ -24,6 +24,8 @@ from types import TracebackType
 from typing import IO, Any, Self
 from urllib.parse import quote
 
+from services.local.ports import HeldPorts
+
 SUPERUSER = "postgres"
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
@@ -94,7 +96,8 @@ class EmbeddedPostgres:
         self._install_dir = install_dir
         self._password = secrets.token_urlsafe(24)
         self._keeper: subprocess.Popen[bytes] | None = None
-        self._port = 0
+        self._ports = HeldPorts()
+        self._port = int(self._ports.hold("127.0.0.1:0").rpartition(":")[2])
         self._pid = 0
 
     @property
@@ -148,7 +151,7 @@ class EmbeddedPostgres:
         if "error" in report:
             self.stop()
             raise PostgresStartError(f"Postgres did not start: {report['error']}")
-        self._port, self._pid = report["port"], report["pid"]
+        self._pid = report["pid"]
 
     async def restarts(self) -> AsyncIterator[Restart]:
         """Yields what is tried whenever the server has ended by itself; ends with the server's keeper."""

@@ -1,8 +1,5 @@
 """Files that the embedded Postgres needs and the user that must be able to reach them, for the keeper process.
 
-    StartError
-    └── PortTakenError
-
 Standard library only, like the keeper.
 """
 
@@ -21,10 +18,6 @@ _PROGRAMS = ("initdb", "postgres")
 
 class StartError(Exception):
     """The server can't be started; the message is for the person who asked for it."""
-
-
-class PortTakenError(StartError):
-    """Another process took the port between choosing and binding it."""
 
 
 @dataclass(frozen=True)

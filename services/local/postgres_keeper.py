@@ -24,14 +24,12 @@ from typing import Any
 from services.local.postgres_directory import DataDirectory
 from services.local.postgres_files import (
     Account,
-    PortTakenError,
     StartError,
     account_for,
     usable_install,
     work_directory,
 )
 
-PORT_ATTEMPTS = 20
 FAST_SHUTDOWN_S = 20.0
 IMMEDIATE_SHUTDOWN_S = 10.0
 # Before each attempt to start a server that ended by itself; from the first again once it ran for a while.
@@ -76,22 +74,40 @@ class KeptCluster:
         if not self._data.fill(self._initialise):
             self._set_password()
 
-    def start(self) -> tuple[int, int]:
-        """Starts the server, on the port of the order when it names one; returns its port and process id."""
-        if port := int(self._order["port"]):
-            return port, self._start_on(port)
-        for _ in range(PORT_ATTEMPTS):
-            port = free_port()
-            try:
-                return port, self._start_on(port)
-            except PortTakenError:
-                continue
-        raise StartError(f"found no free port in {PORT_ATTEMPTS} attempts")
+    def start(self) -> int:
+        """Starts the server; returns its process id."""
+        settings = {
+            **self._order["settings"],
+            "listen_addresses": "127.0.0.1",
+            "port": str(self._order["port"]),
+            "unix_socket_directories": "",
+            "logging_collector": "off",
+        }
+        arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        with self._log.open("wb") as log:
+            self._server = subprocess.Popen(  # noqa: S603 - programs of the installation we were given
+                [str(self._bin / "postgres"), "-D", str(self._data.path), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                **self._as_server(),
+            )
+        deadline = time.monotonic() + float(self._order["start_timeout_s"])
+        while not self._ready():
+            if not self.running:
+                self._raise_exit(self._server)
+            if time.monotonic() > deadline:
+                self.stop()
+                raise StartError(
+                    f"not ready after {self._order['start_timeout_s']:.0f} s; its log ends:\n{self._log_tail()}"
+                )
+            time.sleep(POLL_S)
+        return self._server.pid
 
-    def restart(self, port: int) -> int:
+    def restart(self) -> int:
         """Starts the server again after it ended by itself; returns its process id."""
         self._data.forget_dead_server()
-        return self._start_on(port)
+        return self.start()
 
     def stop(self) -> None:
         """Stops the server, first gently, and waits for it."""
@@ -155,35 +171,6 @@ class KeptCluster:
         if done.returncode != 0:
             raise StartError(f"{program} failed with exit code {done.returncode}:\n{tail(done.stdout + done.stderr)}")
 
-    def _start_on(self, port: int) -> int:
-        settings = {
-            **self._order["settings"],
-            "listen_addresses": "127.0.0.1",
-            "port": str(port),
-            "unix_socket_directories": "",
-            "logging_collector": "off",
-        }
-        arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        with self._log.open("wb") as log:
-            self._server = subprocess.Popen(  # noqa: S603 - programs of the installation we were given
-                [str(self._bin / "postgres"), "-D", str(self._data.path), *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                **self._as_server(),
-            )
-        deadline = time.monotonic() + float(self._order["start_timeout_s"])
-        while not self._ready():
-            if not self.running:
-                self._raise_exit(self._server)
-            if time.monotonic() > deadline:
-                self.stop()
-                raise StartError(
-                    f"not ready after {self._order['start_timeout_s']:.0f} s; its log ends:\n{self._log_tail()}"
-                )
-            time.sleep(POLL_S)
-        return self._server.pid
-
     def _ready(self) -> bool:
         # the server's own word, in its own directory: a connection could reach another server on that port
         try:
@@ -193,10 +180,7 @@ class KeptCluster:
         return self._server is not None and word.pid == self._server.pid and word.ready
 
     def _raise_exit(self, server: subprocess.Popen[bytes]) -> None:
-        text = self._log_tail()
-        if "Address already in use" in text:
-            raise PortTakenError("the port was taken")
-        raise StartError(f"the server ended with exit code {server.returncode}; its log ends:\n{text}")
+        raise StartError(f"the server ended with exit code {server.returncode}; its log ends:\n{self._log_tail()}")
 
     def _log_tail(self) -> str:
         return tail(self._log.read_text(errors="replace"))
@@ -216,19 +200,12 @@ class KeptCluster:
         return options
 
 
-def free_port() -> int:
-    """Returns a loopback port that is free at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def tail(text: str) -> str:
     """Returns the last lines of a log."""
     return "\n".join(text.strip().splitlines()[-LOG_TAIL_LINES:]) or "(nothing)"
 
 
-def stay(cluster: KeptCluster, port: int, wakeup: socket.socket, *, restart: bool) -> None:
+def stay(cluster: KeptCluster, wakeup: socket.socket, *, restart: bool) -> None:
     """Returns when the launcher is gone, SIGTERM came, or the server ended by itself and is not to be started again."""
     pauses = _pauses()
     while True:
@@ -244,7 +221,7 @@ def stay(cluster: KeptCluster, port: int, wakeup: socket.socket, *, restart: boo
             return
         ended = cluster.status
         try:
-            answer({"ended": ended, "pid": cluster.restart(port)})
+            answer({"ended": ended, "pid": cluster.restart()})
         except (StartError, OSError) as error:
             answer({"ended": ended, "error": str(error)})
 
@@ -289,9 +266,8 @@ def keep() -> None:
             cluster = KeptCluster(order, account, work)
             try:
                 cluster.prepare()
-                port, pid = cluster.start()
-                answer({"port": port, "pid": pid})
-                stay(cluster, port, wakeup, restart=order["restart"])
+                answer({"pid": cluster.start()})
+                stay(cluster, wakeup, restart=order["restart"])
             finally:
                 cluster.stop()
     except (StartError, OSError, subprocess.TimeoutExpired) as error:

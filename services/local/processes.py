@@ -13,10 +13,13 @@ from pathlib import Path
 
 from services.local.concurrency import together
 from services.local.fork_server import ForkedProcess, ForkServer
+from services.local.ports import HeldPorts
 from services.local.tether import TETHER
 
 POLL_INTERVAL_S = 0.02
 LOG_TAIL_LINES = 25
+_LISTENING = ("SIGNALBOX_LISTEN", "SIGNALBOX_METRICS_LISTEN")
+_ANY_PORT = "127.0.0.1:0"
 
 _Process = asyncio.subprocess.Process | ForkedProcess
 
@@ -68,6 +71,7 @@ class ServiceProcess:
         self._forks = forks
         self._process: _Process | None = None
         self._ready: Ready | None = None
+        self._ports = HeldPorts()
 
     @property
     def program(self) -> Program:
@@ -99,15 +103,14 @@ class ServiceProcess:
     async def start(self) -> Ready:
         """Starts the process and waits until it has written its ready file.
 
-        A repeated start listens where the first one did, so that the others find it again.
+        A repeated start listens where the first one did, so that the others find it again; meanwhile nobody else is
+        given its ports.
         Raises `StartFailed` when it ends first or is not ready in time.
         """
         if self.running:
             raise ProcessError(f"{self.name} is running already (pid {self.pid})")
         self._ready_file.unlink(missing_ok=True)
-        env = {**self._program.env, "SIGNALBOX_READY_FILE": str(self._ready_file)}
-        if self._ready is not None:
-            env |= {"SIGNALBOX_LISTEN": self._ready.listen, "SIGNALBOX_METRICS_LISTEN": self._ready.metrics}
+        env = {**self._program.env, **self._listening(), "SIGNALBOX_READY_FILE": str(self._ready_file)}
         self._process = await _spawn(replace(self._program, env=env), self.log_file, self._forks)
         try:
             self._ready = await self._wait_until_ready(self._process)
@@ -156,6 +159,14 @@ class ServiceProcess:
         if self._process is None:
             raise ProcessError(f"{self.name} was not started")
         return self._process
+
+    def _listening(self) -> dict[str, str]:
+        """Where it is to listen, as settings say it."""
+        if self._ready is None:
+            places = [self._program.env.get(setting, _ANY_PORT) for setting in _LISTENING]
+        else:
+            places = [self._ready.listen, self._ready.metrics]
+        return dict(zip(_LISTENING, map(self._ports.hold, places), strict=True))
 
     async def _wait_until_ready(self, process: _Process) -> Ready:
         try:

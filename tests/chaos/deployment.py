@@ -23,7 +23,6 @@ from services.local.stack import LocalStack
 from services.local.topology import ModelEndpoint, StackOptions
 from tests.chaos.script import script
 from tests.fixtures.patience import START_TIMEOUT_S
-from tests.fixtures.ports import place_kept
 from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.silent_proxy import SilentProxy
 from tests.fixtures.stack import AGENT_MODEL, FORMAT_MODEL, GUARD_MODEL, ServiceEnv
@@ -95,20 +94,17 @@ async def replaced(service: ServiceProcess, program: Program, directory: Path) -
     other = ServiceProcess(replace(program, env=env), directory, ready_timeout_s=START_TIMEOUT_S)
     await service.stop(grace_s=GRACE_S)
     try:
-        with place_kept(service):
-            await other.start()
+        await other.start()
         yield other
     finally:
         await other.stop(grace_s=GRACE_S)
-        with place_kept(service):
-            await service.start()
+        await service.start()
 
 
 async def kill_and_start(service: ServiceProcess) -> None:
     """Kills a service, and starts it again where it was."""
     await service.kill()
-    with place_kept(service):
-        await service.start()
+    await service.start()
 
 
 async def until(condition: Callable[[], Awaitable[bool]], what: str, *, timeout_s: float = 120.0) -> None:

@@ -34,7 +34,6 @@ from tests.chaos.test_clock_off import shifted
 from tests.fixtures.alert_rules import rendered_rules
 from tests.fixtures.certificates import Authority
 from tests.fixtures.client import RunClient, question
-from tests.fixtures.ports import place_kept
 from tests.fixtures.prometheus import Prometheus, needs_prometheus, prometheus
 from tests.fixtures.scripted_model import Reply
 from tests.fixtures.stack import AGENT_MODEL, FORMAT_MODEL, GUARD_MODEL
@@ -168,10 +167,9 @@ async def test_a_service_is_gone(deployed: Deployment, monitor: Prometheus) -> N
     guard = deployed.stack.service("guard")
     assert await monitor.until('signalbox_build_info{service="guard"}')
     await guard.kill()
-    with place_kept(guard):
-        fired = await monitor.fires("SignalboxServiceGone", service="guard")
-        assert fired["annotations"]["runbook_url"].endswith("/SignalboxServiceGone.md")
-        await guard.start()
+    fired = await monitor.fires("SignalboxServiceGone", service="guard")
+    assert fired["annotations"]["runbook_url"].endswith("/SignalboxServiceGone.md")
+    await guard.start()
     await monitor.quiet("SignalboxServiceGone")
 
 
@@ -237,14 +235,13 @@ async def test_a_replica_dies_and_its_runs_are_held_fast(deployed: Deployment, m
         async with asking(deployed, concurrency=2 * CAPACITY), deployed.database() as stuck:
             await until(both_work, "the replica to have a run")
             await replica.kill()
-            with place_kept(replica):
-                async with stuck.transaction():
-                    # A session that somebody forgot: what it holds, no sweep can free.
-                    await stuck.execute(_HELD_FAST)
-                    await monitor.fires("SignalboxRunsOrphaned")
-                await monitor.fires("SignalboxRunsTakenOver")
-                await monitor.fires("SignalboxReplicasMissing", service="runtime")
-                await replica.start()
+            async with stuck.transaction():
+                # A session that somebody forgot: what it holds, no sweep can free.
+                await stuck.execute(_HELD_FAST)
+                await monitor.fires("SignalboxRunsOrphaned")
+            await monitor.fires("SignalboxRunsTakenOver")
+            await monitor.fires("SignalboxReplicasMissing", service="runtime")
+            await replica.start()
             script(deployed.model)
         await monitor.quiet("SignalboxRunsOrphaned", "SignalboxReplicasMissing")
     finally:

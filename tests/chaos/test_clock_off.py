@@ -16,7 +16,6 @@ from tests.chaos.deployment import GRACE_S, Deployment, replaced, until
 from tests.chaos.load import Load
 from tests.chaos.script import script
 from tests.chaos.test_replica_frozen import TAKEN_OVER
-from tests.fixtures.ports import place_kept
 
 HOUR_S = 3600.0
 # Runs whose second owner has committed something, and those that a third has taken.
@@ -134,5 +133,4 @@ async def from_hand_to_hand(deployed: Deployment, first: ServiceProcess, second:
     await second.stop(grace_s=GRACE_S)
     await stopping
     for replica in (first, second):
-        with place_kept(replica):
-            await replica.start()
+        await replica.start()

@@ -29,7 +29,6 @@ from tests.chaos.test_database_cut import CUT_BUSY
 from tests.chaos.test_replica_frozen import freeze_at_work
 from tests.fixtures.hosted import FOLDER
 from tests.fixtures.ledger import check_order
-from tests.fixtures.ports import place_kept
 from tests.fixtures.script import ALLOW
 from tests.fixtures.scripted_model import ANY_MODEL, Reply, ScriptedModel
 from tests.fixtures.stack import platform, world
@@ -133,18 +132,17 @@ class Faults:
     async def _garbage(self, met_by: Sequence[set[str]], *, guard: Sequence[Reply]) -> None:
         model = self._stack.service("offline_model")
         await model.kill()
-        with place_kept(model):
-            async with ScriptedModel(model.ready.listen) as server:
-                server.script(ANY_MODEL, GARBAGE, repeat="cycle")
-                server.script(GUARD, guard, repeat="cycle")
+        async with ScriptedModel(model.ready.listen) as server:
+            server.script(ANY_MODEL, GARBAGE, repeat="cycle")
+            server.script(GUARD, guard, repeat="cycle")
 
-                async def met() -> bool:
-                    asked = Counter(request.model.rpartition("-")[2] for request in server.requests)
-                    return all(sum(asked[name] for name in names) >= len(GARBAGE) for names in met_by)
+            async def met() -> bool:
+                asked = Counter(request.model.rpartition("-")[2] for request in server.requests)
+                return all(sum(asked[name] for name in names) >= len(GARBAGE) for names in met_by)
 
-                await until(met, "garbage to be met")
-                log.info("garbage", models=Counter(request.model for request in server.requests))
-            await model.start()
+            await until(met, "garbage to be met")
+            log.info("garbage", models=Counter(request.model for request in server.requests))
+        await model.start()
 
     @property
     def _dsn(self) -> str:

@@ -29,7 +29,6 @@ from services.local.database import WORLD_GRAPH_POLICY
 from services.local.processes import ServiceProcess
 from tests.chaos.conftest import Extent
 from tests.fixtures.client import RunClient
-from tests.fixtures.ports import place_kept
 from tests.fixtures.script import ALLOW
 from tests.fixtures.scripted_model import ModelRequest, Reply, ScriptedModel
 from tests.fixtures.stack import GUARD_MODEL, Platform, platform, world
@@ -211,8 +210,7 @@ async def kill_again_and_again(scene: Scene, editing: Editing, kills: int) -> Co
 
 async def start_again(service: ServiceProcess, up: asyncio.Queue[ServiceProcess]) -> None:
     """Starts a killed service, and makes it a victim again."""
-    with place_kept(service):
-        await service.start()
+    await service.start()
     up.put_nowait(service)
 
 

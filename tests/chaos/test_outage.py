@@ -15,7 +15,6 @@ from tests.chaos.deployment import Deployment, until
 from tests.chaos.full_disk import tables_full
 from tests.chaos.load import Load
 from tests.chaos.script import script
-from tests.fixtures.ports import place_kept, reserved
 from tests.fixtures.scripted_model import Reply
 from tests.fixtures.stack import AGENT_MODEL, GUARD_MODEL
 
@@ -39,11 +38,10 @@ Away = Callable[[Deployment], AbstractAsyncContextManager[None]]
 async def executor_away(deployed: Deployment) -> AsyncIterator[None]:
     """The executor is dead."""
     await deployed.executor.kill()
-    with place_kept(deployed.executor):
-        try:
-            yield
-        finally:
-            await deployed.executor.start()
+    try:
+        yield
+    finally:
+        await deployed.executor.start()
 
 
 @asynccontextmanager
@@ -85,12 +83,10 @@ async def test_runs_wait_for_what_they_call(deployed: Deployment, extent: Extent
 
 @asynccontextmanager
 async def database_away(deployed: Deployment) -> AsyncIterator[None]:
-    """The platform's database is stopped, and nobody else takes its port."""
-    address = f"127.0.0.1:{deployed.postgres.port}"
+    """The platform's database is stopped."""
     await asyncio.to_thread(deployed.postgres.stop)
-    with reserved(address):
-        yield
-        await asyncio.to_thread(deployed.postgres.start)
+    yield
+    await asyncio.to_thread(deployed.postgres.start)
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import pytest
 import pytest_asyncio
 
+from services.local.ports import bind
 from services.local.processes import ServiceProcess
 from tests.chaos.book import check
 from tests.chaos.conftest import Extent
@@ -18,7 +19,7 @@ from tests.chaos.deployment import GRACE_S, Deployment, deployment, until
 from tests.chaos.load import Load
 from tests.fixtures.names import NameServer
 from tests.fixtures.patience import START_TIMEOUT_S
-from tests.fixtures.ports import reserved, reserved_port
+from tests.fixtures.ports import reserved_port
 
 CONCURRENCY = 12
 FIRST, SECOND = "127.0.0.2", "127.0.0.3"
@@ -61,7 +62,7 @@ async def growing() -> AsyncIterator[Growing]:
             names[service] = await stack.enter_async_context(NameServer())
             names[service].addresses = [FIRST]
             ports[service] = stack.enter_context(reserved_port(FIRST))
-            stack.enter_context(reserved(f"{SECOND}:{ports[service]}"))
+            stack.enter_context(bind(f"{SECOND}:{ports[service]}"))
         targets = {service: names[service].target(ports[service]) for service in names}
         env = {
             "gateway": {"SIGNALBOX_RUNTIME_TARGET": targets["runtime"]},

@@ -7,7 +7,6 @@ from tests.chaos.book import check
 from tests.chaos.deployment import GRACE_S, Deployment
 from tests.chaos.load import Load
 from tests.chaos.test_replica_frozen import TAKEN_OVER
-from tests.fixtures.ports import place_kept
 
 
 async def test_replicas_of_the_runtime(deployed: Deployment) -> None:
@@ -37,5 +36,4 @@ async def restart(service: ServiceProcess) -> None:
     """Restarts a service, which must end by itself within its grace."""
     await service.stop(grace_s=GRACE_S)
     assert service.returncode == 0, service.logs()[-2000:]
-    with place_kept(service):
-        await service.start()
+    await service.start()

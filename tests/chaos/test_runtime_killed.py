@@ -12,7 +12,6 @@ from tests.chaos.book import check
 from tests.chaos.conftest import Extent
 from tests.chaos.deployment import Deployment
 from tests.chaos.load import Load
-from tests.fixtures.ports import place_kept
 
 pytestmark = pytest.mark.faults
 
@@ -50,6 +49,5 @@ async def kill_again_and_again(deployed: Deployment, kills: int, random: Random)
 
 async def start_again(replica: ServiceProcess, free: asyncio.Queue[ServiceProcess]) -> None:
     """Starts a killed replica and makes it a candidate again."""
-    with place_kept(replica):
-        await replica.start()
+    await replica.start()
     free.put_nowait(replica)

@@ -18,7 +18,6 @@ from tests.chaos.deployment import Deployment, deployment, until
 from tests.chaos.load import Load
 from tests.chaos.test_replica_frozen import TAKEN_OVER
 from tests.chaos.upgrading import in_its_world, migrate, upgraded
-from tests.fixtures.ports import place_kept
 from tests.fixtures.release import Release, last_release
 
 CONCURRENCY = 10
@@ -62,9 +61,8 @@ async def freed(deployed: Deployment, victim: ServiceProcess, *, by: ServiceProc
 
     await until(at_work, "the replica to have runs")
     await victim.kill()
-    with place_kept(victim):
-        await until(noticed, "the other release to free its runs")
-        await victim.start()
+    await until(noticed, "the other release to free its runs")
+    await victim.start()
 
 
 async def taken_over(deployed: Deployment, load: Load, victim: ServiceProcess, *, by: ServiceProcess) -> None:
@@ -79,10 +77,9 @@ async def taken_over(deployed: Deployment, load: Load, victim: ServiceProcess, *
 
     await until(at_work, "the replica to have runs")
     await victim.kill()
-    with place_kept(victim):
-        await until(taken, "the other release to go on with its runs")
-        await load.more(CONCURRENCY)
-        await victim.start()
+    await until(taken, "the other release to go on with its runs")
+    await load.more(CONCURRENCY)
+    await victim.start()
     await load.more(CONCURRENCY)
 
 

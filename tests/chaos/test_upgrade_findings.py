@@ -33,7 +33,6 @@ from tests.chaos.load import CUT, WatchedRun, hear_out
 from tests.chaos.upgrading import in_its_world, migrate, upgraded
 from tests.fixtures.client import RunClient
 from tests.fixtures.patience import START_TIMEOUT_S
-from tests.fixtures.ports import place_kept
 from tests.fixtures.release import last_release
 
 SUBJECT = "27"
@@ -112,9 +111,8 @@ async def requests_of(folder: Path) -> dict[Asked, runs_pb2.RunInput]:
 async def killed(service: ServiceProcess, reviewing: Reviewing) -> None:
     """Kills a replica, lets the other go on alone, and starts it again."""
     await service.kill()
-    with place_kept(service):
-        await reviewing.once_more()
-        await service.start()
+    await reviewing.once_more()
+    await service.start()
 
 
 async def verify_ledger(stack: LocalStack) -> None:

@@ -9,7 +9,6 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
@@ -19,7 +18,6 @@ from services.cli.exit_codes import ExitCode, exit_code_of
 from services.local.processes import ServiceProcess
 from tests.fixtures.client import Asked, RunClient, question
 from tests.fixtures.ledger import check_ledger, plain
-from tests.fixtures.ports import place_kept, reserved
 from tests.fixtures.script import ALLOW, ANSWER, Script, query
 from tests.fixtures.scripted_model import Reply, ScriptedModel
 from tests.fixtures.stack import AGENT_MODEL, FORMAT_MODEL, Platform, World, platform
@@ -70,11 +68,10 @@ def caller(impatient: Platform) -> RunClient:
 async def killed(service: ServiceProcess) -> AsyncIterator[None]:
     """Ends a service at once, and starts it again at the same address afterwards."""
     await service.kill()
-    with place_kept(service):
-        try:
-            yield
-        finally:
-            await service.start()
+    try:
+        yield
+    finally:
+        await service.start()
 
 
 @asynccontextmanager
@@ -90,13 +87,11 @@ async def frozen(service: ServiceProcess) -> AsyncIterator[None]:
 @asynccontextmanager
 async def unreachable(model: ScriptedModel) -> AsyncIterator[None]:
     """Closes a model server's port, so that connections are refused."""
-    address = urlsplit(model.base_url).netloc
     await model.__aexit__(None, None, None)
-    with reserved(address):
-        try:
-            yield
-        finally:
-            await model.__aenter__()
+    try:
+        yield
+    finally:
+        await model.__aenter__()
 
 
 def check_failed(asked: Asked, node: str, dependency: str, *causes: str) -> None:

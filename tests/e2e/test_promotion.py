@@ -13,7 +13,6 @@ from services.local.postgres import EmbeddedPostgres
 from tests.fixtures.client import question
 from tests.fixtures.page import Page
 from tests.fixtures.patience import START_TIMEOUT_S
-from tests.fixtures.ports import place_kept
 from tests.fixtures.stack import World, platform
 from tests.fixtures.standby import standby_of
 
@@ -33,12 +32,11 @@ async def test_the_platform_goes_on_with_a_promoted_standby(harbour: World, tmp_
             caller, guard = running.caller("27"), running.stack.service("guard")
             asked = await caller.ask(ASKED)
             await guard.kill()
-            with place_kept(guard):
-                waiting = await caller.create(question(ASKED))
-                await asyncio.to_thread(standby.catch_up)
-                await asyncio.to_thread(primary.stop)
-                operator.run("pg_promote")
-                await guard.start()
+            waiting = await caller.create(question(ASKED))
+            await asyncio.to_thread(standby.catch_up)
+            await asyncio.to_thread(primary.stop)
+            operator.run("pg_promote")
+            await guard.start()
             assert (await caller.wait(waiting.run_id)).state == "SUCCEEDED"
             assert await caller.decisions(asked.run.run_id) == asked.decisions
             assert (await caller.ask(ASKED)).state == "SUCCEEDED"

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from psycopg_pool import AsyncConnectionPool
@@ -21,7 +20,7 @@ from services.evaluator.settings import EvaluatorSettings
 from services.findings.investigation.batch import Batch, BatchPolicy
 from services.findings.sarif.outcome import Verdict
 from services.kit.wire.server import running
-from tests.fixtures.ports import reserved, reserved_port
+from tests.fixtures.ports import reserved_port
 from tests.fixtures.scripted_model import Reply, ScriptedModel
 from tests.integration.code_agents.conftest import GIVEN_UP, TAINTED, Bench, MakeBench, critique, draft
 from tests.integration.findings.conftest import Recorder
@@ -75,13 +74,11 @@ class Part:
 @asynccontextmanager
 async def away(model: ScriptedModel) -> AsyncIterator[None]:
     """Closes a model server's port, so that connections are refused."""
-    address = urlsplit(model.base_url).netloc
     await model.__aexit__(None, None, None)
-    with reserved(address):
-        try:
-            yield
-        finally:
-            await model.__aenter__()
+    try:
+        yield
+    finally:
+        await model.__aenter__()
 
 
 async def until_one_waits_for(dependency: str, pool: AsyncConnectionPool[Any]) -> None:

@@ -15,6 +15,7 @@ from signalbox.v1 import runs_pb2
 from services.console.explained import Explained
 from services.console.showing import SECTIONS
 from tests.fixtures.browser import async_browser
+from tests.fixtures.ports import reserved_port
 from tests.fixtures.walked_run import RUN_ID, TWO_QUERIES, explained
 from tests.integration.console.conftest import Console, console_over
 from tests.integration.console.fake_gateway import FakeGateway, fake_gateway, refusal, serving, waiting
@@ -71,7 +72,8 @@ async def test_it_goes_along_with_a_run_through_an_outage(browser: Browser) -> N
     gateway.events = [changed(1)]
     async with AsyncExitStack() as stack:
         first = AsyncExitStack()
-        port = await first.enter_async_context(serving(gateway))
+        port = stack.enter_context(reserved_port())
+        await first.enter_async_context(serving(gateway, port))
         console = await stack.enter_async_context(console_over(port))
         seen = await opened(browser, console)
         page = seen.page

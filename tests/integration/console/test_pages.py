@@ -18,6 +18,7 @@ from signalbox.v1 import outcome_pb2, policy_pb2, runs_pb2, table_pb2
 
 from services.console.showing import SECTIONS
 from services.kit.errors import FieldViolation
+from tests.fixtures.ports import reserved_port
 from tests.fixtures.walked_run import RUN_ID, explained
 from tests.integration.console.conftest import console_over
 from tests.integration.console.fake_gateway import FakeGateway, refusal, serving, waiting
@@ -116,7 +117,8 @@ async def test_what_an_older_platform_does_not_offer_is_said(inside: httpx.Async
 async def test_a_gateway_that_comes_back_is_found_again(gateway: FakeGateway) -> None:
     async with AsyncExitStack() as stack:
         first = AsyncExitStack()
-        port = await first.enter_async_context(serving(gateway))
+        port = stack.enter_context(reserved_port())
+        await first.enter_async_context(serving(gateway, port))
         console = await stack.enter_async_context(console_over(port))
         client = await stack.enter_async_context(console.browser())
         assert (await client.get("/runs")).status_code == 200

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
 from typing import Any
 from uuid import uuid4
 
@@ -25,7 +24,7 @@ from services.kit.errors import SignalboxError, to_status
 from services.kit.identity.bearer import bearer_token
 from services.kit.identity.caller import Caller
 from services.kit.identity.caller_tokens import CallerTokenVerifier
-from tests.fixtures.ports import reserved
+from services.local.ports import HeldPorts
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -113,22 +112,19 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
         self._writers: set[asyncio.StreamWriter] = set()
         self._pipes: set[asyncio.Task[None]] = set()
         self._port = 0
-        self._place_kept = ExitStack()
-        self.address = ""
+        self._ports = HeldPorts()
+        self.address = self._ports.hold("127.0.0.1:0")
 
     async def start(self) -> None:
         """Serves behind a wire of our own."""
         self._port = self._server.add_insecure_port("127.0.0.1:0")
         await self._server.start()
-        self._wire = await asyncio.start_server(self._connect, "127.0.0.1", 0)
-        self.address = f"127.0.0.1:{self._wire.sockets[0].getsockname()[1]}"
+        await self.come_back()
 
     async def cut(self) -> None:
         """Vanish at once, as a process does that is killed: connections are reset, new ones refused."""
         assert self._wire is not None
-        if self._wire.is_serving():
-            self._wire.close()
-            self._place_kept.enter_context(reserved(self.address))
+        self._wire.close()
         for writer in list(self._writers):
             writer.transport.abort()
         await asyncio.gather(*self._pipes, return_exceptions=True)
@@ -142,12 +138,10 @@ class Replica(runs_pb2_grpc.RunServiceServicer):
         """Accepts connections again, at the same address."""
         host, port = self.address.split(":")
         self._wire = await asyncio.start_server(self._connect, host, int(port))
-        self._place_kept.close()
 
     async def stop(self) -> None:
         """Cut, and stop the server behind it."""
         await self.cut()
-        self._place_kept.close()
         await self._server.stop(None)
 
     async def drain(self, grace_s: float) -> None:

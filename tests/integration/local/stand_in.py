@@ -35,8 +35,8 @@ def main(mode: str, journal: str) -> None:
     if mode == "silent":
         note(f"{os.getpid()}")
         time.sleep(60)
-    listen = os.environ.get("SIGNALBOX_LISTEN", f"127.0.0.1:{os.getpid()}")
-    content = "not an object" if mode == "garbage" else {"listen": listen, "metrics": "127.0.0.1:1"}
+    listen, metrics = os.environ["SIGNALBOX_LISTEN"], os.environ["SIGNALBOX_METRICS_LISTEN"]
+    content = "not an object" if mode == "garbage" else {"listen": listen, "metrics": metrics}
     ready = Path(os.environ["SIGNALBOX_READY_FILE"])
     part = ready.with_suffix(".part")
     part.write_text(json.dumps(content))

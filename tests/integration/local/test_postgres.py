@@ -221,7 +221,7 @@ class Unstartable:
         self._notify, self._launcher, self._attempts = notify, launcher, attempts
         self.tried_at: list[float] = []
 
-    def restart(self, _: int) -> int:
+    def restart(self) -> int:
         self.tried_at.append(time.monotonic())
         self._notify.send(bytes([signal.SIGCHLD]))
         if len(self.tried_at) == self._attempts:
@@ -238,36 +238,10 @@ def test_a_server_that_can_not_be_started_is_left_alone_for_ever_longer(monkeypa
     with os.fdopen(ours, "rb") as stdin, wakeup, notify:
         monkeypatch.setattr(sys, "stdin", stdin)
         cluster = Unstartable(notify, launchers, attempts=4)
-        postgres_keeper.stay(cluster, 1, wakeup, restart=True)  # type: ignore[arg-type]
+        postgres_keeper.stay(cluster, wakeup, restart=True)  # type: ignore[arg-type]
     pauses = [later - earlier for earlier, later in pairwise(cluster.tried_at)]
     assert [pause >= least for pause, least in zip(pauses, (0.1, 0.2, 0.2), strict=True)] == [True] * 3, pauses
     assert [each["error"] for each in told] == ["it ended at once"] * 4
-
-
-def test_a_taken_port_is_tried_again_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    probe = postgres_keeper.free_port
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        occupied = taken.getsockname()[1]
-        asked: list[int] = []
-
-        def next_port() -> int:
-            # The taken one first; then whatever is free by then: another process may have had it in between.
-            asked.append(probe() if asked else occupied)
-            return asked[-1]
-
-        monkeypatch.setattr(postgres_keeper, "free_port", next_port)
-        account = postgres_files.account_for("nobody")
-        with postgres_files.work_directory(account) as work:
-            cluster = postgres_keeper.KeptCluster(EmbeddedPostgres(durable=False).order(), account, work)
-            cluster.prepare()
-            try:
-                port, _ = cluster.start()
-            finally:
-                cluster.stop()
-    assert len(asked) > 1
-    assert port == asked[-1] != occupied
 
 
 def test_the_server_log_is_in_the_error(scratch: Path) -> None:

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from services.kit.tools.executor import ToolRefused
+from services.local.ports import HeldPorts
 from services.sql_executor.callers import CallerSigner, SqlCaller
 from services.sql_executor.errors import DatabaseBusy, DatabaseDown
 from services.sql_executor.execution import QueryRunner
@@ -55,15 +56,16 @@ class Way:
         self._parts = parts
         self._database = str(parts["host"]), int(str(parts["port"]))
         self._server: asyncio.Server | None = None
-        self._port = 0
+        self._ports = HeldPorts()
+        self._address = self._ports.hold("127.0.0.1:0")
         self._writers: set[asyncio.StreamWriter] = set()
         self._hearing: set[asyncio.Event] = set()
 
     async def open(self) -> str:
         """Lets connections through; returns the DSN of the way, which stays the same."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
-        return psycopg.conninfo.make_conninfo("", **{**self._parts, "host": "127.0.0.1", "port": self._port})
+        host, port = self._address.split(":")
+        self._server = await asyncio.start_server(self._serve, host, int(port))
+        return psycopg.conninfo.make_conninfo("", **{**self._parts, "host": host, "port": port})
 
     async def close(self) -> None:
         """Cuts every connection and lets none through."""
