@@ -1,4 +1,4 @@
-"""The console in a real browser: it follows a run through a gateway that goes away, asks nobody else, and fits."""
+"""The console in a real browser: it follows a run through a gateway that goes away, and is used by keyboard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from playwright.async_api import Browser, Page, expect
 from signalbox.v1 import runs_pb2
 
 from services.console.explained import Explained
-from services.console.showing import SECTIONS
 from tests.fixtures.browser import async_browser
 from tests.fixtures.ports import reserved_port
 from tests.fixtures.walked_run import RUN_ID, TWO_QUERIES, explained
@@ -22,7 +21,6 @@ from tests.integration.console.fake_gateway import FakeGateway, fake_gateway, re
 
 pytestmark = pytest.mark.browser
 TIMEOUT_MS = 60_000
-NARROW = {"width": 380, "height": 800}
 # What a browser says of an answer that is an error, which the page says as well.
 EXPECTED = "Failed to load resource"
 
@@ -168,39 +166,6 @@ async def test_a_page_of_an_outage_goes_on_by_itself(browser: Browser, console: 
     await expect(seen.page.get_by_role("alert")).to_contain_text("The gateway does not answer")
     gateway.failure = None
     await expect(seen.page.get_by_role("heading", name="Decisions")).to_be_visible(timeout=TIMEOUT_MS)
-
-
-async def test_every_page_fits_is_named_and_asks_nobody_else(
-    browser: Browser, console: Console, gateway: FakeGateway
-) -> None:
-    gateway.question = waiting()
-    gateway.question.input_request.question = "word" * 200
-    gateway.question.subject = gateway.question.assignee = "s" * 128
-    gateway.runs[RUN_ID].correlation_id = "c" * 128
-    backgrounds = set()
-    for options in ({"viewport": NARROW, "color_scheme": "light"}, {"color_scheme": "dark"}):
-        seen = await opened(browser, console, **options)
-        page = seen.page
-        for path in (*(name for name, _ in SECTIONS), f"runs/{RUN_ID}", f"questions/{RUN_ID}"):
-            await page.goto(f"{console.base}/{path}")
-            assert await page.locator("main h1").count() == 1, path
-            assert await page.locator("nav [aria-current=page]").count() == 1, path
-            # Everything that takes an input says what for.
-            unnamed = "all => all.filter(each => !each.labels?.length && !each.getAttribute('aria-label')).length"
-            fields = page.locator("input:not([type=hidden]), select, textarea")
-            assert await fields.evaluate_all(unnamed) == 0, path
-            too_wide = "document.documentElement.scrollWidth > innerWidth"
-            assert not await page.evaluate(too_wide), path
-            if options.get("viewport") == NARROW:  # no column has a heading there, so each value says what it is
-                unheaded = "all => all.filter(each => getComputedStyle(each, '::before').content === 'none').length"
-                values = page.locator(".stack td:not(:empty):not([colspan])")
-                assert await values.evaluate_all(unheaded) == 0, path
-        backgrounds.add(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
-        assert {url.startswith((console.base, "data:")) for url in seen.requests} == {True}
-        assert seen.complaints == []
-    assert len(backgrounds) == 2
-    await page.emulate_media(media="print")
-    assert not await page.locator("nav").is_visible()
 
 
 async def test_a_question_is_answered_with_the_keyboard_alone(
