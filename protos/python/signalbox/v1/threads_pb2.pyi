@@ -139,7 +139,7 @@ class GetRunStateResponse(_message.Message):
     def __init__(self, state: _Optional[_Union[ThreadState, _Mapping]] = ..., checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ...) -> None: ...
 
 class ForkRunRequest(_message.Message):
-    __slots__ = ("run_id", "step", "update", "as_node", "request_id", "in_thread", "input")
+    __slots__ = ("run_id", "step", "update", "as_node", "request_id", "in_thread", "input", "only_state")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     UPDATE_FIELD_NUMBER: _ClassVar[int]
@@ -147,6 +147,7 @@ class ForkRunRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     IN_THREAD_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
+    ONLY_STATE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     step: int
     update: _struct_pb2.Struct
@@ -154,7 +155,8 @@ class ForkRunRequest(_message.Message):
     request_id: str
     in_thread: bool
     input: _struct_pb2.Struct
-    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., update: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., as_node: _Optional[str] = ..., request_id: _Optional[str] = ..., in_thread: _Optional[bool] = ..., input: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+    only_state: bool
+    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., update: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., as_node: _Optional[str] = ..., request_id: _Optional[str] = ..., in_thread: _Optional[bool] = ..., input: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., only_state: _Optional[bool] = ...) -> None: ...
 
 class ForkRunResponse(_message.Message):
     __slots__ = ("run",)
