@@ -118,6 +118,7 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
             request.request_id or None,
             request.in_thread,
             plain(request.input) if request.HasField("input") else None,
+            request.only_state,
         )
         run = await self._states.fork(caller, fork)
         await self._tell_of_work(run.agent)

@@ -52,7 +52,7 @@ from services.runtime.engine.carrier import Carrier
 from services.runtime.engine.claim import Claim, StepWritten
 from services.runtime.engine.effect_journal import EffectJournal
 from services.runtime.engine.events import Event, EventStream, events_of_step
-from services.runtime.engine.forks import AWAITS_INPUT, UNCHANGED
+from services.runtime.engine.forks import AWAITS_INPUT, ENDS_CHANGED, UNCHANGED
 from services.runtime.engine.offers import Offers
 from services.runtime.engine.pins import Pins
 from services.runtime.engine.questions import Questions
@@ -321,8 +321,10 @@ class Execution:
                     changes = (run.forked_from and run.forked_from.update) or {}
                     await self._keep(await agent.admit(run_context, run.input, changes))
                 if begun and (begun.metadata or {}).get(UNCHANGED) and run.forked_from:
-                    await self._change(agent, graph, config, run.forked_from)
+                    await self._change(agent, graph, config, run.forked_from, {**(begun.metadata or {})})
                     step += 1
+                if begun and (begun.metadata or {}).get(ENDS_CHANGED) == run.run_id:
+                    return (await graph.aget_state(config)).values
                 # Who answers it begins to count anew, as with LangGraph.
                 stop = stop_of(begun.metadata) if begun and not isinstance(given, Command) else None
                 config = self._counting_on(config, step + 1, stop)
@@ -363,12 +365,14 @@ class Execution:
         graph: CompiledStateGraph[Any, Any, Any, Any],
         config: RunnableConfig,
         made_of: ForkedFrom,
+        marks: Mapping[str, Any],
     ) -> None:
-        """Changes the state of a fork as asked, in a step of its own. Raises ForkRefused."""
-        update = made_of.update or {}
+        """Changes the state of a fork as asked, in a step of its own that keeps what marks it. Raises ForkRefused."""
+        kept = {ENDS_CHANGED: marks[ENDS_CHANGED]} if marks.get(ENDS_CHANGED) else {}
+        marked: RunnableConfig = {**config, "metadata": {**config.get("metadata", {}), **kept}}
         try:
-            check_update(agent.graph, update, made_of.as_node)
-            await graph.aupdate_state(config, update, made_of.as_node or None)
+            check_update(agent.graph, made_of.update, made_of.as_node)
+            await graph.aupdate_state(marked, made_of.update, made_of.as_node or None)
         except (InvalidRequest, InvalidUpdateError) as error:
             raise ForkRefused(f"the state can't be changed as asked: {error}") from error
 

@@ -31,6 +31,8 @@ from services.runtime.routing.state import NOTHING_SPENT
 UNCHANGED = "fork_unchanged"
 # Likewise, until the run has begun with its input on top of it.
 AWAITS_INPUT = "fork_awaits_input"
+# Names the run that ends once its state is changed, there and in the checkpoint of that change.
+ENDS_CHANGED = "fork_ends_changed"
 
 
 def is_hosted(run: RunRecord) -> bool:
@@ -83,10 +85,12 @@ async def continued(
     *,
     hosted: bool,
     awaits_input: bool = False,
+    only_state: bool = False,
 ) -> RunRecord | None:
     """Creates a pending run whose only checkpoint is another run's, told whose it is now; None for a known request.
 
-    With `awaits_input` it begins with its own input on top of that; else it goes on with what was to run next.
+    With `awaits_input` it begins with its own input on top of that; else it goes on with what was to run next, or with
+    `only_state` ends when its state is changed.
 
     Raises RunQuotaExceeded.
     """
@@ -100,7 +104,11 @@ async def continued(
         # It keeps the name of the run that it is of: LangGraph takes no input on top of a checkpoint of the same run.
         marks: dict[str, Any] = {AWAITS_INPUT: True}
     else:
-        marks = {"run_id": run.run_id, **({UNCHANGED: True} if forked_from.update is not None else {})}
+        marks = {
+            "run_id": run.run_id,
+            **({UNCHANGED: True} if forked_from.changes else {}),
+            **({ENDS_CHANGED: run.run_id} if only_state else {}),
+        }
     row = {
         "thread_id": run.run_id,
         "checkpoint_ns": "",

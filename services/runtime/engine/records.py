@@ -141,6 +141,11 @@ class ForkedFrom:
     update: dict[str, Any] | None = None
     as_node: str = ""
 
+    @property
+    def changes(self) -> bool:
+        """Whether the state, or what is to run next, is another than after that step."""
+        return self.update is not None or bool(self.as_node)
+
 
 class ThreadTurn(NamedTuple):
     """An earlier run of a thread: its input and output as serialized protos, and the trace that it is in."""

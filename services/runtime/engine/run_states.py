@@ -36,7 +36,8 @@ MOST_STEPS = 1000
 class NewFork:
     """What a run is to go on from: a step of another, its state changed by `update` as if the node `as_node` had.
 
-    With `input` it begins with that on top of the state; `in_thread` puts it into the thread of the other run.
+    With `input` it begins with that on top of the state; `in_thread` puts it into the thread of the other run. With
+    `only_state` it ends with the change.
     """
 
     run_id: str
@@ -47,6 +48,7 @@ class NewFork:
     request_id: str | None = None
     in_thread: bool = False
     input: Mapping[str, Any] | None = None
+    only_state: bool = False
 
     def fits(self, made: RunRecord, of: RunRecord) -> bool:
         """Whether this is what a run has been made of, and how."""
@@ -98,7 +100,7 @@ class RunStates:
         if not is_hosted(run):
             raise ForkRefused(f"{run.agent!r} is no hosted graph; `ForkThread` goes on from a checkpoint of its runs")
         await check_offered(self._pool, self._agents, run.agent)
-        if run.agent in self._agents and fork.update is not None:
+        if run.agent in self._agents and (fork.update is not None or fork.as_node):
             # What only another pool has is checked where it is run.
             check_update(self._agents[run.agent].outline, fork.update, fork.as_node)
         if fork.in_thread and not run.thread_id:
@@ -114,8 +116,9 @@ class RunStates:
             if new.thread_id:
                 await self._runs.enter_thread(connection, new)
             made = await continued(
-                connection, self._runs, self._serde, new, source, forked_from, hosted=True, awaits_input=awaits_input
-            )
+                connection, self._runs, self._serde, new, source, forked_from, hosted=True, awaits_input=awaits_input,
+                only_state=fork.only_state,
+            )  # fmt: skip
         # The same request was faster.
         made = made or await self._known(caller, run, fork)
         if made is None:

@@ -141,12 +141,17 @@ def _ways(graph: Graph, prefix: str = "") -> dict[str, tuple[str, ...]]:
     return found
 
 
-def check_update(graph: AgentGraph, update: Mapping[str, Any], as_node: str) -> None:
-    """Checks that a graph has the fields that its state is to be changed in, and the node. Raises InvalidRequest."""
+def check_update(graph: AgentGraph, update: Mapping[str, Any] | None, as_node: str) -> None:
+    """Checks that a graph has the fields that its state is to be changed in, and the node. Raises InvalidRequest.
+
+    Without an update the node may be the end: then nothing is to run next.
+    """
+    if update is None and as_node == END:
+        return
     fields = {name for name in graph.channels if not _is_internal(name)} if isinstance(graph, HostedGraph) else set()
     violations = [
         FieldViolation(f"update.{name}", f"no field of the state; there are {', '.join(sorted(fields))}")
-        for name in sorted(update.keys() - fields)
+        for name in sorted((update or {}).keys() - fields)
     ]
     nodes = sorted(node.name for node in graph.nodes if INSIDE not in node.name)
     if as_node and as_node not in nodes:

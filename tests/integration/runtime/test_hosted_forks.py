@@ -114,6 +114,27 @@ async def test_a_run_goes_on_from_a_step_as_langgraph_does(
     assert again.forked_from.run_id == fork.run_id
 
 
+async def test_a_fork_may_only_change_the_state_and_others_go_on_from_there(replica: HostedReplica) -> None:
+    run = await replica.run("calculator", GIVEN)
+    changed = await forked(replica, run, 3, update={"rounds": 5}, as_node="model", only_state=True)
+    assert changed.state is RunState.SUCCEEDED, changed.error
+    state, _ = await states_of(replica).state(CALLER, changed.run_id, None)
+    assert state.checkpoint.next_nodes == ("give_up",)
+    assert await replica.steps(changed) == ["model"]
+    on = await forked(replica, changed, state.checkpoint.step)
+    assert (on.state, await replica.steps(on)) == (RunState.SUCCEEDED, ["give_up"])
+    assert output_of(on)["messages"][-1]["content"] == "I give up."
+
+
+async def test_a_fork_may_end_where_it_is(replica: HostedReplica) -> None:
+    run = await replica.run("calculator", GIVEN)
+    ended = await forked(replica, run, 3, as_node="__end__")
+    assert ended.state is RunState.SUCCEEDED, ended.error
+    state, _ = await states_of(replica).state(CALLER, ended.run_id, None)
+    assert state.checkpoint.next_nodes == ()
+    assert len(state.values["messages"]) == 4
+
+
 async def test_a_repeated_request_finds_its_fork(replica: HostedReplica) -> None:
     run = await replica.run("calculator", GIVEN)
     states, asked = states_of(replica), NewFork(run.run_id, 3, {"rounds": 5}, "model", request_id="once")
