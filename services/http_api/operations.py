@@ -18,7 +18,7 @@ from services.http_api.gateway import Gateway
 from services.http_api.json_bodies import BodyReader, Json
 from services.http_api.run_request import Body, RunBody, read_body
 from services.http_api.runs import Batch, CancelManyBody, RunRoutes
-from services.http_api.threads import HistoryBody, SearchBody, StateBody, ThreadBody, ThreadRoutes
+from services.http_api.threads import HistoryBody, SearchBody, StateBody, StateUpdateBody, ThreadBody, ThreadRoutes
 
 Handler = Callable[[Request], Awaitable[Response]]
 CRONS: Final = "crons are not offered yet: have a scheduler of yours create the runs"
@@ -144,7 +144,9 @@ def operations(
         Operation("DELETE", in_thread, "delete_thread", "Delete a thread with its runs", threads.delete),
         Operation("POST", in_thread + "/copy", "copy_thread", "Copy a thread", threads.copy),
         Operation("GET", in_thread + "/state", "get_state", "Return a thread's state", threads.state),
-        Operation("POST", in_thread + "/state", "update_state", "Not offered", threads.update_state),
+        Operation(
+            "POST", in_thread + "/state", "update_state", "Change a state", threads.update_state, StateUpdateBody
+        ),
         Operation(
             "POST", in_thread + "/state/checkpoint", "get_state_at", "Return a state", threads.state_at, StateBody
         ),

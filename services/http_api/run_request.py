@@ -36,6 +36,8 @@ _POLICIES: Final = {
 _OWN_KEYS: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
 
 
+# Where LangGraph's graphs end.
+END_NODE: Final = "__end__"
 BodyT = TypeVar("BodyT", bound="Body")
 RESUME: Final = "resume"
 
@@ -153,9 +155,12 @@ class RunBody(Body):
             )
         if self.on_completion == "delete":
             raise Invalid("on_completion: delete is not offered; retention removes runs")
-        if self.command and (self.command.update or self.command.goto):
-            raise Invalid("command: only resume is offered; a graph's own edges say where it goes")
-        if self.command and not self.resumes:
+        if self.command and (self.command.update or (self.command.goto and not self.ends)):
+            raise Invalid(
+                f"command: `resume` is offered, and to go to {END_NODE!r}; change the state by POST /threads/…/state, "
+                "with `as_node` to say whose edges lead on, and create a run without input"
+            )
+        if self.command and not self.resumes and not self.ends:
             raise Invalid("command: says nothing; answer by `resume`, or leave it out")
         check_modes(self.stream_mode)
 
@@ -163,6 +168,15 @@ class RunBody(Body):
     def resumes(self) -> bool:
         """Whether it answers what the thread's run asks."""
         return self.command is not None and RESUME in self.command.model_fields_set
+
+    @property
+    def ends(self) -> bool:
+        """Whether the thread is to be left as it is, with nothing to run next."""
+        return self.command is not None and not self.resumes and self.command.goto in (END_NODE, [END_NODE])
+
+    def goes_on(self, assistant: Assistant) -> bool:
+        """Whether it goes on from a state of the thread, and does not begin with an input."""
+        return bool(self.from_checkpoint) or self.ends or (self.input is None and assistant.is_hosted)
 
     @property
     def from_checkpoint(self) -> str:

@@ -20,7 +20,7 @@ from google.protobuf.json_format import MessageToDict
 from signalbox.v1 import outcome_pb2, runs_pb2, threads_pb2
 
 from services.http_api.assistants import Assistant
-from services.http_api.errors import PASSING, ApiError, GatewayAway, Invalid, NotFound
+from services.http_api.errors import PASSING, ApiError, GatewayAway, Invalid, NotFound, TooLate
 from services.http_api.event_stream import CutOff, Part
 from services.http_api.gateway import Caller
 from services.http_api.interrupts import INTERRUPT, interrupts_of
@@ -365,6 +365,21 @@ class RunStream:
         if self._has(VALUES) and output and not (self._assistant.is_hosted and self._before is not None):
             found.append(Part(VALUES, output))
         return self._group([*found, *_problem_part(run)])
+
+
+async def ended(caller: Caller, run_id: str) -> runs_pb2.Run:
+    """Returns a run that is soon over, once it is. Raises TooLate where it is not within the time of a call."""
+    try:
+        async with (
+            asyncio.timeout(caller.stubs.call_timeout_s),
+            aclosing(caller.watch(runs_pb2.WatchRunRequest(run_id=run_id))) as events,
+        ):
+            async for event in events:
+                if event.HasField(RUN_ENDED):
+                    return event.run_ended.run
+    except TimeoutError as error:
+        raise TooLate(f"run {run_id} takes its time; it goes on by itself") from error
+    raise GatewayAway(f"run {run_id} goes on; look again")
 
 
 def _problem_part(run: runs_pb2.Run) -> list[Part]:

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, RootModel, ValidationError
@@ -17,11 +18,12 @@ from starlette.responses import Response
 from services.http_api.assistants import Assistant, assistant_id_of, find_assistant
 from services.http_api.errors import ApiError, Conflict, Invalid, NotFound, NotOffered
 from services.http_api.event_stream import Part, StreamedAnswer, Streams, awaited_json, event_stream
+from services.http_api.forks import asking_of, cancel, fork_of, forked
 from services.http_api.gateway import Caller, Gateway
 from services.http_api.interrupts import INTERRUPT, answer_of, interrupts_of
 from services.http_api.json_bodies import BodyReader, Json, struct_of
 from services.http_api.metrics import EVENTS_SENT, STREAMS_RESUMED
-from services.http_api.run_request import CUSTOM, VALUES, Body, RunBody, check_modes, read_body
+from services.http_api.run_request import CUSTOM, END_NODE, VALUES, Body, RunBody, check_modes, read_body
 from services.http_api.run_stream import (
     CANCEL_ON_DISCONNECT,
     CANCELS,
@@ -35,15 +37,14 @@ from services.http_api.run_stream import (
 )
 from services.http_api.thread_states import ThreadStates, moment, place_of
 from services.kit.telemetry.logs import get_logger
+from services.kit.wire.pages import pages
 
 log = get_logger()
 
 MOST_RUNS: Final = 1000
 MOST_OF_A_BATCH: Final = 50
-RUNS_PAGE: Final = 500
 THREAD_ID, RUN_ID = "thread_id", "run_id"
 IDEMPOTENCY_KEY, LAST_EVENT_ID = "idempotency-key", "last-event-id"
-THREAD_BUSY: Final = "THREAD_BUSY"
 _STATUS: Final[Mapping[int, str]] = {
     runs_pb2.RUN_STATE_PENDING: "pending",
     runs_pb2.RUN_STATE_RUNNING: "running",
@@ -183,7 +184,7 @@ class RunRoutes:
         """Asks a run to stop; with `wait`, until it has."""
         caller, run = await self._asked_run(request)
         _check_action(request)
-        await self._cancelled(caller, run.run_id)
+        await cancel(caller, run.run_id)
         if not _flag(request, "wait"):
             return Response(status_code=202)
         self._streams.check()
@@ -206,7 +207,7 @@ class RunRoutes:
                 if _STATUS.get(run.state) in wanted or (body.status == "all" and run.HasField("input_request"))
             ]
         for run_id in run_ids:
-            await self._cancelled(caller, run_id)
+            await cancel(caller, run_id)
         return Response(status_code=204)
 
     async def delete(self, request: Request) -> Response:
@@ -219,18 +220,16 @@ class RunRoutes:
         body.check()
         assistant = await find_assistant(caller, body.assistant_id)
         runs = await ThreadStates(caller, thread_id).runs() if thread_id else []
-        asking = next((run for run in runs if run.HasField("input_request")), None)
+        asking = asking_of(runs)
         if body.resumes:
             if key:
                 raise Invalid("Idempotency-Key: an answer takes none, since a repeat would answer the next question")
             return await self._resumed(caller, asking, body, assistant)
         # As in LangGraph, who says something else than an answer does not answer.
         left = asking if body.multitask_strategy is None else None
-        if body.from_checkpoint and (fork := await self._fork(caller, runs, body, assistant, thread_id)):
+        if body.goes_on(assistant) and (fork := await self._fork(caller, runs, body, assistant, thread_id)):
             fork.request_id = key
-            return Started(await self._forked(caller, fork, left), assistant)
-        if body.input is None and assistant.is_hosted:
-            raise Invalid("input: is missing; a run without one goes on from a `checkpoint`")
+            return Started(await forked(caller, fork, left), assistant)
         create = runs_pb2.CreateRunRequest(
             input=body.run_input(assistant, thread_id),
             thread_id=thread_id,
@@ -241,7 +240,7 @@ class RunRoutes:
         run = (await caller.call(caller.stubs.runs.CreateRun, create)).run
         # Only now: what is refused leaves the question open, and so does a repeat that finds a run of before it.
         if left is not None and left.create_time.ToNanoseconds() < run.create_time.ToNanoseconds():
-            await self._cancelled(caller, left.run_id)
+            await cancel(caller, left.run_id)
         return Started(run, assistant)
 
     async def _resumed(
@@ -267,34 +266,25 @@ class RunRoutes:
     async def _fork(
         self, caller: Caller, runs: list[runs_pb2.Run], body: RunBody, assistant: Assistant, thread_id: str
     ) -> threads_pb2.ForkRunRequest | None:
-        """Returns what goes on from an earlier state of the thread; None where the body names the present one."""
-        place = place_of(body.from_checkpoint)
-        states = ThreadStates(caller, thread_id)
+        """Returns what goes on from a state of the thread; None where input goes on top of the present one."""
         if not thread_id:
-            raise Invalid("checkpoint: is one of a thread")
-        if body.input is not None and place == await states.head_place(runs):
+            raise Invalid("input: is missing; a run without one goes on from a state of a thread")
+        states = ThreadStates(caller, thread_id)
+        head = await states.head_place([run for run in runs if run.agent == assistant.name])
+        place = place_of(body.from_checkpoint) if body.from_checkpoint else head
+        if body.input is not None and place == head and not body.ends:
             return None
-        if not any(run.run_id == place.run_id and run.agent == assistant.name for run in runs):
+        if place is not None and not any(run.run_id == place.run_id and run.agent == assistant.name for run in runs):
             raise NotFound(f"thread {thread_id!r} has no such checkpoint of {assistant.name}")
         body.check_fork(thread_id)
-        fork = threads_pb2.ForkRunRequest(run_id=place.run_id, step=await states.step_of(place), in_thread=True)
-        if body.input is not None:
+        fork = await fork_of(states, place)
+        if body.ends:
+            fork.as_node = END_NODE
+        elif body.input is not None:
             if not isinstance(body.input, dict):
                 raise Invalid("input: is to be an object with the fields of the graph's state")
             fork.input.CopyFrom(struct_of(body.input))
         return fork
-
-    async def _forked(
-        self, caller: Caller, fork: threads_pb2.ForkRunRequest, left: runs_pb2.Run | None
-    ) -> runs_pb2.Run:
-        """Returns the run that goes on from an earlier state, for which the run that is left unanswered makes room."""
-        try:
-            return (await caller.call(caller.stubs.threads.ForkRun, fork)).run
-        except Conflict as error:
-            if left is None or error.told_reason != THREAD_BUSY:
-                raise
-        await self._cancelled(caller, left.run_id)
-        return (await caller.call(caller.stubs.threads.ForkRun, fork)).run
 
     def _told(
         self, caller: Caller, started: Started, wanted: Wanted, headers: dict[str, str], *, cancels: bool
@@ -349,20 +339,14 @@ class RunRoutes:
         )
 
     def _cancelling(self, caller: Caller, run_id: str) -> Callable[[], Awaitable[None]]:
-        async def cancel() -> None:
+        async def stop() -> None:
             # Nobody is left to be told that it could not be.
             try:
-                await self._cancelled(caller, run_id)
+                await cancel(caller, run_id)
             except ApiError as error:
                 log.info("a run that nobody listens to goes on", run_id=run_id, error=error.detail)
 
-        return cancel
-
-    async def _cancelled(self, caller: Caller, run_id: str) -> None:
-        try:
-            await caller.call(caller.stubs.runs.CancelRun, runs_pb2.CancelRunRequest(run_id=run_id))
-        except Conflict:  # it has ended
-            return
+        return stop
 
     async def _run(self, caller: Caller, run_id: str) -> runs_pb2.Run:
         return (await caller.call(caller.stubs.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id))).run
@@ -380,14 +364,10 @@ class RunRoutes:
         return caller, run
 
     async def _runs_of(self, caller: Caller, thread_id: str) -> AsyncIterator[runs_pb2.Run]:
-        request = runs_pb2.ListRunsRequest(thread_id=thread_id, subject=caller.subject, page_size=RUNS_PAGE)
-        for _ in range(MOST_RUNS // RUNS_PAGE):
-            page = await caller.call(caller.stubs.runs.ListRuns, request)
+        request = runs_pb2.ListRunsRequest(thread_id=thread_id, subject=caller.subject)
+        async for page in pages(partial(caller.call, caller.stubs.runs.ListRuns), request, "runs", limit=MOST_RUNS):
             for run in page.runs:
                 yield run
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
 
 
 def run_document(run: runs_pb2.Run) -> dict[str, Any]:

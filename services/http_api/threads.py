@@ -15,11 +15,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from services.http_api.assistants import assistant_id_of
-from services.http_api.errors import Conflict, Invalid, NotFound, NotOffered
+from services.http_api.errors import Conflict, Invalid, NotFound
+from services.http_api.forks import asking_of, fork_of, forked
 from services.http_api.gateway import Caller, Gateway
 from services.http_api.interrupts import interrupts_of
-from services.http_api.json_bodies import BodyReader, Json
-from services.http_api.run_request import Body, Checkpoint, read_body
+from services.http_api.json_bodies import BodyReader, Json, struct_of
+from services.http_api.run_request import END_NODE, Body, Checkpoint, read_body
+from services.http_api.run_stream import ended, problem_of
 from services.http_api.thread_states import MOST_STATES, ThreadStates, moment, place_of
 
 MOST_THREADS: Final = 100
@@ -72,6 +74,15 @@ class HistoryBody(Body):
     metadata: dict[str, Any] = Field(default_factory=dict)
     checkpoint: Checkpoint | None = None
     select: list[str] | None = None
+
+
+class StateUpdateBody(Body):
+    """What to change in a state, as if the node `as_node` had returned it."""
+
+    values: dict[str, Any] | None = None
+    as_node: Annotated[str, Field(max_length=128)] = ""
+    checkpoint: Checkpoint | None = None
+    checkpoint_id: str = ""
 
 
 class StateBody(Body):
@@ -212,12 +223,26 @@ class ThreadRoutes:
         return Json(await (states.at(place_of(checkpoint_id)) if checkpoint_id else states.head()))
 
     async def update_state(self, request: Request) -> Response:
-        """Says how a state is changed here."""
-        self._gateway.caller(request)
-        raise NotOffered(
-            "a thread's state is changed by runs: create one with `input` and the `checkpoint` to go on from; "
-            "`signalbox fork` changes the state of a step and goes on from there"
-        )
+        """Changes a state, as a run of its own that ends with that, and returns the checkpoint."""
+        caller, states = self._states(request)
+        body = read_body(StateUpdateBody, await self._bodies.read(request))
+        if body.checkpoint:
+            _outside(body.checkpoint)
+        if body.values is None and body.as_node != END_NODE:
+            raise Invalid(f"values: are missing; without them only {END_NODE!r} is an `as_node`")
+        runs = await states.runs()
+        given = (body.checkpoint.checkpoint_id if body.checkpoint else "") or body.checkpoint_id
+        fork = await fork_of(states, place_of(given) if given else await states.head_place(runs))
+        if not any(run.run_id == fork.run_id for run in runs):
+            raise NotFound("the thread has no such checkpoint")
+        fork.only_state, fork.as_node = True, body.as_node
+        if body.values is not None:
+            fork.update.CopyFrom(struct_of(body.values))
+        made = await forked(caller, fork, asking_of(runs))
+        if problem := problem_of(await ended(caller, made.run_id)):
+            raise Conflict(problem["message"], reason=problem["error"])
+        checkpoint = (await states.head([made]))["checkpoint"]
+        return Json({"checkpoint": checkpoint, "configurable": checkpoint})
 
     async def history(self, request: Request) -> Response:
         """Returns states, newest first."""

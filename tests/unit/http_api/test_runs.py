@@ -14,8 +14,9 @@ from starlette.requests import Request
 
 from services.http_api.errors import ApiError, Busy, Conflict, GatewayAway, Invalid
 from services.http_api.event_stream import Streams
+from services.http_api.forks import THREAD_BUSY
 from services.http_api.json_bodies import BodyReader
-from services.http_api.runs import THREAD_BUSY, RunRoutes
+from services.http_api.runs import RunRoutes
 
 TALK = agents_pb2.Agent(name="talk", input_type=hosted_pb2.GraphInput.DESCRIPTOR.full_name)
 GIVEN: dict[str, Any] = {"assistant_id": "talk", "input": {"text": "one"}}
