@@ -73,6 +73,7 @@ from services.runtime.agents.graph_editor.wording import FOUND, answer_of
 from services.runtime.agents.quoting import cut
 from services.runtime.agents.refusals import INVALID_ARGUMENTS, UNKNOWN_TOOL, no_such_tool
 from services.runtime.agents.screening import ALLOWED, BLOCKED, screened
+from services.runtime.agents.signatures import signatures
 from services.runtime.calls.chat_model import ChatModel, ModelCall, whole_text
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.calls.told_answer import ToldAnswer
@@ -175,22 +176,19 @@ class GraphEditorNodes:
         """Plans the next operations; has no effects."""
         await find_graph_again(self._graph, context)
         catalog = await self._catalog(context)
-        given = {
-            "goal": state["goal"],
-            "clarifications": state.get("clarifications") or [],
-            "intent": state["goal_spec"]["intent"],
-            "constraints": state["goal_spec"].get("constraints", []),
-            "tools": [_described(tool) for tool in catalog.values()],
-        }
 
         async def ask(characters: int) -> StepPlan:
-            found = {
-                "graph": _schema(catalog, characters),
+            given = {
+                **_catalog_told(catalog, characters),
+                "goal": state["goal"],
+                "clarifications": state.get("clarifications") or [],
+                "intent": state["goal_spec"]["intent"],
+                "constraints": state["goal_spec"].get("constraints", []),
                 "done": _done(state, characters),
                 "went_wrong": _went_wrong(state),
                 "advice": state.get("advice") or [],
             }
-            return await PLAN.ask(self._plan_model, "plan_step", _messages("plan", {**given, **found}))
+            return await PLAN.ask(self._plan_model, "plan_step", _messages("plan", given))
 
         try:
             asked = await once_tighter(ask, self._policy.context_characters)
@@ -401,10 +399,9 @@ def _parse_messages(
     state: GraphEditorState, catalog: Mapping[str, ToolDescription], attempt: int, characters: int
 ) -> list[BaseMessage]:
     given: dict[str, Any] = {
+        **_catalog_told(catalog, characters),
         "goal": state["goal"],
         "clarifications": state.get("clarifications") or [],
-        "tools": [_described(tool) for tool in catalog.values()],
-        "graph": _schema(catalog, characters),
     }
     if attempt >= HISTORY_FROM:
         # Also so that no attempt is asked in the words of another, where the same went wrong.
@@ -478,18 +475,14 @@ def _messages(name: str, given: Mapping[str, Any]) -> list[BaseMessage]:
     return [SystemMessage(words(__package__, name)), HumanMessage(data_block(given))]
 
 
-def _described(tool: ToolDescription) -> dict[str, Any]:
-    """Returns a tool with the schema of its arguments, but for what a change is based on, which the platform fills."""
-    properties = {name: each for name, each in tool.input_schema.get("properties", {}).items() if name not in BASES}
-    required = [name for name in tool.input_schema.get("required", ()) if name not in BASES]
-    schema = {**tool.input_schema, "properties": properties, "required": required}
-    return {"name": tool.name, "description": tool.description, "input_schema": schema}
+def _catalog_told(catalog: Mapping[str, ToolDescription], characters: int) -> dict[str, list[str]]:
+    """Returns tools, and labels and edge types as the tools that read say them.
 
-
-def _schema(catalog: Mapping[str, ToolDescription], characters: int) -> list[str]:
-    """Returns labels and edge types, as the tools that read say them."""
+    It goes before the goal: what is the same in every run is then a prefix, which providers keep.
+    """
     notes = next((tool.notes for tool in catalog.values() if tool.notes), "")
-    return lines_within(notes.splitlines(), characters)
+    tools = signatures(catalog.values(), without=BASES)
+    return {"tools": tools, "graph": lines_within(notes.splitlines(), characters)}
 
 
 def _planned_no_change(state: GraphEditorState) -> bool:
