@@ -26,14 +26,20 @@ _MEASURES: Final = frozenset(
 _KEY: Final = re.compile(
     r"(?:^|_)(?:id|key|no|nr|num|code|name|number|year|month|week|day|hour|rank)s?$", re.IGNORECASE
 )
+# With a verb between (`which is the mean temperature of …`), all words up to the next little one are what is asked for.
 _ASKS_WHICH: Final = re.compile(
-    r"\b(?:which|who|whom|whose|welche[rsmn]?|wer|wen|wem|wessen|cu\u00e1l(?:es)?|qui\u00e9n(?:es)?)\b"
-    r"(?:\s+(?:(?:one\s+)?of\s+)?(?:(?:my|the|our|these|those|meine[rnms]?|der|mis|los|las|de)\s+)*(?P<thing>[^\W\d_]+))?",
+    r"\b(?:which|who|whom|whose|welche[rsmn]?|wer|wen|wem|wessen|cu\u00e1l(?:es)?|qu\u00e9|qui\u00e9n(?:es)?)\b"
+    r"(?:\s+(?P<is>is|are|was|were|ist|sind|war|waren|es|son|fue|fueron|era|eran)\b)?"
+    r"(?:\s+(?:(?:one\s+)?of\s+)?"
+    r"(?:(?:my|the|our|these|those|meine[rnms]?|der|die|das|mis?|el|la|los|las|de)\s+)*"
+    r"(?P<thing>[^\W\d_]+)(?P<more>(?:\s+(?!(?:of|in|on|for|with|that|by|from|than|von|mit|bei|de|en|con|que|por|para)\b)"
+    r"[^\W\d_]+)*))?",
     re.IGNORECASE,
 )
 _SELECTED: Final = re.compile(r"\bselect\b(.*?)\bfrom\b", re.IGNORECASE | re.DOTALL)
-# So many letters at the beginning make two words the same, in two languages too: temperature, Temperatur.
+# Two words are the same in two languages by so many first letters (Temperatur), or consonants (presión, humedad).
 _ALIKE: Final = 5
+_CONSONANTS_ALIKE: Final = 3
 _MOST_NAMES: Final = 2000
 MOST_ROWS_TOLD: Final = 500
 
@@ -81,7 +87,9 @@ def names_nothing(question: str, table: table_pb2.Table, sql_query: str) -> bool
         return False
     selected = _SELECTED.search(sql_query)
     shown = [*(column.name for column in table.columns), selected[1] if selected else ""]
-    return any(not asked["thing"] or not _speaks_of(shown, asked["thing"]) for asked in _ASKS_WHICH.finditer(question))
+    return any(
+        not any(_speaks_of(shown, each) for each in _asked_for(asked)) for asked in _ASKS_WHICH.finditer(question)
+    )
 
 
 def problems_of(wording: str, question: str, runs: Sequence[QueryRun]) -> list[UnsupportedStatement]:
@@ -143,9 +151,24 @@ def _is_named(name: str, wording: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name[:80])}", wording) is not None
 
 
+def _asked_for(asked: re.Match[str]) -> list[str]:
+    return [asked["thing"], *(asked["more"].split() if asked["is"] else ())] if asked["thing"] else []
+
+
 def _speaks_of(shown: Iterable[str], thing: str) -> bool:
-    head = thing.casefold()[:_ALIKE]
-    return any(word.startswith(head) for text in shown for word in re.findall(r"[^\W\d_]+", text.casefold()))
+    head, bones = thing.casefold()[:_ALIKE], _consonants(thing)
+    return any(
+        word.startswith(head) or (len(bones) == _CONSONANTS_ALIKE and bones == _consonants(word))
+        for text in shown
+        for word in re.findall(r"[^\W\d_]+", text.casefold())
+    )
+
+
+def _consonants(word: str) -> str:
+    """The first of a word that are not the same as the one before."""
+    return re.sub(
+        r"(.)\1+", r"\1", re.sub(r"[aeiouy\u00e1\u00e9\u00ed\u00f3\u00fa\u00e4\u00f6\u00fc]", "", word.casefold())
+    )[:_CONSONANTS_ALIKE]
 
 
 def _doubt(result: tools_pb2.ToolOutput, question: str) -> str:
