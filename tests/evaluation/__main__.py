@@ -24,7 +24,7 @@ from services.local.database import WORLD_GRAPH_POLICY
 from services.local.topology import ModelEndpoint
 from tests.evaluation.agents import AGENTS, Surroundings
 from tests.evaluation.asking import Case
-from tests.evaluation.results import Evaluation, Result, compare, table
+from tests.evaluation.results import Evaluation, compare, table
 from tests.fixtures.stack import Platform, World, platform, world
 
 OFFLINE: Final = "offline rules, no language model"
@@ -43,24 +43,37 @@ async def standing(
 
 
 async def evaluate(
-    running: Platform, around: Surroundings, agents: Sequence[str], *, every: int = 1, at_once: int = 2
+    running: Platform,
+    around: Surroundings,
+    agents: Sequence[str],
+    *,
+    every: int = 1,
+    at_once: int = 2,
+    wall_time_s: int = 0,
+    before: Evaluation | None = None,
+    path: Path | None = None,
 ) -> Evaluation:
-    """Asks every so-manieth case of the agents, some at once."""
-    found: list[Result] = []
-    policies: dict[str, str] = {}
+    """Asks every so-manieth case of the agents, some at once, and none that was asked `before`.
+
+    What came of a case is in the file `path` when the case has ended.
+    """
+    found = before or Evaluation(_models(running.stack.options.model), {}, [])
+    asked = {(each.agent, each.case) for each in found.results}
     free = asyncio.Semaphore(at_once)
 
-    async def ask(case: Case) -> Result:
+    async def ask(case: Case) -> None:
         async with free:
-            result, run = await case.ask(running)
-        policies[run.agent] = run.policy.version
+            result, run = await case.ask(running, wall_time_s)
+        found.policies[run.agent] = run.policy.version
+        found.results.append(result)
         sys.stderr.write(f"{result.agent}, {result.score}: {result.case} → {result.said}\n")
-        return result
+        if path:
+            found.write(path)
 
     for agent in agents:
         cases = await AGENTS[agent](around)
-        found += await asyncio.gather(*map(ask, cases[::every]))
-    return Evaluation(_models(running.stack.options.model), policies, found)
+        await asyncio.gather(*(ask(case) for case in cases[::every] if (agent, case.name) not in asked))
+    return found
 
 
 def _models(endpoint: ModelEndpoint | None) -> dict[str, str]:
@@ -76,10 +89,14 @@ async def _run(wanted: argparse.Namespace) -> int:
     model = model_endpoint(CliSettings())
     name = re.sub(r"\W+", "-", model.agent_model) if model else "offline"
     settings = {"SIGNALBOX_POLICIES": wanted.policies, "SIGNALBOX_MODEL_TIMEOUT_S": wanted.model_timeout_s}
-    async with world() as data, standing(data, model, **settings) as (running, around):
-        found = await evaluate(running, around, wanted.agents, every=wanted.every, at_once=wanted.at_once)
     path = wanted.out or Path(".eval") / f"{name}.md"
-    found.write(path)
+    earlier = path.with_suffix(".json")
+    before = Evaluation.read(earlier) if wanted.continued and earlier.exists() else None
+    async with world() as data, standing(data, model, **settings) as (running, around):
+        found = await evaluate(
+            running, around, wanted.agents, every=wanted.every, at_once=wanted.at_once,
+            wall_time_s=wanted.wall_time_s, before=before, path=path,
+        )  # fmt: skip
     sys.stdout.write(f"{table(found)}\nwritten to {path.with_suffix('.md')} and {path.with_suffix('.json')}\n")
     return 0
 
@@ -92,6 +109,8 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=2, help="runs at a time")
     parser.add_argument("--policies", default="", help="limits of the agents, as SIGNALBOX_POLICIES has them")
     parser.add_argument("--model-timeout-s", default="", help="seconds that a model may take, as the runtime has them")
+    parser.add_argument("--wall-time-s", type=int, default=0, help="seconds that a run may take; 0: as always")
+    parser.add_argument("--continue", dest="continued", action="store_true", help="ask only what the file has not")
     parser.add_argument("--out", type=Path, help="file for the table; JSON goes beside it")
     parser.add_argument(
         "--compare", nargs=2, type=Path, metavar=("BEFORE", "AFTER"), help="JSON files of two evaluations"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from signalbox.v1 import outcome_pb2, runs_pb2
+from signalbox.v1 import caller_pb2, outcome_pb2, runs_pb2
 
 from tests.evaluation.results import Result, Score
 from tests.fixtures.stack import Deployed
@@ -60,17 +60,23 @@ class Case:
         right = is_asking if self.expected is Expected.ASKED else self.expected is Expected.DECLINED
         return Score.RIGHT if right else Score.DECLINED
 
-    async def ask(self, platform: Deployed) -> tuple[Result, runs_pb2.Run]:
+    async def ask(self, platform: Deployed, wall_time_s: int = 0) -> tuple[Result, runs_pb2.Run]:
         """Asks a platform through its public API, until the run has ended or waits; what waits for approval gets it."""
         client = platform.caller(self.subject)
-        request = runs_pb2.CreateRunRequest(input=self.given)
+        budget = caller_pb2.Budget(wall_time_s=wall_time_s)
+        request = runs_pb2.CreateRunRequest(input=self.given, budget=budget)
         events = [event async for event in client.execute(request, SLOWEST_S)]
         run = await client.get(events[-1].run_id)
         while APPROVE in run.input_request.options:
             run = await client.resume(run, APPROVE)
         said = " ".join((run.error or self.said(run) or run.stop_reason).split())[:_SHOWN]
+        ended = ", ".join(filter(None, (
+            runs_pb2.RunState.Name(run.state).removeprefix("RUN_STATE_"),
+            outcome_pb2.Outcome.Name(run.outcome).removeprefix("OUTCOME_"),
+            run.stop_reason,
+        )))  # fmt: skip
         tokens = run.spend.token_usage.total_tokens
-        return Result(run.agent, self.name, self.score(run), said, tokens, run.spend.wall_time_s), run
+        return Result(run.agent, self.name, self.score(run), said, tokens, run.spend.wall_time_s, ended), run
 
 
 def read_cases(agent: str) -> Any:

@@ -24,7 +24,7 @@ class Score(StrEnum):
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one case; `said` is the beginning of the answer."""
+    """What came of one case; `said` is the beginning of the answer, `ended` what the run says of its end."""
 
     agent: str
     case: str
@@ -32,6 +32,7 @@ class Result:
     said: str
     tokens: int
     seconds: float
+    ended: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Evaluation:
 
     models: dict[str, str]
     policies: dict[str, str]
-    results: Sequence[Result]
+    results: list[Result]
 
     def of(self, agent: str) -> list[Result]:
         """The results of an agent."""
@@ -87,7 +88,7 @@ def table(evaluation: Evaluation) -> str:
     rows = [[agent, *(f"{each(evaluation.of(agent)):g}" for each in _MEASURES.values())] for agent in evaluation.agents]
     models = ", ".join(f"{role}: {model}" for role, model in evaluation.models.items())
     missed = [each for each in evaluation.results if each.score is not Score.RIGHT]
-    lines = [f"- {each.agent}, {each.score}: “{each.case}” → {each.said}" for each in missed]
+    lines = [f"- {each.agent}, {each.score} ({each.ended}): “{each.case}” → {each.said}" for each in missed]
     return "\n".join([f"Models: {models}", "", *_markdown(["agent", *_MEASURES], rows), "", *lines, ""])
 
 
