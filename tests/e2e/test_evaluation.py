@@ -17,17 +17,18 @@ EVERY = 7
 
 async def test_the_offline_model_is_right_or_declines(harbour: World, tmp_path: Path) -> None:
     async with standing(harbour) as (running, around):
-        found = await evaluate(running, around, list(AGENTS), every=EVERY, at_once=4)
+        found = await evaluate(running, around, list(AGENTS), every=EVERY, at_once=4, path=tmp_path / "offline.md")
+        written = Evaluation.read(tmp_path / "offline.json")
+        assert written == found
+        # What a file has is not asked again.
+        assert (await evaluate(running, around, ["graph_editor"], every=EVERY, before=written)).results == found.results
     assert found.agents == list(AGENTS)
     told = table(found)
     for agent in AGENTS:
         scores = [each.score for each in found.of(agent)]
         assert not {Score.WRONG, Score.FAILED, Score.REFUSED}.intersection(scores), told
         assert scores.count(Score.RIGHT) >= len(scores) / 2, told
-    assert all(each.tokens > 0 < each.seconds for each in found.results), told
-
-    found.write(tmp_path / "offline.md")
-    assert Evaluation.read(tmp_path / "offline.json") == found
+    assert all(each.tokens > 0 < each.seconds and each.ended for each in found.results), told
     assert (tmp_path / "offline.md").read_text() == told
 
 
