@@ -20,8 +20,8 @@ from typing import Any
 
 from langgraph.graph import END, START
 
-from services.runtime.hosted.lifting.agreement import agreement, lift
 from services.runtime.hosted.lifting.expressions import NotLiftedError
+from tests.lifting.agreement import agreement, lift
 
 SKIPPED = {".git", ".venv", "node_modules", "site-packages", "tests"}
 HERE = ("langchain_core", "langgraph", "typing", "typing_extensions", "enum", "dataclasses", "pydantic", "operator",

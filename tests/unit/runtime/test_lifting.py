@@ -28,7 +28,6 @@ from signalbox_routing.words import in_words
 
 from services.runtime.commands import lift as lift_command
 from services.runtime.commands import prove
-from services.runtime.hosted.lifting.agreement import agreement, lift
 from services.runtime.hosted.lifting.expressions import NotLiftedError
 from services.runtime.hosted.lifting.lifted import (
     CHANGED,
@@ -41,6 +40,7 @@ from services.runtime.hosted.lifting.lifted import (
 )
 from services.runtime.hosted.lifting.looking import LONGEST_TEXT, MOST_ITEMS
 from services.runtime.routing.reachable import unreached_rules
+from tests.lifting.agreement import agreement, lift
 
 STATES = 400
 MAX_ROUNDS = 3

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from services.runtime.hosted.adoption.module_names import computed
-from services.runtime.hosted.lifting.agreement import lift
+from tests.lifting.agreement import lift
 
 ROUTE = """
 def route(state):

@@ -14,14 +14,14 @@ from types import ModuleType
 from typing import Any, Final
 
 from signalbox_routing.facts import READ, as_dict
-from signalbox_routing.table import NoWayError, Router, Rule
+from signalbox_routing.table import END, NoWayError, Router, Rule
 
 from services.runtime.hosted.adoption.edge_edit import TableEdge
 from services.runtime.hosted.adoption.table_source import Imports, NotAdoptedError, WrittenTable, module_source, written
 from services.runtime.hosted.adoption.test_source import tests_source
-from services.runtime.hosted.lifting.agreement import place_of
 from services.runtime.hosted.lifting.lifted import Graph, LiftedGraph, LiftedRouter, PathBranch, branches_of, types_of
 from services.runtime.hosted.lifting.states import States
+from services.runtime.hosted.lifting.tables import looking_same
 
 NOWHERE: Final = "nowhere"
 TRIED: Final = "signalbox_adopted"
@@ -147,7 +147,7 @@ def _held_against(
         state = states.one()
         if not _is_of(types, state):
             continue
-        by_function, by_table = _outcome(function, state, ends), _outcome(table, state, None)
+        by_function, by_table = outcome(function, state, ends), outcome(table, state, None)
         if by_function != by_table:
             told = f"{by_table} where the function leads to {by_function}, on {str(state)[:300]}"
             raise NotAdoptedError(f"comes to something else as a table: {told}")
@@ -167,15 +167,29 @@ def _is_of(types: Mapping[str, Any], state: Any) -> bool:
     return all(isinstance(value, _PLAIN.get(types.get(name), object)) for name, value in state.items())
 
 
-def _outcome(route: Callable[[Any], Any], state: Any, ends: Mapping[Any, str] | None) -> str:
-    """Returns where a function or a table leads from a state."""
+def outcome(route: Callable[[Any], Any], state: Any, ends: Mapping[Any, str] | None) -> str:
+    """Returns where a function or a table leads from a state; NOWHERE for one on which it raises."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             result = route(state)
             result = asyncio.run(result) if inspect.iscoroutine(result) else result
-        return place_of(result, ends)
+        return _place_of(result, ends)
     except Exception:  # noqa: BLE001 - whatever it raises, nothing is decided
         return NOWHERE
+
+
+def _place_of(result: Any, ends: Mapping[Any, str] | None) -> str:
+    """Returns where LangGraph goes by a result. Raises KeyError."""
+    places = []
+    for each in result if isinstance(result, list | tuple) else [result]:
+        if each is None:
+            raise KeyError(each)
+        if ends is None:
+            places.append(str(getattr(each, "value", each)) if not isinstance(each, str) else str.__str__(each))
+        else:
+            known = [to for label, to in ends.items() if looking_same(label, each)]
+            places.append(known[0] if known else ends[each])
+    return ", ".join(dict.fromkeys(places)) or END
 
 
 def _note(found: _Held, table: Router[Any, Any], state: Any) -> None:

@@ -218,7 +218,9 @@ def lifted(graph: Graph, agent: str) -> LiftedGraph:
     routers = {}
     for name, (_, table, expression) in found.items():
         try:
-            router: Router[Any, Any] = Router(name, facts=_facts(table, expression), policy=policy, rules=table.rules)
+            router: Router[Any, Any] = Router(
+                name, facts=facts_reader(table, expression), policy=policy, rules=table.rules
+            )
             routers[name] = LiftedRouter(router, table, expression.arguments)
         except Exception as error:  # the graph's other tables, and the graph itself, do without this one
             log.exception("a lifted table can't be used", router=name)
@@ -234,7 +236,9 @@ def types_of(graph: Graph) -> Mapping[str, Any]:
         return {}  # names of types that are not there at run time
 
 
-def _facts(table: Table, expression: Unfolded) -> Callable[[State], Any]:
+def facts_reader(table: Table, expression: Unfolded) -> Callable[[State], Any]:
+    """Returns what takes a table's facts from a state."""
+
     def facts(state: State) -> Any:
         return table.take({expression.arguments[0]: state})
 

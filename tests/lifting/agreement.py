@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import inspect
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from signalbox_routing.table import END, Router
 
-from services.runtime.hosted.lifting.lifted import _facts
+from services.runtime.hosted.adoption.adopted import NOWHERE, outcome
+from services.runtime.hosted.lifting.lifted import facts_reader
 from services.runtime.hosted.lifting.looking import NotLookedAtError
 from services.runtime.hosted.lifting.states import States
-from services.runtime.hosted.lifting.tables import LiftedLimits, Table, looking_same, table_of
+from services.runtime.hosted.lifting.tables import LiftedLimits, Table, table_of
 from services.runtime.hosted.lifting.unfolding import Unfolded, unfolded
 
 STATES = 10_000
@@ -46,7 +43,7 @@ def lift(function: Callable[..., Any], ends: Mapping[Any, str] | None = None, no
     limits, expression = LiftedLimits("alone"), unfolded(function)
     table = table_of(expression, ends, nodes, limits)
     router: Router[Any, Any] = Router(
-        "alone.route", facts=_facts(table, expression), policy=limits.finished(), rules=table.rules
+        "alone.route", facts=facts_reader(table, expression), policy=limits.finished(), rules=table.rules
     )
     return Lifted(expression, table, router)
 
@@ -69,10 +66,7 @@ def agreement(
         if found.decided >= count:
             break
         state = states.one()
-        try:
-            with contextlib.redirect_stdout(io.StringIO()):
-                place = place_of(_called(function, state), ends)
-        except Exception:  # noqa: BLE001 - whatever it raises, nothing is decided
+        if (place := outcome(function, state, ends)) == NOWHERE:
             found.raised += 1
             continue
         try:
@@ -85,22 +79,3 @@ def agreement(
         if decision.destination != place:
             found.disagreements.append((state, place, decision.destination))
     return found
-
-
-def _called(function: Callable[..., Any], state: Any) -> Any:
-    result = function(state)
-    return asyncio.run(result) if inspect.iscoroutine(result) else result
-
-
-def place_of(result: Any, ends: Mapping[Any, str] | None) -> str:
-    """Returns where LangGraph goes by a result. Raises KeyError."""
-    places = []
-    for each in result if isinstance(result, list | tuple) else [result]:
-        if each is None:
-            raise KeyError(each)
-        if ends is None:
-            places.append(str(getattr(each, "value", each)) if not isinstance(each, str) else str.__str__(each))
-        else:
-            known = [to for label, to in ends.items() if looking_same(label, each)]
-            places.append(known[0] if known else ends[each])
-    return ", ".join(dict.fromkeys(places)) or END
