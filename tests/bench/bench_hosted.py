@@ -1,19 +1,23 @@
 """What a run of a hosted graph costs: the engine with ledger, fence and events against LangGraph with its stock saver.
 
-Both execute the same graphs in this process, with durability sync, so many runs at a time; the contenders take turns.
-CPU is that of this process and of Postgres. The engine's part has all of it: creating the run, claiming, watching,
-ending.
+Both execute the same graphs in this process, with durability sync, so many runs at a time. CPU, user and system, is
+that of this process and of Postgres; the engine's part has all of it: creating the run, claiming, watching, ending.
+A round has the two by turns, here, alone, alone, here, so that a machine that grows slower meanwhile does so for both;
+what is told is the median of the rounds' ratios, and between which of them the true median is in 95 of 100 cases. What
+the engine does while it has no runs is taken from the other's part.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import statistics
 import sys
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -38,23 +42,79 @@ GRAPHS: dict[str, dict[str, Any]] = {
     "rollout": {"kind": "full", "log": []},
     "assistant": {"messages": ["Add up."]},
 }
-RUNS, AT_ONCE, ROUNDS = 32, 8, 5
+RUNS, AT_ONCE = 16, 8
+# As many as there is time for, and no fewer than an interval takes.
+ROUNDS, LEAST_ROUNDS, LONGEST_S = 14, 6, 240.0
+IDLE_S = 5.0
+# As the runtime's settings have it.
+SWEEP_INTERVAL_S = 0.5
 STOCK = "stock"
 RunOne = Callable[[], Awaitable[None]]
 
 
-async def cost_ms(one: RunOne, postgres: CpuMeter) -> float:
-    """Returns the CPU of a run."""
-    gc.collect()
-    places = asyncio.Semaphore(AT_ONCE)
+@dataclass(frozen=True)
+class Round:
+    """The CPU of a run in one round, in ms."""
 
-    async def placed() -> None:
-        async with places:
-            await one()
+    here: float
+    alone: float
 
-    before = time.process_time() + postgres.total_s()
-    await asyncio.gather(*(placed() for _ in range(RUNS)))
-    return (time.process_time() + postgres.total_s() - before) * 1000 / RUNS
+
+class Meter:
+    """The CPU of this process and of Postgres."""
+
+    def __init__(self, postgres: CpuMeter) -> None:
+        self._postgres = postgres
+        # Of the engine without runs, in a second.
+        self._idle_s = 0.0
+
+    @property
+    def _total_s(self) -> float:
+        return time.process_time() + self._postgres.total_s()
+
+    async def idle(self) -> None:
+        """Measures what the engine does without runs."""
+        before, began = self._total_s, time.monotonic()
+        await asyncio.sleep(IDLE_S)
+        self._idle_s = (self._total_s - before) / (time.monotonic() - began)
+
+    async def cost_ms(self, one: RunOne, *, engine_idle: bool) -> float:
+        """Returns the CPU of a run."""
+        gc.collect()
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def placed() -> None:
+            async with places:
+                await one()
+
+        before, began = self._total_s, time.monotonic()
+        await asyncio.gather(*(placed() for _ in range(RUNS)))
+        spent_s = self._total_s - before
+        if engine_idle:
+            spent_s -= self._idle_s * (time.monotonic() - began)
+        return spent_s * 1000 / RUNS
+
+    async def round(self, here: RunOne, alone: RunOne) -> Round:
+        """Returns what both cost, by turns."""
+        first = await self.cost_ms(here, engine_idle=False)
+        second = await self.cost_ms(alone, engine_idle=True)
+        third = await self.cost_ms(alone, engine_idle=True)
+        return Round((first + await self.cost_ms(here, engine_idle=False)) / 2, (second + third) / 2)
+
+
+def interval(ratios: Sequence[float]) -> tuple[float, float]:
+    """Returns between which of some ratios their distribution's median is, in 95 of 100 cases at least.
+
+    By order statistics: how many of them are below it is binomial, whatever the distribution. Raises ValueError for
+    fewer than six.
+    """
+    count = len(ratios)
+    tails = [sum(math.comb(count, each) for each in range(left + 1)) / 2**count for left in range(count)]
+    left = sum(tail <= 0.025 for tail in tails)
+    if not left:
+        raise ValueError(f"{count} rounds say nothing of their median")
+    ordered = sorted(ratios)
+    return ordered[left - 1], ordered[-left]
 
 
 def ours(replica: HostedReplica, name: str) -> RunOne:
@@ -79,28 +139,32 @@ def plain(saver: AsyncPostgresSaver, name: str) -> RunOne:
     return one
 
 
-async def measure() -> dict[str, list[tuple[float, float]]]:
-    """Returns the cost of both in each round, by graph."""
+async def measure() -> dict[str, list[Round]]:
+    """Returns the rounds by graph."""
     options = {"autocommit": True, "row_factory": dict_row, "prepare_threshold": 0}
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in GRAPHS}
+    found: dict[str, list[Round]] = {name: [] for name in GRAPHS}
     with EmbeddedPostgres() as postgres:
         with psycopg.connect(postgres.dsn(), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {STOCK}")
         prepare(postgres.dsn(STOCK))
         migrate(postgres.dsn())
-        meter = CpuMeter([postgres.pid])
         async with (
             AsyncConnectionPool[AsyncConnection[dict[str, Any]]](
                 postgres.dsn(STOCK), min_size=2, max_size=6, kwargs=options
             ) as pool,
-            hosted_replica(postgres.dsn(), folder=FOLDER) as replica,
+            hosted_replica(postgres.dsn(), folder=FOLDER, sweep_interval_s=SWEEP_INTERVAL_S) as replica,
         ):
-            saver = AsyncPostgresSaver(pool)
-            for number in range(1 + ROUNDS):
-                for name in GRAPHS:
-                    costs = await cost_ms(ours(replica, name), meter), await cost_ms(plain(saver, name), meter)
-                    if number:  # the first round warms up
-                        found[name].append(costs)
+            saver, meter = AsyncPostgresSaver(pool), Meter(CpuMeter([postgres.pid]))
+            contenders = {name: (ours(replica, name), plain(saver, name)) for name in GRAPHS}
+            for both in contenders.values():  # which warms them up
+                await meter.round(*both)
+            await meter.idle()
+            began = time.monotonic()
+            for number in range(ROUNDS):
+                if number >= LEAST_ROUNDS and time.monotonic() - began > LONGEST_S:
+                    break
+                for name, both in contenders.items():
+                    found[name].append(await meter.round(*both))
     return found
 
 
@@ -108,13 +172,16 @@ def main() -> None:
     """Measures, and prints it."""
     configure_logs("bench", "ERROR")
     found = asyncio.run(measure())
-    table = Table(title=f"CPU of a run of a hosted graph, {AT_ONCE} at once, {ROUNDS} rounds of {RUNS}")
-    for heading in ("graph", "here", "LangGraph, stock saver", "times"):
+    rounds = min(map(len, found.values()))
+    table = Table(title=f"CPU of a run of a hosted graph, {AT_ONCE} at once, {rounds} rounds of {4 * RUNS} runs")
+    for heading in ("graph", "here", "LangGraph, stock saver", "times", "95 %"):
         table.add_column(heading, justify="left" if heading == "graph" else "right")
-    for name, rounds in found.items():
-        here, alone = (statistics.median(each) for each in zip(*rounds, strict=True))
-        times = statistics.median(first / second for first, second in rounds)
-        table.add_row(name, f"{here:.1f} ms", f"{alone:.1f} ms", f"{times:.2f}")
+    for name, of_graph in found.items():
+        here, alone = (statistics.median(each) for each in zip(*((r.here, r.alone) for r in of_graph), strict=True))
+        ratios = [each.here / each.alone for each in of_graph]
+        least, most = interval(ratios)
+        told = f"{statistics.median(ratios):.2f}", f"{least:.2f} to {most:.2f}"
+        table.add_row(name, f"{here:.1f} ms", f"{alone:.1f} ms", *told)
     Console(file=sys.stdout, width=110).print(table)
 
 
