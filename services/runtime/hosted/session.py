@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 from langchain_core.callbacks import BaseCallbackHandler
@@ -39,6 +39,8 @@ from services.runtime.routing.waiting import RunWaits
 
 MODEL, TOOL = "model", "tool"
 IN_PROCESS = "in_process"
+# What of a budget a call of a model takes.
+MODEL_PARTS = ("model_calls", "tokens")
 CUT = "cut"
 # Answers that say nothing against the request: the same one may succeed later.
 _AWAY = frozenset((408, 429, 500, 502, 503, 504, 529))
@@ -59,7 +61,7 @@ class BudgetSpentError(Exception):
 
 @dataclass
 class Visit:
-    """A task of a node: its calls, those of attempts that failed included, and its record once it has ended.
+    """An attempt at a task of a node: its calls, those of attempts before included, and its record once it has ended.
 
     `inside_s` is time of nodes of a graph inside it, which have records of their own; `left` are such records that the
     inner graph could not keep, since a `Command` to the parent left it. `stored` is what it writes to the store, which
@@ -179,14 +181,12 @@ class HostedSession:
 
     def visit(self, task_id: str, node: str) -> Visit:
         """Returns a task that begins, or is tried again."""
-        visit = self._visits.setdefault(task_id, Visit(node, task_id, _visit.get()))
-        if visit.has_spoken and self.token_chunks:
+        earlier = self._visits.get(task_id)
+        if earlier is not None and earlier.has_spoken and self.token_chunks:
             self.token_chunks.reset(node, RERUN)
-            visit.has_spoken = False
-        visit.began, visit.inside_s, visit.left, visit.away = time.perf_counter(), 0.0, [], None
-        visit.record = None
-        visit.drop_stored()
-        visit.unnamed, visit.recorded_calls = {}, 0
+        # What threads of an attempt before still do is that one's, and of no account; what they pay for is this task's.
+        visit = Visit(node, task_id, _visit.get(), calls=earlier.calls if earlier else [])
+        self._visits[task_id] = visit
         if self.failed is not None and self.failed.get("task") == task_id:
             self.failed = self.failure = None  # LangGraph tries it again.
         return visit
@@ -306,6 +306,32 @@ class HostedSession:
         with self._lock:
             self._spent = add_spend(self._spent, spend_of([call], 0.0))
         (visit.calls if visit else self.attempts).append(call)
+
+    @contextmanager
+    def embedding(self, name: str, texts: Sequence[str]) -> Iterator[None]:
+        """Notes a call, made inside the context, of a model that embeds texts. Raises BudgetSpentError before it."""
+        call = CallRecord(kind=MODEL, name=name, outcome=OK, elapsed_ms=0.0, input_tokens=0, output_tokens=0)
+        call["service"], call["estimated"] = MODEL, True
+        run_id, begun = uuid4(), CallUnderWay(call, time.perf_counter(), _visit.get())
+        self.begin(run_id, begun, MODEL_PARTS)
+        try:
+            yield
+        except BaseException as error:
+            self.finish(run_id, type(error).__name__, away=error)
+            raise
+        call["input_tokens"] = count_tokens_approximately([HumanMessage(each) for each in texts])
+        self.finish(run_id, OK)
+
+    def finish(self, run_id: UUID, outcome: str, *, away: BaseException | None = None) -> None:
+        """Notes what a call under way came to; a run waits for a model that is `away`, if that is what it failed by."""
+        if begun := self.ended(run_id):
+            if away is not None and begun.visit and (cause := _cause_of_absence(away)):
+                begun.visit.away = away, DependencyAway(f"model {begun.call['name']}", cause)
+            call = begun.call
+            call["outcome"] = begun.outcome or outcome
+            call["elapsed_ms"] = round((time.perf_counter() - begun.began) * 1000, 3)
+            call["ended_at"] = round(time.time(), 6)
+            self.note(cleaned(call), begun.visit)
 
     @contextmanager
     def open(self) -> Iterator[CallbackHandler]:
@@ -436,21 +462,18 @@ class CallbackHandler(BaseCallbackHandler):
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
         """Ends a call of a model, with its tokens."""
         del kwargs
-        if begun := self._session.ended(run_id):
+        if begun := self._session.under_way(run_id):
             given, made = _tokens(response)
             if begun.asked and not given and not made:
                 given, made = _estimated_tokens(begun.asked, response)
                 begun.call["estimated"] = True
             begun.call["input_tokens"], begun.call["output_tokens"] = given, made
-            self._end(begun, OK)
+            self._session.finish(run_id, OK)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Ends a call of a model that failed; one whose endpoint is away can be waited for."""
         del kwargs
-        if begun := self._session.ended(run_id):
-            if begun.visit and (cause := _cause_of_absence(error)):
-                begun.visit.away = error, DependencyAway(f"model {begun.call['name']}", cause)
-            self._end(begun, type(error).__name__)
+        self._session.finish(run_id, type(error).__name__, away=error)
 
     def on_tool_start(self, serialized: dict[str, Any], input_str: str, *, run_id: UUID, **kwargs: Any) -> None:
         """Begins a call of a tool. Raises BudgetSpentError."""
@@ -460,14 +483,12 @@ class CallbackHandler(BaseCallbackHandler):
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Ends a call of a tool."""
         del kwargs
-        if begun := self._session.ended(run_id):
-            self._end(begun, "error" if getattr(output, "status", "") == "error" else OK)
+        self._session.finish(run_id, "error" if getattr(output, "status", "") == "error" else OK)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Ends a call of a tool that raised."""
         del kwargs
-        if begun := self._session.ended(run_id):
-            self._end(begun, type(error).__name__)
+        self._session.finish(run_id, type(error).__name__)
 
     def _begin_model(
         self, serialized: dict[str, Any] | None, run_id: UUID, kwargs: Mapping[str, Any], asked: Sequence[Any]
@@ -496,17 +517,10 @@ class CallbackHandler(BaseCallbackHandler):
         visit = _visit.get() or self._session.visit_in(str(namespace))
         call = CallRecord(kind=kind, name=name, outcome=OK, elapsed_ms=0.0, input_tokens=0, output_tokens=0)
         call["service"] = IN_PROCESS if kind == TOOL else MODEL
-        kinds = ("tool_calls",) if kind == TOOL else ("model_calls", "tokens")
+        kinds = ("tool_calls",) if kind == TOOL else MODEL_PARTS
         begun = CallUnderWay(call, time.perf_counter(), visit)
         self._session.begin(run_id, begun, kinds)
         return begun
-
-    def _end(self, begun: CallUnderWay, outcome: str) -> None:
-        call = begun.call
-        call["outcome"] = begun.outcome or outcome
-        call["elapsed_ms"] = round((time.perf_counter() - begun.began) * 1000, 3)
-        call["ended_at"] = round(time.time(), 6)
-        self._session.note(cleaned(call), begun.visit)
 
 
 def _tokens(response: LLMResult) -> tuple[int, int]:

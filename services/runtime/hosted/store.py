@@ -39,11 +39,10 @@ from services.runtime.engine.queries import query
 from services.runtime.engine.stored_items import StoreScope, last_writes
 from services.runtime.errors import StoreRefused
 from services.runtime.hosted.session import HostedSession, Visit, current_visit
-from services.runtime.hosted.store_index import Vector, Vectors
+from services.runtime.hosted.store_index import Vector, Vectors, check_name
 from services.runtime.routing.recorder import ItemWrite
 
 MOST_FOUND: Final = 1000
-MOST_NAME_BYTES: Final = 500
 SECONDS = 60.0
 _TOO_LONG: Final = "the search took longer than the database allows; search below a narrower namespace, or hold less"
 Place = tuple[str, str]
@@ -110,7 +109,7 @@ class NodeStore(BaseStore):
             if asked.puts:
                 self._elsewhere(self._check(asked.puts, visit)).result()
             # Here and not on the loop: what embeds may block, as the node does.
-            vectors = self._index.embedded(asked.texts, asked.queries)
+            vectors = self._index.embedded(asked.texts, asked.queries, self._session.embedding)
         return self._elsewhere(self._done(asked, visit, vectors)).result()
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -120,7 +119,7 @@ class NodeStore(BaseStore):
         if self._index and asked.to_embed:
             if asked.puts:
                 await self._here(self._check(asked.puts, visit))
-            vectors = await self._index.aembedded(asked.texts, asked.queries)
+            vectors = await self._index.aembedded(asked.texts, asked.queries, self._session.embedding)
         return await self._here(self._done(asked, visit, vectors))
 
     async def _here(self, doing: Coroutine[Any, Any, Found]) -> Found:
@@ -141,7 +140,9 @@ class NodeStore(BaseStore):
                     puts[put.write["namespace"], put.write["key"]] = put
                 case SearchOp() if not 0 <= op.limit <= MOST_FOUND or op.offset < 0:
                     raise StoreRefused(f"a search finds at most {MOST_FOUND} items, from an offset of 0 or more")
-                case GetOp() | SearchOp() | ListNamespacesOp():
+                case SearchOp():
+                    check_name(".".join(op.namespace_prefix))
+                case GetOp() | ListNamespacesOp():
                     pass
                 case _:
                     raise StoreRefused(f"the store does not know {type(op).__name__}")
@@ -333,13 +334,13 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 def _place(namespace: tuple[str, ...], key: str) -> Place:
     """Returns where an item is. Raises StoreRefused for names that can't be."""
     labels = [*namespace, key]
-    if not namespace or not all(isinstance(each, str) and each and "\x00" not in each for each in labels):
-        raise StoreRefused("namespace and key of an item are texts, none of them empty or with a NUL")
+    if not namespace or not all(isinstance(each, str) and each for each in labels):
+        raise StoreRefused("namespace and key of an item are texts, none of them empty")
     if any("." in label for label in namespace):
         raise StoreRefused("labels of a namespace hold no points")
     joined = ".".join(namespace)
-    if any(len(each.encode(errors="replace")) > MOST_NAME_BYTES for each in (joined, key)):
-        raise StoreRefused(f"the key {key[:40]!r} or its namespace is longer than {MOST_NAME_BYTES} bytes")
+    check_name(joined)
+    check_name(key)
     return joined, key
 
 

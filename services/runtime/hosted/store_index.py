@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,7 +18,11 @@ from services.runtime.errors import StoreRefused
 # Of one item; and what pgvector compares.
 MOST_VECTORS: Final = 100
 MOST_DIMS: Final = 16_000
+# Of each part of the name by which the database has an item or a vector of it.
+MOST_NAME_BYTES: Final = 500
 Vector = Sequence[float]
+# Notes one call of what embeds, while it is made.
+Noted = Callable[[str, Sequence[str]], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -40,20 +45,30 @@ class StoreIndex:
     dims: int
     fields: tuple[str, ...] = ("$",)
 
-    def embedded(self, texts: Sequence[str], queries: Sequence[str]) -> Vectors:
+    def embedded(self, texts: Sequence[str], queries: Sequence[str], noted: Noted) -> Vectors:
         """Embeds texts of items, and queries, in the thread of the caller. Raises StoreRefused."""
-        found = self.embeddings.embed_documents(list(texts)) if texts else []
-        asked = [self.embeddings.embed_query(each) for each in queries]
+        found, asked = list[Vector](), list[Vector]()
+        if texts:
+            with noted(self.name, texts):
+                found += self.embeddings.embed_documents(list(texts))
+        for each in queries:
+            with noted(self.name, [each]):
+                asked.append(self.embeddings.embed_query(each))
         return Vectors(self._checked(texts, found), self._checked(queries, asked))
 
-    async def aembedded(self, texts: Sequence[str], queries: Sequence[str]) -> Vectors:
+    async def aembedded(self, texts: Sequence[str], queries: Sequence[str], noted: Noted) -> Vectors:
         """Embeds texts of items, and queries. Raises StoreRefused."""
-        found = await self.embeddings.aembed_documents(list(texts)) if texts else []
-        asked = [await self.embeddings.aembed_query(each) for each in queries]
+        found, asked = list[Vector](), list[Vector]()
+        if texts:
+            with noted(self.name, texts):
+                found += await self.embeddings.aembed_documents(list(texts))
+        for each in queries:
+            with noted(self.name, [each]):
+                asked.append(await self.embeddings.aembed_query(each))
         return Vectors(self._checked(texts, found), self._checked(queries, asked))
 
     def texts_of(self, op: PutOp) -> dict[str, str]:
-        """Returns the texts by which an item is to be found, by field. Raises StoreRefused for too many."""
+        """Returns the texts by which an item is to be found, by field. Raises StoreRefused for what can't be kept."""
         if op.value is None or op.index is False:
             return {}
         found: dict[str, str] = {}
@@ -65,6 +80,8 @@ class StoreIndex:
             found |= {f"{path}.{number}" if numbered else path: text for number, text in enumerate(texts)}
         if len(found) > MOST_VECTORS:
             raise StoreRefused(f"the item {op.key!r} has {len(found)} texts to be found by; {MOST_VECTORS} is the most")
+        for field_ in found:
+            check_name(field_)
         return found
 
     def _checked(self, texts: Sequence[str], vectors: Sequence[Vector]) -> dict[str, Vector]:
@@ -77,6 +94,20 @@ class StoreIndex:
         if not all(math.isfinite(number) for each in rounded for number in each):
             raise StoreRefused(f"{self.name} gave a vector with numbers that are none, or too large for 32 bits")
         return dict(zip(texts, rounded, strict=True))
+
+
+def check_name(name: str) -> None:
+    """Checks a part of the name of an item or a vector. Raises StoreRefused for one that the database does not take."""
+    try:
+        size_bytes = len(name.encode())
+    except UnicodeEncodeError as error:
+        raise StoreRefused(f"the store takes no halves of characters in names: {name[:40]!r}") from error
+    if "\x00" in name:
+        raise StoreRefused(f"the store takes no NUL in names: {name[:40]!r}")
+    if size_bytes > MOST_NAME_BYTES:
+        raise StoreRefused(
+            f"{name[:40]!r} is longer than {MOST_NAME_BYTES} bytes, which names in the store are at most"
+        )
 
 
 async def compares_vectors(pool: AsyncConnectionPool[Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -292,6 +293,89 @@ async def test_only_what_is_written_is_embedded(platform_dsn: str) -> None:
     assert embedded == ["first", "second", "asked"] * 2 + ["read"]
     said = ["100 is the most", "holds at most 2 items", "finds at most 1000", "writes more than 3 times"] * 2
     assert [part in each for part, each in zip([*said, "outside of any"], refused, strict=True)] == [True] * 9
+
+
+async def test_fields_by_which_items_are_found_have_names_that_the_database_takes(platform_dsn: str) -> None:
+    said: list[str] = []
+
+    async def write(state: Noting, runtime: Runtime) -> dict[str, Any]:
+        del state
+        assert runtime.store is not None
+        await runtime.store.aput(("facts",), "a", {"text": "a\x00b"}, index=["text"])
+        for key, field in (("b", "x" * 501), ("b", "x\x00"), ("\ud800", "text")):
+            try:
+                await runtime.store.aput(("facts",), key, {field: "sea"}, index=[field])
+            except StoreRefused as error:
+                said.append(str(error))
+        try:
+            await runtime.store.abatch([SearchOp(("facts\x00",))])
+        except StoreRefused as error:
+            said.append(str(error))
+        [found] = await runtime.store.asearch(("facts",))
+        return {"found": [found.value["text"].replace("\x00", "-")]}
+
+    graph = StateGraph(Noting).add_node("write", write).add_edge(START, "write")
+    index = StoreIndex("./words.py:embed_words", ensure_embeddings(embed_words), len(WORDS))
+    naming = replace(loaded("naming", graph), store_index=index)
+    async with hosted_replica(platform_dsn, naming) as replica:
+        assert found_by(await replica.run("naming", {"note": ""})) == ["a-b"]
+    expected = ("longer than 500 bytes", "no NUL in names", "no halves of characters", "no NUL in names")
+    assert [part in each for part, each in zip(expected, said, strict=True)] == [True] * 4
+
+
+async def test_what_embeds_is_a_call_of_a_model(platform_dsn: str) -> None:
+    """It is in the ledger with about its tokens, and stopped by the budget."""
+
+    async def write(state: Noting, runtime: Runtime) -> dict[str, Any]:
+        assert runtime.store is not None
+        for number in range(int(state["note"])):
+            await runtime.store.aput(("facts",), str(number), {"text": f"The sea, {number} times."})
+        await runtime.store.asearch(("facts",), query="sea")
+        return {}
+
+    graph = StateGraph(Noting).add_node("write", write).add_edge(START, "write")
+    index = StoreIndex("./words.py:embed_words", ensure_embeddings(embed_words), len(WORDS), ("text",))
+    embedding = replace(loaded("embedding", graph), store_index=index)
+    async with hosted_replica(platform_dsn, embedding) as replica:
+        run = await replica.run("embedding", {"note": "2"})
+        assert (run.state, run.spend["model_calls"]) == (RunState.SUCCEEDED, 3), run.error
+        assert 15 < run.spend["input_tokens"] < 60
+        run = await replica.run("embedding", {"note": "9"}, budget={"model_calls": 4})
+        assert (run.state, run.stop_reason, run.spend["model_calls"]) == (RunState.NEEDS_REVIEW, "budget_exhausted", 4)
+
+
+async def test_threads_of_an_attempt_that_failed_write_nothing(platform_dsn: str) -> None:
+    again, done = threading.Event(), threading.Event()
+    refused: list[str] = []
+
+    def late(store: BaseStore) -> None:
+        again.wait(20)
+        try:
+            store.put(("notes",), "late", {})
+        except StoreRefused as error:
+            refused.append(str(error))
+        done.set()
+
+    def note(state: Noting, runtime: Runtime) -> dict[str, Any]:
+        del state
+        assert runtime.store is not None
+        if not attempts:
+            attempts.append(1)
+            context = contextvars.copy_context()
+            threading.Thread(target=context.run, args=(late, runtime.store)).start()
+            raise ConnectionError("as asked")
+        again.set()
+        assert done.wait(20)
+        runtime.store.put(("notes",), "again", {})
+        return {"found": [item.key for item in runtime.store.search(("notes",))]}
+
+    attempts: list[int] = []
+    graph = StateGraph(Noting)
+    graph.add_node("note", note, retry_policy=RetryPolicy(max_attempts=2, initial_interval=0.01))
+    async with hosted_replica(platform_dsn, loaded("late", graph.add_edge(START, "note"))) as replica:
+        run = await replica.run("late", {"note": ""})
+        assert (run.state, found_by(run)) == (RunState.SUCCEEDED, ["again"]), run.error
+    assert ["while they run" in each for each in refused] == [True]
 
 
 async def test_a_store_holds_so_many_vectors(platform_dsn: str) -> None:
