@@ -140,6 +140,12 @@ STORED = Row(
     ],
 )
 
+CALLED, MISSED, DECIDED = (f'verdict=~"{verdict}"' for verdict in ("true_positive", "false_positive", ".+_positive"))
+VULNERABLE, HARMLESS = 'truth="vulnerable"', 'truth="harmless"'
+_FOUND = f"sum({series('batch_verdicts_total', CALLED, VULNERABLE)})"
+_CALLED = f"sum({series('batch_verdicts_total', CALLED)})"
+_WEAK = f"sum({series('batch_verdicts_total', DECIDED, VULNERABLE)})"
+
 BATCHES = Row(
     "Batches",
     [
@@ -165,6 +171,32 @@ BATCHES = Row(
             "A second, by cause: a run was refused, waited for what is away, or took long.",
             "it goes on: the platform has no room for what is asked of it.",
             [Query(total("cause", rate("batch_slowed_total")), "{{cause}}")],
+        ),
+        Panel(
+            "Time since an item ended",
+            "Of the batch that has waited for longest, while it has items left.",
+            "it grows: its runs wait for people, or for what is away; `signalbox batches show` says what holds it up.",
+            [Query(f"max({series('batch_stalled_seconds')})", "longest")],
+            "s",
+        ),
+        Panel(
+            "How good verdicts are",
+            "Of runs of batches on findings whose truth is known, since replicas began: precision, recall, F1.",
+            "one falls after a change of models or prompts; `signalbox batches show` has them by batch and rule.",
+            [
+                Query(f"{_FOUND} / {_CALLED}", "precision"),
+                Query(f"{_FOUND} / {_WEAK}", "recall"),
+                Query(f"2 * {_FOUND} / ({_CALLED} + {_WEAK})", "F1"),
+            ],
+        ),
+        Panel(
+            "Verdicts by rule",
+            "Of the same runs, those that were wrong, by rule of the analyser.",
+            "one rule leads: its prompts or its rule is what to look at.",
+            [
+                Query(total("rule", series("batch_verdicts_total", CALLED, HARMLESS)), "{{rule}} called a weakness"),
+                Query(total("rule", series("batch_verdicts_total", MISSED, VULNERABLE)), "{{rule}} missed"),
+            ],
         ),
     ],
 )

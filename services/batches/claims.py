@@ -13,6 +13,7 @@ from signalbox.v1 import runs_pb2
 
 from services.batches.database import DELETES_WITHIN_S, WITHIN_S, Pool, connected
 from services.batches.records import BatchRecord, BatchState, BegunItem, ItemState
+from services.batches.scores import Scores, scores_of
 from services.batches.statements import statement
 from services.batches.store import record_of
 
@@ -69,11 +70,20 @@ class BatchClaims:
         """Notes the run of an item."""
         await self._write(statement("note_run"), {**claim.key, "number": number, "run_id": run_id})
 
-    async def end(self, claim: Claim, number: int, state: ItemState, run: runs_pb2.Run | None, error: str) -> bool:
-        """Ends an item, with its run as it ended; tells whether it was for this claim to end."""
+    async def end(
+        self,
+        claim: Claim,
+        number: int,
+        state: ItemState,
+        run: runs_pb2.Run | None,
+        error: str,
+        verdict: str | None = None,
+    ) -> bool:
+        """Ends an item, with its run and the verdict that counts; tells whether it was for this claim to end."""
         parameters = {
             **claim.key, "number": number, "state": state, "error": error.replace("\0", ""),
             "run_id": run.run_id if run else None, "run": run.SerializeToString(deterministic=True) if run else None,
+            "verdict": verdict,
         }  # fmt: skip
         return bool(await self._write(statement("end"), parameters))
 
@@ -84,6 +94,12 @@ class BatchClaims:
     async def finish(self, claim: Claim) -> bool:
         """Ends a batch all of whose items have ended; tells whether they had."""
         return bool(await self._write(statement("finish"), {**claim.key, "kept_s": self._kept_s}))
+
+    async def scores(self, claim: Claim) -> Scores:
+        """Returns how good the verdicts of a batch are."""
+        async with connected(self._pool) as connection:
+            cursor = await connection.execute(statement("scores"), claim.key)
+            return scores_of(await cursor.fetchall())
 
     async def delete_expired(self) -> int:
         """Deletes a few batches whose time is over; returns how many."""
@@ -97,6 +113,14 @@ class BatchClaims:
         async with connected(self._pool) as connection:
             cursor = await connection.execute(statement, parameters)
             return [
-                BegunItem(row["number"], bytes(row["input"]), row["retry_count"], str(row["run_id"] or ""))
+                BegunItem(
+                    row["number"],
+                    bytes(row["input"]),
+                    row["retry_count"],
+                    str(row["run_id"] or ""),
+                    bytes(row["given"] or b""),
+                    row["rule"],
+                    row["truth"],
+                )
                 for row in await cursor.fetchall()
             ]

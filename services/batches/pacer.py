@@ -9,12 +9,14 @@ from typing import Final
 
 from signalbox.v1 import runs_pb2, runs_pb2_grpc
 
+from services.batches.answers import verdict_of
 from services.batches.claims import BatchClaims, Claim
 from services.batches.errors import BatchDatabaseAway
-from services.batches.metrics import BATCHES_PACED, ITEMS_ENDED, PACE, RUNS_HELD, SLOWED
+from services.batches.metrics import BATCHES_PACED, ITEMS_ENDED, PACE, RUNS_HELD, SLOWED, STALLED
 from services.batches.pace import Pace
 from services.batches.records import BatchState, BegunItem, ItemState
 from services.batches.runs import BatchRuns, Hindrance, ItemRefused, NotMade
+from services.batches.scores import tell_scores, tell_verdict
 from services.kit.identity.batch_tokens import BatchClaims as TokenClaims
 from services.kit.identity.batch_tokens import BatchTokenMinter
 from services.kit.telemetry.logs import get_logger
@@ -24,6 +26,8 @@ log = get_logger()
 # How soon a batch that is cancelled, or taken over, is noticed.
 ROUND_S: Final = 0.5
 AWAY_S: Final = 1.0
+# How often batches are looked for whose time is over.
+DELETING_S: Final = 10.0
 _STATES: Final = {
     runs_pb2.RUN_STATE_SUCCEEDED: ItemState.SUCCEEDED,
     runs_pb2.RUN_STATE_FAILED: ItemState.FAILED,
@@ -50,6 +54,7 @@ class Pacer:
         self._round = asyncio.Event()
         self._held_up_by = ""
         self._held_up_until = 0.0
+        self._ended_at = time.monotonic()
         # Whether items may be under way that no task here has in hand: another replica's, those whose begin was not
         # answered, and those whose task failed.
         self._left_alone = True
@@ -83,11 +88,14 @@ class Pacer:
             elif not held_up_by and (room := self._pace.limit - len(self._held)) > 0:
                 for item in await self._claims.begin(self._claim, room):
                     self._start(item)
-            return bool(self._held) or not await self._claims.finish(self._claim)
+            if self._held or not await self._claims.finish(self._claim):
+                return True
+            tell_scores(self._claim.batch.batch_id, await self._claims.scores(self._claim))
         except BatchDatabaseAway:
             # Whether the claim still holds, the next write says; what this one did, the next read.
             self._left_alone = True
             return True
+        return False
 
     async def _take_in_hand(self) -> None:
         """Goes on with the items under way that no task has in hand."""
@@ -105,14 +113,22 @@ class Pacer:
     async def _one(self, item: BegunItem) -> None:
         """Brings an item to its end."""
         try:
+            asked = runs_pb2.RunInput.FromString(item.input)
             state, run, error = await self._run_of(item)
+            verdict = verdict_of(asked, run)
             while True:
                 with suppress(BatchDatabaseAway):
-                    ended = await self._claims.end(self._claim, item.number, state, run, error)
+                    ended = await self._claims.end(self._claim, item.number, state, run, error, verdict)
                     break
                 await asyncio.sleep(AWAY_S)
             if ended:
+                self._ended_at = time.monotonic()
                 ITEMS_ENDED.labels(state.value.lower()).inc()
+                if run is not None and verdict is not None and item.truth is not None:
+                    tell_verdict(
+                        item.rule, truth=item.truth, verdict=verdict, run_id=run.run_id, trace_id=run.trace_id,
+                        batch_id=self._claim.batch.batch_id,
+                    )  # fmt: skip
         except Exception:  # the boundary of a task, whose item is begun again
             log.exception("item failed to end", batch_id=self._claim.batch.batch_id, number=item.number)
             await asyncio.sleep(AWAY_S)
@@ -171,6 +187,11 @@ class Pacer:
         await stop(*self._held.values())
 
     @property
+    def stalled_s(self) -> float:
+        """How long no item has ended, and at most for how long it has been paced here."""
+        return time.monotonic() - self._ended_at
+
+    @property
     def pace(self) -> int:
         """Runs at once that the batch holds itself to."""
         return self._pace.limit
@@ -188,6 +209,7 @@ class Pacing:
         self._most = most
         self._pacers: dict[asyncio.Task[None], tuple[Pacer, Claim]] = {}
         self._look = asyncio.Event()
+        STALLED.set_function(lambda: max((pacer.stalled_s for pacer, _ in list(self._pacers.values())), default=0.0))
         PACE.set_function(lambda: sum(pacer.pace for pacer, _ in list(self._pacers.values())))
 
     def look(self) -> None:
@@ -196,6 +218,7 @@ class Pacing:
 
     async def run(self) -> None:
         """Claims batches that nobody paces, and deletes those whose time is over, until it is cancelled."""
+        deleting = asyncio.create_task(self._delete_expired(), name="expired batches")
         try:
             while True:
                 try:
@@ -209,6 +232,7 @@ class Pacing:
                         await self._look.wait()
                 self._look.clear()
         finally:
+            await stop(deleting)
             await self._let_go()
 
     async def _round(self) -> None:
@@ -218,7 +242,20 @@ class Pacing:
             task = asyncio.create_task(pacer.run(), name=f"batch {claim.batch.batch_id}")
             self._pacers[task] = (pacer, claim)
             task.add_done_callback(self._done)
-        await self._claims.delete_expired()
+
+    async def _delete_expired(self) -> None:
+        """Deletes batches whose time is over; that may take long, and nothing else waits for it."""
+        while True:
+            try:
+                deleted = await self._claims.delete_expired()
+            except BatchDatabaseAway as error:
+                log.warning("database away; expired batches are deleted later", error=str(error.__cause__ or error))
+                deleted = 0
+            except Exception:  # the boundary of a loop, as in `run`
+                log.exception("failed to delete expired batches; trying again")
+                deleted = 0
+            if not deleted:
+                await asyncio.sleep(DELETING_S)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         _, claim = self._pacers.pop(task)

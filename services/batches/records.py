@@ -30,6 +30,7 @@ class ItemState(StrEnum):
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
     REFUSED = "REFUSED"
+    SETTLED = "SETTLED"
 
 
 OVER = frozenset({BatchState.ENDED, BatchState.CANCELLED})
@@ -58,14 +59,6 @@ class BatchRecord:
     counts: Mapping[ItemState, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class NewItem:
-    """An input that is added to a batch."""
-
-    key: str
-    input: bytes
-
-
 @dataclass
 class BegunItem:
     """An item whose run is under way, or about to be made; its input is dropped once it is made."""
@@ -74,11 +67,14 @@ class BegunItem:
     input: bytes
     retry_count: int
     run_id: str
+    given: bytes = b""
+    rule: str = ""
+    truth: bool | None = None
 
 
 @dataclass(frozen=True)
 class ItemRecord:
-    """An item; `run` is the serialized run as it ended, empty before."""
+    """An item; `run` is the serialized run as it ended, empty before; `given`, what it came with beside its input."""
 
     number: int
     key: str
@@ -88,3 +84,5 @@ class ItemRecord:
     run: bytes
     error: str
     ended_as: int
+    given: bytes = b""
+    input: bytes = b""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import grpc
-from signalbox.v1 import runs_pb2, runs_pb2_grpc
+from signalbox.v1 import batches_pb2, runs_pb2, runs_pb2_grpc
 
 from services.batches.records import BegunItem
 from services.kit.errors import ErrorDetail, error_detail
@@ -18,7 +18,7 @@ from services.kit.identity.batch_tokens import BatchTokenMinter
 from services.kit.identity.bearer import bearer_metadata
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.names import LABEL_BATCH
-from services.kit.wire.event_kinds import RUN_ENDED
+from services.kit.wire.event_kinds import ENDED_RUN_STATES, RUN_ENDED
 
 log = get_logger()
 T = TypeVar("T")
@@ -52,14 +52,6 @@ _OWN: Final = frozenset(
     }
 )
 TRIES: Final = 8
-_ENDED: Final = frozenset(
-    {
-        runs_pb2.RUN_STATE_SUCCEEDED,
-        runs_pb2.RUN_STATE_FAILED,
-        runs_pb2.RUN_STATE_CANCELLED,
-        runs_pb2.RUN_STATE_NEEDS_REVIEW,
-    }
-)
 
 
 class ItemRefused(Exception):
@@ -108,7 +100,7 @@ class BatchRuns:
             input=_input_of(item),
             request_id=f"batch-{self._batch_id}-{item.number}-{item.retry_count}",
             correlation_id=f"batch-{self._batch_id}",
-            labels={LABEL_BATCH: self._batch_id},
+            labels={**_labels_of(item), LABEL_BATCH: self._batch_id},
         )
 
         async def call() -> runs_pb2.Run:
@@ -145,7 +137,7 @@ class BatchRuns:
             if ended is not None:
                 return ended
             run = await self._answered(lambda: self._get(run_id))
-            if run.state in _ENDED:
+            if run.state in ENDED_RUN_STATES:
                 return run
             await asyncio.sleep(AWAITED_S)
 
@@ -214,6 +206,10 @@ def _input_of(item: BegunItem) -> runs_pb2.RunInput:
     if item.retry_count and given.HasField("incident_investigation"):
         given.incident_investigation.again = True
     return given
+
+
+def _labels_of(item: BegunItem) -> dict[str, str]:
+    return dict(batches_pb2.NewBatchItem.FromString(item.given).labels)
 
 
 def _is_own(detail: ErrorDetail) -> bool:

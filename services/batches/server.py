@@ -15,6 +15,7 @@ from services.batches.servicer import BatchServicer
 from services.batches.settings import BatchesSettings
 from services.batches.store import BatchLimits, BatchStore
 from services.kit.identity.caller_tokens import CallerTokenVerifier
+from services.kit.telemetry.evaluations import export_results
 from services.kit.telemetry.names import AUDIENCE_BATCHES
 from services.kit.wire.client import connect
 from services.kit.wire.needs import looked_for, needed, needed_text
@@ -26,6 +27,7 @@ HOUR_S = 3600
 
 async def build(settings: BatchesSettings, stack: AsyncExitStack) -> Service:
     """Wires the service: database, runtime, pacing, servicer."""
+    export_results("batches", settings.otlp_endpoint, stack)
     dsn = settings.database_dsn.get_secret_value()
     verifier = CallerTokenVerifier(await needed_text(settings.caller_token_public_key_file), AUDIENCE_BATCHES)
     private_pem = await needed_text(settings.batch_token_private_key_file)

@@ -10,8 +10,10 @@ from uuid import UUID
 import grpc
 from signalbox.v1 import batches_pb2, batches_pb2_grpc
 
+from services.batches.answers import new_item, problems_of
 from services.batches.errors import BatchesDraining
-from services.batches.records import OVER, NewItem
+from services.batches.records import OVER, BatchRecord
+from services.batches.scores import scores_proto
 from services.batches.store import BatchStore
 from services.batches.wire import batch_proto, item_proto
 from services.kit.errors import FieldViolation, InvalidRequest
@@ -52,7 +54,12 @@ class BatchServicer(batches_pb2_grpc.BatchServiceServicer):
         self, request: batches_pb2.AddBatchItemsRequest, context: Context
     ) -> batches_pb2.AddBatchItemsResponse:
         """Adds items to a batch that is not started yet."""
-        items = [NewItem(item.key, item.input.SerializeToString(deterministic=True)) for item in request.items]
+        violations = [
+            problem for index, item in enumerate(request.items) for problem in problems_of(item, f"items[{index}]")
+        ]
+        if violations:
+            raise InvalidRequest("items do not go together with what they came with", violations=violations)
+        items = [new_item(item) for item in request.items]
         count = await self._store.add(self._caller(context), request.batch_id, request.first_number, items)
         return batches_pb2.AddBatchItemsResponse(item_count=count)
 
@@ -67,7 +74,7 @@ class BatchServicer(batches_pb2_grpc.BatchServiceServicer):
     async def GetBatch(self, request: batches_pb2.GetBatchRequest, context: Context) -> batches_pb2.GetBatchResponse:
         """Returns a batch."""
         batch = await self._store.get(self._caller(context), request.batch_id)
-        return batches_pb2.GetBatchResponse(batch=batch_proto(batch))
+        return batches_pb2.GetBatchResponse(batch=await self._scored(batch))
 
     async def ListBatches(
         self, request: batches_pb2.ListBatchesRequest, context: Context
@@ -99,11 +106,12 @@ class BatchServicer(batches_pb2_grpc.BatchServiceServicer):
                     yield batches_pb2.WatchBatchResponse(
                         item_ended=batches_pb2.BatchItemEnded(sequence=item.ended_as, item=sent)
                     )
+            if batch.state in OVER:
+                yield batches_pb2.WatchBatchResponse(batch=await self._scored(batch))
+                return
             if proto != told:
                 told = proto
                 yield batches_pb2.WatchBatchResponse(batch=proto)
-            if batch.state in OVER:
-                return
             await self._pause()
 
     async def CancelBatch(
@@ -112,6 +120,13 @@ class BatchServicer(batches_pb2_grpc.BatchServiceServicer):
         """Asks a batch to stop."""
         batch = await self._store.cancel(self._caller(context), request.batch_id)
         return batches_pb2.CancelBatchResponse(batch=batch_proto(batch))
+
+    async def DeleteBatch(
+        self, request: batches_pb2.DeleteBatchRequest, context: Context
+    ) -> batches_pb2.DeleteBatchResponse:
+        """Deletes a batch that is not under way."""
+        await self._store.delete(self._caller(context), request.batch_id)
+        return batches_pb2.DeleteBatchResponse()
 
     async def RetryBatch(
         self, request: batches_pb2.RetryBatchRequest, context: Context
@@ -127,11 +142,19 @@ class BatchServicer(batches_pb2_grpc.BatchServiceServicer):
         """Streams the items of a batch in their order."""
         caller, after = self._caller(context), request.after_number
         batch = await self._store.get(caller, request.batch_id)
-        while items := await self._store.items(batch.batch_id, after, ITEMS_READ):
+        inputs = request.with_inputs
+        while items := await self._store.items(batch.batch_id, after, ITEMS_READ, with_inputs=inputs):
             for item in items:
                 sent = item_proto(item, caller, with_run=True)
                 yield batches_pb2.ExportBatchResponse(item=sent)
             after = items[-1].number
+
+    async def _scored(self, batch: BatchRecord) -> batches_pb2.Batch:
+        proto = batch_proto(batch)
+        scores = await self._store.scores(batch.batch_id)
+        if scores.by_rule:
+            proto.scores.CopyFrom(scores_proto(scores))
+        return proto
 
     def _caller(self, context: Context) -> Caller:
         return self._verifier.verify(bearer_token(context.invocation_metadata()))

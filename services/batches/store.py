@@ -11,6 +11,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
+from services.batches.answers import NewItem
 from services.batches.database import Pool, connected
 from services.batches.errors import (
     BatchItemOther,
@@ -22,14 +23,15 @@ from services.batches.errors import (
     TooManyBatches,
 )
 from services.batches.records import (
+    ENDED_ITEMS,
     OVER,
     RUN_AGAIN,
     BatchRecord,
     BatchState,
     ItemRecord,
     ItemState,
-    NewItem,
 )
+from services.batches.scores import Scores, scores_of
 from services.batches.statements import statement
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.identifiers import uuid7
@@ -96,7 +98,7 @@ class BatchStore:
             known = items[: max(0, count + 1 - first)]
             await _check_known(connection, batch_id, first, known)
             added = items[len(known) :]
-            item_count, size = count + len(added), sum(len(item.input) for item in added)
+            item_count, size = count + len(added), sum(len(item.content) for item in added)
             if item_count > self._limits.items:
                 raise BatchTooLarge(f"a batch may have {self._limits.items} items; make two of it")
             if batch["input_bytes"] + size > self._limits.bytes:
@@ -105,7 +107,10 @@ class BatchStore:
                 parameters = {
                     "batch_id": batch_id, "numbers": [*range(count + 1, item_count + 1)], "bytes": size,
                     "keys": [item.key for item in added], "inputs": [item.input for item in added],
-                    "item_count": item_count,
+                    "givens": [item.given for item in added], "rules": [item.rule for item in added],
+                    "truths": [item.truth for item in added], "runs": [item.run for item in added],
+                    "run_ids": [item.run_id for item in added], "verdicts": [item.verdict for item in added],
+                    "item_count": item_count, "ended_sequence": batch["ended_sequence"],
                 }  # fmt: skip
                 await connection.execute(statement("add"), parameters)
             return item_count
@@ -150,13 +155,26 @@ class BatchStore:
             raise BatchStateWrong("the batch has ended")
         return batch
 
+    async def delete(self, caller: Caller, batch_id: str) -> None:
+        """Deletes a batch that is not under way. Raises BatchNotFound, also for batches of others, BatchStateWrong."""
+        async with connected(self._pool) as connection, connection.transaction():
+            batch = await _locked(connection, caller, batch_id)
+            _must_be(batch, BatchState.UPLOADING, *OVER)
+            await connection.execute(statement("delete"), {"batch_id": batch_id})
+
     async def get(self, caller: Caller, batch_id: str, known: BatchRecord | None = None) -> BatchRecord:
-        """Returns a batch; its items are counted anew where they are not as they were `known`. Raises BatchNotFound."""
+        """Returns a batch; of one that was `known`, only what is new since then is counted. Raises BatchNotFound."""
         async with connected(self._pool) as connection:
             found = _there(await _one(connection, statement("get"), {**_seen_by(caller), "batch_id": batch_id}))
-            if known is not None and _as_counted(found, known):
-                return record_of(found, known.counts)
+            if known is not None and found["started_at"] == known.started_at is not None:
+                return await _counted_on(connection, found, known)
             return await _counted(connection, found)
+
+    async def scores(self, batch_id: str) -> Scores:
+        """Returns how good the verdicts of a batch are."""
+        async with connected(self._pool) as connection:
+            cursor = await connection.execute(statement("scores"), {"batch_id": batch_id})
+            return scores_of(await cursor.fetchall())
 
     async def page(self, caller: Caller, *, subject: str, before: str | None, limit: int) -> list[BatchRecord]:
         """Returns batches that a caller may see, newest first, from before an id on."""
@@ -174,9 +192,9 @@ class BatchStore:
         """Returns items in the order in which they ended, behind the end with a number; with their runs if asked."""
         return await self._items(statement("ended"), batch_id, after, limit, with_runs=with_runs)
 
-    async def items(self, batch_id: str, after: int, limit: int) -> list[ItemRecord]:
-        """Returns items in order, behind a number."""
-        return await self._items(statement("items"), batch_id, after, limit)
+    async def items(self, batch_id: str, after: int, limit: int, *, with_inputs: bool = False) -> list[ItemRecord]:
+        """Returns items in order, behind a number; with their inputs if asked."""
+        return await self._items(statement("items"), batch_id, after, limit, with_inputs=with_inputs)
 
     async def _items(
         self, statement: LiteralString, batch_id: str, after: int, limit: int, **further: bool
@@ -199,9 +217,9 @@ class BatchStore:
     def _check_sizes(self, items: Sequence[NewItem]) -> None:
         most = self._limits.item_bytes
         wrong = [
-            FieldViolation(f"items[{index}].input", f"has {len(item.input)} bytes, and may have {most}", "too_large")
+            FieldViolation(f"items[{index}].input", f"has {len(item.content)} bytes, and may have {most}", "too_large")
             for index, item in enumerate(items)
-            if len(item.input) > most
+            if len(item.content) > most
         ]
         if wrong:
             raise InvalidRequest(f"{len(wrong)} of {len(items)} items are too large", violations=wrong)
@@ -238,6 +256,8 @@ def _item_of(row: dict[str, Any]) -> ItemRecord:
         run=bytes(row["run"] or b""),
         error=row["error"],
         ended_as=row["ended_as"] or 0,
+        given=bytes(row["given"] or b""),
+        input=bytes(row["input"] or b""),
     )
 
 
@@ -264,11 +284,23 @@ async def _counts(
     return counts
 
 
-def _as_counted(row: dict[str, Any], known: BatchRecord) -> bool:
-    """Whether no item has been added, begun, ended or begun anew since a batch was counted."""
-    return (row["item_count"], row["started_at"], row["ended_sequence"], row["running_count"]) == (
-        known.item_count, known.started_at, known.ended_sequence, known.counts.get(ItemState.RUNNING, 0)
-    )  # fmt: skip
+async def _counted_on(
+    connection: AsyncConnection[dict[str, Any]], row: dict[str, Any], known: BatchRecord
+) -> BatchRecord:
+    """Returns a batch that was counted before, since it was started last: items that ended since then are added.
+
+    Those that end meanwhile are counted the next time: all that is known is of the moment of the row.
+    """
+    counts = {state: count for state, count in known.counts.items() if state in ENDED_ITEMS}
+    if row["ended_sequence"] > known.ended_sequence:
+        since = {"batch_id": row["batch_id"], "after": known.ended_sequence, "until": row["ended_sequence"]}
+        cursor = await connection.execute(statement("counts_since"), since)
+        for each in await cursor.fetchall():
+            counts[ItemState(each["state"])] = counts.get(ItemState(each["state"]), 0) + each["count"]
+    running = row["running_count"]
+    pending = row["item_count"] - sum(counts.values()) - running
+    under_way = {ItemState.RUNNING: running, ItemState.PENDING: pending}
+    return record_of(row, counts | {state: count for state, count in under_way.items() if count})
 
 
 async def _locked(connection: AsyncConnection[dict[str, Any]], caller: Caller, batch_id: str) -> dict[str, Any]:
@@ -286,7 +318,7 @@ async def _check_known(
     )
     there = {row["number"]: (row["key"], bytes(row["digest"])) for row in await cursor.fetchall()}
     for number, item in enumerate(known, first):
-        if there.get(number) != (item.key, hashlib.sha256(item.input).digest()):
+        if there.get(number) != (item.key, hashlib.sha256(item.content).digest()):
             raise BatchItemOther(f"item {number} was given with another input", metadata={"number": str(number)})
 
 

@@ -39,6 +39,7 @@ def batch_proto(batch: BatchRecord) -> batches_pb2.Batch:
 
 def item_proto(item: ItemRecord, caller: Caller, *, with_run: bool) -> batches_pb2.BatchItem:
     """Returns an item, with its run where that is asked for, as a caller may see that."""
+    given = batches_pb2.NewBatchItem.FromString(item.given)
     return batches_pb2.BatchItem(
         number=item.number,
         key=item.key,
@@ -47,6 +48,9 @@ def item_proto(item: ItemRecord, caller: Caller, *, with_run: bool) -> batches_p
         error=item.error,
         retry_count=item.retry_count,
         run=_run_of(item, caller) if with_run and item.run else None,
+        settled_by=given.settled.by,
+        truth=given.truth,
+        input=runs_pb2.RunInput.FromString(item.input) if item.input else None,
     )
 
 
@@ -56,7 +60,8 @@ def _run_of(item: ItemRecord, caller: Caller) -> runs_pb2.Run:
     Runs of one batch may have been made with other roles each, as its caller's were when an item was begun anew.
     """
     run = runs_pb2.Run.FromString(item.run)
-    may_see = run.HasField("caller") and caller.roles.issuperset(run.caller.roles)
+    # Who added an answer knew it.
+    may_see = item.state is ItemState.SETTLED or (run.HasField("caller") and caller.roles.issuperset(run.caller.roles))
     if not (may_see or ROLE_OPERATOR in caller.roles):
         run.ClearField("output")
     return run

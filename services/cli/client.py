@@ -27,7 +27,7 @@ from services.cli.exit_codes import ExitCode
 from services.console.explained import Explained
 from services.console.reading import Explanation, RunReader
 from services.kit.identity.bearer import bearer_metadata
-from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED
+from services.kit.wire.event_kinds import DECISION, ENDED_RUN_STATES, NODE_COMPLETED
 from services.kit.wire.pages import listed
 from services.kit.wire.retries import SAFE_TO_RETRY, repeated
 from services.kit.wire.silence import GRPC_OPTIONS
@@ -37,14 +37,6 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 SERVICE_CONFIG = json.dumps({"methodConfig": [repeated((*SAFE_TO_RETRY, ("signalbox.v1.RunService", "WatchRun")))]})
 # What a node's end is told by: its decision, or where no router follows, its completion.
 Step = runs_pb2.Decision | runs_pb2.NodeCompleted
-ENDED = frozenset(
-    {
-        runs_pb2.RUN_STATE_SUCCEEDED,
-        runs_pb2.RUN_STATE_FAILED,
-        runs_pb2.RUN_STATE_CANCELLED,
-        runs_pb2.RUN_STATE_NEEDS_REVIEW,
-    }
-)
 CALL_TIMEOUT_S = 30.0
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -123,7 +115,7 @@ class GatewayClient:
     async def steps(self, run: runs_pb2.Run) -> list[Step]:
         """Returns the ends of a run's nodes in order; decisions alone while it runs, or once its events are gone."""
         decisions = await self.decisions(run.run_id)
-        if run.state not in ENDED:
+        if run.state not in ENDED_RUN_STATES:
             return list(decisions)
         with self._worded():
             events = [event async for event in self._events(run.run_id, 0, CALL_TIMEOUT_S)]

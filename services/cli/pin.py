@@ -10,7 +10,7 @@ from google.protobuf.json_format import MessageToJson
 from rich.text import Text
 from signalbox.v1 import cases_pb2
 
-from services.cli.client import ENDED, Connection, GatewayClient, open_gateway
+from services.cli.client import Connection, GatewayClient, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.invocation import (
@@ -22,6 +22,7 @@ from services.cli.invocation import (
 from services.cli.output_files import check_writable, remove_older, write_text
 from services.cli.run_names import run_id_of
 from services.cli.terminal import Terminal, run_command
+from services.kit.wire.event_kinds import ENDED_RUN_STATES
 
 commands = typer.Typer()
 
@@ -69,7 +70,7 @@ async def pin(connection: Connection, run_id: str, terminal: Terminal, *, output
 async def case_of(gateway: GatewayClient, run_id: str) -> cases_pb2.Case:
     """Returns a run as a case. Raises CliError."""
     run = await gateway.get(run_id)
-    if run.state not in ENDED:
+    if run.state not in ENDED_RUN_STATES:
         raise CliError(f"{run_id} has not ended", hint="pin it when it has ended", code=ExitCode.REFUSED)
     answers = await gateway.recorded_answers(run_id)
     decisions = await gateway.decisions(run_id)

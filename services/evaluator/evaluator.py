@@ -18,10 +18,10 @@ from services.evaluator.draft import Draft, Finding, Verdict
 from services.evaluator.judge import AnswerT, Judge, Judgement
 from services.evaluator.metrics import EVALUATIONS, PROBLEMS
 from services.evaluator.prompt import CRITIQUE, INVESTIGATION, case_document, critique_prompt, investigation_prompt
-from services.evaluator.results import record_result
 from services.kit.models.provider_words import says_too_long
 from services.kit.models.usage import ModelUsage
 from services.kit.models.verdict_model import ModelUnusable
+from services.kit.telemetry.evaluations import record_result
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import from_zero, model_calls_from_zero
 

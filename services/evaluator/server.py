@@ -8,7 +8,6 @@ from signalbox.v1 import evaluator_pb2, evaluator_pb2_grpc
 
 from services.evaluator.evaluator import Evaluator
 from services.evaluator.judge import Judge
-from services.evaluator.results import export_results
 from services.evaluator.servicer import EvaluatorServicer
 from services.evaluator.settings import EvaluatorSettings
 from services.kit.identity.run_tokens import RunTokenVerifier
@@ -16,6 +15,7 @@ from services.kit.models.chain import ModelChain
 from services.kit.models.prompt_files import InvalidPromptsError, prompts_digest, use_prompts
 from services.kit.models.verdict_model import ModelClient
 from services.kit.settings import refuse
+from services.kit.telemetry.evaluations import export_results
 from services.kit.telemetry.names import AUDIENCE_EVALUATOR
 from services.kit.wire.needs import needed_text
 from services.kit.wire.server import Registration, Service
@@ -25,7 +25,7 @@ SERVICE = evaluator_pb2.DESCRIPTOR.services_by_name["EvaluatorService"].full_nam
 
 async def build(settings: EvaluatorSettings, stack: AsyncExitStack) -> Service:
     """Puts the evaluator together; what it holds closes with the stack."""
-    export_results(settings.otlp_endpoint, stack)
+    export_results("evaluator", settings.otlp_endpoint, stack)
     try:
         use_prompts(settings.prompts_dir, [__package__])
     except InvalidPromptsError as error:

@@ -125,6 +125,7 @@ async def deployment(
     base_env: dict[str, str] | None = None,
     model_s: float = 0.0,
     database_wire: SilentProxy | None = None,
+    batches: bool = False,
 ) -> AsyncIterator[Deployment]:
     """Starts all of it; Postgres keeps its data over a restart, and its port.
 
@@ -153,6 +154,7 @@ async def deployment(
             postgres_dsn=_over(database_wire, postgres),
             model=ModelEndpoint(model.base_url, "none", GUARD_MODEL, AGENT_MODEL, FORMAT_MODEL),
             runtime_replicas=replicas,
+            batches=batches,
             directory=keys,
             log_level="WARNING",
             ready_timeout_s=START_TIMEOUT_S,

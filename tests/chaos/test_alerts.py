@@ -17,8 +17,10 @@ import grpc
 import pytest
 import pytest_asyncio
 from psycopg.conninfo import conninfo_to_dict
-from signalbox.v1 import threads_pb2, threads_pb2_grpc, tools_pb2, tools_pb2_grpc
+from signalbox.v1 import batches_pb2, data_chat_pb2, runs_pb2, threads_pb2, threads_pb2_grpc, tools_pb2, tools_pb2_grpc
 
+from services.cli.batch_client import open_batches
+from services.cli.client import Connection
 from services.graph_executor.falkor import Falkor
 from services.kit.identity.bearer import bearer_metadata
 from services.kit.identity.caller import Caller, RunClaims
@@ -44,7 +46,7 @@ WINDOWS = {"moment": "1s", "short": "8s", "medium": "10s", "long": "12s", "day":
 # What these windows are too short for.
 PATIENT = ("SignalboxReplicaRestarts",)
 GOALS = {
-    "latencyS": "1.0", "pendingAgeS": 2, "questionAgeS": 2, "retentionLagS": 3600,
+    "latencyS": "1.0", "pendingAgeS": 2, "questionAgeS": 2, "retentionLagS": 3600, "batchStalledS": 3,
     "leastEvents": 2, "costPerHour": 0.001,
 }  # fmt: skip
 # What is deployed here.
@@ -80,7 +82,7 @@ LONG_AGO = "2 days"
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def deployed() -> AsyncIterator[Deployment]:
     """A deployment of two replicas with little room."""
-    async with deployment(replicas=2, service_env={"runtime": RUNTIME}) as made:
+    async with deployment(replicas=2, service_env={"runtime": RUNTIME}, batches=True) as made:
         yield made
 
 
@@ -220,6 +222,25 @@ async def test_more_is_asked_than_replicas_can_do(deployed: Deployment, monitor:
                 await monitor.fires(name)
             script(deployed.model)
         await monitor.quiet("SignalboxReplicasFull", "SignalboxRunsWaitForReplica", "SignalboxWorkRefused")
+    finally:
+        script(deployed.model)
+
+
+def asking_for(text: str) -> runs_pb2.RunInput:
+    """What an item asks."""
+    return runs_pb2.RunInput(data_chat=data_chat_pb2.DataChatInput(question=text))
+
+
+async def test_nothing_of_a_batch_ends(deployed: Deployment, monitor: Prometheus) -> None:
+    script(deployed.model, thinking_s=4 * SLOW_S)
+    connection = Connection(deployed.stack.gateway_address, deployed.stack.token("27"))
+    asked = [batches_pb2.NewBatchItem(input=asking_for(f"Count {number} and {uuid4().hex}")) for number in range(4)]
+    try:
+        async with open_batches(connection) as batches:
+            await batches.upload(asked)
+            await monitor.fires("SignalboxBatchStalled")
+            script(deployed.model)
+            await monitor.quiet("SignalboxBatchStalled")
     finally:
         script(deployed.model)
 

@@ -6,4 +6,4 @@ WITH held AS (
 )
 UPDATE platform.batch_items AS item SET state = 'RUNNING' FROM next, held
 WHERE item.batch_id = %(batch_id)s AND item.number = next.number
-RETURNING item.number, item.input, item.retry_count, item.run_id
+RETURNING item.number, item.input, item.given, item.rule, item.truth, item.retry_count, item.run_id

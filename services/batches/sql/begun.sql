@@ -1,2 +1,2 @@
-SELECT number, input, retry_count, run_id FROM platform.batch_items
+SELECT number, input, given, rule, truth, retry_count, run_id FROM platform.batch_items
 WHERE batch_id = %(batch_id)s AND state = 'RUNNING' ORDER BY number

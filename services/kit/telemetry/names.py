@@ -23,6 +23,8 @@ ANSWER: Final = "answer"
 POLICY_VERSION: Final = "policy_version"
 TOOL_COUNT: Final = "tool_count"
 FINDING_ID: Final = "finding_id"
+FINDING_RULE: Final = "finding_rule"
+BATCH_ID: Final = "batch_id"
 INCIDENT_ID: Final = "incident_id"
 
 ATTRIBUTE_PREFIX: Final = "signalbox."

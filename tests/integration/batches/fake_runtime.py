@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import grpc
-from signalbox.v1 import data_chat_pb2, outcome_pb2, runs_pb2, runs_pb2_grpc
+from signalbox.v1 import data_chat_pb2, outcome_pb2, runs_pb2, runs_pb2_grpc, sast_pb2
 
 from services.kit.errors import InvalidRequest, SignalboxError
 from services.kit.identity.batch_tokens import BatchTokenVerifier
@@ -20,6 +20,11 @@ from services.kit.identity.bearer import bearer_token
 Context = grpc.aio.ServicerContext[Any, Any]
 # What a run takes.
 RUN_S = 0.005
+_OUTCOMES = {
+    sast_pb2.VERDICT_TRUE_POSITIVE: outcome_pb2.OUTCOME_TRUE_POSITIVE,
+    sast_pb2.VERDICT_FALSE_POSITIVE: outcome_pb2.OUTCOME_FALSE_POSITIVE,
+    sast_pb2.VERDICT_NEEDS_REVIEW: outcome_pb2.OUTCOME_NO_VERDICT,
+}
 
 
 class QuotaUsedUp(SignalboxError):
@@ -63,6 +68,8 @@ class FakeRuntime(runs_pb2_grpc.RunServiceServicer):
         self.failures: list[SignalboxError] = []
         # What answers every creation for a question.
         self.failing: dict[str, SignalboxError] = {}
+        # What comes of findings, by fingerprint.
+        self.verdicts: dict[str, sast_pb2.Verdict] = {}
         # Whether runs end by themselves; else they do when they are cancelled.
         self.ends = True
         self._over: dict[str, asyncio.Event] = {}
@@ -83,8 +90,9 @@ class FakeRuntime(runs_pb2_grpc.RunServiceServicer):
         if question == "no":
             raise InvalidRequest("no such question is answered")
         run = runs_pb2.Run(
-            run_id=str(uuid4()), agent="data_chat", input=request.input, state=runs_pb2.RUN_STATE_RUNNING
-        )
+            run_id=str(uuid4()), agent="data_chat", input=request.input, state=runs_pb2.RUN_STATE_RUNNING,
+            labels=request.labels, trace_id=uuid4().hex,
+        )  # fmt: skip
         self._by_request[request.request_id] = self.runs[run.run_id] = run
         self.active.add(run.run_id)
         self._over[run.run_id] = asyncio.Event()
@@ -122,6 +130,10 @@ class FakeRuntime(runs_pb2_grpc.RunServiceServicer):
         self.active.discard(run.run_id)
         self._over[run.run_id].set()
         run.state = state
-        if state == runs_pb2.RUN_STATE_SUCCEEDED:
+        if state == runs_pb2.RUN_STATE_SUCCEEDED and run.input.HasField("sast_investigation"):
+            verdict = self.verdicts.get(run.input.sast_investigation.finding.fingerprint, sast_pb2.VERDICT_NEEDS_REVIEW)
+            run.outcome = _OUTCOMES[verdict]
+            run.output.sast_investigation.verdict = verdict
+        elif state == runs_pb2.RUN_STATE_SUCCEEDED:
             run.outcome = outcome_pb2.OUTCOME_ANSWERED
             run.output.data_chat.CopyFrom(data_chat_pb2.DataChatOutput(answer=f"on {run.input.data_chat.question}"))

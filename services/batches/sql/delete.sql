@@ -1,0 +1,1 @@
+DELETE FROM platform.batches WHERE batch_id = %(batch_id)s

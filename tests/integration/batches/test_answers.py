@@ -1,0 +1,170 @@
+"""Items that come with the truth, with an answer, with labels: what runs, what counts, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import grpc
+import pytest
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from signalbox.v1 import batches_pb2, batches_pb2_grpc, runs_pb2, sast_pb2
+
+from services.batches.servicer import BatchServicer
+from services.kit.errors import error_detail
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller_tokens import CallerTokenMinter, CallerTokenVerifier
+from services.kit.identity.keys import generate_keypair
+from services.kit.settings import ServiceSettings
+from services.kit.wire.server import Registration, Service, running
+from services.kit.wire.tasks import stop
+from tests.integration.batches.test_pacing import CALLER, Platform, open_platform
+
+__all__ = ["open_platform"]
+TRUE, FALSE = sast_pb2.VERDICT_TRUE_POSITIVE, sast_pb2.VERDICT_FALSE_POSITIVE
+KEYS = generate_keypair()
+AUDIENCE = "signalbox-batches"
+
+
+def finding(number: int, rule: str = "B602", **fields: Any) -> batches_pb2.NewBatchItem:
+    """An item that asks about a finding."""
+    asked = sast_pb2.Finding(
+        fingerprint=f"f-{number}", rule_id=rule, location=sast_pb2.CodeLocation(file="a.py", first_line=number)
+    )
+    source = sast_pb2.CodeSource(repository="/repository", commit="0" * 40)
+    given = runs_pb2.RunInput(sast_investigation=sast_pb2.SastInvestigationInput(finding=asked, source=source))
+    return batches_pb2.NewBatchItem(key=f"f-{number}", input=given, **fields)
+
+
+def settled(verdict: sast_pb2.Verdict, by: batches_pb2.SettledBy) -> batches_pb2.Settled:
+    """An answer that an item comes with."""
+    output = sast_pb2.SastInvestigationOutput(verdict=verdict, justification="as was said")
+    return batches_pb2.Settled(by=by, output=runs_pb2.RunOutput(sast_investigation=output))
+
+
+class Client:
+    """BatchService as the gateway calls it."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.stub = batches_pb2_grpc.BatchServiceStub(channel)
+        minter = CallerTokenMinter(KEYS.private_pem, ttl_s=60, audience=AUDIENCE)
+        self.metadata = (bearer_metadata(minter.mint(CALLER)),)
+
+    async def started(self, items: list[batches_pb2.NewBatchItem]) -> str:
+        """Starts a batch of these."""
+        created = await self.stub.CreateBatch(batches_pb2.CreateBatchRequest(), metadata=self.metadata)
+        batch_id: str = created.batch.batch_id
+        add = batches_pb2.AddBatchItemsRequest(batch_id=batch_id, first_number=1, items=items)
+        for _ in range(2):  # a repeat changes nothing
+            await self.stub.AddBatchItems(add, metadata=self.metadata)
+        start = batches_pb2.StartBatchRequest(batch_id=batch_id, item_count=len(items))
+        await self.stub.StartBatch(start, metadata=self.metadata)
+        return batch_id
+
+    async def export(self, batch_id: str, **fields: Any) -> list[batches_pb2.BatchItem]:
+        """The items of a batch."""
+        request = batches_pb2.ExportBatchRequest(batch_id=batch_id, **fields)
+        return [told.item async for told in self.stub.ExportBatch(request, metadata=self.metadata)]
+
+
+@pytest.fixture
+async def served(open_platform: Callable[..., Awaitable[Platform]]) -> Any:
+    """A platform, and the service over it."""
+    platform = await open_platform()
+    verifier = CallerTokenVerifier(KEYS.public_pem, AUDIENCE)
+    servicer = BatchServicer(platform.store, verifier, lambda: None)
+    add = batches_pb2_grpc.add_BatchServiceServicer_to_server
+
+    async def build(_settings: ServiceSettings, _stack: AsyncExitStack) -> Service:
+        return Service([Registration(add, servicer, "signalbox.v1.BatchService")])
+
+    async with (
+        running("batches", ServiceSettings(shutdown_grace_s=1), build) as service,
+        grpc.aio.insecure_channel(service.address) as channel,
+    ):
+        yield platform, Client(channel)
+
+
+async def test_only_what_has_no_answer_is_run_and_the_rest_is_told_as_it_came(
+    served: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform, client = served
+    exporter = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
+    provider = LoggerProvider()
+    provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
+    monkeypatch.setattr("services.kit.telemetry.evaluations.logs.get_logger", provider.get_logger)
+    platform.runtime.verdicts = {"f-1": TRUE, "f-2": FALSE, "f-3": FALSE}
+    items = [
+        finding(1, truth=TRUE, labels={"team": "payments"}),
+        finding(2, truth=TRUE),
+        finding(3, rule="B101", truth=FALSE),
+        finding(4, truth=FALSE, settled=settled(FALSE, batches_pb2.SETTLED_BY_KNOWN_FALSE_POSITIVE)),
+        finding(5, truth=TRUE, settled=settled(FALSE, batches_pb2.SETTLED_BY_PERSON)),
+    ]
+    replica = platform.replica()
+    batch_id = await client.started(items)
+    await platform.over(batch_id)
+    await stop(replica)
+
+    asked = {run.input.sast_investigation.finding.fingerprint: run for run in platform.runtime.runs.values()}
+    assert set(asked) == {"f-1", "f-2", "f-3"}
+    assert dict(asked["f-1"].labels) == {"team": "payments", "batch": batch_id}
+    told = await client.export(batch_id, with_inputs=True)
+    assert [item.state for item in told] == [batches_pb2.BATCH_ITEM_STATE_SUCCEEDED] * 3 + [
+        batches_pb2.BATCH_ITEM_STATE_SETTLED
+    ] * 2
+    assert [item.input for item in told] == [item.input for item in items]
+    assert [item.truth for item in told] == [item.truth for item in items]
+    assert told[3].run.output == items[3].settled.output
+    assert told[4].settled_by == batches_pb2.SETTLED_BY_PERSON
+
+    request = batches_pb2.GetBatchRequest(batch_id=batch_id)
+    scores = (await client.stub.GetBatch(request, metadata=client.metadata)).batch.scores
+    matrix = scores.total
+    assert (matrix.true_positives, matrix.false_negatives, matrix.true_negatives) == (1, 1, 2)
+    assert (matrix.precision, matrix.recall) == (1.0, 0.5)
+    assert [(each.rule_id, each.true_negatives) for each in scores.by_rule] == [("B602", 1), ("B101", 1)]
+
+    events = [dict(each.log_record.attributes or {}) for each in exporter.get_finished_logs()]
+    verdicts = [each for each in events if each["gen_ai.evaluation.name"] == "verdict"]
+    assert sorted(str(each["gen_ai.evaluation.score.label"]) for each in verdicts) == ["right", "right", "wrong"]
+    recall = [each for each in events if each["gen_ai.evaluation.name"] == "recall"]
+    assert {each.get("signalbox.finding_rule", ""): each["gen_ai.evaluation.score.value"] for each in recall} == {
+        "": 0.5, "B602": 0.5
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        batches_pb2.NewBatchItem(
+            input=runs_pb2.RunInput(data_chat={"question": "how many?"}),
+            truth=TRUE,
+        ),
+        finding(1, settled=batches_pb2.Settled(output=runs_pb2.RunOutput(data_chat={"answer": "3"}))),
+    ],
+)
+async def test_what_does_not_go_together_is_refused_with_its_place(served: Any, item: batches_pb2.NewBatchItem) -> None:
+    _, client = served
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await client.started([finding(7), item])
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert [each.field.split(".")[0] for each in error_detail(refused.value).violations] == ["items[1]"]
+
+
+async def test_a_batch_that_has_ended_can_be_deleted_and_one_under_way_can_not(served: Any) -> None:
+    platform, client = served
+    batch_id = await client.started([finding(1)])
+    delete = batches_pb2.DeleteBatchRequest(batch_id=batch_id)
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await client.stub.DeleteBatch(delete, metadata=client.metadata)
+    assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    replica = platform.replica()
+    await platform.over(batch_id)
+    await stop(replica)
+    await client.stub.DeleteBatch(delete, metadata=client.metadata)
+    with pytest.raises(grpc.aio.AioRpcError) as gone:
+        await client.stub.GetBatch(batches_pb2.GetBatchRequest(batch_id=batch_id), metadata=client.metadata)
+    assert gone.value.code() is grpc.StatusCode.NOT_FOUND
