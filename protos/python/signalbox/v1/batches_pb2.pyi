@@ -4,6 +4,7 @@ from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from signalbox.v1 import caller_pb2 as _caller_pb2
 from signalbox.v1 import runs_pb2 as _runs_pb2
+from signalbox.v1 import sast_pb2 as _sast_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -32,6 +33,14 @@ class BatchItemState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BATCH_ITEM_STATE_FAILED: _ClassVar[BatchItemState]
     BATCH_ITEM_STATE_CANCELLED: _ClassVar[BatchItemState]
     BATCH_ITEM_STATE_REFUSED: _ClassVar[BatchItemState]
+    BATCH_ITEM_STATE_SETTLED: _ClassVar[BatchItemState]
+
+class SettledBy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SETTLED_BY_UNSPECIFIED: _ClassVar[SettledBy]
+    SETTLED_BY_KNOWN_FALSE_POSITIVE: _ClassVar[SettledBy]
+    SETTLED_BY_PERSON: _ClassVar[SettledBy]
+    SETTLED_BY_EARLIER_RUN: _ClassVar[SettledBy]
 BATCH_STATE_UNSPECIFIED: BatchState
 BATCH_STATE_UPLOADING: BatchState
 BATCH_STATE_RUNNING: BatchState
@@ -46,9 +55,14 @@ BATCH_ITEM_STATE_NEEDS_REVIEW: BatchItemState
 BATCH_ITEM_STATE_FAILED: BatchItemState
 BATCH_ITEM_STATE_CANCELLED: BatchItemState
 BATCH_ITEM_STATE_REFUSED: BatchItemState
+BATCH_ITEM_STATE_SETTLED: BatchItemState
+SETTLED_BY_UNSPECIFIED: SettledBy
+SETTLED_BY_KNOWN_FALSE_POSITIVE: SettledBy
+SETTLED_BY_PERSON: SettledBy
+SETTLED_BY_EARLIER_RUN: SettledBy
 
 class Batch(_message.Message):
-    __slots__ = ("batch_id", "name", "caller", "state", "item_count", "counts", "max_runs", "pace", "held_up_by", "create_time", "start_time", "end_time", "expire_time")
+    __slots__ = ("batch_id", "name", "caller", "state", "item_count", "counts", "max_runs", "pace", "held_up_by", "create_time", "start_time", "end_time", "expire_time", "scores")
     BATCH_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CALLER_FIELD_NUMBER: _ClassVar[int]
@@ -62,6 +76,7 @@ class Batch(_message.Message):
     START_TIME_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
     batch_id: str
     name: str
     caller: _caller_pb2.Caller
@@ -75,7 +90,40 @@ class Batch(_message.Message):
     start_time: _timestamp_pb2.Timestamp
     end_time: _timestamp_pb2.Timestamp
     expire_time: _timestamp_pb2.Timestamp
-    def __init__(self, batch_id: _Optional[str] = ..., name: _Optional[str] = ..., caller: _Optional[_Union[_caller_pb2.Caller, _Mapping]] = ..., state: _Optional[_Union[BatchState, str]] = ..., item_count: _Optional[int] = ..., counts: _Optional[_Iterable[_Union[BatchItemCount, _Mapping]]] = ..., max_runs: _Optional[int] = ..., pace: _Optional[int] = ..., held_up_by: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    scores: BatchScores
+    def __init__(self, batch_id: _Optional[str] = ..., name: _Optional[str] = ..., caller: _Optional[_Union[_caller_pb2.Caller, _Mapping]] = ..., state: _Optional[_Union[BatchState, str]] = ..., item_count: _Optional[int] = ..., counts: _Optional[_Iterable[_Union[BatchItemCount, _Mapping]]] = ..., max_runs: _Optional[int] = ..., pace: _Optional[int] = ..., held_up_by: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., scores: _Optional[_Union[BatchScores, _Mapping]] = ...) -> None: ...
+
+class BatchScores(_message.Message):
+    __slots__ = ("total", "by_rule")
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    BY_RULE_FIELD_NUMBER: _ClassVar[int]
+    total: VerdictScores
+    by_rule: _containers.RepeatedCompositeFieldContainer[VerdictScores]
+    def __init__(self, total: _Optional[_Union[VerdictScores, _Mapping]] = ..., by_rule: _Optional[_Iterable[_Union[VerdictScores, _Mapping]]] = ...) -> None: ...
+
+class VerdictScores(_message.Message):
+    __slots__ = ("rule_id", "true_positives", "false_positives", "true_negatives", "false_negatives", "review_vulnerable", "review_harmless", "precision", "recall", "f1")
+    RULE_ID_FIELD_NUMBER: _ClassVar[int]
+    TRUE_POSITIVES_FIELD_NUMBER: _ClassVar[int]
+    FALSE_POSITIVES_FIELD_NUMBER: _ClassVar[int]
+    TRUE_NEGATIVES_FIELD_NUMBER: _ClassVar[int]
+    FALSE_NEGATIVES_FIELD_NUMBER: _ClassVar[int]
+    REVIEW_VULNERABLE_FIELD_NUMBER: _ClassVar[int]
+    REVIEW_HARMLESS_FIELD_NUMBER: _ClassVar[int]
+    PRECISION_FIELD_NUMBER: _ClassVar[int]
+    RECALL_FIELD_NUMBER: _ClassVar[int]
+    F1_FIELD_NUMBER: _ClassVar[int]
+    rule_id: str
+    true_positives: int
+    false_positives: int
+    true_negatives: int
+    false_negatives: int
+    review_vulnerable: int
+    review_harmless: int
+    precision: float
+    recall: float
+    f1: float
+    def __init__(self, rule_id: _Optional[str] = ..., true_positives: _Optional[int] = ..., false_positives: _Optional[int] = ..., true_negatives: _Optional[int] = ..., false_negatives: _Optional[int] = ..., review_vulnerable: _Optional[int] = ..., review_harmless: _Optional[int] = ..., precision: _Optional[float] = ..., recall: _Optional[float] = ..., f1: _Optional[float] = ...) -> None: ...
 
 class BatchItemCount(_message.Message):
     __slots__ = ("state", "count")
@@ -86,15 +134,40 @@ class BatchItemCount(_message.Message):
     def __init__(self, state: _Optional[_Union[BatchItemState, str]] = ..., count: _Optional[int] = ...) -> None: ...
 
 class NewBatchItem(_message.Message):
-    __slots__ = ("key", "input")
+    __slots__ = ("key", "input", "truth", "settled", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     KEY_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
+    TRUTH_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
     key: str
     input: _runs_pb2.RunInput
-    def __init__(self, key: _Optional[str] = ..., input: _Optional[_Union[_runs_pb2.RunInput, _Mapping]] = ...) -> None: ...
+    truth: _sast_pb2.Verdict
+    settled: Settled
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, key: _Optional[str] = ..., input: _Optional[_Union[_runs_pb2.RunInput, _Mapping]] = ..., truth: _Optional[_Union[_sast_pb2.Verdict, str]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class Settled(_message.Message):
+    __slots__ = ("by", "output", "run_id", "graph_version")
+    BY_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_VERSION_FIELD_NUMBER: _ClassVar[int]
+    by: SettledBy
+    output: _runs_pb2.RunOutput
+    run_id: str
+    graph_version: str
+    def __init__(self, by: _Optional[_Union[SettledBy, str]] = ..., output: _Optional[_Union[_runs_pb2.RunOutput, _Mapping]] = ..., run_id: _Optional[str] = ..., graph_version: _Optional[str] = ...) -> None: ...
 
 class BatchItem(_message.Message):
-    __slots__ = ("number", "key", "state", "run_id", "error", "retry_count", "run")
+    __slots__ = ("number", "key", "state", "run_id", "error", "retry_count", "run", "settled_by", "truth", "input")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -102,6 +175,9 @@ class BatchItem(_message.Message):
     ERROR_FIELD_NUMBER: _ClassVar[int]
     RETRY_COUNT_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_BY_FIELD_NUMBER: _ClassVar[int]
+    TRUTH_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
     number: int
     key: str
     state: BatchItemState
@@ -109,7 +185,10 @@ class BatchItem(_message.Message):
     error: str
     retry_count: int
     run: _runs_pb2.Run
-    def __init__(self, number: _Optional[int] = ..., key: _Optional[str] = ..., state: _Optional[_Union[BatchItemState, str]] = ..., run_id: _Optional[str] = ..., error: _Optional[str] = ..., retry_count: _Optional[int] = ..., run: _Optional[_Union[_runs_pb2.Run, _Mapping]] = ...) -> None: ...
+    settled_by: SettledBy
+    truth: _sast_pb2.Verdict
+    input: _runs_pb2.RunInput
+    def __init__(self, number: _Optional[int] = ..., key: _Optional[str] = ..., state: _Optional[_Union[BatchItemState, str]] = ..., run_id: _Optional[str] = ..., error: _Optional[str] = ..., retry_count: _Optional[int] = ..., run: _Optional[_Union[_runs_pb2.Run, _Mapping]] = ..., settled_by: _Optional[_Union[SettledBy, str]] = ..., truth: _Optional[_Union[_sast_pb2.Verdict, str]] = ..., input: _Optional[_Union[_runs_pb2.RunInput, _Mapping]] = ...) -> None: ...
 
 class CreateBatchRequest(_message.Message):
     __slots__ = ("request_id", "name", "max_runs")
@@ -240,15 +319,27 @@ class RetryBatchResponse(_message.Message):
     def __init__(self, batch: _Optional[_Union[Batch, _Mapping]] = ..., retried_count: _Optional[int] = ...) -> None: ...
 
 class ExportBatchRequest(_message.Message):
-    __slots__ = ("batch_id", "after_number")
+    __slots__ = ("batch_id", "after_number", "with_inputs")
     BATCH_ID_FIELD_NUMBER: _ClassVar[int]
     AFTER_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    WITH_INPUTS_FIELD_NUMBER: _ClassVar[int]
     batch_id: str
     after_number: int
-    def __init__(self, batch_id: _Optional[str] = ..., after_number: _Optional[int] = ...) -> None: ...
+    with_inputs: bool
+    def __init__(self, batch_id: _Optional[str] = ..., after_number: _Optional[int] = ..., with_inputs: _Optional[bool] = ...) -> None: ...
 
 class ExportBatchResponse(_message.Message):
     __slots__ = ("item",)
     ITEM_FIELD_NUMBER: _ClassVar[int]
     item: BatchItem
     def __init__(self, item: _Optional[_Union[BatchItem, _Mapping]] = ...) -> None: ...
+
+class DeleteBatchRequest(_message.Message):
+    __slots__ = ("batch_id",)
+    BATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    batch_id: str
+    def __init__(self, batch_id: _Optional[str] = ...) -> None: ...
+
+class DeleteBatchResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

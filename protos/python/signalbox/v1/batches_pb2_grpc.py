@@ -84,6 +84,11 @@ class BatchServiceStub:
                 request_serializer=signalbox_dot_v1_dot_batches__pb2.ExportBatchRequest.SerializeToString,
                 response_deserializer=signalbox_dot_v1_dot_batches__pb2.ExportBatchResponse.FromString,
                 _registered_method=True)
+        self.DeleteBatch = channel.unary_unary(
+                '/signalbox.v1.BatchService/DeleteBatch',
+                request_serializer=signalbox_dot_v1_dot_batches__pb2.DeleteBatchRequest.SerializeToString,
+                response_deserializer=signalbox_dot_v1_dot_batches__pb2.DeleteBatchResponse.FromString,
+                _registered_method=True)
 
 
 class BatchServiceServicer:
@@ -160,6 +165,13 @@ class BatchServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DeleteBatch(self, request, context):
+        """Deletes a batch that has ended, or was never started, with its items; its runs stay. FAILED_PRECONDITION while it is under way.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_BatchServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -207,6 +219,11 @@ def add_BatchServiceServicer_to_server(servicer, server):
                     servicer.ExportBatch,
                     request_deserializer=signalbox_dot_v1_dot_batches__pb2.ExportBatchRequest.FromString,
                     response_serializer=signalbox_dot_v1_dot_batches__pb2.ExportBatchResponse.SerializeToString,
+            ),
+            'DeleteBatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteBatch,
+                    request_deserializer=signalbox_dot_v1_dot_batches__pb2.DeleteBatchRequest.FromString,
+                    response_serializer=signalbox_dot_v1_dot_batches__pb2.DeleteBatchResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -457,6 +474,33 @@ class BatchService:
             '/signalbox.v1.BatchService/ExportBatch',
             signalbox_dot_v1_dot_batches__pb2.ExportBatchRequest.SerializeToString,
             signalbox_dot_v1_dot_batches__pb2.ExportBatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteBatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/signalbox.v1.BatchService/DeleteBatch',
+            signalbox_dot_v1_dot_batches__pb2.DeleteBatchRequest.SerializeToString,
+            signalbox_dot_v1_dot_batches__pb2.DeleteBatchResponse.FromString,
             options,
             channel_credentials,
             insecure,

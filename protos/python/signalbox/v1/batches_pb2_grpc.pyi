@@ -61,6 +61,8 @@ class BatchServiceStub:
     """
     ExportBatch: _grpc.UnaryStreamMultiCallable[_batches_pb2.ExportBatchRequest, _batches_pb2.ExportBatchResponse]
     """Streams the items of a batch in their order, each with its run as it ended."""
+    DeleteBatch: _grpc.UnaryUnaryMultiCallable[_batches_pb2.DeleteBatchRequest, _batches_pb2.DeleteBatchResponse]
+    """Deletes a batch that has ended, or was never started, with its items; its runs stay. FAILED_PRECONDITION while it is under way."""
 
 @_typing.type_check_only
 class BatchServiceAsyncStub(BatchServiceStub):
@@ -95,6 +97,8 @@ class BatchServiceAsyncStub(BatchServiceStub):
     """
     ExportBatch: _aio.UnaryStreamMultiCallable[_batches_pb2.ExportBatchRequest, _batches_pb2.ExportBatchResponse]  # type: ignore[assignment]
     """Streams the items of a batch in their order, each with its run as it ended."""
+    DeleteBatch: _aio.UnaryUnaryMultiCallable[_batches_pb2.DeleteBatchRequest, _batches_pb2.DeleteBatchResponse]  # type: ignore[assignment]
+    """Deletes a batch that has ended, or was never started, with its items; its runs stay. FAILED_PRECONDITION while it is under way."""
 
 class BatchServiceServicer(metaclass=_abc_1.ABCMeta):
     """Batches: many inputs of agents, each a run of its own, at a pace that leaves others their share.
@@ -180,5 +184,13 @@ class BatchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_batches_pb2.ExportBatchResponse], _abc.AsyncIterator[_batches_pb2.ExportBatchResponse]]:
         """Streams the items of a batch in their order, each with its run as it ended."""
+
+    @_abc_1.abstractmethod
+    def DeleteBatch(
+        self,
+        request: _batches_pb2.DeleteBatchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_batches_pb2.DeleteBatchResponse, _abc.Awaitable[_batches_pb2.DeleteBatchResponse]]:
+        """Deletes a batch that has ended, or was never started, with its items; its runs stay. FAILED_PRECONDITION while it is under way."""
 
 def add_BatchServiceServicer_to_server(servicer: BatchServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
