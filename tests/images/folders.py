@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.contract.deploy.dockerfile import stages
+from tests.contract.deploy.dockerfile import instructions, stages
 
 STEP_TIMEOUT_S = 300
 # Where the build stage works, and what it makes for the final one.
@@ -57,6 +57,26 @@ class Folders:
             elif word == "RUN" and "pip install" not in rest and "/run/secrets/ca" not in rest:  # uv is here
                 self._run(rest, {**env, **self.env})
         return self.made
+
+    def extend(self, dockerfile: str, context: Path) -> Path:
+        """Carries out a Dockerfile from an image that was built here; returns where the files are that it copies.
+
+        It copies all of the context, to one place, and mounts single files of it.
+        """
+        copied = self.made.parent / "copied"
+        [target] = (rest.split()[-1] for word, rest in instructions(dockerfile) if word == "COPY")
+        for word, rest in instructions(dockerfile):
+            if word == "COPY":
+                assert rest == f". {target}"
+                shutil.copytree(context, copied)
+            elif word == "RUN":
+                for source, mounted in re.findall(r"--mount=source=(\S+),target=(\S+)", rest):
+                    rest = rest.replace(f"--mount=source={source},target={mounted}", "")
+                    rest = rest.replace(mounted, str(context / source))
+                written = rest.replace("/tmp/", f"{self.made.parent}/")  # noqa: S108 - the image's
+                env = {**os.environ, "PATH": f"{self.uv.parent}{os.pathsep}{os.environ['PATH']}", **self.env}
+                self._run(written, env)
+        return copied
 
     def _keep_first_layer(self) -> None:
         self.source.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,8 @@ import shutil
 import stat
 import subprocess
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -89,23 +91,35 @@ def test_everybody_may_read_an_image_built_from_a_private_checkout(folders: Fold
     assert {stat.S_IMODE(path.stat().st_mode) & 0o444 for path in installed.rglob("*")} == {0o444}
 
 
+@contextmanager
+def started(made: Path, settings: Mapping[str, str], folder: Path) -> Iterator[None]:
+    """Has the launcher serve inside the context, with nothing of this environment but the settings; it ends well."""
+    ready = Path(settings["SIGNALBOX_READY_FILE"])
+    env = {"PATH": f"{made / 'bin'}:/usr/bin:/bin", "PYTHONSAFEPATH": "1", **settings}
+    with (
+        (folder / "served.log").open("w+") as log,
+        subprocess.Popen(
+            [made / "bin" / "serve"], cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT
+        ) as process,
+    ):
+        try:
+            for _ in range(int(START_TIMEOUT_S / 0.05)):
+                if ready.exists() or process.poll() is not None:
+                    break
+                time.sleep(0.05)
+            assert ready.exists(), Path(log.name).read_text()
+            yield
+        finally:
+            process.terminate()
+            status = process.wait(timeout=60)
+        assert status == 0, Path(log.name).read_text()
+
+
 def test_what_was_built_starts_serves_and_ends(folders: Folders, tmp_path: Path) -> None:
-    """The launcher as the entry point calls it, with nothing of this environment but the settings."""
+    """The launcher as the entry point calls it."""
     made = folders.build(STARTED)
-    ready = tmp_path / "ready.json"
-    env = {"PATH": f"{made / 'bin'}:/usr/bin:/bin", "SIGNALBOX_READY_FILE": str(ready), "PYTHONSAFEPATH": "1"}
-    with subprocess.Popen(
-        [made / "bin" / "serve"], cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        for _ in range(int(START_TIMEOUT_S / 0.05)):
-            if ready.exists() or process.poll() is not None:
-                break
-            time.sleep(0.05)
-        process.terminate()
-        said, _ = process.communicate(timeout=60)
-    assert ready.exists(), said
-    assert process.returncode == 0, said
-    assert python(made, "-c", "from importlib.metadata import version; print(version('signalbox'))") == VERSION
+    with started(made, {"SIGNALBOX_READY_FILE": str(tmp_path / "ready.json")}, tmp_path):
+        assert python(made, "-c", "from importlib.metadata import version; print(version('signalbox'))") == VERSION
 
 
 def check_commands(made: Path) -> None:

@@ -10,9 +10,9 @@ DOCKERFILE = ROOT / "services" / "Dockerfile"
 Instruction = tuple[str, str]
 
 
-def instructions() -> list[Instruction]:
-    """The Dockerfile's instructions in order, continuation lines joined and comments dropped."""
-    lines = [line for line in DOCKERFILE.read_text().splitlines() if not line.lstrip().startswith("#")]
+def instructions(text: str = "") -> list[Instruction]:
+    """The instructions of the Dockerfile, or of a text, in order: continuation lines joined and comments dropped."""
+    lines = [line for line in (text or DOCKERFILE.read_text()).splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
     return [
         (word, rest.strip()) for word, _, rest in (line.partition(" ") for line in joined.splitlines() if line.strip())
