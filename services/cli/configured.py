@@ -22,6 +22,8 @@ def stack_options(settings: CliSettings, **others: object) -> StackOptions:
         platform_dsn=settings.database_dsn.get_secret_value(),
         user_database=user_database(settings),
         model=model_endpoint(settings),
+        models=settings.models,
+        model_keys=settings.model_keys,
         otlp_endpoint=settings.otlp_endpoint,
     )
     return replace(options, **others)  # type: ignore[arg-type]

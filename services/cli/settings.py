@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.kit.models.models_setting import GivenModels
+from services.kit.models.parameters import answers_by_default
 from services.kit.models.roles import ROLES
 from services.kit.settings import OptionalFile
 from services.local.settings import inherited_environment
@@ -80,9 +82,27 @@ class CliSettings(BaseSettings):
 
     @property
     def models_by_role(self) -> dict[str, Any]:
-        """The models of single roles, or their parameters: by variables of their own, and those of `models` before."""
-        named = {role: os.environ.get(f"SIGNALBOX_{role.upper()}_MODEL", "") for role in ROLES}
+        """The models of single roles, or their parameters: by variables of their own, and those of `models` before.
+
+        What `models` says of all roles goes before those variables, as it does in the services.
+        """
+        roles = () if answers_by_default(self.models) else ROLES
+        named = {role: os.environ.get(f"SIGNALBOX_{role.upper()}_MODEL", "") for role in roles}
         return {role: model for role, model in (named | self.models).items() if model}
+
+    @property
+    def model_keys(self) -> dict[str, str]:
+        """The variables that `models` names as those that have keys."""
+        return {name: os.environ[name] for name in _key_variables(self.models) if name in os.environ}
+
+
+def _key_variables(given: Any) -> Iterator[str]:
+    if isinstance(given, Mapping):
+        if isinstance(name := given.get("api_key_env"), str):
+            yield name
+        given = list(given.values())
+    for each in given if isinstance(given, list) else ():
+        yield from _key_variables(each)
 
 
 def provisioning_environment(dsn_variable: str) -> dict[str, str]:

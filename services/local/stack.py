@@ -240,7 +240,7 @@ class LocalStack:
         if model is None:
             self._report("starting the offline model")
             program = topology.offline_model(user_database.vocabulary if user_database else WORLD_VOCABULARY)
-            model = offline_endpoint((await self._process(program).start()).listen)
+            model = offline_endpoint((await self._process(program).start()).listen, self.options.models)
         policy = user_database.sql_policy if user_database else WORLD_POLICY
         wanted = [topology.guard(model, restricted_tables(policy), owner_columns(policy))]
         if self.options.code_agents:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from services.kit.models.parameters import answers_by_default
 from services.kit.models.roles import DEFAULT_ROLE, ROLES
 from services.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER, DevelopmentKeys
 from services.local.processes import Program
@@ -74,7 +75,8 @@ class StackOptions:
     `postgres_dsn` is a superuser's URL of a cluster where the platform makes databases of its own and drops them at the
     end; empty: an embedded Postgres, kept in `data_dir` or gone at the end. `platform_dsn` and `user_database` name
     databases that exist: the first is only migrated, the second is taken as it is. `model` unset starts the offline
-    model. `code_agents` adds what the agents that read code need: an evaluator, and a code executor that may read the
+    model, but for the roles that `models` has others for; what asks models sees the variables `model_keys`.
+    `code_agents` adds what the agents that read code need: an evaluator, and a code executor that may read the
     repositories under `code_roots` and no others. `graph_policy` adds a graph database, kept in `data_dir`, and a graph
     executor; on a machine that can't run the database the platform says so, and goes without. `batches` adds the
     service for batches, `mcp_servers`, a file of MCP servers, an executor of their tools, `http_replicas` replicas of
@@ -88,6 +90,8 @@ class StackOptions:
     user_database: UserDatabase | None = None
     data_dir: Path | None = None
     model: ModelEndpoint | None = None
+    models: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    model_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     code_agents: bool = False
     code_roots: Sequence[Path] = ()
     graph_policy: Path | None = None
@@ -124,7 +128,7 @@ class Topology:
             "SIGNALBOX_RESTRICTED_TABLES": ",".join(restricted_tables),
             "SIGNALBOX_OWNER_COLUMNS": ",".join(owner_columns),
             "SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": str(self._keys.runs.public),
-            **_model_env(model),
+            **self._model_env(model),
             **_set_only({"SIGNALBOX_GUARD_MODEL": model.guard_model}),
         }
         return self._service(GUARD, env)
@@ -174,7 +178,7 @@ class Topology:
         env = {
             "SIGNALBOX_RUN_TOKEN_PUBLIC_KEY_FILE": str(self._keys.runs.public),
             "SIGNALBOX_EVALUATOR_MODEL": model.evaluator_model or model.agent_model,
-            **_model_env(model),
+            **self._model_env(model),
         }
         return self._service(EVALUATOR, env)
 
@@ -199,7 +203,7 @@ class Topology:
             "SIGNALBOX_RUN_TOKEN_PRIVATE_KEY_FILE": str(self._keys.runs.private),
             "SIGNALBOX_CALLER_TOKEN_PUBLIC_KEY_FILE": str(self._keys.gateway.public),
             "SIGNALBOX_BATCH_TOKEN_PUBLIC_KEY_FILE": str(self._keys.batches.public),
-            **_model_env(model),
+            **self._model_env(model),
             **_set_only(
                 {
                     "SIGNALBOX_CODE_EXECUTOR_TARGET": target([code_executor]) if code_executor else "",
@@ -253,6 +257,12 @@ class Topology:
         """A program that prepares something and ends."""
         return Program(name, ["-P", "-m", *arguments], {**self._options.base_env, **env})
 
+    def _model_env(self, model: ModelEndpoint) -> dict[str, str]:
+        """How a service gets to its models; each takes those of its roles."""
+        by_role = _set_only({"SIGNALBOX_MODELS": json.dumps(dict(model.models)) if model.models else ""})
+        endpoint = {"SIGNALBOX_MODEL_BASE_URL": model.base_url, "SIGNALBOX_MODEL_API_KEY": model.api_key}
+        return {**self._options.model_keys, **endpoint, **by_role}
+
     def _service(self, service: str, env: Mapping[str, str], *, name: str = "") -> Program:
         options = self._options
         common = {
@@ -269,8 +279,11 @@ class Topology:
         )
 
 
-def offline_endpoint(address: str) -> ModelEndpoint:
-    """The offline model as a model endpoint; it asks for no key, but the client library wants one."""
+def offline_endpoint(address: str, others: Mapping[str, Any] | None = None) -> ModelEndpoint:
+    """The offline model as a model endpoint, but for roles that have others; the client library wants some key."""
+    given = others or {}
+    # Where somebody else answers by default, the offline model's names mean nothing.
+    roles = () if answers_by_default(given) else ROLES
     return ModelEndpoint(
         base_url=f"http://{address}/v1",
         api_key="offline",
@@ -278,7 +291,7 @@ def offline_endpoint(address: str) -> ModelEndpoint:
         agent_model="signalbox-offline-agent",
         format_model="signalbox-offline-format",
         evaluator_model="signalbox-offline-evaluator",
-        models={role: f"signalbox-offline-{role}" for role in ROLES},
+        models={**{role: f"signalbox-offline-{role}" for role in roles}, **given},
     )
 
 
@@ -300,12 +313,6 @@ def numbered(service: str, number: int) -> str:
 def target(addresses: Sequence[str]) -> str:
     """The gRPC target of a service with these addresses."""
     return "ipv4:" + ",".join(addresses)
-
-
-def _model_env(model: ModelEndpoint) -> dict[str, str]:
-    """How a service gets to its models; each takes those of its roles."""
-    by_role = _set_only({"SIGNALBOX_MODELS": json.dumps(dict(model.models)) if model.models else ""})
-    return {"SIGNALBOX_MODEL_BASE_URL": model.base_url, "SIGNALBOX_MODEL_API_KEY": model.api_key, **by_role}
 
 
 def _set_only(env: Mapping[str, str]) -> dict[str, str]:

@@ -123,6 +123,11 @@ def parameters_of(role: str, given: Mapping[str, Any], otherwise: ModelParameter
     return ModelParameters.model_validate({**made, "fallbacks": fallbacks})
 
 
+def answers_by_default(given: Mapping[str, Any]) -> bool:
+    """Tells whether `default` says who answers, and not only with what it is asked."""
+    return any(_named(given.get(DEFAULT)).get(name) for name in ("model", "base_url", "provider"))
+
+
 def problems_of_models(roles: Iterable[str], given: Mapping[str, Any], otherwise: ModelParameters) -> list[str]:
     """Returns what is wrong with the models of some roles: how they are described, their key files, what they need."""
     problems = list[str]()
