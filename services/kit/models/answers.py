@@ -15,15 +15,29 @@ from contextlib import suppress
 from typing import Any, Final
 from uuid import uuid4
 
-from services.kit.models.mending import MOST_NESTED, KeyTwice, Mend, OddNumber, count, load_json, mended
+from services.kit.models.mending import MOST_NESTED, KeyTwice, Mend, OddNumber, count, load_json, mended, objects_in
 from services.kit.models.reasoning import without_reasoning
-from services.kit.models.written_calls import ARGUMENTS, LONGEST_LITERAL, MARK, Schemas, calls_in, tool_name
+from services.kit.models.written_calls import ARGUMENTS, LONGEST_LITERAL, MARK, Schemas, calls_in, several, tool_name
 
 # It is a part of the key by which executors know a call again.
 LONGEST_CALL_ID = 128
-_LAST_MARKS = re.compile(
-    rf"(?:\s*(?:{MARK}|</s>|<eos>|<end_of_turn>|<\|?endoftext\|?>|\[/INST\]|\[EOS\]))+\s*\Z", re.IGNORECASE
+_END: Final = rf"(?:{MARK}|</s>|<eos>|<pad>|<end_of_turn>|<\|?endoftext\|?>|\[/INST\]|\[EOS\])"
+_LAST_MARKS = re.compile(rf"(?:\s*{_END})+\s*\Z", re.IGNORECASE)
+# What begins a turn, with whose it is.
+_BEGIN: Final = rf"(?:{MARK}|<s>|<bos>|<start_of_turn>|\[INST\])"
+_FIRST_MARKS = re.compile(
+    rf"\A(?:\s*{_BEGIN})+(?:\s*(?:assistant|model)(?=\s*(?:{MARK}|[\n:])):?(?:\s*{MARK})*)?\s*", re.IGNORECASE
 )
+# From there on another turn is made up.
+_ANOTHER_TURN = re.compile(
+    rf"\s*{_END}\s*{_BEGIN}\s*(?:user|human|system|tool|ipython)\b.*\Z", re.IGNORECASE | re.DOTALL
+)
+_WRAPPED = re.compile(
+    r"\A\s*<(?P<tag>answer|final|final_answer|response|output|result|verdict)>(?P<said>.*)</(?P=tag)>\s*\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+# A key without quotes; texts are passed over.
+_BARE_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|([{,]\s*)([A-Za-z_]\w*)\s*:')
 # Parts of a content that are calls, as other APIs have them.
 _CALLING_PARTS: Final = ("tool_use", "tool_call", "function_call")
 
@@ -47,11 +61,11 @@ def mend(answer: dict[str, Any], offered: Schemas | None = None) -> None:
     message["role"] = "assistant"  # an answer is nobody else's, whatever some endpoints call it
     given = message.get("content")
     said = well_formed(_text_of(message))
-    calls = [_in_form(call) for call in (*_calls_in_parts(given), *_calls_of(message))]
+    calls = [each for call in (*_calls_in_parts(given), *_calls_of(message)) for each in _one_by_one(_in_form(call))]
     if not calls and offered and (written := calls_in(said, offered)):
         calls, said = written, ""
         count(Mend.CALL_AS_TEXT)
-    message["content"] = _without_last_marks(without_reasoning(said))
+    message["content"] = _without_marks(without_reasoning(said))
     taken: set[str] = set()
     for call in calls:
         function = call["function"]
@@ -69,22 +83,42 @@ def mend(answer: dict[str, Any], offered: Schemas | None = None) -> None:
 def _text_of(message: Mapping[str, Any]) -> str:
     """Returns what is said: the text of a list of parts, without those that are thoughts; else a refusal's words."""
     content = message.get("content")
-    if isinstance(content, Mapping):
-        content = [content]
-    if isinstance(content, list):
+    if isinstance(content, str) and content.startswith('[{"type"'):
+        with suppress(ValueError, RecursionError):
+            content = load_json(content)
+    if isinstance(content, list | Mapping):
         count(Mend.PARTS)
-        content = "".join(part if isinstance(part, str) else _said_in(part) for part in content)
+        content = _said_in(content)
     if content is None or content == "":
         refusal = message.get("refusal")
         return refusal if isinstance(refusal, str) else ""
     return content if isinstance(content, str) else json.dumps(content)
 
 
-def _said_in(part: Mapping[str, Any]) -> str:
-    if part.get("type", "text") not in ("text", "output_text", "refusal"):
+def _said_in(part: Any) -> str:
+    """Returns the text of a part, or of a list of some; nothing of a thought, and of what is no text."""
+    if isinstance(part, list):
+        return "".join(map(_said_in, part))
+    if not isinstance(part, Mapping):
+        return part if isinstance(part, str) else ""
+    if part.get("type", "text") not in ("text", "output_text", "refusal", "message"):
         return ""
-    said = part.get("text") or part.get("content") or part.get("refusal") or ""
-    return str(said["value"] if isinstance(said, Mapping) else said)
+    said = next((part[key] for key in ("text", "content", "refusal") if part.get(key)), "")
+    return str(said["value"]) if isinstance(said, Mapping) and "value" in said else _said_in(said)
+
+
+def _one_by_one(call: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns the calls that a model hands in as those of a tool for several, which nobody offers."""
+    function = call["function"]
+    if not str(function.get("name")).startswith("multi_tool_use."):
+        return [call]
+    with suppress(ValueError, RecursionError, TypeError):
+        given = function.get("arguments")
+        inside = several(load_json(given) if isinstance(given, str) else given)
+        return [
+            _in_form({**each, "name": each["recipient_name"]}) for each in inside if each.get("recipient_name")
+        ] or [call]
+    return [call]
 
 
 def _calls_of(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -122,12 +156,20 @@ def _in_form(call: dict[str, Any]) -> dict[str, Any]:
     return {"id": call.get("id"), "type": "function", "function": function}
 
 
+def _without_marks(text: str) -> str:
+    """Returns a text without what templates begin and end turns with, and without tags around all of it."""
+    said = _ANOTHER_TURN.sub("", text) if "<" in text else text
+    said = _without_last_marks(_FIRST_MARKS.sub("", said))
+    if wrapped := _WRAPPED.match(said):
+        said = wrapped["said"].strip()
+    if said != text:
+        count(Mend.TEMPLATE_MARK)
+    return said
+
+
 def _without_last_marks(text: str) -> str:
     found = _LAST_MARKS.search(text[-400:])
-    if found is None:
-        return text
-    count(Mend.TEMPLATE_MARK)
-    return text[: len(text) - len(found[0])]
+    return text if found is None else text[: len(text) - len(found[0])]
 
 
 def mended_arguments(given: Any, schema: Mapping[str, Any] | None = None) -> str:
@@ -156,24 +198,43 @@ def mended_arguments(given: Any, schema: Mapping[str, Any] | None = None) -> str
 
 
 def _read_arguments(text: str) -> Any:
-    """Returns what arguments are: JSON, in a fence, twice over, before the template's tokens, or as Python has it."""
+    """Returns what arguments are: JSON, in a fence, twice over, with prose around it, or as other languages have it."""
     try:
         value = load_json(text)
-    except KeyTwice:
-        raise
-    except OddNumber:
+    except (KeyTwice, OddNumber):
         raise
     except ValueError:
         bare = _without_last_marks(text.rstrip()).strip()
         if bare.startswith("```"):
             bare = bare.strip("`").removeprefix("json").strip()
-        try:
-            value = _counted(load_json(bare))
-        except json.JSONDecodeError:
-            value = _counted(_python(bare))
+        value = _counted(_written(bare))
     if isinstance(value, str) and value.strip().startswith("{"):
         return _counted(load_json(value))
     return value
+
+
+def _written(text: str) -> Any:
+    """Returns the object of a text that is not JSON alone. Raises ValueError."""
+    for read in (load_json, _python, _with_quoted_keys, _within):
+        try:
+            return read(text)
+        except (KeyTwice, OddNumber):
+            raise
+        except ValueError:
+            continue
+    raise ValueError("neither JSON nor Python")
+
+
+def _with_quoted_keys(text: str) -> Any:
+    return load_json(_BARE_KEY.sub(lambda found: found[0] if found[1] is None else f'{found[1]}"{found[2]}":', text))
+
+
+def _within(text: str) -> dict[str, Any]:
+    """Returns the one object of a text, though it stands there twice; what is within one that never ends is none."""
+    found = list(objects_in(text))
+    if not found or found[0][0] != text.find("{") or any(each != found[0][2] for _, _, each in found):
+        raise ValueError("no object, or more than one")
+    return found[0][2]
 
 
 def _python(text: str) -> dict[str, Any]:

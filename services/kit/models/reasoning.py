@@ -8,11 +8,12 @@ from typing import Final
 _WORDS: Final = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad"
 # One alternative per dialect: tags (most), [THINK] (Mistral), ◁think▷ (Kimi), channels (gpt-oss).
 _OPENING = re.compile(
-    rf"<(?:{_WORDS})(?:\s[^<>]{{0,80}})?>|\[THINK\]|◁think▷|<\|channel\|>\s{{0,8}}(?:analysis|commentary)\b",
+    rf"<(?:seed:)?(?:{_WORDS})(?:\s[^<>]{{0,80}})?>|<\|begin_of_thought\|>|<unused94>|\[THINK\]|◁think▷|<\|channel\|>\s{{0,8}}(?:analysis|commentary)\b",
     re.IGNORECASE,
 )
 _CLOSING = re.compile(
-    rf"</(?:{_WORDS})\s{{0,8}}>|\[/THINK\]|◁/think▷|<\|channel\|>\s{{0,8}}final\s{{0,8}}<\|message\|>", re.IGNORECASE
+    rf"</(?:seed:)?(?:{_WORDS})\s{{0,8}}>|<\|end_of_thought\|>|<unused95>|\[/THINK\]|◁/think▷|<\|channel\|>\s{{0,8}}final\s{{0,8}}<\|message\|>",
+    re.IGNORECASE,
 )
 # The same channels, of a server that takes the template's tokens out and leaves the names that stood between them.
 _BARE_CHANNELS = re.compile(r"\A(?:analysis|commentary)(?=[A-Z]).*assistantfinal(?=\S)", re.DOTALL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from services.kit.models.mending import Mend, count, objects_in
@@ -14,15 +14,34 @@ Schemas = Mapping[str, Mapping[str, Any]]
 # A text that is calls, and no answer that happens to show some.
 MOST_CALLS_IN_TEXT: Final = 16
 LONGEST_CALLS_IN_TEXT: Final = 50_000
+_MOST_TAGS: Final = 64
+_LONGEST_NAME: Final = 300
 # Of what is read as Python.
 LONGEST_LITERAL: Final = 20_000
 # What templates end turns, calls and messages with.
 MARK: Final = r"<[|\uff5c][\w\u2581 :./-]{1,40}[|\uff5c]>"
-_NAME_ENDS = re.compile(r"<[|\uff5c]|\s*\(|[^\w.:/-]")
+# What stands in names beside the tool's: roles, channels, namespaces.
+_BESIDE_NAMES: Final = frozenset(
+    (
+        "assistant",
+        "commentary",
+        "analysis",
+        "json",
+        "to",
+        "call",
+        "tool",
+        "tools",
+        "function",
+        "functions",
+        "api",
+        "default_api",
+    )
+)
 # How models announce that what follows is a call.
 _CALLS_BEGIN = re.compile(
     r"<(?:\w+:)?tool_calls?>|<(?:[|\uff5c]\w+[|\uff5c])?function_calls?>|<function=|\[TOOL_CALLS\]|<\|python_tag\|>"
-    r"|<\|tool_call\|>|<\|START_ACTION\|>|(?:^|\n)Action: "
+    r"|<\|tool_call\|>|<\|START_ACTION\|>|<tool_use>|(?:^|\n)\W{0,3}(?:Action|Tool|Function|Tool call):\W{0,3}\s"
+    r"|\A\s*\W{1,3}[\w.-]+\W{1,3}\s*\n```"
     r"|<[|\uff5c]tool[\u2581_]calls?(?:[\u2581_]section)?[\u2581_]begin[|\uff5c]>|\bto=functions\.|\A\s*(?:```\w{0,10}\s*)?[\[{]",
     re.IGNORECASE,
 )
@@ -46,21 +65,33 @@ _TAGGED: Final = (
 )
 _FENCE = re.compile(r"\A\s*```\w{0,12}\s*|\s*```\s*\Z")
 _PYTHON = re.compile(r"\[?\s*[A-Za-z_][\w.]{0,127}\(")
-_NAMES: Final = ("name", "tool", "tool_name", "function")
-ARGUMENTS: Final = ("arguments", "parameters", "args", "input")
+_NAMES: Final = ("name", "tool", "tool_name", "function", "action", "recipient_name")
+ARGUMENTS: Final = ("arguments", "parameters", "args", "input", "action_input", "tool_input", "params")
+# What several calls stand in as one.
+_CALLS: Final = ("tool_calls", "tool_uses", "calls")
 
 
 def tool_name(name: str, offered: Schemas) -> str:
-    """Returns the offered tool that a name means: without the template's tokens, `functions.` and its like."""
+    """Returns the offered tool that a name means: without the template's tokens, `functions.` and its like.
+
+    One that is spelt otherwise is meant; one that has another word with it may be another tool.
+    """
     if name in offered or not offered:
         return name
-    bare = _NAME_ENDS.split(name.strip(), maxsplit=1)[0]
-    for meant in (bare, re.split(r"[.:/]", bare)[-1], re.sub(r":\d+\Z", "", bare).rpartition(".")[2]):
-        known = [tool for tool in offered if tool.lower() == meant.lower()]
+    bare = re.sub(rf"(?<=\S)\s*{MARK}.*|\(.*", "", name[:_LONGEST_NAME], flags=re.DOTALL)
+    parts = re.findall(r"[\w-]+", re.sub(MARK, " ", bare))
+    words = [each for each in parts if each.lower() not in _BESIDE_NAMES and not each.isdecimal()]
+    # Of a name with a namespace the last part is the tool.
+    for meant in words[-1:] if len(words) == 1 or re.search(r"[./:]", bare) else ():
+        known = [tool for tool in offered if _letters(tool) in (_letters(meant), _letters(meant).removesuffix("tool"))]
         if len(known) == 1:
             count(Mend.TOOL_NAME)
             return known[0]
     return name
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name).lower().removeprefix("tool")
 
 
 def calls_in(text: str, offered: Schemas) -> list[dict[str, Any]]:
@@ -71,7 +102,12 @@ def calls_in(text: str, offered: Schemas) -> list[dict[str, Any]]:
     begin = _CALLS_BEGIN.search(text)
     written = text[begin.start() :] if begin else ""
     try:
-        found = _python_calls_in(text) or _functions_in(written) or list(_objects_called_in(written, offered))
+        found = (
+            _python_calls_in(text, offered)
+            or _functions_in(written)
+            or _tools_in(text, offered)
+            or list(_objects_called_in(written, offered))
+        )
     except (ValueError, RecursionError):
         return []
     named = [(name, arguments) for name, arguments in found if tool_name(name, offered) in offered]
@@ -89,7 +125,24 @@ def _functions_in(text: str) -> list[tuple[str, Any]]:
     ]
 
 
-def _python_calls_in(text: str) -> list[tuple[str, Any]]:
+def _tools_in(text: str, offered: Schemas) -> list[tuple[str, Any]]:
+    """Returns calls written as tags of a tool's name: an object between them, or a tag for each argument."""
+    found = []
+    for name, inside in _between(text, offered):
+        arguments = dict(_between(inside, (offered[name].get("properties") or {}).keys()))
+        found.append((name, arguments or inside.strip()))
+    return found
+
+
+def _between(text: str, tags: Collection[str]) -> list[tuple[str, str]]:
+    """Returns tags with what stands between each and its end; none of more than calls have."""
+    names = "|".join(map(re.escape, tags))
+    if not names or not 0 < len(re.findall(rf"<(?:{names})>", text)) <= _MOST_TAGS:
+        return []
+    return re.findall(rf"<({names})>\n?(.*?)\n?</\1>", text, re.DOTALL)
+
+
+def _python_calls_in(text: str, offered: Schemas) -> list[tuple[str, Any]]:
     """Returns calls that a text is when read as Python: `[name(key="value")]`, `print(name(…))`, `name.call(…)`."""
     bare = _FENCE.sub("", re.sub(MARK, "", text)).strip()
     if len(bare) > LONGEST_LITERAL or not _PYTHON.match(bare):
@@ -100,25 +153,31 @@ def _python_calls_in(text: str) -> list[tuple[str, Any]]:
         return []
     values = [line.value if isinstance(line, ast.Expr) else None for line in lines]
     listed = [each for value in values for each in (value.elts if isinstance(value, ast.List) else [value])]
-    calls = [_python_call(each) for each in listed]
+    calls = [_python_call(each, offered) for each in listed]
     return [] if None in calls else [call for call in calls if call is not None]
 
 
-def _python_call(node: ast.expr | None) -> tuple[str, dict[str, Any]] | None:
+def _python_call(node: ast.expr | None, offered: Schemas) -> tuple[str, dict[str, Any]] | None:
     if not isinstance(node, ast.Call):
         return None
     function = node.func
     if isinstance(function, ast.Name) and function.id == "print" and len(node.args) == 1:
-        return _python_call(node.args[0])
+        return _python_call(node.args[0], offered)
     if isinstance(function, ast.Attribute) and function.attr == "call":
         function = function.value
-    if node.args or not isinstance(function, ast.Name | ast.Attribute):
+    if not isinstance(function, ast.Name | ast.Attribute):
+        return None
+    name = ast.unparse(function)
+    # What stands without its name is plain where there is one argument that it can be.
+    needed = list((offered.get(tool_name(name, offered)) or {}).get("required") or ())
+    if node.args and (len(node.args) > 1 or len(needed) != 1 or node.keywords):
         return None
     try:
         arguments = {each.arg: ast.literal_eval(each.value) for each in node.keywords if each.arg}
+        arguments |= {each: ast.literal_eval(value) for each, value in zip(needed, node.args, strict=False)}
     except (ValueError, TypeError, RecursionError):
         return None
-    return ast.unparse(function), arguments if len(arguments) == len(node.keywords) else {}
+    return name, arguments if len(arguments) == len(node.keywords) + len(node.args) else {}
 
 
 def _objects_called_in(text: str, offered: Schemas) -> Iterator[tuple[str, Any]]:
@@ -126,15 +185,39 @@ def _objects_called_in(text: str, offered: Schemas) -> Iterator[tuple[str, Any]]
     position = 0
     for start, end, each in objects_in(text):
         before, position = text[position:start], end
-        name = next((each[key] for key in _NAMES if key in each), None)
-        if isinstance(name, dict):
-            each, name = name, name.get("name")
-        arguments = next((each[key] for key in ARGUMENTS if key in each), None)
-        if isinstance(name, str) and isinstance(arguments, dict | str):
-            yield name, arguments
-        else:
+        for inside in several(each):
+            called = _called(inside, offered)
             # An object that is no call, and no tool is named before it: the text is an answer.
-            yield _announced(before, offered) or "", each
+            yield called or (_announced(before, offered) or "", inside)
+
+
+def several(given: Mapping[str, Any]) -> list[Any]:
+    """Returns the calls that stand in an object as one list; else the object."""
+    inside = next((given[key] for key in _CALLS if isinstance(given.get(key), list)), None)
+    return inside if inside and all(isinstance(each, dict) for each in inside) else [given]
+
+
+def _called(given: Mapping[str, Any], offered: Schemas) -> tuple[str, Any] | None:
+    """Returns the tool that an object calls, and its arguments; None for an object that is no call."""
+    if (
+        len(given) == 1
+        and isinstance(inside := next(iter(given.values())), dict)
+        and tool_name(*given, offered) in offered
+    ):
+        return next(iter(given)), inside
+    key = next((key for key in _NAMES if key in given), "")
+    name = given.get(key)
+    if isinstance(name, dict):
+        given, name = name, name.get("name")
+    if not isinstance(name, str):
+        return None
+    arguments = next((given[each] for each in ARGUMENTS if each in given), None)
+    if isinstance(arguments, dict | str):
+        return name, arguments
+    beside = {each: value for each, value in given.items() if each not in (key, "type")}
+    schema = offered.get(tool_name(name, offered)) or {}
+    is_call = beside and set(schema.get("required") or ()) <= set(beside) <= set(schema.get("properties") or ())
+    return (name, beside) if is_call else None
 
 
 def _announced(before: str, offered: Schemas) -> str | None:

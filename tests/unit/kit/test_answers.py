@@ -95,6 +95,24 @@ def mended(message: dict[str, Any]) -> dict[str, Any]:
         "There are 4. <|eot_id|><|end_of_text|>",
         "There are 4.<\uff5cend\u2581of\u2581sentence\uff5c>",
         "<think>five?</think>There are 4.<|return|>",
+        "<seed:think>five?</seed:think>There are 4.",
+        "<|begin_of_thought|>five?<|end_of_thought|>There are 4.",
+        "<unused94>thought\nfive?<unused95>There are 4.",
+        "<|start_header_id|>assistant<|end_header_id|>\n\nThere are 4.",
+        "<|im_start|>assistant\nThere are 4.<|im_end|>",
+        "<s> There are 4.",
+        "<bos>There are 4.",
+        "<|assistant|>\nThere are 4.",
+        "There are 4.<pad><pad>",
+        "There are 4.<|im_end|>\n<|im_start|>user\nAnd how many are off?",
+        "<start_of_turn>model\nThere are 4.<end_of_turn>",
+        "There are 4.\n<|eot_id|>\n<|start_header_id|>user<|end_header_id|>\n\n",
+        "<answer>There are 4.</answer>",
+        "<|im_start|>assistant\n<final_answer>\nThere are 4.\n</final_answer><|im_end|>",
+        [None, {"type": "text", "text": "There are 4."}],
+        [["There are 4."]],
+        '[{"type":"text","text":"There are 4."}]',
+        [{"type": "message", "content": [{"type": "output_text", "text": "There are 4."}]}],
     ],
 )
 def test_what_is_said_is_taken_from_parts_and_from_the_templates_marks(content: object) -> None:
@@ -110,7 +128,9 @@ def test_a_refusal_is_what_is_said() -> None:
     [
         "execute_db_query<|channel|>commentary", "functions.execute_db_query", "functions.execute_db_query:0",
         "Execute_DB_Query", " execute_db_query ", "tools/execute_db_query", "execute_db_query()",
-        "default_api:execute_db_query",
+        "default_api:execute_db_query", "executeDbQuery", "ExecuteDbQuery", "execute-db-query", "`execute_db_query`",
+        '"execute_db_query"', "<|tool|>execute_db_query", "assistant to=functions.execute_db_query",
+        "commentary to=functions.execute_db_query<|constrain|>json", "tool_execute_db_query", "execute_db_query_tool",
     ],
 )  # fmt: skip
 def test_the_tool_that_a_name_means_is_called(name: str) -> None:
@@ -147,9 +167,23 @@ def test_what_is_no_call_costs_no_answer(message: dict[str, Any], said: str) -> 
     assert (made["content"], made.get("tool_calls")) == (said, None)
 
 
-def test_a_name_that_means_no_tool_stays_for_whoever_tells_the_model() -> None:
-    made = mended({"tool_calls": [{"id": "1", "function": {"name": "drop_table", "arguments": "{}"}}]})
-    assert made["tool_calls"][0]["function"]["name"] == "drop_table"
+@pytest.mark.parametrize(
+    "name",
+    ["drop_table", "execute_query", "drop_table execute_db_query", "execute_db_query.drop_table", "", "x" * 100_000],
+)
+def test_a_name_that_means_no_tool_stays_for_whoever_tells_the_model(name: str) -> None:
+    made = mended({"tool_calls": [{"id": "1", "function": {"name": name, "arguments": "{}"}}]})
+    assert made["tool_calls"][0]["function"]["name"] == name
+
+
+def test_calls_that_are_handed_in_as_one_of_several_are_several() -> None:
+    uses = [{"recipient_name": "functions.execute_db_query", "parameters": {"query": f"SELECT {n}"}} for n in (1, 2)]
+    function = {"name": "multi_tool_use.parallel", "arguments": json.dumps({"tool_uses": uses})}
+    made = mended({"tool_calls": [{"id": "1", "function": function}]})["tool_calls"]
+    assert [(each["function"]["name"], json.loads(each["function"]["arguments"])["query"]) for each in made] == [
+        ("execute_db_query", "SELECT 1"), ("execute_db_query", "SELECT 2"),
+    ]  # fmt: skip
+    assert made[0]["id"] != made[1]["id"]
 
 
 @pytest.mark.parametrize(
@@ -179,6 +213,17 @@ def test_a_name_that_means_no_tool_stays_for_whoever_tells_the_model() -> None:
         '<minimax:tool_call><invoke name="execute_db_query"><parameter name="query">SELECT 1</parameter></invoke>',
         "<tool_call>execute_db_query\n<arg_key>query</arg_key>\n<arg_value>SELECT 1</arg_value>\n</tool_call>",
         '<|START_ACTION|>[{"tool_name": "execute_db_query", "parameters": {"query": "SELECT 1"}}]<|END_ACTION|>',
+        '{"tool_calls": [{"function": {"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}}]}',
+        '{"execute_db_query": {"query": "SELECT 1"}}',
+        '{"action": "execute_db_query", "action_input": {"query": "SELECT 1"}}',
+        '{"recipient_name": "functions.execute_db_query", "parameters": {"query": "SELECT 1"}}',
+        '{"name": "execute_db_query", "query": "SELECT 1"}',
+        '<execute_db_query>{"query": "SELECT 1"}</execute_db_query>',
+        "<execute_db_query>\n<query>SELECT 1</query>\n</execute_db_query>",
+        '<tool_use><name>execute_db_query</name><arguments>{"query": "SELECT 1"}</arguments></tool_use>',
+        'Tool: execute_db_query\nArguments: {"query": "SELECT 1"}',
+        '**execute_db_query**\n```json\n{"query": "SELECT 1"}\n```',
+        'execute_db_query("SELECT 1")',
         'Thought: I need it.\nAction: execute_db_query\nAction Input: {"query": "SELECT 1"}',
     ],
 )
@@ -201,6 +246,12 @@ def test_a_call_that_is_written_as_text_is_a_call(text: str) -> None:
         'One would call execute_db_query(query="SELECT 1") for that.',
         'drop_table(name="devices")',
         'execute_db_query("SELECT 1", query=1)',
+        'execute_db_query("SELECT 1", "SELECT 2")',
+        'Call execute_db_query with {"query": "SELECT 1"}.',
+        '{"name": "execute_db_query", "verdict": "right"}',
+        '{"execute_db_query": 4}',
+        "<execute_db_query>" * 2_500,
+        "<execute_db_query>" + "<query>" * 7_000 + "</execute_db_query",
         '[execute_db_query(query="SELECT 1"), 4]',
         "execute_db_query(query=" + "-" * 15_000,
         "execute_db_query(query=" + "(" * 15_000,
@@ -217,7 +268,8 @@ def test_a_text_that_is_no_call_stays_a_text(text: str) -> None:
     [
         SELECT, json.dumps(json.dumps(SELECT)), f"```json\n{json.dumps(SELECT)}\n```", f"{json.dumps(SELECT)}<|call|>",
         "{'query': 'SELECT 1'}", json.dumps([SELECT]), json.dumps({"arguments": SELECT}),
-        json.dumps({"query": ["SELECT 1"]}),
+        json.dumps({"query": ["SELECT 1"]}), f"{json.dumps(SELECT)}}}", json.dumps(SELECT) * 2,
+        f"Here you go: {json.dumps(SELECT)}", f"{json.dumps(SELECT)} // counts", '{query: "SELECT 1"}',
     ],
 )  # fmt: skip
 def test_arguments_that_plainly_are_an_object_are_one(arguments: object) -> None:
@@ -226,7 +278,18 @@ def test_arguments_that_plainly_are_an_object_are_one(arguments: object) -> None
 
 
 @pytest.mark.parametrize(
-    "arguments", ["", None, "   ", "SELECT 1", '{"query": "SELECT', "7", '{"query": 1, "query": 2}']
+    "arguments",
+    [
+        "",
+        None,
+        "   ",
+        "SELECT 1",
+        '{"query": "SELECT',
+        "7",
+        '{"query": 1, "query": 2}',
+        '{"query": "SELECT 1"}{"query": "SELECT 2"}',
+        '{"of": {"query": "SELECT 1"}',
+    ],
 )
 def test_arguments_that_are_no_object_are_never_an_empty_one(arguments: object) -> None:
     made = mended({"tool_calls": [{"id": "1", "function": {"name": "execute_db_query", "arguments": arguments}}]})
