@@ -251,3 +251,23 @@ def test_one_line_needs_no_last_one() -> None:
 def camel(name: str) -> str:
     first, *others = name.split("_")
     return first + "".join(part.title() for part in others)
+
+
+@pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
+def test_every_text_and_list_of_a_record_has_an_end(kind: type[BaseModel]) -> None:
+    """What a model hands in goes into later prompts, messages and people's pages."""
+
+    def endless(part: Any, at: str) -> Iterator[str]:
+        if isinstance(part, list):
+            for each in part:
+                yield from endless(each, at)
+        if not isinstance(part, dict):
+            return
+        if part.get("type") == "string" and not {"maxLength", "enum", "const", "format"} & set(part):
+            yield f"{at}: a text"
+        if part.get("type") == "array" and "maxItems" not in part:
+            yield f"{at}: a list"
+        for name, each in part.items():
+            yield from endless(each, f"{at}.{name}")
+
+    assert list(endless(kind.model_json_schema(), kind.__name__)) == []

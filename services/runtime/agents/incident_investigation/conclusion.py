@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Self
+from typing import Annotated, Final, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
@@ -12,7 +12,7 @@ CONCLUDE: Final = "conclude"
 MOST_EVIDENCE: Final = 8
 # As many edges as the graph executor follows in one search by default.
 MOST_EDGES: Final = 4
-Value = str | int | float | bool | None
+Value = Annotated[str, Field(max_length=4000)] | int | float | bool | None
 
 
 class QueryResult(Submitted):
@@ -102,7 +102,9 @@ class Conclusion(Submitted):
         description="How the evidence leads to the cause; without one, what was looked at, and what would be needed.",
     )
     evidence: list[Evidence] = Field(default=[], max_length=MOST_EVIDENCE, description="What the answer rests on.")
-    recommendations: list[str] = Field(default=[], max_length=10, description="What to do, one thing each.")
+    recommendations: list[Annotated[str, Field(max_length=1000)]] = Field(
+        default=[], max_length=10, description="What to do, one thing each."
+    )
     timeline: list[Moment] = Field(default=[], max_length=30, description="What happened when.")
 
     @model_validator(mode="after")
