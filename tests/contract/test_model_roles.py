@@ -15,7 +15,7 @@ from services.kit.models.parameters import ModelParameters
 from services.kit.models.roles import CALL_TOOLS, DEFAULT_ROLE, RETURN_STRUCTURED, ROLES
 from services.kit.settings import load_settings
 from services.local.keys import DevelopmentKeys
-from services.local.topology import StackOptions, Topology, offline_endpoint
+from services.local.topology import GUARD, RUNTIME, StackOptions, Topology, offline_endpoint
 from services.runtime.agents.definition import DEFAULT_MODEL
 from services.runtime.agents.registry import definitions
 from services.runtime.settings import RuntimeSettings
@@ -67,17 +67,18 @@ def test_models_of_a_local_platform_reach_all_that_ask_them(
     told: dict[str, ModelParameters] = {}
     for name in own:
         monkeypatch.delenv(name)
-    for program, read in zip(programs, (RuntimeSettings, GuardSettings, EvaluatorSettings), strict=True):
+    for program in programs:
         with monkeypatch.context() as environment:
             for name in keys:
                 environment.delenv(name)
             for name, value in program.env.items():
                 environment.setenv(name, value)
-            settings = load_settings(read)
-            if isinstance(settings, RuntimeSettings):
-                told |= {role: settings.model_of(role) for role in ROLES}
+            if program.name == RUNTIME:
+                told |= {role: load_settings(RuntimeSettings).model_of(role) for role in ROLES}
+            elif program.name == GUARD:
+                told[program.name] = load_settings(GuardSettings).model
             else:
-                told[program.name] = settings.model
+                told[program.name] = load_settings(EvaluatorSettings).model
             assert all(each.key for each in told.values())
     places = {role: (each.model, each.base_url) for role, each in told.items()}
     large = "https://large.example/v1"

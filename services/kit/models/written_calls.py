@@ -199,12 +199,10 @@ def several(given: Mapping[str, Any]) -> list[Any]:
 
 def _called(given: Mapping[str, Any], offered: Schemas) -> tuple[str, Any] | None:
     """Returns the tool that an object calls, and its arguments; None for an object that is no call."""
-    if (
-        len(given) == 1
-        and isinstance(inside := next(iter(given.values())), dict)
-        and tool_name(*given, offered) in offered
-    ):
-        return next(iter(given)), inside
+    if len(given) == 1:
+        [(only, inside)] = given.items()
+        if isinstance(inside, dict) and tool_name(only, offered) in offered:
+            return only, inside
     key = next((key for key in _NAMES if key in given), "")
     name = given.get(key)
     if isinstance(name, dict):
