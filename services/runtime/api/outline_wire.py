@@ -26,15 +26,9 @@ from signalbox_routing.terms import (
 )
 
 from services.runtime.agents.policies import bounds_of
+from services.runtime.api.wire import DECIDED_BY
 from services.runtime.hosted.graph import HostedNode
-from services.runtime.hosted.lifting.lifted import CODE, LIFTED, TABLE
 from services.runtime.routing.graph import AgentGraph, RoutedNode
-
-_DECIDED_BY = {
-    CODE: hosted_pb2.DECIDED_BY_CODE,
-    LIFTED: hosted_pb2.DECIDED_BY_LIFTED,
-    TABLE: hosted_pb2.DECIDED_BY_TABLE,
-}
 
 
 def outline_proto(graph: AgentGraph, policy: Record) -> outline_pb2.AgentOutline:
@@ -60,7 +54,7 @@ def _node(node: RoutedNode) -> outline_pb2.NodeOutline:
             destinations=node.ways,
             router=table.name if table else "",
             rules=rules_proto(table) if table else [],
-            decided_by=_DECIDED_BY.get(node.decided_by),
+            decided_by=DECIDED_BY.get(node.decided_by),
         )
     if node.router is None:
         return outline_pb2.NodeOutline(node=node.name, then=node.then)

@@ -16,6 +16,8 @@ from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, T
 from services.runtime.calls.token_chunks import DROPPED, RERUN, WITHDRAWN
 from services.runtime.engine.events import Event
 from services.runtime.engine.records import ForkedFrom, InputRequest, RunRecord, RunState
+from services.runtime.hosted.adapter import COMMAND, FAN_OUT
+from services.runtime.hosted.lifting.lifted import CODE, LIFTED, TABLE
 from services.runtime.hosted.schemas import whole
 from services.runtime.routing.explaining import Explanation
 from services.runtime.routing.graph import NODE_FAILED
@@ -31,12 +33,12 @@ _RIGHTS = {
     "assignee": runs_pb2.ANSWER_RIGHT_ASSIGNEE,
 }
 _OUTCOMES: Mapping[str, outcome_pb2.Outcome] = {outcome: outcome.proto for outcome in Outcome}
-_DECIDED_BY = {
-    "table": hosted_pb2.DECIDED_BY_TABLE,
-    "code": hosted_pb2.DECIDED_BY_CODE,
-    "command": hosted_pb2.DECIDED_BY_COMMAND,
-    "fan_out": hosted_pb2.DECIDED_BY_FAN_OUT,
-    "lifted": hosted_pb2.DECIDED_BY_LIFTED,
+DECIDED_BY = {
+    TABLE: hosted_pb2.DECIDED_BY_TABLE,
+    CODE: hosted_pb2.DECIDED_BY_CODE,
+    COMMAND: hosted_pb2.DECIDED_BY_COMMAND,
+    FAN_OUT: hosted_pb2.DECIDED_BY_FAN_OUT,
+    LIFTED: hosted_pb2.DECIDED_BY_LIFTED,
 }
 _RESETS = {
     RERUN: runs_pb2.TOKENS_RESET_CAUSE_RERUN,
@@ -213,7 +215,7 @@ def _decided(row: Mapping[str, Any]) -> dict[str, Any]:
     if not decided:
         return {} if row["rule"] == NODE_FAILED else {"decided_by": hosted_pb2.DECIDED_BY_TABLE}
     return {
-        "decided_by": _DECIDED_BY[decided["by"]],
+        "decided_by": DECIDED_BY[decided["by"]],
         "destinations": [hosted_pb2.Destination(**each) for each in decided["destinations"]],
         "code": hosted_pb2.CodeDecision(
             source=decided.get("source", ""),
