@@ -23,6 +23,16 @@ class RetainedKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RETAINED_KIND_DECISIONS: _ClassVar[RetainedKind]
     RETAINED_KIND_QUESTIONS: _ClassVar[RetainedKind]
     RETAINED_KIND_STORE: _ClassVar[RetainedKind]
+    RETAINED_KIND_LIMIT_CHANGES: _ClassVar[RetainedKind]
+
+class LimitSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LIMIT_SOURCE_UNSPECIFIED: _ClassVar[LimitSource]
+    LIMIT_SOURCE_RELEASE: _ClassVar[LimitSource]
+    LIMIT_SOURCE_FILE: _ClassVar[LimitSource]
+    LIMIT_SOURCE_SETTING: _ClassVar[LimitSource]
+    LIMIT_SOURCE_TABLE: _ClassVar[LimitSource]
+    LIMIT_SOURCE_CODE: _ClassVar[LimitSource]
 RETAINED_KIND_UNSPECIFIED: RetainedKind
 RETAINED_KIND_HISTORY: RetainedKind
 RETAINED_KIND_CHECKPOINTS: RetainedKind
@@ -31,6 +41,13 @@ RETAINED_KIND_RUNS: RetainedKind
 RETAINED_KIND_DECISIONS: RetainedKind
 RETAINED_KIND_QUESTIONS: RetainedKind
 RETAINED_KIND_STORE: RetainedKind
+RETAINED_KIND_LIMIT_CHANGES: RetainedKind
+LIMIT_SOURCE_UNSPECIFIED: LimitSource
+LIMIT_SOURCE_RELEASE: LimitSource
+LIMIT_SOURCE_FILE: LimitSource
+LIMIT_SOURCE_SETTING: LimitSource
+LIMIT_SOURCE_TABLE: LimitSource
+LIMIT_SOURCE_CODE: LimitSource
 
 class PrunedData(_message.Message):
     __slots__ = ("kind", "agent", "row_count", "size_bytes")
@@ -170,3 +187,57 @@ class VerifyDecisionsResponse(_message.Message):
     disagreement_count: int
     disagreements: _containers.RepeatedCompositeFieldContainer[Disagreement]
     def __init__(self, decision_count: _Optional[int] = ..., skipped_count: _Optional[int] = ..., disagreement_count: _Optional[int] = ..., disagreements: _Optional[_Iterable[_Union[Disagreement, _Mapping]]] = ...) -> None: ...
+
+class ChangedLimit(_message.Message):
+    __slots__ = ("name", "old_value", "new_value", "source", "routers")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OLD_VALUE_FIELD_NUMBER: _ClassVar[int]
+    NEW_VALUE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    ROUTERS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    old_value: _struct_pb2.Value
+    new_value: _struct_pb2.Value
+    source: LimitSource
+    routers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., old_value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., new_value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., source: _Optional[_Union[LimitSource, str]] = ..., routers: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class LimitChange(_message.Message):
+    __slots__ = ("agent", "change_time", "limits", "policy_version", "graph_version", "release", "revision", "changed_by", "reason")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_TIME_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_VERSION_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    change_time: _timestamp_pb2.Timestamp
+    limits: _containers.RepeatedCompositeFieldContainer[ChangedLimit]
+    policy_version: str
+    graph_version: str
+    release: str
+    revision: int
+    changed_by: str
+    reason: str
+    def __init__(self, agent: _Optional[str] = ..., change_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., limits: _Optional[_Iterable[_Union[ChangedLimit, _Mapping]]] = ..., policy_version: _Optional[str] = ..., graph_version: _Optional[str] = ..., release: _Optional[str] = ..., revision: _Optional[int] = ..., changed_by: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ListLimitChangesRequest(_message.Message):
+    __slots__ = ("agent", "page_size", "page_token")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    page_size: int
+    page_token: str
+    def __init__(self, agent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListLimitChangesResponse(_message.Message):
+    __slots__ = ("changes", "next_page_token")
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    changes: _containers.RepeatedCompositeFieldContainer[LimitChange]
+    next_page_token: str
+    def __init__(self, changes: _Optional[_Iterable[_Union[LimitChange, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...

@@ -58,6 +58,11 @@ class MaintenanceServiceStub:
                 request_serializer=signalbox_dot_v1_dot_maintenance__pb2.VerifyDecisionsRequest.SerializeToString,
                 response_deserializer=signalbox_dot_v1_dot_maintenance__pb2.VerifyDecisionsResponse.FromString,
                 _registered_method=True)
+        self.ListLimitChanges = channel.unary_unary(
+                '/signalbox.v1.MaintenanceService/ListLimitChanges',
+                request_serializer=signalbox_dot_v1_dot_maintenance__pb2.ListLimitChangesRequest.SerializeToString,
+                response_deserializer=signalbox_dot_v1_dot_maintenance__pb2.ListLimitChangesResponse.FromString,
+                _registered_method=True)
 
 
 class MaintenanceServiceServicer:
@@ -97,6 +102,14 @@ class MaintenanceServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListLimitChanges(self, request, context):
+        """Lists the changes of agents' limits, newest first: what new runs are decided by from then on, where that comes from, and
+        by whom, as far as the deployment says.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MaintenanceServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -119,6 +132,11 @@ def add_MaintenanceServiceServicer_to_server(servicer, server):
                     servicer.VerifyDecisions,
                     request_deserializer=signalbox_dot_v1_dot_maintenance__pb2.VerifyDecisionsRequest.FromString,
                     response_serializer=signalbox_dot_v1_dot_maintenance__pb2.VerifyDecisionsResponse.SerializeToString,
+            ),
+            'ListLimitChanges': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLimitChanges,
+                    request_deserializer=signalbox_dot_v1_dot_maintenance__pb2.ListLimitChangesRequest.FromString,
+                    response_serializer=signalbox_dot_v1_dot_maintenance__pb2.ListLimitChangesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -233,6 +251,33 @@ class MaintenanceService:
             '/signalbox.v1.MaintenanceService/VerifyDecisions',
             signalbox_dot_v1_dot_maintenance__pb2.VerifyDecisionsRequest.SerializeToString,
             signalbox_dot_v1_dot_maintenance__pb2.VerifyDecisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLimitChanges(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/signalbox.v1.MaintenanceService/ListLimitChanges',
+            signalbox_dot_v1_dot_maintenance__pb2.ListLimitChangesRequest.SerializeToString,
+            signalbox_dot_v1_dot_maintenance__pb2.ListLimitChangesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -49,6 +49,10 @@ class MaintenanceServiceStub:
     """Decides every stored decision once more by the policy that it was made by: what comes out otherwise is a defect, or was
     made by a table that has changed since.
     """
+    ListLimitChanges: _grpc.UnaryUnaryMultiCallable[_maintenance_pb2.ListLimitChangesRequest, _maintenance_pb2.ListLimitChangesResponse]
+    """Lists the changes of agents' limits, newest first: what new runs are decided by from then on, where that comes from, and
+    by whom, as far as the deployment says.
+    """
 
 @_typing.type_check_only
 class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
@@ -70,6 +74,10 @@ class MaintenanceServiceAsyncStub(MaintenanceServiceStub):
     VerifyDecisions: _aio.UnaryUnaryMultiCallable[_maintenance_pb2.VerifyDecisionsRequest, _maintenance_pb2.VerifyDecisionsResponse]  # type: ignore[assignment]
     """Decides every stored decision once more by the policy that it was made by: what comes out otherwise is a defect, or was
     made by a table that has changed since.
+    """
+    ListLimitChanges: _aio.UnaryUnaryMultiCallable[_maintenance_pb2.ListLimitChangesRequest, _maintenance_pb2.ListLimitChangesResponse]  # type: ignore[assignment]
+    """Lists the changes of agents' limits, newest first: what new runs are decided by from then on, where that comes from, and
+    by whom, as far as the deployment says.
     """
 
 class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -113,6 +121,16 @@ class MaintenanceServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_maintenance_pb2.VerifyDecisionsResponse, _abc.Awaitable[_maintenance_pb2.VerifyDecisionsResponse]]:
         """Decides every stored decision once more by the policy that it was made by: what comes out otherwise is a defect, or was
         made by a table that has changed since.
+        """
+
+    @_abc_1.abstractmethod
+    def ListLimitChanges(
+        self,
+        request: _maintenance_pb2.ListLimitChangesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_maintenance_pb2.ListLimitChangesResponse, _abc.Awaitable[_maintenance_pb2.ListLimitChangesResponse]]:
+        """Lists the changes of agents' limits, newest first: what new runs are decided by from then on, where that comes from, and
+        by whom, as far as the deployment says.
         """
 
 def add_MaintenanceServiceServicer_to_server(servicer: MaintenanceServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
