@@ -160,6 +160,11 @@ AGENT_INFO = Gauge(
     "Always 1; the agents that this replica offers, with the versions of the policy and the prompts that new runs get.",
     ["agent", "policy_version", "prompts"],
 )
+LIMITS_CHANGED = Gauge(
+    METRIC_PREFIX + "limits_changed_timestamp_seconds",
+    "When an agent's limits changed last, as the record has it; no series where they have not.",
+    ["agent"],
+)
 TOOL_DURATION = Histogram(
     METRIC_PREFIX + "tool_call_duration_seconds",
     "Duration of tool calls, by tool and outcome.",
@@ -201,7 +206,7 @@ _STOPS = {
     "NEEDS_REVIEW": ("input_expired",),
 }
 _STATE_OF: dict[str, str] = {COMPLETED: "SUCCEEDED", FAILED: "FAILED", NEEDS_REVIEW: "NEEDS_REVIEW"}
-_KINDS_REMOVED = ("history", "checkpoints", "events", "questions", "runs", "decisions")
+_KINDS_REMOVED = ("history", "checkpoints", "events", "questions", "runs", "decisions", "limit_changes")
 _BUDGETS = ("model_calls", "tool_calls", "tokens", "wall_time_s")
 # Work that a replica has to get done again and again to be of use.
 _WORKS = ("claim", "sweep", "count", "renew_leases", "liveness", "prune")
@@ -227,6 +232,7 @@ from_zero(
         "forget_gone",
         "listen",
         "make_partitions",
+        "record_limits",
     ],
 )
 

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from importlib.metadata import version
 from uuid import uuid4
 
 import psycopg
@@ -24,6 +25,7 @@ from services.kit.settings import refuse
 from services.kit.telemetry.logs import get_logger
 from services.kit.wire.needs import needed, needed_text
 from services.kit.wire.server import Registration, Service
+from services.runtime.agents.limits_in_force import LimitSource, limits_of
 from services.runtime.agents.policies import InvalidPoliciesError, Limits
 from services.runtime.agents.registry import (
     limits_in_force,
@@ -52,6 +54,7 @@ from services.runtime.engine.events import EventStream
 from services.runtime.engine.execution import Dependencies
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.ledger import Ledger
+from services.runtime.engine.limit_changes import Deployment, LimitChanges, LimitRecord
 from services.runtime.engine.liveness import LivenessLock
 from services.runtime.engine.loop_lag import measuring_loop_lag
 from services.runtime.engine.offers import OfferedByOthersError, Offers
@@ -67,6 +70,7 @@ from services.runtime.engine.store_policy import StorePolicies
 from services.runtime.engine.threads import ThreadStore
 from services.runtime.engine.upkeep import Upkeep
 from services.runtime.engine.watches import Watches
+from services.runtime.errors import DatabaseAway
 from services.runtime.hosted.containment import contain
 from services.runtime.hosted.definition import HostedDefinition
 from services.runtime.hosted.executor_catalogs import ExecutorCatalogs
@@ -189,6 +193,16 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     )
     await _enter(offers)
     await stack.enter_async_context(offers.keeping())
+    given = LimitSource.FILE if settings.policy_file else LimitSource.SETTING
+    record = LimitRecord(
+        pools.upkeep,
+        [limits_of(agent, given) for agent in agents.values()],
+        Deployment(
+            version("signalbox"), settings.release_revision, settings.changed_by.strip(), settings.change_reason.strip()
+        ),
+    )
+    await needed(DATABASE, record.tell, absent=(*away, DatabaseAway))
+    await stack.enter_async_context(record.keeping())
     pins = Pins(pools.steps, {name: agent.limits for name, agent in agents.items()})
     quota = CallerQuota(
         settings.caller_runs_at_once,
@@ -249,7 +263,7 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     directory = AgentDirectory(agents, Offers(pools.calls), settings.pool, carrier.is_here)
     servicer = RunServicer(engine, store, pools.calls, directory, callers, pins, records_all=settings.record_runs)
     routers = {router.name: router for agent in agents.values() for router in agent.in_force.routers}
-    maintenance = MaintenanceServicer(callers, pruner, Ledger(pools.calls), routers)
+    maintenance = MaintenanceServicer(callers, pruner, Ledger(pools.calls), routers, LimitChanges(pools.calls))
     threads = ThreadServicer(
         callers,
         ThreadStore(pools.calls, shared.serde, store, agents),

@@ -156,6 +156,19 @@ class RuntimeSettings(CallSettings, PolicySettings):
         description="Pools, separated by commas, in whose place this one offers graphs of theirs, with the runs that "
         "have not ended: of a pool that was renamed, or given up.",
     )
+    release_revision: int = Field(
+        0,
+        ge=0,
+        le=2**63 - 1,
+        description="Revision of the deployment, as Helm counts them, for the record of what changed agents' limits; "
+        "0: unknown.",
+    )
+    changed_by: str = Field(
+        "",
+        max_length=200,
+        description="Who made this deployment what it is, for the same record; empty: unknown.",
+    )
+    change_reason: str = Field("", max_length=1000, description="Why, for the same record; empty: unknown.")
     sync_node_threads: int = Field(
         64, ge=1, le=1000, description="Threads for nodes of hosted graphs that are no coroutines."
     )

@@ -33,6 +33,7 @@ SAFE_TO_RETRY: tuple[tuple[str, str], ...] = (
     ("signalbox.v1.MaintenanceService", "EraseStore"),
     ("signalbox.v1.MaintenanceService", "ReplayDecisions"),
     ("signalbox.v1.MaintenanceService", "VerifyDecisions"),
+    ("signalbox.v1.MaintenanceService", "ListLimitChanges"),
     ("signalbox.v1.GuardService", "Screen"),
     ("signalbox.v1.EvaluatorService", "EvaluateInvestigation"),
     ("signalbox.v1.EvaluatorService", "CritiqueVerdict"),

@@ -12,10 +12,15 @@ from signalbox.v1 import maintenance_pb2, maintenance_pb2_grpc, runs_pb2
 from signalbox_routing.table import Router
 
 from services.kit.errors import FieldViolation, InvalidRequest
+from services.runtime.agents.limits_in_force import LimitSource
 from services.runtime.api.callers import Callers, Context
+from services.runtime.api.page_tokens import number_place_of, page_token
+from services.runtime.api.policy_wire import limit_value
 from services.runtime.api.wire import moment_of, spend_proto, struct_proto, timestamp_proto
 from services.runtime.engine.ledger import Ledger
 from services.runtime.engine.ledger_replay import LedgerReplay
+from services.runtime.engine.limit_changes import ChangedLimit, LimitChange, LimitChanges
+from services.runtime.engine.pages import fitting
 from services.runtime.engine.retention import Pruner, Removal, RetainedData
 from services.runtime.engine.verification import Disagreement, Verification
 from services.runtime.routing.redeciding import Divergence, with_limits
@@ -26,6 +31,7 @@ BATCHES_PER_CALL = 10
 DIVERGENCES = 100
 # Divergences are looked up this many at a time, while the decisions stream by.
 SPEND_PAGE = 500
+LIMIT_CHANGES_PAGE = 50
 _KINDS = {
     RetainedData.HISTORY: maintenance_pb2.RETAINED_KIND_HISTORY,
     RetainedData.CHECKPOINTS: maintenance_pb2.RETAINED_KIND_CHECKPOINTS,
@@ -34,6 +40,14 @@ _KINDS = {
     RetainedData.RUNS: maintenance_pb2.RETAINED_KIND_RUNS,
     RetainedData.DECISIONS: maintenance_pb2.RETAINED_KIND_DECISIONS,
     RetainedData.STORE: maintenance_pb2.RETAINED_KIND_STORE,
+    RetainedData.LIMIT_CHANGES: maintenance_pb2.RETAINED_KIND_LIMIT_CHANGES,
+}
+_SOURCES = {
+    LimitSource.RELEASE: maintenance_pb2.LIMIT_SOURCE_RELEASE,
+    LimitSource.FILE: maintenance_pb2.LIMIT_SOURCE_FILE,
+    LimitSource.SETTING: maintenance_pb2.LIMIT_SOURCE_SETTING,
+    LimitSource.TABLE: maintenance_pb2.LIMIT_SOURCE_TABLE,
+    LimitSource.CODE: maintenance_pb2.LIMIT_SOURCE_CODE,
 }
 
 
@@ -41,12 +55,18 @@ class MaintenanceServicer(maintenance_pb2_grpc.MaintenanceServiceServicer):
     """Serves operators."""
 
     def __init__(
-        self, callers: Callers, pruner: Pruner, ledger: Ledger, routers: Mapping[str, Router[Any, Any]]
+        self,
+        callers: Callers,
+        pruner: Pruner,
+        ledger: Ledger,
+        routers: Mapping[str, Router[Any, Any]],
+        limit_changes: LimitChanges,
     ) -> None:
         self._callers = callers
         self._pruner = pruner
         self._ledger = ledger
         self._routers = routers
+        self._limit_changes = limit_changes
 
     async def Prune(self, request: maintenance_pb2.PruneRequest, context: Context) -> maintenance_pb2.PruneResponse:
         """Removes what is due, or says what would be removed."""
@@ -106,6 +126,17 @@ class MaintenanceServicer(maintenance_pb2_grpc.MaintenanceServiceServicer):
         response.decision_count, response.skipped_count = verification.decision_count, verification.skipped_count
         return response
 
+    async def ListLimitChanges(
+        self, request: maintenance_pb2.ListLimitChangesRequest, context: Context
+    ) -> maintenance_pb2.ListLimitChangesResponse:
+        """Lists changes of agents' limits, newest first."""
+        self._callers.operator(context)
+        limit, before = request.page_size or LIMIT_CHANGES_PAGE, number_place_of(request.page_token)
+        found = await self._limit_changes.list(request.agent, before, limit + 1)
+        page = fitting(map(_limit_change, found[:limit]))
+        token = page_token(str(found[len(page) - 1].change_id)) if len(page) < len(found) else ""
+        return maintenance_pb2.ListLimitChangesResponse(changes=page, next_page_token=token)
+
     def _router(self, name: str) -> Router[Any, Any]:
         if name not in self._routers:
             known = ", ".join(sorted(self._routers))
@@ -153,6 +184,30 @@ def _disagreement(found: Disagreement) -> maintenance_pb2.Disagreement:
         destination=decided.destination,
         other_rule=found.rule,
         other_destination=found.destination,
+    )
+
+
+def _limit_change(change: LimitChange) -> maintenance_pb2.LimitChange:
+    return maintenance_pb2.LimitChange(
+        agent=change.agent,
+        change_time=timestamp_proto(change.changed_at),
+        limits=map(_changed_limit, change.limits),
+        policy_version=change.policy_version,
+        graph_version=change.graph_version,
+        release=change.release,
+        revision=change.revision,
+        changed_by=change.changed_by,
+        reason=change.reason,
+    )
+
+
+def _changed_limit(changed: ChangedLimit) -> maintenance_pb2.ChangedLimit:
+    return maintenance_pb2.ChangedLimit(
+        name=changed.name,
+        old_value=None if changed.old is None else limit_value(changed.old),
+        new_value=None if changed.new is None else limit_value(changed.new),
+        source=_SOURCES[changed.source] if changed.source else None,
+        routers=changed.routers,
     )
 
 

@@ -66,10 +66,11 @@ def _limits(values: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator[p
         if name == PROMPTS:
             continue
         origin = _ORIGINS.get(origins.get(name, ""), policy_pb2.LIMIT_ORIGIN_DEFAULT)
-        yield policy_pb2.Limit(name=name, value=_value(value), origin=origin)
+        yield policy_pb2.Limit(name=name, value=limit_value(value), origin=origin)
 
 
-def _value(limit: float | str) -> struct_pb2.Value:
+def limit_value(limit: float | str) -> struct_pb2.Value:
+    """Returns the value of a limit."""
     if isinstance(limit, str):
         return struct_pb2.Value(string_value=limit)
     if isinstance(limit, bool):

@@ -1,9 +1,9 @@
 """Retention: ended runs lose first their older checkpoints, then the last one, then their events and
 questions, at last themselves.
 
-Decisions go by their own age, and never while their run has not ended for as long. Everything is removed in small
-batches of one transaction each, past rows that others hold, by one replica at a time. It is done by the runtime's
-policies; only the first stage reads what is stored, and of a pool's graphs the pool does that.
+Decisions go by their own age, as changes of limits do, and never while their run has not ended for as long. Everything
+is removed in small batches of one transaction each, past rows that others hold, by one replica at a time. It is done by
+the runtime's policies; only the first stage reads what is stored, and of a pool's graphs the pool does that.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class RetainedData(StrEnum):
     RUNS = "runs"
     DECISIONS = "decisions"
     STORE = "store"
+    LIMIT_CHANGES = "limit_changes"
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,11 @@ class Pruner:
             more |= sum(removal.row_count for removal in decisions) >= self._batch * DECISIONS_PER_RUN
             for removal in decisions:
                 tally.add(removal)
+            changes = await self._remove_limit_changes(connection, agent, policy)
+            more |= sum(removal.row_count for removal in changes) >= self._batch
+            for removal in changes:
+                tally.add(removal)
+        await connection.execute(query("forget_limits"))
         cursor = await connection.execute(query("prune_store"), {"limit": self._batch * ITEMS_PER_RUN})
         items: list[tuple[str, int, float]] = await cursor.fetchall()
         # The limit is that of all agents' together.
@@ -321,6 +327,16 @@ class Pruner:
         cursor = await connection.execute(query("prune_decisions"), parameters)
         return [
             Removal(RetainedData.DECISIONS, name, count, int(size)) for name, count, size in await cursor.fetchall()
+        ]
+
+    async def _remove_limit_changes(
+        self, connection: AsyncConnection[Any], agent: str | None, policy: RetentionPolicy
+    ) -> list[Removal]:
+        decided_until = policy.decided_until()
+        parameters = {"agent": agent, "others": self._named, "decided_until": decided_until, "limit": self._batch}
+        cursor = await connection.execute(query("prune_limit_changes"), parameters)
+        return [
+            Removal(RetainedData.LIMIT_CHANGES, name, count, int(size)) for name, count, size in await cursor.fetchall()
         ]
 
     async def _locked(self, connection: AsyncConnection[Any], *, wait: bool) -> bool:

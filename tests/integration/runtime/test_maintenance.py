@@ -16,6 +16,7 @@ from services.runtime.api.maintenance_servicer import MaintenanceServicer
 from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.ledger import Ledger
+from services.runtime.engine.limit_changes import LimitChanges
 from services.runtime.engine.retention import Pruner
 from services.runtime.engine.serde import make_serde
 from services.runtime.routing.digest import policy_version
@@ -47,7 +48,9 @@ async def maintenance(
 
     def make(callers: Callers) -> Registration:
         pruner = Pruner(platform_pool, CheckpointHistory(platform_pool, make_serde()), {}, batch=1)
-        servicer = MaintenanceServicer(callers, pruner, Ledger(platform_pool), {ROUTER.name: ROUTER})
+        servicer = MaintenanceServicer(
+            callers, pruner, Ledger(platform_pool), {ROUTER.name: ROUTER}, LimitChanges(platform_pool)
+        )
         add = maintenance_pb2_grpc.add_MaintenanceServiceServicer_to_server
         return Registration(add, servicer, "signalbox.v1.MaintenanceService")
 

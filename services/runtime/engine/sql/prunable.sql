@@ -67,4 +67,8 @@ SELECT 'store', CASE scope WHEN 'agent' THEN owner ELSE '' END, count(*), sum(pg
 FROM platform.store
 WHERE expires_at <= now()
 GROUP BY 2
+UNION ALL
+SELECT 'limit_changes', old.agent, count(*), sum(old.size)
+FROM policy AS p CROSS JOIN LATERAL ({prunable_limit_changes.sql}) AS old
+GROUP BY old.agent
 ORDER BY 1, 2
