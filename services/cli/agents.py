@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
 from rich.text import Text
-from signalbox.v1 import agents_pb2, policy_pb2
+from signalbox.v1 import agents_pb2, maintenance_pb2, policy_pb2
 
 from services.cli.client import Connection, open_gateway
 from services.cli.errors import CliError
@@ -16,6 +16,7 @@ from services.cli.invocation import As, AsJson, Roles, terminal
 from services.cli.listing import Listing
 from services.cli.terminal import Terminal, run_command
 from services.console.input_schema import agents_known, is_hosted
+from services.kit.text.limit_changes import author_of, reason_of, release_of, source_of, values_of
 from services.kit.text.printing import printable
 from services.kit.text.words import limit_text, moment, origin_name
 
@@ -33,12 +34,18 @@ def agents_command(context: typer.Context, subject: As = None, roles: Roles = No
 def policies_command(
     context: typer.Context,
     agent: Annotated[str, typer.Argument(metavar="[AGENT]", help="Only those of this agent.")] = "",
+    changes: Annotated[
+        bool, typer.Option("--changes", help="What changed when, by whom and why; for operators. The newest 50.")
+    ] = False,
     subject: As = None,
     roles: Roles = None,
     as_json: AsJson = False,
 ) -> None:
     """List the limits of new runs and where each comes from; `explain` shows those of a run."""
     connection = context.obj.connection(subject, roles=roles)
+    if changes:
+        run_command(list_changes(connection, terminal, agent=agent, as_json=as_json), terminal)
+        return
     run_command(list_policies(connection, terminal, agent=agent, as_json=as_json), terminal)
 
 
@@ -61,9 +68,7 @@ async def list_agents(connection: Connection, terminal: Terminal, *, as_json: bo
 async def list_policies(connection: Connection, terminal: Terminal, *, agent: str, as_json: bool) -> ExitCode:
     """Shows the limits that new runs get, and where each comes from."""
     agents = await _agents(connection)
-    if agent and agent not in (known := [each.name for each in agents]):
-        hint = "name one of these"
-        raise CliError(f"no agent {agent!r} runs here; there are {', '.join(known)}", hint=hint, code=ExitCode.USAGE)
+    _check(agent, agents)
     wanted = [each for each in agents if agent in ("", each.name)]
     if as_json:
         terminal.json_list(wanted)
@@ -76,6 +81,39 @@ async def list_policies(connection: Connection, terminal: Terminal, *, agent: st
             table.add(each.name, "prompts", each.policy.prompts, "")
     terminal.out.print(table)
     return ExitCode.OK
+
+
+async def list_changes(connection: Connection, terminal: Terminal, *, agent: str, as_json: bool) -> ExitCode:
+    """Shows what changed in the limits of new runs, newest first."""
+    request = maintenance_pb2.ListLimitChangesRequest(agent=agent)
+    async with open_gateway(connection) as gateway:
+        changes = (await gateway.call(gateway.maintenance.ListLimitChanges, request)).changes
+    if as_json:
+        terminal.json_list(changes)
+        return ExitCode.OK
+    if agent and not changes:
+        # Of an agent that is gone there may be changes; one without any has to be there.
+        _check(agent, await _agents(connection))
+    terminal.out.print(changes_table(changes))
+    return ExitCode.OK
+
+
+def changes_table(changes: Iterable[maintenance_pb2.LimitChange]) -> Listing:
+    """What changed in limits, each with the circumstances of its change."""
+    table = Listing("agent", "when", "limit", "value", "from", "by", "with", "because")
+    for change in changes:
+        when, circumstances = moment(change.change_time), (author_of(change), release_of(change), reason_of(change))
+        for limit in change.limits:
+            table.add(change.agent, when, limit.name, values_of(limit), source_of(limit), *circumstances)
+        if not change.limits:
+            table.add(change.agent, when, "the record begins", "", "", *circumstances)
+    return table
+
+
+def _check(agent: str, agents: Sequence[agents_pb2.Agent]) -> None:
+    if agent and agent not in (known := [each.name for each in agents]):
+        hint = "name one of these"
+        raise CliError(f"no agent {agent!r} runs here; there are {', '.join(known)}", hint=hint, code=ExitCode.USAGE)
 
 
 def limits_of(policy: policy_pb2.Policy) -> Iterable[tuple[str, str, Text]]:

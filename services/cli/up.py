@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -44,6 +45,7 @@ McpServers = Annotated[
 ]
 PASSWORDS = "pgpass"
 AGENT_FOLDERS = "SIGNALBOX_AGENT_FOLDERS"
+CHANGED_BY = "SIGNALBOX_CHANGED_BY"
 WITH_PROMPTS = ("runtime", "guard", "evaluator")
 # Of a folder that is being written in: what does not start is tried again soon.
 PAUSES_IN_DEVELOPMENT_S = (0.0, 1.0, 2.0)
@@ -158,7 +160,7 @@ async def _up(
     if folders:
         offered = {AGENT_FOLDERS: ",".join(map(str, folders))}
         service_env = {**service_env, "runtime": {**offered, **service_env.get("runtime", {})}}
-    service_env = with_prompts(service_env, prompts)
+    service_env = with_author(with_prompts(service_env, prompts))
     with only_one(settings.runtime_dir) as files:
         options = stack_options(
             settings,
@@ -199,6 +201,15 @@ def with_prompts(service_env: Mapping[str, dict[str, str]], folder: Path | None)
     if folder is None:
         return dict(service_env)
     return {**service_env, **{each: {SETTING: str(folder), **service_env.get(each, {})} for each in WITH_PROMPTS}}
+
+
+def with_author(service_env: Mapping[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    """Returns settings by service with the user of this machine as who changes limits, where that is known."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in containers
+        return dict(service_env)
+    return {**service_env, "runtime": {CHANGED_BY: user, **service_env.get("runtime", {})}}
 
 
 def _endpoint(stack: LocalStack) -> Endpoint:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from signalbox.v1 import agents_pb2, runs_pb2
+from signalbox.v1 import agents_pb2, maintenance_pb2, runs_pb2
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from services.console.agent_names import list_agents
 from services.console.agent_routes import agent_routes, outline_of
-from services.console.errors import NotAllowed
+from services.console.errors import NotAllowed, NotOffered
 from services.console.filters import Filters
 from services.console.gateway import Gateway
 from services.console.periods import PERIODS, Period
@@ -23,6 +23,7 @@ from services.console.tables_of_agent import DecidedNode, ReadLimit, decided_nod
 
 FIELDS = ("agent", "period")
 TRIED = "limit."
+CHANGES_SHOWN = 20
 
 
 class AgentPages:
@@ -44,6 +45,7 @@ class AgentPages:
         counted, drawn = runs_pb2.CountDecisionsResponse(), None
         decided: Sequence[DecidedNode] = ()
         limits: Sequence[ReadLimit] = ()
+        changes: Sequence[maintenance_pb2.LimitChange] | None = ()
         if agent is not None and not filters.problems:
             wanted = runs_pb2.CountDecisionsRequest(agent=agent.name, since_time=_since(period))
             counted = await self._gateway.call(self._gateway.runs.CountDecisions, wanted)
@@ -51,6 +53,7 @@ class AgentPages:
             drawn = agent_routes(outline, counted)
             if outline is not None:
                 decided, limits = decided_nodes(outline), read_limits(outline, agent)
+            changes = await self._changes(agent.name)
         return page(
             "routes.html.j2",
             "routes",
@@ -64,7 +67,18 @@ class AgentPages:
             drawn=drawn,
             decided=decided,
             limits=limits,
+            changes=changes,
         )
+
+    async def _changes(self, agent: str) -> Sequence[maintenance_pb2.LimitChange] | None:
+        """Returns the newest changes of an agent's limits; None where the caller may not see them."""
+        wanted = maintenance_pb2.ListLimitChangesRequest(agent=agent, page_size=CHANGES_SHOWN)
+        try:
+            return (await self._gateway.call(self._gateway.maintenance.ListLimitChanges, wanted)).changes
+        except NotAllowed:
+            return None
+        except NotOffered:
+            return ()
 
     async def policies(self, request: Request) -> Response:
         """Shows the versions of an agent's policy, what each would have decided, and limits to try."""

@@ -9,6 +9,7 @@ from google.protobuf.json_format import MessageToDict
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from services.kit.outcome import Outcome
+from services.kit.text import limit_changes
 from services.kit.text.json_text import json_text
 from services.kit.text.printing import printable
 from services.kit.text.words import (
@@ -53,5 +54,10 @@ def _environment() -> Environment:
         "labels": shown_labels,
         "limit": limit_text,
         "origin": origin_name,
+        "changed_values": limit_changes.values_of,
+        "changed_source": limit_changes.source_of,
+        "change_author": limit_changes.author_of,
+        "change_release": limit_changes.release_of,
+        "change_reason": limit_changes.reason_of,
     }
     return environment

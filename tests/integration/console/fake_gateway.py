@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 import grpc
+from google.protobuf import struct_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
 from grpc_status import rpc_status
 from signalbox.v1 import (
     agents_pb2,
@@ -49,6 +51,27 @@ def refusal(code: grpc.StatusCode, message: str = "no", **more: Any) -> Signalbo
     return Coded(message, **more)
 
 
+def limit_change(changed_by: str) -> maintenance_pb2.LimitChange:
+    """Returns a change of a limit of `data_chat` by somebody, or by who is not told."""
+    limit = maintenance_pb2.ChangedLimit(
+        name="max_iterations",
+        old_value=struct_pb2.Value(number_value=5),
+        new_value=struct_pb2.Value(number_value=3),
+        source=maintenance_pb2.LIMIT_SOURCE_FILE,
+        routers=["data_chat.route_after_agent"],
+    )
+    reason = "the runs were long" if changed_by else ""
+    return maintenance_pb2.LimitChange(
+        agent="data_chat",
+        change_time=Timestamp(seconds=1_790_000_000),
+        limits=[limit],
+        release="1.1",
+        revision=7,
+        changed_by=changed_by,
+        reason=reason,
+    )
+
+
 class FakeGateway(
     runs_pb2_grpc.RunServiceServicer,
     questions_pb2_grpc.QuestionServiceServicer,
@@ -81,6 +104,8 @@ class FakeGateway(
         self.state = threads_pb2.ThreadState()
         self.heard: list[recorded_answers_pb2.RecordedAnswer] = []
         self.replays: list[maintenance_pb2.ReplayDecisionsRequest] = []
+        self.limit_changes: list[maintenance_pb2.LimitChange] = []
+        self.limit_changes_failure: SignalboxError | None = None
         self.failure: SignalboxError | None = None
         self.answer_failure: SignalboxError | None = None
         self.list_failure: SignalboxError | None = None
@@ -146,6 +171,13 @@ class FakeGateway(
         await self._called("ListAgents", context)
         agent = agents_pb2.Agent(name="data_chat", routers=self.routers, policy=self.policy)
         return agents_pb2.ListAgentsResponse(agents=[agent, *self.hosted])
+
+    async def ListLimitChanges(
+        self, request: maintenance_pb2.ListLimitChangesRequest, context: Context
+    ) -> maintenance_pb2.ListLimitChangesResponse:
+        await self._called("ListLimitChanges", context, self.limit_changes_failure)
+        changes = [each for each in self.limit_changes if each.agent == request.agent]
+        return maintenance_pb2.ListLimitChangesResponse(changes=changes)
 
     async def CreateRun(self, request: runs_pb2.CreateRunRequest, context: Context) -> runs_pb2.CreateRunResponse:
         self.created.append(request)

@@ -21,7 +21,7 @@ from services.kit.errors import FieldViolation
 from tests.fixtures.ports import reserved_port
 from tests.fixtures.walked_run import RUN_ID, explained
 from tests.integration.console.conftest import console_over
-from tests.integration.console.fake_gateway import FakeGateway, refusal, serving, waiting
+from tests.integration.console.fake_gateway import FakeGateway, limit_change, refusal, serving, waiting
 from tests.integration.console.test_explanation_page import HOSTILE
 
 OTHER_RUN, GONE_RUN = RUN_ID[:-1] + "1", RUN_ID[:-1] + "2"
@@ -317,6 +317,21 @@ async def test_what_was_not_looked_at_is_said(inside: httpx.AsyncClient, gateway
     assert "older ones" not in (await inside.get(path, params={"period": "day"})).text
     gateway.is_partial = True
     assert said % of_time in (await inside.get(path, params={"period": "day"})).text
+
+
+async def test_who_changed_limits_when(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
+    assert "Who changed" not in (await inside.get("/routes")).text
+    gateway.limit_changes = [limit_change(HOSTILE[0]), limit_change("")]
+    page = (await inside.get("/routes")).text
+    told = " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())
+    assert "max_iterations read by data_chat.route_after_agent 5 → 3 policy file" in told
+    assert "1.1, revision 7 the runs were long" in told
+    assert "unknown: the deployment does not say" in told
+    assert HOSTILE[0] not in page
+    gateway.limit_changes_failure = refusal(grpc.StatusCode.PERMISSION_DENIED)
+    assert "Only operators may see who changed them." in (await inside.get("/routes")).text
+    gateway.limit_changes_failure = refusal(grpc.StatusCode.UNIMPLEMENTED)
+    assert (await inside.get("/routes")).status_code == 200
 
 
 async def test_news_of_a_run(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from google.protobuf import struct_pb2
 from signalbox.v1 import caller_pb2, maintenance_pb2, runs_pb2, threads_pb2
 
-from services.cli import maintenance, render, replay, threads
+from services.cli import agents, maintenance, render, replay, threads
 from services.cli.errors import CliError
 from services.kit.text.words import struct_json
 from tests.unit.cli.runs import RUN_ID
@@ -35,6 +37,20 @@ def test_a_dry_run_does_not_claim_to_have_removed_anything() -> None:
     assert "would remove" in dry
     assert dry.splitlines()[1].split() == ["history", "data_chat", "1,234", "1,234,000"]
     assert "would" not in render.to_text(maintenance.pruned_table([data(HISTORY, 1)], dry_run=False))
+
+
+def test_changes_of_limits_say_who_and_why_or_that_nobody_told() -> None:
+    limit = maintenance_pb2.ChangedLimit(name="max_iterations", new_value=struct_pb2.Value(number_value=3))
+    limit.old_value.number_value, limit.source = 5, maintenance_pb2.LIMIT_SOURCE_SETTING
+    told: dict[str, Any] = {"agent": "data_chat", "release": "1.1", "limits": [limit]}
+    by = maintenance_pb2.LimitChange(**told, revision=7, changed_by="ops", reason="too \x1b[31mlong")
+    first = maintenance_pb2.LimitChange(agent="data_chat", release="1.0")
+    shown = render.to_text(agents.changes_table([by, maintenance_pb2.LimitChange(**told), first]), width=300)
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    assert "max_iterations 5 → 3 the deployment's settings ops 1.1, revision 7 too" in lines[1]
+    assert "\x1b" not in shown
+    assert lines[2].count("unknown: the deployment does not say") == 2
+    assert "the record begins" in lines[3]
 
 
 def test_replay_shows_both_ways_and_what_came_after() -> None:

@@ -1,10 +1,13 @@
-"""`signalbox up --prompts`: every service that asks a model is given the folder."""
+"""`signalbox up`: what services are told of a folder of prompts, and of who starts them."""
 
 from __future__ import annotations
 
+import getpass
 from pathlib import Path
 
-from services.cli.up import with_prompts
+import pytest
+
+from services.cli.up import with_author, with_prompts
 
 
 def test_a_folder_goes_to_each_service_that_has_prompts() -> None:
@@ -16,3 +19,17 @@ def test_a_folder_goes_to_each_service_that_has_prompts() -> None:
         "gateway": {"SIGNALBOX_LOG_LEVEL": "DEBUG"},
     }
     assert with_prompts(own, None) == own
+
+
+def test_who_starts_it_is_told_to_the_runtime_unless_somebody_else_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(getpass, "getuser", lambda: "ada")
+    own = {"runtime": {"SIGNALBOX_LOG_LEVEL": "DEBUG"}}
+    assert with_author(own) == {"runtime": {"SIGNALBOX_LOG_LEVEL": "DEBUG", "SIGNALBOX_CHANGED_BY": "ada"}}
+    named = {"runtime": {"SIGNALBOX_CHANGED_BY": "grace"}}
+    assert with_author(named) == named
+
+    def nobody() -> str:
+        raise OSError("no such user")
+
+    monkeypatch.setattr(getpass, "getuser", nobody)
+    assert with_author(own) == own
