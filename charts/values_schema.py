@@ -29,6 +29,7 @@ CHARTS_OWN = frozenset(
     for name in (
         "LISTEN", "METRICS_LISTEN", "READY_FILE", "REVISION", "LOG_LEVEL", "SHUTDOWN_GRACE_S", "DRAIN_S",
         "OTLP_ENDPOINT", "TLS_CERT", "TLS_KEY", "TLS_CA", "MODEL_BASE_URL", "MODEL_API_KEY",
+        "RELEASE_REVISION", "CHANGED_BY", "CHANGE_REASON",
     )
 )  # fmt: skip
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")

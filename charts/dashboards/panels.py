@@ -12,7 +12,10 @@ from grafana_foundation_sdk.builders.bargauge import Panel as BarGaugePanel
 from grafana_foundation_sdk.builders.prometheus import Dataquery
 from grafana_foundation_sdk.builders.stat import Panel as StatPanel
 from grafana_foundation_sdk.builders.timeseries import Panel as TimeSeriesPanel
+from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import common, dashboard
+
+from charts.dashboards.promql import series
 
 SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
 TAG = "signalbox"
@@ -143,6 +146,7 @@ def build(board: Board) -> dashboard.Dashboard:
             .include_vars(True)
         )
     )
+    made = made.annotation(_LimitsChanged())
     for name, (title, number) in board.numbers.items():
         made = made.with_variable(dashboards.TextBoxVariable(name).label(title).default_value(number))
     for row in board.rows:
@@ -150,6 +154,23 @@ def build(board: Board) -> dashboard.Dashboard:
         for panel in row.panels:
             made = made.with_panel(_panel(panel))
     return made.build()
+
+
+class _LimitsChanged(Builder[dashboard.AnnotationQuery], dashboard.AnnotationQuery):
+    """Marks when an agent's limits changed: the value of its series is the time."""
+
+    def __init__(self) -> None:
+        changed = f"max by (agent) ({series('limits_changed_timestamp_seconds')}) * 1000"
+        super().__init__("Limits changed", SOURCE, icon_color="purple", expr=changed)
+
+    def build(self) -> dashboard.AnnotationQuery:
+        """Returns itself."""
+        return self
+
+    def to_json(self) -> dict[str, object]:
+        """Returns it with what Grafana's Prometheus knows beyond other sources."""
+        title = "Limits of {{agent}} changed"
+        return {**super().to_json(), "titleFormat": title, "step": "60s", "useValueForTime": True}
 
 
 def _panel(panel: Panel) -> TimeSeriesPanel | StatPanel | BarGaugePanel:

@@ -39,6 +39,12 @@ or left empty, stops the rendering with a message that names it.
 {{- if $service.usesPolicies -}}
 {{- $entries = append $entries (list "SIGNALBOX_POLICIES" (dict "value" (toJson $root.Values.policies))) -}}
 {{- end -}}
+{{- if or $service.usesPolicies $service.pool -}}
+{{- range $setting, $key := dict "SIGNALBOX_RELEASE_REVISION" "revision" "SIGNALBOX_CHANGED_BY" "changed-by" "SIGNALBOX_CHANGE_REASON" "reason" -}}
+{{- /* By reference: a revision that changes nothing else starts no pod anew. */ -}}
+{{- $entries = append $entries (list $setting (dict "valueFrom" (dict "configMapKeyRef" (dict "name" (include "signalbox.serviceName" (list $root "change")) "key" $key "optional" true)))) -}}
+{{- end -}}
+{{- end -}}
 {{- range $setting, $target := include "signalbox.targets" (list $root $service) | fromYaml -}}
 {{- $entries = append $entries (list $setting (dict "value" (include "signalbox.target" (list $root $target (printf "%s.targets.%s" $where $setting))))) -}}
 {{- end -}}
