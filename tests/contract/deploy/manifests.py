@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.contract.deploy.helm import Manifest
@@ -52,3 +52,10 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
             yield from leaves(inner, (*path, str(key)))
     else:
         yield path, value
+
+
+def value_of(entry: Mapping[str, Any], manifests: list[Manifest], otherwise: str) -> str:
+    """What a container is told by an entry of its environment; of a Secret, which no manifest has, `otherwise`."""
+    if reference := entry.get("valueFrom", {}).get("configMapKeyRef"):
+        return str(named(manifests, "ConfigMap", reference["name"])["data"][reference["key"]])
+    return str(entry.get("value", otherwise))

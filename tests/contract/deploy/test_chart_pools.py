@@ -9,7 +9,7 @@ import pytest
 
 from services.runtime.settings import RuntimeSettings
 from tests.contract.deploy.helm import Helm, HelmError, Manifest
-from tests.contract.deploy.manifests import containers, named, of_kind, pod_spec, settings_of
+from tests.contract.deploy.manifests import containers, named, of_kind, pod_spec, settings_of, value_of
 from tests.contract.deploy.test_chart_options import rendered_with
 
 POOL = {"name": "support", "image": "registry.example.com/support:1"}
@@ -26,8 +26,8 @@ def test_a_pool_has_the_database_and_its_own_keys(
         settings["SIGNALBOX_DATABASE_DSN"]
         == settings_of(named(rendered["production"], "Deployment", "signalbox-runtime"))["SIGNALBOX_DATABASE_DSN"]
     )
-    secret = {setting: each["valueFrom"] for setting, each in settings.items() if "valueFrom" in each}
-    assert secret.keys() == {"SIGNALBOX_DATABASE_DSN", "OPENAI_API_KEY"}
+    secret = {setting for setting, each in settings.items() if "secretKeyRef" in each.get("valueFrom", {})}
+    assert secret == {"SIGNALBOX_DATABASE_DSN", "OPENAI_API_KEY"}
     [mounted] = [each["projected"]["sources"] for each in pod_spec(pool)["volumes"] if "projected" in each]
     assert [source["secret"]["items"] for source in mounted] == [
         [{"key": "public.pem", "path": "callerToken/public.pem"}]
@@ -35,7 +35,8 @@ def test_a_pool_has_the_database_and_its_own_keys(
     assert {each["name"] for each in pod_spec(pool)["volumes"]} == {"scratch", "secrets"}
     # What the pod is told is all that a runtime of a pool needs.
     for setting, each in settings.items():
-        monkeypatch.setenv(setting, each.get("value", "postgresql://somebody@somewhere/platform"))
+        told = value_of(each, rendered["production"], "postgresql://somebody@somewhere/platform")
+        monkeypatch.setenv(setting, told)
     monkeypatch.delenv("SIGNALBOX_OTLP_ENDPOINT")
     assert RuntimeSettings().is_pool
 

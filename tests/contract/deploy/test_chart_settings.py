@@ -17,7 +17,7 @@ from services.runtime.settings import PolicySettings
 from services.sql_executor.policy import load_policy
 from tests.contract.deploy import services
 from tests.contract.deploy.helm import EXAMPLES, Helm, HelmError, Manifest
-from tests.contract.deploy.manifests import named, of_kind, settings_of
+from tests.contract.deploy.manifests import named, of_kind, settings_of, value_of
 
 SERVICES = sorted(services.in_chart())
 # What a Secret holds is the operator's; a DSN is the strictest text that any of them must be.
@@ -73,7 +73,7 @@ def test_a_service_starts_with_the_values_that_it_is_given(
         environment = environment_of(service, manifests)
         with monkeypatch.context() as patch:
             for name, entry in environment.items():
-                patch.setenv(name, entry.get("value", SECRETS.get(name, A_SECRET)))
+                patch.setenv(name, value_of(entry, manifests, SECRETS.get(name, A_SECRET)))
             try:
                 services.settings_class(service)()
             except ValidationError as error:

@@ -104,7 +104,7 @@ class FakeGateway(
         self.state = threads_pb2.ThreadState()
         self.heard: list[recorded_answers_pb2.RecordedAnswer] = []
         self.replays: list[maintenance_pb2.ReplayDecisionsRequest] = []
-        self.limit_changes: list[maintenance_pb2.LimitChange] = []
+        self.limit_changes = [limit_change("ops@example.com")]
         self.limit_changes_failure: SignalboxError | None = None
         self.failure: SignalboxError | None = None
         self.answer_failure: SignalboxError | None = None

@@ -320,6 +320,7 @@ async def test_what_was_not_looked_at_is_said(inside: httpx.AsyncClient, gateway
 
 
 async def test_who_changed_limits_when(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
+    gateway.limit_changes = []
     assert "Who changed" not in (await inside.get("/routes")).text
     gateway.limit_changes = [limit_change(HOSTILE[0]), limit_change("")]
     page = (await inside.get("/routes")).text
