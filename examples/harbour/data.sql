@@ -5,7 +5,7 @@
 CREATE FUNCTION pg_temp.digest(a integer, b integer, salt text) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT md5(salt || ':' || a || ':' || b || ':harbour-1') $$;
 CREATE FUNCTION pg_temp.part(digest text, number integer) RETURNS double precision LANGUAGE sql IMMUTABLE AS
-$$ SELECT ('x' || substr(digest, number * 8 - 7, 8))::bit(32)::bigint / 4294967296.0 $$;
+$$ SELECT ('x' || substr(digest, number * 8 - 7, 8))::bit(32)::bigint / 4294967296::float8 $$;
 CREATE FUNCTION pg_temp.noise(a integer, b integer, salt text) RETURNS double precision LANGUAGE sql IMMUTABLE AS
 $$ SELECT pg_temp.part(pg_temp.digest(a, b, salt), 1) $$;
 
@@ -76,7 +76,7 @@ INSERT INTO climate VALUES
 -- An hourly reading for 1,000 hours. Retired devices never report; offline ones stopped up to twenty days ago; one reading
 -- in 400 spikes by 18 degrees. Batteries drain at a pace of their own and are changed when empty.
 INSERT INTO public.device_readings (reading_id, device_id, recorded_at, temperature, humidity, pressure, battery)
-WITH pace AS (
+WITH pace AS MATERIALIZED (
     SELECT
         *,
         (pg_temp.noise(device_id, 0, 'bias') - 0.5) * spread AS bias,
