@@ -34,12 +34,13 @@ from typing import Any, Final, NoReturn, Self
 
 from services.local.tether import TETHER, end_with, name_process
 
-# What a service imports when it starts, of libraries; a test says what is missing here.
+# What a service imports when it starts, of libraries; a test says what is missing here. Not those of the executor of
+# MCP servers: few want it, and all others would wait for a fifth of these imports.
 LIBRARIES: Final = (
     "aiohttp", "falkordb.asyncio.graph", "google.protobuf.field_mask_pb2", "google.protobuf.json_format",
     "google.rpc.code_pb2", "grpc_health.v1.health", "grpc_reflection.v1alpha.reflection", "grpc_status.rpc_status",
     "jsonschema", "jwt", "lark", "langchain.agents", "langchain_openai", "langgraph.checkpoint.postgres.aio",
-    "langgraph.graph", "langgraph.store.memory", "mcp.client.streamable_http", "neo4j",
+    "langgraph.graph", "langgraph.store.memory", "neo4j", "openai.resources.chat.completions",
     "opentelemetry.exporter.otlp.proto.grpc._log_exporter",
     "opentelemetry.exporter.otlp.proto.grpc.trace_exporter", "opentelemetry.propagate", "pgvector", "postgast",
     "prometheus_client", "protovalidate", "pydantic_settings", "re2", "starlette.applications",

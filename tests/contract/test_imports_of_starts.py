@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from services.local.database import MIGRATION
-from services.local.topology import OFFLINE_MODEL, SERVICES
+from services.local.topology import MCP_EXECUTOR, OFFLINE_MODEL, SERVICES
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ PROGRAMS = (
     "services.offline_model.__main__",
     MIGRATION,
     "services.sql_executor.provisioning.__main__",
-    *(f"services.{name}.server" for name in SERVICES if name != OFFLINE_MODEL),
+    *(f"services.{name}.server" for name in SERVICES if name not in (OFFLINE_MODEL, MCP_EXECUTOR)),
 )
 LATE = """
 import importlib, os, sys, threading

@@ -110,7 +110,8 @@ class Agent:
     @cached_property
     def in_force(self) -> AgentGraph:
         """The graph without services under the policy that new runs get."""
-        return self.definition.graph(self.definition.nodes, self.limits.policy)
+        definition, policy = self.definition, self.limits.policy
+        return self.outline if policy == definition.policy() else definition.graph(definition.nodes, policy)
 
     @property
     def guard(self) -> GuardClient:

@@ -116,7 +116,7 @@ class AgentDefinition(Generic[NodesT, PolicyT, InputT, OutputT]):
             )
         if self.outline.name != self.name:
             raise InvalidDefinitionError(f"{self.name}: its graph is named {self.outline.name!r}")
-        self.outline.compile()
+        self.outline.check()
 
 
 AnyDefinition = AgentDefinition[Any, Any, Any, Any]

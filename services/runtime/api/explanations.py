@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from psycopg import AsyncConnection
@@ -51,9 +52,10 @@ class Explanations:
         self._pool = pool
         self._agents = directory.here
         self._pins = pins
-        self._explainers = {
-            router.name: Explainer(router) for agent in directory.here.values() for router in agent.in_force.routers
-        }
+        routers = {router.name: router for agent in directory.here.values() for router in agent.in_force.routers}
+        self._routers = routers.keys()
+        # Made when they are first asked: most replicas explain decisions of few of their tables.
+        self._explainer_of = cache(lambda name: Explainer(routers[name]))
 
     async def of(
         self, run_id: str, caller: Caller, *, after: int, limit: int
@@ -105,7 +107,9 @@ class Explanations:
 
     def _explainer(self, row: Row) -> Explainer | None:
         by_code = (row["decided"] or {"by": TABLE})["by"] not in (TABLE, LIFTED)
-        return None if by_code or row["rule"] == NODE_FAILED else self._explainers.get(row["router"])
+        if by_code or row["rule"] == NODE_FAILED or row["router"] not in self._routers:
+            return None
+        return self._explainer_of(row["router"])
 
     async def _policy_of(self, run: RunRecord) -> Record | None:
         """Returns the policy that a run is pinned to, as far as this release knows it."""

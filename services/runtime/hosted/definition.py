@@ -142,7 +142,7 @@ class HostedDefinition:
         """Returns the file and line of a path function."""
         return self._source.of(branch.branch.path)
 
-    @property
+    @cached_property
     def types(self) -> set[tuple[str, str]]:
         """The types of its own that its state may hold, by module and name."""
         return allowed_types(self._loaded)
