@@ -5,6 +5,7 @@ from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from signalbox.v1 import agent_outline_pb2 as _agent_outline_pb2
 from signalbox.v1 import caller_pb2 as _caller_pb2
+from signalbox.v1 import costs_pb2 as _costs_pb2
 from signalbox.v1 import data_chat_pb2 as _data_chat_pb2
 from signalbox.v1 import graph_editor_pb2 as _graph_editor_pb2
 from signalbox.v1 import hosted_pb2 as _hosted_pb2
@@ -634,26 +635,30 @@ class DecisionCount(_message.Message):
     def __init__(self, router: _Optional[str] = ..., rule: _Optional[str] = ..., destination: _Optional[str] = ..., node: _Optional[str] = ..., count: _Optional[int] = ..., begin_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CountRunsRequest(_message.Message):
-    __slots__ = ("since_time", "interval_minutes", "agent")
+    __slots__ = ("since_time", "interval_minutes", "agent", "with_costs")
     SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
     INTERVAL_MINUTES_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
+    WITH_COSTS_FIELD_NUMBER: _ClassVar[int]
     since_time: _timestamp_pb2.Timestamp
     interval_minutes: int
     agent: str
-    def __init__(self, since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., interval_minutes: _Optional[int] = ..., agent: _Optional[str] = ...) -> None: ...
+    with_costs: bool
+    def __init__(self, since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., interval_minutes: _Optional[int] = ..., agent: _Optional[str] = ..., with_costs: _Optional[bool] = ...) -> None: ...
 
 class CountRunsResponse(_message.Message):
-    __slots__ = ("counts", "intervals", "run_count", "is_partial")
+    __slots__ = ("counts", "intervals", "run_count", "is_partial", "costs")
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     INTERVALS_FIELD_NUMBER: _ClassVar[int]
     RUN_COUNT_FIELD_NUMBER: _ClassVar[int]
     IS_PARTIAL_FIELD_NUMBER: _ClassVar[int]
+    COSTS_FIELD_NUMBER: _ClassVar[int]
     counts: _containers.RepeatedCompositeFieldContainer[RunCount]
     intervals: _containers.RepeatedCompositeFieldContainer[RunCount]
     run_count: int
     is_partial: bool
-    def __init__(self, counts: _Optional[_Iterable[_Union[RunCount, _Mapping]]] = ..., intervals: _Optional[_Iterable[_Union[RunCount, _Mapping]]] = ..., run_count: _Optional[int] = ..., is_partial: _Optional[bool] = ...) -> None: ...
+    costs: _costs_pb2.Costs
+    def __init__(self, counts: _Optional[_Iterable[_Union[RunCount, _Mapping]]] = ..., intervals: _Optional[_Iterable[_Union[RunCount, _Mapping]]] = ..., run_count: _Optional[int] = ..., is_partial: _Optional[bool] = ..., costs: _Optional[_Union[_costs_pb2.Costs, _Mapping]] = ...) -> None: ...
 
 class RunCount(_message.Message):
     __slots__ = ("begin_time", "agent", "state", "outcome", "count", "duration", "wait", "model_calls", "token_usage", "tool_calls")
@@ -758,7 +763,7 @@ class Alternative(_message.Message):
     def __init__(self, change: _Optional[str] = ..., is_limit: _Optional[bool] = ..., rule: _Optional[str] = ..., destination: _Optional[str] = ...) -> None: ...
 
 class RunExplanation(_message.Message):
-    __slots__ = ("route", "charges", "spend", "uncharged", "elapsed_ms", "breakers", "questions", "waits", "claims", "agent", "read_time")
+    __slots__ = ("route", "charges", "spend", "uncharged", "elapsed_ms", "breakers", "questions", "waits", "claims", "agent", "read_time", "costs")
     ROUTE_FIELD_NUMBER: _ClassVar[int]
     CHARGES_FIELD_NUMBER: _ClassVar[int]
     SPEND_FIELD_NUMBER: _ClassVar[int]
@@ -770,6 +775,7 @@ class RunExplanation(_message.Message):
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     READ_TIME_FIELD_NUMBER: _ClassVar[int]
+    COSTS_FIELD_NUMBER: _ClassVar[int]
     route: _containers.RepeatedCompositeFieldContainer[RouteStep]
     charges: _containers.RepeatedCompositeFieldContainer[Charge]
     spend: Spend
@@ -781,7 +787,8 @@ class RunExplanation(_message.Message):
     claims: _containers.RepeatedCompositeFieldContainer[RunClaim]
     agent: _agent_outline_pb2.AgentOutline
     read_time: _timestamp_pb2.Timestamp
-    def __init__(self, route: _Optional[_Iterable[_Union[RouteStep, _Mapping]]] = ..., charges: _Optional[_Iterable[_Union[Charge, _Mapping]]] = ..., spend: _Optional[_Union[Spend, _Mapping]] = ..., uncharged: _Optional[_Union[Spend, _Mapping]] = ..., elapsed_ms: _Optional[float] = ..., breakers: _Optional[_Iterable[_Union[Breaker, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[AskedQuestion, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[DependencyWait, _Mapping]]] = ..., claims: _Optional[_Iterable[_Union[RunClaim, _Mapping]]] = ..., agent: _Optional[_Union[_agent_outline_pb2.AgentOutline, _Mapping]] = ..., read_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    costs: _costs_pb2.Costs
+    def __init__(self, route: _Optional[_Iterable[_Union[RouteStep, _Mapping]]] = ..., charges: _Optional[_Iterable[_Union[Charge, _Mapping]]] = ..., spend: _Optional[_Union[Spend, _Mapping]] = ..., uncharged: _Optional[_Union[Spend, _Mapping]] = ..., elapsed_ms: _Optional[float] = ..., breakers: _Optional[_Iterable[_Union[Breaker, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[AskedQuestion, _Mapping]]] = ..., waits: _Optional[_Iterable[_Union[DependencyWait, _Mapping]]] = ..., claims: _Optional[_Iterable[_Union[RunClaim, _Mapping]]] = ..., agent: _Optional[_Union[_agent_outline_pb2.AgentOutline, _Mapping]] = ..., read_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., costs: _Optional[_Union[_costs_pb2.Costs, _Mapping]] = ...) -> None: ...
 
 class RouteStep(_message.Message):
     __slots__ = ("node", "end_time", "elapsed_ms", "calls", "sequence", "led_by")
