@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
-from signalbox.v1 import data_chat_pb2, runs_pb2
+from signalbox.v1 import costs_pb2, data_chat_pb2, runs_pb2
 
 from services.cli.exit_codes import ExitCode, exit_code_of
 from services.cli.incident_view import incident
@@ -19,7 +19,16 @@ from services.cli.tables import rows
 from services.kit.outcome import REACHED, Outcome
 from services.kit.text.json_text import json_text
 from services.kit.text.printing import printable
-from services.kit.text.words import duration, elapsed, moment, shown_labels, state_name, struct_json, tokens
+from services.kit.text.words import (
+    costs_words,
+    duration,
+    elapsed,
+    moment,
+    shown_labels,
+    state_name,
+    struct_json,
+    tokens,
+)
 
 _STYLES = {
     ExitCode.OK: "green",
@@ -164,12 +173,12 @@ def run_list(runs: Iterable[runs_pb2.Run]) -> Listing:
     return shown
 
 
-def run_details(run: runs_pb2.Run) -> Group:
+def run_details(run: runs_pb2.Run, costs: costs_pb2.Costs | None = None) -> Group:
     """Everything about one run but its decisions."""
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
-    for name, value in _details(run):
+    for name, value in (*_details(run), ("cost", costs_words(costs) if costs else "")):
         if value:
             facts.add_row(name, value if isinstance(value, Text) else Text(printable(value)))
     return Group(facts, Text(), answer(run))

@@ -141,10 +141,11 @@ async def show(connection: Connection, run_id: str, terminal: Terminal, *, as_js
     """Shows one run; the status tells how it ended."""
     async with open_gateway(connection) as gateway:
         run = await gateway.get(run_id)
-    if as_json:
+        told = None if as_json else await gateway.explanation(run_id)
+    if told is None:
         terminal.json(run)
     else:
-        terminal.out.print(render.run_details(run))
+        terminal.out.print(render.run_details(run, told.story.costs if told.story else None))
     return exit_code_of(run)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rich.text import Text
 from rich.tree import Tree
-from signalbox.v1 import runs_pb2
+from signalbox.v1 import costs_pb2, runs_pb2
 
 from services.kit.text.printing import printable
-from services.kit.text.words import duration, moment, number
+from services.kit.text.words import duration, moment, money, number, tokens
 
 NEAREST = 4
 
@@ -43,6 +43,14 @@ def _add_charges(branch: Tree, told: runs_pb2.RunExplanation) -> None:
         branch.add(Text.assemble((before, "dim"), name, f"  {spent}", (nodes, "dim")))
     total = f"{number(float(told.spend.token_usage.total_tokens))} tokens, {duration(told.elapsed_ms)}"
     branch.add(Text(f"the run: {total}", style="dim"))
+    for each in told.costs.models:
+        branch.add(_model(each, told.costs.currency))
+
+
+def _model(each: costs_pb2.ModelCost, currency: str) -> Text:
+    cached = f", {each.cached_tokens:,} of the input cached" if each.cached_tokens else ""
+    cost = money(each.cost, currency) if each.HasField("cost") else "no price"
+    return Text.assemble(f"{printable(each.model)}  {tokens(each.token_usage)}{cached}  ", (cost, "dim"))
 
 
 def _breaker(each: runs_pb2.Breaker) -> Text:

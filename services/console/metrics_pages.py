@@ -31,7 +31,7 @@ class MetricsPages:
         return (Route("/metrics", self.metrics),)
 
     async def metrics(self, request: Request) -> Response:
-        """Shows runs, times and tokens of the last hours, of one agent or of all."""
+        """Shows runs, times, tokens and costs of the last hours, of one agent or of all."""
         filters = Filters.of(request.query_params, ("agent", "period"))
         agents = await agent_names(self._gateway)
         agent = filters.choice("agent", agents, "")
@@ -39,7 +39,7 @@ class MetricsPages:
         period = periods[filters.choice("period", periods, HOURS.name)]
         counted, begin = runs_pb2.CountRunsResponse(), period.begin()
         if not filters.problems:
-            wanted = runs_pb2.CountRunsRequest(agent=agent, interval_minutes=period.interval_s // 60)
+            wanted = runs_pb2.CountRunsRequest(agent=agent, interval_minutes=period.interval_s // 60, with_costs=True)
             wanted.since_time.FromSeconds(begin)
             counted = await self._gateway.call(self._gateway.runs.CountRuns, wanted)
         return page(

@@ -13,13 +13,16 @@ from services.kit.text import limit_changes
 from services.kit.text.json_text import json_text
 from services.kit.text.printing import printable
 from services.kit.text.words import (
+    costs_words,
     duration,
     elapsed,
     fact,
     limit_text,
     moment,
+    money,
     number,
     origin_name,
+    priced,
     shown_labels,
     state_name,
 )
@@ -52,6 +55,8 @@ def _environment() -> Environment:
         "place": lambda name: "the end" if name == "__end__" else printable(name),
         "elapsed": elapsed,
         "labels": shown_labels,
+        "costs": costs_words,
+        "priced": priced,
         "limit": limit_text,
         "origin": origin_name,
         "changed_values": limit_changes.values_of,
@@ -60,4 +65,5 @@ def _environment() -> Environment:
         "change_release": limit_changes.release_of,
         "change_reason": limit_changes.reason_of,
     }
+    environment.globals["money"] = money
     return environment

@@ -213,7 +213,7 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     store = RunStore(pools, pins, owner=owner, lease_s=settings.lease_s, quota=quota)
     upkeep = Upkeep(pools, pins, owner=owner, lease_s=settings.lease_s, suspect_after=settings.max_idle_claims)
     tokens = await _minter(settings)
-    tokens_spent, prices = TokensSpent(), Prices(settings.model_prices)
+    tokens_spent, prices = TokensSpent(), Prices(settings.model_prices, settings.price_currency)
     serde = make_serde(set().union(*(each.types for each in hosted)))
     graphs = {name: agent.outline for name, agent in agents.items()}
     carrier = Carrier(pools.upkeep, serde, graphs, lambda: offers.lost)
@@ -261,7 +261,9 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     callers = Callers(verifier, clock, admission, await _batches(settings))
     # Callers' connections for what callers ask.
     directory = AgentDirectory(agents, Offers(pools.calls), settings.pool, carrier.is_here)
-    servicer = RunServicer(engine, store, pools.calls, directory, callers, pins, records_all=settings.record_runs)
+    servicer = RunServicer(
+        engine, store, pools.calls, directory, callers, pins, prices, records_all=settings.record_runs
+    )
     routers = {router.name: router for agent in agents.values() for router in agent.in_force.routers}
     maintenance = MaintenanceServicer(callers, pruner, Ledger(pools.calls), routers, LimitChanges(pools.calls))
     threads = ThreadServicer(

@@ -286,7 +286,11 @@ class RuntimeSettings(CallSettings, PolicySettings):
     model_prices: dict[str, ModelPrice] = Field(
         {},
         description="JSON: what a million tokens cost, by model, in one currency, such as "
-        '{"some-model": {"input": 0.25, "output": 2}}; the estimated cost of agents is counted by it.',
+        '{"some-model": {"input": 0.25, "cached": 0.025, "output": 2}}; without `cached`, input that the endpoint '
+        "had cached costs as other input. Costs are estimated by it; a model that is not in it has no price.",
+    )
+    price_currency: str = Field(
+        "", pattern="^([A-Z]{3})?$", description="Currency of these prices as people are shown it, such as EUR."
     )
 
     @property

@@ -28,6 +28,7 @@ from services.local.postgres import EmbeddedPostgres
 from services.runtime.agents.registry import built_in_limits
 from services.runtime.api.agent_directory import AgentDirectory
 from services.runtime.api.explanations import Explanations
+from services.runtime.calls.prices import Prices
 from services.runtime.commands.migrate import migrate
 from services.runtime.engine.database import open_pool
 from services.runtime.engine.offers import Offers
@@ -116,7 +117,7 @@ def calls(pool: AsyncConnectionPool[Any]) -> dict[str, Call]:
     """Returns what is asked of a ledger: each call says how many milliseconds it took."""
     search, explanations = (
         DecisionSearch(pool),
-        Explanations(pool, AgentDirectory({}, Offers(pool)), Pins(pool, built_in_limits())),
+        Explanations(pool, AgentDirectory({}, Offers(pool)), Pins(pool, built_in_limits()), Prices()),
     )
     counted = {"an agent's": DecisionFilter(agent="data_chat")}
     counted["a caller's"] = replace(counted["an agent's"], subject=FILTERS["a caller's"].subject)

@@ -11,7 +11,7 @@ from google.protobuf import struct_pb2
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
-from signalbox.v1 import caller_pb2, incident_investigation_pb2, policy_pb2, runs_pb2, table_pb2
+from signalbox.v1 import caller_pb2, costs_pb2, incident_investigation_pb2, policy_pb2, runs_pb2, table_pb2
 
 from services.kit.text.json_text import json_text
 from services.kit.text.printing import printable
@@ -110,6 +110,25 @@ def tokens(usage: caller_pb2.TokenUsage) -> str:
     if not usage.total_tokens:
         return "no tokens"
     return f"{usage.total_tokens:,} tokens ({usage.input_tokens:,} in, {usage.output_tokens:,} out)"
+
+
+def money(amount: float, currency: str) -> str:
+    """`12.30 EUR`; below a hundredth `0.0012 EUR`, and without a currency the number alone."""
+    text = f"{amount:,.2f}" if amount >= 0.01 or not amount else f"{amount:.2g}"
+    return f"{text} {currency}".strip()
+
+
+def priced(costs: costs_pb2.Costs) -> tuple[str, int]:
+    """What the models that have prices cost, empty where none has, and the tokens of those that have none."""
+    known = [each.cost for each in costs.models if each.HasField("cost")]
+    unpriced = sum(each.token_usage.total_tokens for each in costs.models if not each.HasField("cost"))
+    return money(sum(known), costs.currency) if known else "", unpriced
+
+
+def costs_words(costs: costs_pb2.Costs) -> str:
+    """`0.42 EUR`, and what has no price beside it; empty where no model took tokens."""
+    cost, unpriced = priced(costs)
+    return ", and ".join(filter(None, (cost, f"{unpriced:,} tokens of models without a price" if unpriced else "")))
 
 
 def grounds(struct: Struct) -> str:

@@ -17,8 +17,9 @@ from services.kit.identity.caller import Caller
 from services.runtime.agents.policies import UnknownLimitTypeError
 from services.runtime.api.agent_directory import AgentDirectory
 from services.runtime.api.outline_wire import outline_proto
-from services.runtime.api.story_wire import story_proto
+from services.runtime.api.story_wire import costs_proto, story_proto
 from services.runtime.api.wire import explanation_proto
+from services.runtime.calls.prices import Prices, tokens_by_model
 from services.runtime.engine.pages import fitting
 from services.runtime.engine.pins import Pins
 from services.runtime.engine.queries import query
@@ -47,7 +48,8 @@ async def decisions_of(
 class Explanations:
     """Explains runs by the tables that this release has of their agents."""
 
-    def __init__(self, pool: AsyncConnectionPool[Any], directory: AgentDirectory, pins: Pins) -> None:
+    def __init__(self, pool: AsyncConnectionPool[Any], directory: AgentDirectory, pins: Pins, prices: Prices) -> None:
+        self._prices = prices
         self._directory = directory
         self._pool = pool
         self._agents = directory.here
@@ -99,6 +101,8 @@ class Explanations:
                 near = explainer.breakers(*_asked(row), policy)
                 breakers += [(row["router"], row["sequence"], each) for each in near]
         proto = story_proto(story, breakers)
+        calls = (call for step in story.route for call in step.calls)
+        proto.costs.CopyFrom(costs_proto(tokens_by_model(calls), self._prices))
         if agent := self._agents.get(story.run.agent):
             proto.agent.CopyFrom(outline_proto(agent.in_force, policy or agent.limits.policy))
         elif outline := await self._directory.outline(story.run.agent):

@@ -23,6 +23,7 @@ from services.runtime.api.explanations import Explanations, decisions_of
 from services.runtime.api.ledger_queries import LedgerQueries, refuse_filters
 from services.runtime.api.page_tokens import number_place_of, page_token, run_place_of, time_token
 from services.runtime.api.policy_wire import run_policy_proto
+from services.runtime.api.story_wire import costs_proto
 from services.runtime.api.wire import (
     answers_of,
     decision_proto,
@@ -32,6 +33,7 @@ from services.runtime.api.wire import (
     run_proto,
     state_of,
 )
+from services.runtime.calls.prices import Prices
 from services.runtime.engine.engine import Engine
 from services.runtime.engine.pages import fitting
 from services.runtime.engine.pins import Pins
@@ -66,6 +68,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         directory: AgentDirectory,
         callers: Callers,
         pins: Pins,
+        prices: Prices | None = None,
         *,
         records_all: bool = False,
     ) -> None:
@@ -80,7 +83,8 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         self._answers = RecordedAnswers(pool)
         self._runs = RunSearch(pool)
         self._counts = RunCounts(pool)
-        self._explanations = Explanations(pool, directory, pins)
+        self._prices = prices or Prices()
+        self._explanations = Explanations(pool, directory, pins, self._prices)
         self._ledger = LedgerQueries(DecisionSearch(pool), directory)
 
     async def CreateRun(self, request: runs_pb2.CreateRunRequest, context: Context) -> runs_pb2.CreateRunResponse:
@@ -202,12 +206,17 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         caller = self._callers.caller(context)
         await self._directory.check(request.agent)
         interval = timedelta(minutes=request.interval_minutes)
-        counted = await self._counts.count(caller, moment_of(request.since_time), interval, request.agent or None)
+        since, agent = moment_of(request.since_time), request.agent or None
+        counted = await self._counts.count(caller, since, interval, agent)
+        costs = None
+        if request.with_costs:
+            costs = costs_proto(await self._counts.model_tokens(caller, since, agent), self._prices)
         return runs_pb2.CountRunsResponse(
             counts=map(run_count_proto, counted.counts),
             intervals=map(run_count_proto, counted.intervals),
             run_count=sum(row["count"] for row in counted.intervals),
             is_partial=counted.is_partial,
+            costs=costs,
         )
 
     async def ExplainRun(self, request: runs_pb2.ExplainRunRequest, context: Context) -> runs_pb2.ExplainRunResponse:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from signalbox.v1 import runs_pb2
+from signalbox.v1 import caller_pb2, costs_pb2, runs_pb2
 
 from services.runtime.api.wire import calls_proto, right_of, spend_proto, timestamp_proto
+from services.runtime.calls.prices import ModelTokens, Prices
 from services.runtime.engine.records import RunRecord
 from services.runtime.engine.story import Charge, ClaimCause, DependencyWait, EndedNode, Question, RunClaim, RunStory
 from services.runtime.routing.explaining import Nearness
@@ -39,6 +40,23 @@ def story_proto(story: RunStory, breakers: Sequence[tuple[str, int, Nearness]]) 
         claims=map(_claim, story.claims),
         read_time=timestamp_proto(story.read_at),
     )
+
+
+def costs_proto(tokens: Sequence[ModelTokens], prices: Prices) -> costs_pb2.Costs:
+    """Returns what models were asked for, and what that costs."""
+    models = [
+        costs_pb2.ModelCost(
+            model=each.model,
+            model_calls=each.calls,
+            token_usage=caller_pb2.TokenUsage(
+                input_tokens=each.given, output_tokens=each.made, total_tokens=each.given + each.made
+            ),
+            cached_tokens=each.cached,
+            cost=prices.cost(each),
+        )
+        for each in tokens
+    ]
+    return costs_pb2.Costs(models=models, currency=prices.currency)
 
 
 def _place(breaker: runs_pb2.Breaker) -> tuple[bool, float, str]:

@@ -59,7 +59,11 @@ class RecordedCall:
         self._record["offline_rules"] = is_by_offline_rules(answer.response_metadata)
         # Another model than the first may have answered.
         self._record["name"] = answer.response_metadata.get(ASKED) or self._record["name"]
-        cached = usage.get("input_token_details", {}).get("cache_read", 0) if usage else 0
+        cached = (
+            min((usage.get("input_token_details") or {}).get("cache_read") or 0, usage["input_tokens"]) if usage else 0
+        )
+        if cached:
+            self._record["cached_tokens"] = cached
         self._call.took(self._record["input_tokens"], self._record["output_tokens"], cached)
 
 

@@ -15,10 +15,13 @@ from psycopg_pool import AsyncConnectionPool
 
 from services.kit.identity.caller import Caller
 from services.kit.telemetry.names import ROLE_OPERATOR
+from services.runtime.calls.prices import ModelTokens
 from services.runtime.engine.run_search import EVER
 from services.runtime.engine.search import NEWEST, statement
 
 COUNTED = 10_000
+# An endpoint may name its models as it likes.
+MOST_MODELS = 50
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,22 @@ class RunCounts:
 
     async def count(self, caller: Caller, since: datetime, interval: timedelta, agent: str | None) -> CountedRuns:
         """Counts the newest runs that a caller may see and that were created since a time."""
+        rows = await self._rows("count_runs", caller, since, agent, interval_s=int(interval.total_seconds()))
+        found = [row for row in rows if row["count"] is not None]
+        return CountedRuns(
+            [row for row in found if not row["is_whole"]],
+            [row for row in found if row["is_whole"]],
+            rows[0]["looked_at"] >= self._counted,
+        )
+
+    async def model_tokens(self, caller: Caller, since: datetime, agent: str | None) -> Sequence[ModelTokens]:
+        """Counts what models were asked for in those runs, the most tokens first."""
+        rows = await self._rows("count_model_tokens", caller, since, agent, most_models=MOST_MODELS)
+        return [ModelTokens(**row) for row in rows]
+
+    async def _rows(
+        self, name: str, caller: Caller, since: datetime, agent: str | None, **others: int
+    ) -> list[dict[str, Any]]:
         subject = None if ROLE_OPERATOR in caller.roles else caller.subject
         source = "runs_of_caller" if subject is not None else "runs_of_agent" if agent else "runs_by_time"
         parameters = {
@@ -48,16 +67,11 @@ class RunCounts:
             "until": EVER[1],
             "before_created": EVER[1],
             "before_run_id": NEWEST,
-            "interval_s": int(interval.total_seconds()),
             "most": self._counted,
+            **others,
         }
         async with self._pool.connection() as connection:
             cursor = connection.cursor(row_factory=dict_row)
-            await cursor.execute(statement("count_runs", source), parameters)
-            rows = await cursor.fetchall()
-        found = [row for row in rows if row["count"] is not None]
-        return CountedRuns(
-            [row for row in found if not row["is_whole"]],
-            [row for row in found if row["is_whole"]],
-            rows[0]["looked_at"] >= self._counted,
-        )
+            await cursor.execute(statement(name, source), parameters)
+            rows: list[dict[str, Any]] = await cursor.fetchall()
+            return rows

@@ -43,8 +43,8 @@ class CallRecord(TypedDict):
     What a call that `holds` was told need not be asked again by a later attempt at the node. `offline_rules`: of a
     model, that rules answered and no language model. `held_back`: of a wait, that the run made no call in vain itself.
     `prompts`: of a model, the digest of the prompts that the replica had, or the service that asked it. `estimated`: of
-    a model, that its endpoint did not say how many tokens it took. `at_least_once`: of a tool, that a call which is
-    repeated may have its effect again.
+    a model, that its endpoint did not say how many tokens it took. `cached_tokens`: of a model, those of its input that
+    its endpoint had cached. `at_least_once`: of a tool, that a call which is repeated may have its effect again.
     """
 
     kind: str
@@ -60,6 +60,7 @@ class CallRecord(TypedDict):
     held_back: NotRequired[bool]
     prompts: NotRequired[str]
     estimated: NotRequired[bool]
+    cached_tokens: NotRequired[int]
     at_least_once: NotRequired[bool]
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from signalbox.v1 import (
     agents_pb2,
     caller_pb2,
+    costs_pb2,
     graph_editor_pb2,
     outcome_pb2,
     policy_pb2,
@@ -96,6 +97,7 @@ def fill(gateway: FakeGateway) -> None:
     for each in gateway.counts:
         each.begin_time.FromSeconds(run.create_time.seconds)
     gateway.run_counts = _run_counts()
+    gateway.shown.story.costs.CopyFrom(_costs())
 
 
 def _hosted() -> agents_pb2.Agent:
@@ -138,7 +140,16 @@ def _run_counts() -> runs_pb2.CountRunsResponse:
                 agent="data_chat", state=state, outcome=outcome, count=1, model_calls=2, token_usage=usage
             )
             each.begin_time.FromSeconds(at)
+    counted.costs.CopyFrom(_costs())
     return counted
+
+
+def _costs() -> costs_pb2.Costs:
+    usage = caller_pb2.TokenUsage(input_tokens=12_000, output_tokens=900, total_tokens=12_900)
+    costs = costs_pb2.Costs(currency="EUR")
+    costs.models.add(model="large", model_calls=27, token_usage=usage, cached_tokens=5000, cost=0.0312)
+    costs.models.add(model="of-the-guard", model_calls=3, token_usage=usage)
+    return costs
 
 
 _STOPPED = {outcome_pb2.OUTCOME_NOT_ANSWERED: "iteration_limit", outcome_pb2.OUTCOME_NOT_DONE: "budget_exhausted"}

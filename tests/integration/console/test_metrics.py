@@ -17,6 +17,7 @@ from services.console.run_metrics import BAR_WIDTH, HEIGHT, run_metrics
 from services.console.settings import ConsoleSettings
 from tests.fixtures.walked_run import RUN_ID
 from tests.integration.console.conftest import Console, console_over
+from tests.integration.console.every_page import fill
 from tests.integration.console.fake_gateway import FakeGateway, refusal, serving
 
 ANSWERED, BLOCKED = outcome_pb2.OUTCOME_ANSWERED, outcome_pb2.OUTCOME_BLOCKED
@@ -80,6 +81,20 @@ async def test_the_page_says_what_was_counted(inside: httpx.AsyncClient, gateway
     assert {mood for mood, _ in links} == {"good", "bad", "live", "blocked"}
     for _, link in links:
         assert (await inside.get(link)).status_code == 200, link
+
+
+async def test_costs_are_shown_by_model_and_a_missing_price_is_said(
+    inside: httpx.AsyncClient, gateway: FakeGateway
+) -> None:
+    fill(gateway)
+    for path in ("/metrics", f"/runs/{RUN_ID}"):
+        text = (await inside.get(path)).text
+        assert re.search(r'large</th>(<td class="n">[\d,]+</td>){4}<td class="n">0\.03 EUR</td>', text), path
+        assert re.search(
+            r'of-the-guard</th>(<td class="n">[\d,]+</td>){4}<td class="n"><span class="soft">no price', text
+        )
+        assert "0.03 EUR, and 12,900 tokens of models without a price" in text
+    assert gateway.counted_since.with_costs
 
 
 def test_bars_are_as_high_as_their_part(counted: runs_pb2.CountRunsResponse) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,10 +14,13 @@ from services.kit.identity.caller import Caller
 from services.kit.wire.server import Registration
 from services.runtime.api.callers import Callers
 from services.runtime.api.run_servicer import RunServicer
+from services.runtime.calls.model_price import ModelPrice
+from services.runtime.calls.prices import Prices
 from services.runtime.engine.questions import Answer
 from services.runtime.engine.records import RunRecord, RunState
+from services.runtime.engine.run_counts import RunCounts
 from tests.fixtures.replica import TOKENS_PER_COUNT, Counting, Replica, gateway_word, serving
-from tests.integration.runtime.conftest import StartReplica, ended, new_run
+from tests.integration.runtime.conftest import AGENT, StartReplica, ended, new_run
 from tests.integration.runtime.test_waits import ORACLE, Outage
 
 TIMEOUT_S = 60.0
@@ -25,14 +28,14 @@ Story = runs_pb2.RunExplanation
 
 
 async def explained(
-    replica: Replica, run: RunRecord, who: tuple[str, ...] = ("27",), **page: Any
+    replica: Replica, run: RunRecord, who: tuple[str, ...] = ("27",), prices: Prices | None = None, **page: Any
 ) -> runs_pb2.ExplainRunResponse:
     """The run as its caller has it explained."""
 
     def make(callers: Callers) -> Registration:
         agents = {"counting": replica.agent}
         servicer = RunServicer(
-            replica.engine, replica.store, replica.pool, replica.directory(agents), callers, replica.pins
+            replica.engine, replica.store, replica.pool, replica.directory(agents), callers, replica.pins, prices
         )
         return Registration(runs_pb2_grpc.add_RunServiceServicer_to_server, servicer, "signalbox.v1.RunService")
 
@@ -103,6 +106,26 @@ async def test_charges_are_what_each_decision_led_to(start_replica: StartReplica
     assert [claim.cause for claim in story.claims] == [runs_pb2.CLAIM_CAUSE_BEGIN]
     assert not story.questions
     assert not story.waits
+
+
+async def test_costs_are_told_by_model_and_no_price_is_not_nothing(start_replica: StartReplica) -> None:
+    replica = await start_replica()
+    run, _ = await replica.engine.create(new_run(until=3))
+    await finished(replica, run)
+    given, made = (3 * tokens for tokens in TOKENS_PER_COUNT)
+    [unpriced] = (await explained(replica, run)).run.costs.models
+    assert (unpriced.model, unpriced.model_calls, unpriced.HasField("cost")) == ("counter", 3, False)
+    prices = Prices({"counter": ModelPrice(input=2, output=10)}, "EUR")
+    costs = (await explained(replica, run, prices=prices)).run.costs
+    [priced] = costs.models
+    assert (priced.token_usage.input_tokens, priced.token_usage.output_tokens, costs.currency) == (given, made, "EUR")
+    assert priced.cost == pytest.approx((given * 2 + made * 10) / 1e6)
+    # Of many runs the same is counted, from the steps.
+    counts = RunCounts(replica.pool)
+    for caller, tokens in ((Caller("27"), [(3, given, made)]), (Caller("stranger"), [])):
+        for agent in (None, AGENT):
+            counted = await counts.model_tokens(caller, run.created_at - timedelta(hours=1), agent)
+            assert [(each.calls, each.given, each.made) for each in counted] == tokens
 
 
 async def test_every_rule_of_the_table_is_told_and_how_far_it_was(start_replica: StartReplica) -> None:

@@ -144,16 +144,17 @@ async def test_the_newest_are_looked_at_and_that_is_said(
 
 
 @pytest.mark.parametrize("source", ["runs_of_caller", "runs_of_agent", "runs_by_time"])
-async def test_no_count_reads_every_run_there_is(platform_pool: PlatformPool, source: str) -> None:
+@pytest.mark.parametrize("name", ["count_runs", "count_model_tokens"])
+async def test_no_count_reads_every_run_there_is(platform_pool: PlatformPool, source: str, name: str) -> None:
     async with platform_pool.connection() as connection:
         await connection.execute(FILL.encode(), {"now": NOW, "runs": 20_000})
         await connection.execute("ANALYZE platform.runs")
         parameters = {
             "subject": "caller 1", "agent": "counting", "since": NOW - timedelta(hours=1), "until": NOW,
-            "before_created": NOW, "before_run_id": NEWEST, "interval_s": 3600, "most": 1000,
+            "before_created": NOW, "before_run_id": NEWEST, "interval_s": 3600, "most": 1000, "most_models": 50,
         }  # fmt: skip
         explained = await connection.execute(
-            b"EXPLAIN (FORMAT JSON) " + statement("count_runs", source).as_bytes(connection), parameters
+            b"EXPLAIN (FORMAT JSON) " + statement(name, source).as_bytes(connection), parameters
         )
         [(plan,)] = await explained.fetchall()
     scans = [each for each in nodes(plan[0]["Plan"]) if each.get("Relation Name") == "runs"]

@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
+import pytest
 from prometheus_client import REGISTRY
 
 from services.kit.outcome import Outcome
-from services.runtime.calls.prices import MOST_MODELS, Prices
+from services.runtime.calls.model_price import ModelPrice
+from services.runtime.calls.prices import MOST_MODELS, Prices, tokens_by_model
 from services.runtime.engine.questions import Answer
 from services.runtime.engine.records import InputRequest
 from services.runtime.errors import ClaimLost
@@ -202,6 +204,18 @@ def test_models_that_an_endpoint_names_without_end_are_one_in_the_end() -> None:
         )
         prices.count(AGENT, [call])
     assert _sample("model_spent_tokens_total", model="other") == 15
+
+
+def test_input_that_was_cached_has_its_own_price() -> None:
+    call = CallRecord(
+        kind="model", name="large", outcome="ok", elapsed_ms=1, input_tokens=100, output_tokens=10, cached_tokens=60
+    )
+    [tokens] = tokens_by_model([call])
+    assert Prices({"large": ModelPrice(input=10, output=20, cached=1)}).cost(tokens) == pytest.approx(660e-6)
+    assert Prices({"large": ModelPrice(input=10, output=20)}).cost(tokens) == pytest.approx(1200e-6)
+    assert Prices({"small": ModelPrice(input=10, output=20)}).cost(tokens) is None
+    with pytest.raises(ValueError, match="not negative"):
+        ModelPrice(input=float("nan"), output=1)
 
 
 async def test_a_question_of_a_run_that_is_gone_leaves_nothing_behind(first: OwnerStore) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from rich.rule import Rule
 from rich.text import Text
-from signalbox.v1 import data_chat_pb2, maintenance_pb2, runs_pb2, threads_pb2
+from signalbox.v1 import costs_pb2, data_chat_pb2, maintenance_pb2, runs_pb2, threads_pb2
 
 from services.cli import demo_findings, demo_scenes, render, replay, threads
 from services.cli.errors import CliError
@@ -73,7 +73,12 @@ def test_debug_shows_messages_and_model_calls() -> None:
 
 
 def test_details_leave_out_what_is_empty_and_tell_of_a_takeover() -> None:
-    shown = render.to_text(render.run_details(run(epoch=2, thread_id="t-1")))
+    costs = costs_pb2.Costs(currency="EUR")
+    costs.models.add(model="large", cost=1.5)
+    costs.models.add(model="small", cost=0.0004)
+    costs.models.add(model="other").token_usage.total_tokens = 1200
+    shown = render.to_text(render.run_details(run(epoch=2, thread_id="t-1"), costs))
+    assert "1.50 EUR, and 1,200 tokens of models without a price" in shown
     assert "2 (taken over)" in shown
     assert "t-1" in shown
     assert "correlation" not in shown
