@@ -15,10 +15,10 @@ from services.cli.exit_codes import ExitCode
 from services.cli.invocation import As, AsJson, Roles, terminal
 from services.cli.listing import Listing
 from services.cli.terminal import Terminal, run_command
-from services.console.input_schema import agents_known, is_hosted
 from services.kit.text.limit_changes import author_of, reason_of, release_of, source_of, values_of
 from services.kit.text.printing import printable
 from services.kit.text.words import limit_text, moment, origin_name
+from services.kit.wire.input_schema import agents_known, is_hosted
 
 commands = typer.Typer()
 

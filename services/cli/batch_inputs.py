@@ -14,7 +14,7 @@ from signalbox.v1 import batches_pb2, hosted_pb2, runs_pb2
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.input_file import STANDARD_INPUT, parse_input
-from services.console.input_schema import agents_known
+from services.kit.wire.input_schema import agents_known
 
 # More than a batch may have anywhere, and as much as a machine can hold.
 MOST_BYTES = 1024 * 1024 * 1024

@@ -15,7 +15,7 @@ from signalbox.v1 import agents_pb2
 
 from services.cli.client import Connection, open_gateway
 from services.cli.errors import CliError
-from services.console.input_schema import agents_known
+from services.kit.wire.input_schema import agents_known
 from services.local.falkordb import missing_for_falkordb
 
 PACKAGE: Final = "signalbox"

@@ -12,11 +12,11 @@ from signalbox.v1 import batches_pb2, runs_pb2, sast_pb2
 from services.cli.batch_client import open_batches
 from services.cli.client import Connection
 from services.cli.terminal import Terminal
-from services.console.input_schema import schema_of
 from services.findings.investigation.batch import BatchPolicy, MakeInput
 from services.findings.investigation.batch_progress import view_on
 from services.findings.investigation.outcomes import outcome_of, refused
 from services.findings.sarif.outcome import Outcome
+from services.kit.wire.input_schema import schema_of
 
 LONGEST_KEY = 256
 _OVER = frozenset({batches_pb2.BATCH_STATE_ENDED, batches_pb2.BATCH_STATE_CANCELLED})

@@ -16,8 +16,8 @@ from signalbox.v1 import runs_pb2
 from services.cli.client import MAX_MESSAGE_BYTES
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.console.input_schema import schema_of
 from services.kit.text.yaml_text import Loader, parse_yaml
+from services.kit.wire.input_schema import schema_of
 
 STANDARD_INPUT = Path("-")
 # YAML is read at half a million characters a second, JSON a hundred times as fast.

@@ -22,7 +22,7 @@ from services.cli.invocation import Admin, As, AsJson, Roles, Stream, Timeout, f
 from services.cli.labels import NewLabels, parse_labels
 from services.cli.progress import progress_on
 from services.cli.terminal import Terminal, run_command
-from services.console.input_schema import agents_known, is_hosted, schema_of
+from services.kit.wire.input_schema import agents_known, is_hosted, schema_of
 
 commands = typer.Typer()
 

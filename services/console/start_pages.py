@@ -20,11 +20,11 @@ from services.console.filters import Filters
 from services.console.forms import read_form
 from services.console.gateway import Gateway
 from services.console.input_form import InputField, as_written, fields_of, input_of
-from services.console.input_schema import HOSTED, agents_known, is_hosted, schema_of
 from services.console.json_values import json_struct
 from services.console.settings import ConsoleSettings
 from services.console.showing import page
 from services.kit.text.json_text import json_text
+from services.kit.wire.input_schema import HOSTED, agents_known, is_hosted, schema_of
 
 FIELDS = ("agent", "from", "thread")
 SENT = ("agent", "thread", "labels", "record", "request_id")

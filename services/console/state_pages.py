@@ -17,10 +17,10 @@ from services.console.explanation_page.result import Block, Result, json_block, 
 from services.console.filters import Filters
 from services.console.forms import read_form
 from services.console.gateway import Gateway
-from services.console.input_schema import HOSTED
 from services.console.json_values import json_struct
 from services.console.settings import ConsoleSettings
 from services.console.showing import page
+from services.kit.wire.input_schema import HOSTED
 
 FIELDS = ("step", "checkpoint")
 # What a message has room for.

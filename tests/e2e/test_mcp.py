@@ -15,7 +15,6 @@ import pytest_asyncio
 import yaml
 from google.protobuf.json_format import MessageToDict
 from mcp import Client, StdioServerParameters
-from mcp.types import TextContent
 from signalbox.v1 import questions_pb2, questions_pb2_grpc, runs_pb2
 from starlette.responses import JSONResponse, Response
 
@@ -191,15 +190,29 @@ async def test_a_client_calls_agents_and_asks_why(desk: Desk, tmp_path: Path) ->
     )  # fmt: skip
     async with Client(server, read_timeout_seconds=60) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"data_chat", "desk", "answer_run", "explain_run"}
+        assert set(tools) == {"data_chat", "desk", "answer_run", "follow_run", "explain_run"}
         assert "question" in tools["data_chat"].input_schema["properties"]
-        answer = await client.call_tool("data_chat", {"question": "Count devices with temperature > 10"})
+        heard: list[tuple[float, str | None]] = []
+
+        async def hear(progress: float, total: float | None, message: str | None) -> None:
+            assert total is None
+            heard.append((progress, message))
+
+        question = {"question": "Count devices with temperature > 10"}
+        answer = await client.call_tool("data_chat", question, progress_callback=hear)
         run = answer.structured_content
         assert (answer.is_error, run["state"], run["outcome"]) == (False, "RUN_STATE_SUCCEEDED", "OUTCOME_ANSWERED")
         why = await client.call_tool("explain_run", {"run_id": run["run_id"]})
-        assert isinstance(why.content[0], TextContent)
-        assert "data_chat.route_after_agent → tools" in why.content[0].text
-        for wrong in ({}, {"question": 3}, {"question": "x", "more": 1}):
+        ways = [(each["router"], each["destination"]) for each in why.structured_content["decisions"]]
+        assert ("data_chat.route_after_agent", "tools") in ways
+        assert heard[0] == (0, f"run {run['run_id']}")
+        assert any("data_chat.route_after_agent → tools" in (said or "") for _, said in heard)
+        assert [number for number, _ in heard] == sorted({number for number, _ in heard})
+        assert (await client.call_tool("follow_run", {"run_id": run["run_id"]})).structured_content == run
+        deep: Any = "x"
+        for _ in range(40):
+            deep = [deep]
+        for wrong in ({}, {"question": 3}, {"question": "x", "more": 1}, {"question": deep}):
             refused = await client.call_tool("data_chat", wrong)
             assert refused.is_error, wrong
         assert (await client.call_tool("explain_run", {"run_id": "0197a0c0-0000-7000-8000-000000000000"})).is_error

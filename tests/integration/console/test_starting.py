@@ -20,8 +20,8 @@ from signalbox.v1 import (
     tools_pb2,
 )
 
-from services.console.input_schema import agents_known
 from services.kit.errors import FieldViolation
+from services.kit.wire.input_schema import agents_known
 from tests.fixtures.walked_run import RUN_ID
 from tests.integration.console.fake_gateway import FakeGateway, refusal
 from tests.integration.console.test_explanation_page import HOSTILE

@@ -17,9 +17,9 @@ from signalbox.v1 import runs_pb2
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.input_file import parse_input, read_input
-from services.console.input_schema import AgentNotKnown, agents_known, schema_of
 from services.gateway.validation import RequestReader
 from services.kit.errors import InvalidRequest
+from services.kit.wire.input_schema import AgentNotKnown, agents_known, schema_of
 
 FINDING: dict[str, Any] = {
     "finding": {

@@ -1,0 +1,341 @@
+"""Agents as tools of an MCP server: each agent one, and tools that answer, follow and explain runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+import grpc
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Value
+from mcp import MCPError
+from mcp.server.lowlevel import Server
+from mcp.types import (
+    INTERNAL_ERROR,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+from signalbox.v1 import (
+    agents_pb2,
+    agents_pb2_grpc,
+    hosted_pb2,
+    questions_pb2,
+    questions_pb2_grpc,
+    runs_pb2,
+    runs_pb2_grpc,
+)
+
+from services.kit.agent_tools.callers import Callers, Context, Metadata
+from services.kit.agent_tools.telling import decided, progress, result_of, told_of
+from services.kit.errors import error_detail
+from services.kit.text.printing import printable
+from services.kit.text.words import state_name
+from services.kit.wire.event_kinds import RUN_ENDED
+from services.kit.wire.input_schema import agents_known, is_hosted, schema_of
+from services.kit.wire.pages import listed, pages
+from services.kit.wire.tasks import detached
+
+ANSWER: Final = "answer_run"
+EXPLAIN: Final = "explain_run"
+FOLLOW: Final = "follow_run"
+# By which a client says that it asks the same again: the run of the first time is followed.
+REQUEST_ID: Final = "signalbox/request_id"
+# An object in a message takes three of the hundred levels that protobuf reads; a few are around the value.
+DEEPEST: Final = 28
+_RETRY_S: Final = 0.5
+_RUN_ID: Final = {"type": "string", "description": "Id of the run, as the tool that began it said."}
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+class ToolFailed(Exception):
+    """A call that fails; the message says why, and what to do."""
+
+
+class AgentTools:
+    """The tools, by a gateway."""
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        callers: Callers,
+        *,
+        chosen: frozenset[str] = frozenset(),
+        call_timeout_s: float,
+        recovery_s: float,
+    ) -> None:
+        self._runs = runs_pb2_grpc.RunServiceStub(channel)
+        self._agents = agents_pb2_grpc.AgentServiceStub(channel)
+        self._questions = questions_pb2_grpc.QuestionServiceStub(channel)
+        self._callers = callers
+        self._chosen = chosen
+        self._call_timeout_s = call_timeout_s
+        self._recovery_s = recovery_s
+        self._cancelling: set[asyncio.Task[None]] = set()
+
+    def server(self) -> Server[Any]:
+        """Returns the server that offers them."""
+        return Server(
+            "signalbox",
+            instructions="Agents whose every routing decision is kept; explain_run tells why a run went its way.",
+            on_list_tools=self._on_list,
+            on_call_tool=self._on_call,
+            # No tool takes an argument from a header; without this each call would list all tools first.
+            get_tool_input_schema=lambda _name: None,
+        )
+
+    async def aclose(self) -> None:
+        """Waits until runs that are to be cancelled have been told."""
+        if self._cancelling:
+            await asyncio.wait(self._cancelling)
+
+    async def listed(self, metadata: Metadata) -> list[Tool]:
+        """Returns the tools of a caller. Raises ToolFailed."""
+        # An agent of such a name would stand in the way of the tool.
+        own = (ANSWER, FOLLOW, EXPLAIN)
+        agents = [each for each in await self._listed_agents(metadata) if each.name not in own]
+        names = {each.name for each in agents}
+        if unknown := self._chosen - names:
+            raise ToolFailed(f"there is no agent {', '.join(sorted(unknown))}; there are {', '.join(sorted(names))}")
+        tools = [
+            await self._tool_of(each, metadata) for each in agents if not self._chosen or each.name in self._chosen
+        ]
+        answer = {
+            "description": "One of the options, or a text. Of several questions an object of answers, by their ids."
+        }
+        reads = ToolAnnotations(read_only_hint=True)
+        return [
+            *tools,
+            Tool(
+                name=ANSWER,
+                description="Answers what a run asks, and goes on with it to its end or its next question.",
+                input_schema=_object(run_id=_RUN_ID, answer=answer),
+            ),
+            Tool(
+                name=FOLLOW,
+                description="Follows a run to its end or its next question, for one whose call broke off.",
+                input_schema=_object(run_id=_RUN_ID),
+                annotations=reads,
+            ),
+            Tool(
+                name=EXPLAIN,
+                description="Tells which node of a run came next, by which rule, and on which numbers.",
+                input_schema=_object(run_id=_RUN_ID),
+                annotations=reads,
+            ),
+        ]
+
+    async def events(self, run_id: str, after: int, metadata: Metadata) -> AsyncIterator[runs_pb2.RunEvent]:
+        """Yields a run's events to its end or its question, past gateways that go away. Raises AioRpcError."""
+        heard = time.monotonic()
+        while True:
+            request = runs_pb2.WatchRunRequest(run_id=run_id, after_sequence=after)
+            call = self._runs.WatchRun(request, metadata=metadata)
+            try:
+                async for response in call:
+                    heard, after = time.monotonic(), max(after, response.event.sequence)
+                    yield response.event
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() - heard > self._recovery_s:
+                    raise
+                await asyncio.sleep(_RETRY_S)
+            else:
+                return
+            finally:
+                call.cancel()
+
+    async def result(self, run_id: str, metadata: Metadata) -> CallToolResult:
+        """Returns what a run came to, or what it asks. Raises AioRpcError."""
+        run = (await self._call(self._runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id), metadata)).run
+        return result_of(told_of(run))
+
+    async def cancel(self, run_id: str, metadata: Metadata) -> None:
+        """Cancels a run, where there is one to cancel."""
+        try:
+            await self._call(self._runs.CancelRun, runs_pb2.CancelRunRequest(run_id=run_id), metadata)
+        except grpc.aio.AioRpcError as error:
+            if error.code() not in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION):
+                raise
+
+    async def _on_list(self, context: Context, _asked: PaginatedRequestParams | None) -> ListToolsResult:
+        try:
+            return ListToolsResult(tools=await self.listed(self._callers.metadata(context)))
+        except (ToolFailed, grpc.aio.AioRpcError) as error:
+            raise MCPError(INTERNAL_ERROR, _words(error)) from error
+
+    async def _on_call(self, context: Context, asked: CallToolRequestParams) -> CallToolResult:
+        try:
+            return await self._called(context, asked.name, asked.arguments or {})
+        except (ToolFailed, grpc.aio.AioRpcError) as error:
+            return CallToolResult(content=[TextContent(text=_words(error))], is_error=True)
+
+    async def _called(self, context: Context, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        metadata = self._callers.metadata(context)
+        _check(arguments)
+        if name == EXPLAIN:
+            return result_of(await self._explained(_run_id(arguments), metadata))
+        if name == FOLLOW:
+            return await self._followed(context, _run_id(arguments), metadata, cancels=False)
+        if name == ANSWER:
+            run_id = _run_id(arguments)
+            await self._answer(run_id, arguments.get("answer"), metadata)
+            return await self._followed(context, run_id, metadata)
+        if self._chosen and name not in self._chosen:
+            raise ToolFailed(f"there is no tool {printable(name)!r}")
+        return await self._followed(context, await self._created(context, name, arguments, metadata), metadata)
+
+    async def _created(self, context: Context, agent: str, arguments: Mapping[str, Any], metadata: Metadata) -> str:
+        request_id, labels = self._callers.request(context)
+        given: Any = (context.meta or {}).get(REQUEST_ID) or request_id
+        if not isinstance(given, str):
+            raise ToolFailed(f"_meta.{REQUEST_ID} is no text")
+        request = runs_pb2.CreateRunRequest(input=_input(agent, arguments), labels=labels)
+        try:
+            request.request_id = given or str(uuid4())
+        except ValueError as error:  # half a pair of surrogates
+            raise ToolFailed(f"_meta.{REQUEST_ID} can't be sent: {error}") from error
+        creating = detached(self._call(self._runs.CreateRun, request, metadata))
+        try:
+            return (await asyncio.shield(creating)).run.run_id
+        except asyncio.CancelledError:
+            if self._callers.cancels(context):
+                self._give_up(creating, metadata)
+            raise
+
+    async def _followed(
+        self, context: Context, run_id: str, metadata: Metadata, *, cancels: bool = True
+    ) -> CallToolResult:
+        """Follows a run to its end, or to where it asks."""
+        try:
+            await self._callers.began(context, run_id, 0)
+            await context.session.report_progress(0, message=f"run {run_id}")
+            async for event in self.events(run_id, 0, metadata):
+                if event.HasField(RUN_ENDED):
+                    return result_of(told_of(event.run_ended.run))
+                await self._callers.began(context, run_id, event.sequence)
+                if told := progress(event):
+                    await context.session.report_progress(event.sequence, message=told)
+            return await self.result(run_id, metadata)
+        except asyncio.CancelledError:
+            if cancels and self._callers.cancels(context):
+                self._give_up(run_id, metadata)
+            raise
+
+    def _give_up(self, run: str | asyncio.Task[runs_pb2.CreateRunResponse], metadata: Metadata) -> None:
+        # By a task of its own: the one that is cancelled can await nothing any more.
+        async def given_up() -> None:
+            await self.cancel(run if isinstance(run, str) else (await run).run.run_id, metadata)
+
+        task = detached(given_up())
+        self._cancelling.add(task)
+        task.add_done_callback(self._cancelling.discard)
+
+    async def _answer(self, run_id: str, answer: Any, metadata: Metadata) -> None:
+        asked = await self._call(self._questions.GetQuestion, questions_pb2.GetQuestionRequest(run_id=run_id), metadata)
+        question = asked.question
+        if question.state != questions_pb2.QUESTION_STATE_OPEN:
+            raise ToolFailed(f"{run_id} waits for no answer")
+        request = questions_pb2.AnswerQuestionRequest(
+            run_id=run_id, input_request_id=question.input_request.input_request_id, plan_hash=question.plan_hash
+        )
+        interrupts = {each.interrupt_id for each in question.input_request.interrupts}
+        if isinstance(answer, dict) and answer and answer.keys() <= interrupts:
+            for interrupt_id, value in answer.items():
+                request.answers[interrupt_id].CopyFrom(ParseDict(value, Value()))
+        elif len(interrupts) > 1:
+            raise ToolFailed(f"the run asks {len(interrupts)} things; answer by their ids: {', '.join(interrupts)}")
+        elif answer in (None, ""):
+            raise ToolFailed("answer must be there")
+        else:
+            request.answer = answer if isinstance(answer, str) else json.dumps(answer)
+        await self._call(self._questions.AnswerQuestion, request, metadata)
+
+    async def _explained(self, run_id: str, metadata: Metadata) -> dict[str, Any]:
+        """Returns a run's decisions, each with the rules that were missed before, and by how much."""
+        run = (await self._call(self._runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id), metadata)).run
+        decisions: list[runs_pb2.Decision] = await listed(
+            partial(self._call, self._runs.ListDecisions, metadata=metadata),
+            runs_pb2.ListDecisionsRequest(run_id=run_id),
+            "decisions",
+        )
+        words: dict[int, runs_pb2.DecisionExplanation] = {}
+        explain = partial(self._call, self._runs.ExplainRun, metadata=metadata)
+        async for page in pages(explain, runs_pb2.ExplainRunRequest(run_id=run_id), "explanations"):
+            words |= {each.sequence: each for each in page.explanations}
+        none = runs_pb2.DecisionExplanation()
+        return {
+            "run_id": run.run_id,
+            "agent": run.agent,
+            "state": state_name(run.state),
+            "decisions": [decided(each, words.get(each.sequence, none)) for each in decisions],
+        }
+
+    async def _listed_agents(self, metadata: Metadata, name: str = "") -> list[agents_pb2.Agent]:
+        response = await self._call(self._agents.ListAgents, agents_pb2.ListAgentsRequest(name=name), metadata)
+        return list(response.agents)
+
+    async def _tool_of(self, agent: agents_pb2.Agent, metadata: Metadata) -> Tool:
+        schema: dict[str, Any] = {"type": "object"}
+        if not is_hosted(agent):
+            schema = schema_of(agent.name) if agent.name in agents_known() else schema
+        elif not agent.schemas_omitted:
+            schema = MessageToDict(agent.input_schema) or schema
+        else:
+            for each in await self._listed_agents(metadata, agent.name):
+                schema = MessageToDict(each.input_schema) or schema
+        return Tool(name=agent.name, description=agent.description, input_schema=schema)
+
+    async def _call(
+        self, method: Callable[..., Awaitable[ResponseT]], request: Message, metadata: Metadata
+    ) -> ResponseT:
+        return await method(request, metadata=metadata, timeout=self._call_timeout_s)
+
+
+def _words(error: ToolFailed | grpc.aio.AioRpcError) -> str:
+    if isinstance(error, ToolFailed):
+        return str(error)
+    detail = error_detail(error)
+    named = "".join(f"\n  {each.field}: {each.description}" for each in detail.violations)
+    run_id = detail.metadata.get("run_id", "")
+    goes_on = f"\nThe run {run_id} goes on; {FOLLOW} follows it." if run_id else ""
+    return f"{detail.message or detail.code.name} ({detail.reason}){named}{goes_on}"
+
+
+def _input(agent: str, arguments: Mapping[str, Any]) -> runs_pb2.RunInput:
+    try:
+        if agent in agents_known():
+            return ParseDict({agent: arguments}, runs_pb2.RunInput())
+        given = runs_pb2.RunInput(graph=hosted_pb2.GraphInput(agent=agent))
+        given.graph.input.update(arguments)
+    except (ParseError, ValueError) as error:
+        raise ToolFailed(f"the arguments are no input of {printable(agent)}: {error}") from error
+    return given
+
+
+def _check(value: Any, depth: int = 0) -> None:
+    """Raises ToolFailed for what no message carries."""
+    if depth > DEEPEST:
+        raise ToolFailed(f"the arguments are nested deeper than {DEEPEST} levels")
+    for each in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        _check(each, depth + 1)
+
+
+def _run_id(arguments: Mapping[str, Any]) -> str:
+    run_id = arguments.get("run_id")
+    if not isinstance(run_id, str) or not run_id:
+        raise ToolFailed("run_id must be there, and a text")
+    return run_id
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
