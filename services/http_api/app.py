@@ -43,8 +43,19 @@ CORS_HEADERS = (
     LAST_EVENT_ID,
     "x-auth-scheme",
     "cache-control",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "mcp-method",
+    "mcp-name",
 )
-CORS_EXPOSED = ("content-location", "location", "x-pagination-next", "retry-after")
+CORS_EXPOSED = (
+    "content-location",
+    "location",
+    "x-pagination-next",
+    "retry-after",
+    "mcp-session-id",
+    "www-authenticate",
+)
 CORS_MAX_AGE_S = 600
 
 

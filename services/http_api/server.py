@@ -21,7 +21,14 @@ async def build(settings: HttpApiSettings, stack: AsyncExitStack) -> WebService:
     streams = Streams(
         most=settings.max_streams, heartbeat_s=settings.heartbeat_s, send_timeout_s=settings.send_timeout_s
     )
-    app = make_app(Gateway(channel, call_timeout_s=settings.call_timeout_s), settings, streams)
+    gateway = Gateway(channel, call_timeout_s=settings.call_timeout_s)
+    app = make_app(gateway, settings, streams)
+    if settings.mcp_url:
+        from services.http_api.mcp_endpoint import McpEndpoint  # with what it imports, which nothing else here needs
+
+        endpoint = McpEndpoint(gateway, channel, settings, streams)
+        app.router.routes += endpoint.routes()
+        await stack.enter_async_context(endpoint.running())
     return WebService(
         app,
         end_streams=streams.closing.set,

@@ -52,6 +52,17 @@ class HttpApiSettings(ServiceSettings):
     tls_require_client_cert: bool = Field(
         False, description="Whether callers must show a certificate besides their token; used with TLS only."
     )
+    mcp_url: Annotated[str, StringConstraints(pattern=r"^(https?://[^/@?#\s]+(/[^?#\s]*)?/mcp)?$")] = Field(
+        "",
+        description="Address at which clients of MCP reach this service's `/mcp`, such as "
+        "https://agents.example.com/mcp. Empty: agents are not offered as tools of MCP.",
+    )
+    mcp_authorization_servers: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        max_length=10,
+        description="Issuers of callers' tokens, separated by commas, where clients of MCP ask for one: told in the "
+        "metadata of `mcp_url` (RFC 9728). Empty: clients are given their token by hand.",
+    )
     max_streams: int = Field(
         1000, ge=1, le=100_000, description="Streams and waits at once on this replica; more are answered with 429."
     )

@@ -250,6 +250,7 @@ class Topology:
         env = {
             "SIGNALBOX_LISTEN": self._options.http_listen if number == 1 else "127.0.0.1:0",
             "SIGNALBOX_GATEWAY_TARGET": target([gateway]),
+            "SIGNALBOX_MCP_URL": f"http://{self._options.http_listen}/mcp",
         }
         return self._service(HTTP_API, env, name=numbered(HTTP_API, number))
 
