@@ -110,6 +110,23 @@ MCP = Row(
             [Query(f"max by (server, state) ({series('mcp_tools')})", "{{server}} {{state}}")],
         ),
         Panel(
+            "Calls of MCP servers by outcome",
+            "Calls a second: ok; refused there, or before it was asked; away; busy; unknown, of one that writes.",
+            "`unknown` is above 0: something may have been done, and nobody knows.",
+            [Query(total("server, outcome", rate("mcp_calls_total")), "{{server}} {{outcome}}")],
+            "reqps",
+        ),
+        Panel(
+            "MCP servers: duration of calls, and who is away",
+            "The 95th percentile of a call, connecting included; and 1 while a server's calls are held back.",
+            "one is away, or nears its `call_timeout_s`: its runs wait, and those of others do not.",
+            [
+                Query(quantile(0.95, "server", "mcp_call_duration_seconds"), "{{server}}", traced=True),
+                Query(f"max by (server) ({series('mcp_server_away')})", "{{server}} away"),
+            ],
+            "s",
+        ),
+        Panel(
             "Tokens of callers",
             "Exchanges of a run's token for its caller's at a server, a second.",
             "`away`: the issuer is not there, and runs wait; `refused`: callers have not given their consent.",

@@ -77,7 +77,7 @@ async def _run(options: argparse.Namespace) -> int:
     text = written(kept)
     place.write_text(text, encoding="utf-8")
     left = [f"{name}.{tool}" for name, each in chosen.items() for tool in each.tools if tool not in kept[name]]
-    _say(f"written to {place}" + (f"; not accepted: {', '.join(left)}" if left else ""))
+    _say(f"written to {place}" + (f"; not accepted: {printable(', '.join(left))}" if left else ""))
     return NOT_ACCEPTED if left else OK
 
 
@@ -101,7 +101,7 @@ def _lines(
 ) -> Iterator[str]:
     """Says of each allowed tool how it is: accepted, new, changed, gone, or not to be offered."""
     for tool, allowed in server.tools.items():
-        yield from _told(f"{name}.{tool}", allowed, accepted.get(tool), found.get(tool))
+        yield from _told(printable(f"{name}.{tool}"), allowed, accepted.get(tool), found.get(tool))
     for tool in sorted(found.keys() - server.tools.keys()):
         yield f"{printable(f'{name}.{tool}')}: not allowed; it is not in the file"
 

@@ -7,7 +7,7 @@ ToolRefused              becomes a ToolError: the reason is lower snake case, th
 ├── CallFailed           tool_failed, invalid_arguments, asks_back, access_refused: what the server says or wants
 └── OutcomeUnknown       outcome_unknown: it may have been done, and nothing can tell
 
-SignalboxError           becomes a gRPC status: no model is told, and the run waits
+SignalboxError           becomes a gRPC status: no model is told, and the run waits for the server that it names
 ├── ServerAway           UNAVAILABLE: the server, or the issuer of its tokens, can't be reached or answers no sense
 └── ServerBusy           RESOURCE_EXHAUSTED: as many calls of it are under way as may be
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 import grpc
 
 from services.kit.errors import SignalboxError
-from services.kit.tools.executor import ToolRefused
+from services.kit.tools.executor import BEHIND, ToolRefused
 
 
 class NotMade(ToolRefused):
@@ -49,7 +49,14 @@ class GrantMissing(NotMade):
         super().__init__("grant_missing", message)
 
 
-class ServerAway(SignalboxError):
+class _BehindIt(SignalboxError):
+    """A server's failure, and none of the executor's: calls of other servers are not held back by it."""
+
+    def __init__(self, server: str, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message, metadata={BEHIND: f"MCP server {server}"}, retry_after_s=retry_after_s)
+
+
+class ServerAway(_BehindIt):
     """The server can't be reached, or what it says is no answer; this says nothing about the call."""
 
     reason = "MCP_SERVER_AWAY"
@@ -57,7 +64,7 @@ class ServerAway(SignalboxError):
     retryable = True
 
 
-class ServerBusy(SignalboxError):
+class ServerBusy(_BehindIt):
     """As many calls of the server are under way as it may have."""
 
     reason = "MCP_SERVER_BUSY"

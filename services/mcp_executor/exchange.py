@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote_plus
 
 import httpx2
+import jwt
 
 from services.kit.identity.caller import Caller
 from services.mcp_executor.errors import GrantMissing, ServerAway
@@ -97,9 +98,26 @@ class CallersTokens:
         token, life_s = said.get("access_token"), said.get("expires_in")
         if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
             raise self._away("its answer holds no access token")
+        if problem := self._problem_of(said, token):
+            raise self._away(problem)
         TOKENS.labels(self._server, "given").inc()
         known = isinstance(life_s, int | float) and 0 < life_s < math.inf
         return token, min(float(life_s or 0), _LONGEST_LIFE_S) if known else _LIFE_S
+
+    def _problem_of(self, said: dict[str, Any], token: str) -> str:
+        """Returns why a token is not to be sent to the server; empty where it may be.
+
+        One for another audience would be given away. What is no JWT says nothing of that.
+        """
+        if str(said.get("token_type") or "Bearer").lower() != "bearer":
+            return "its token is none that a bearer shows"
+        wanted = {each for each in (self._exchange.audience, self._exchange.resource) if each}
+        try:
+            audience = jwt.decode(token, options={"verify_signature": False}).get("aud")
+        except jwt.PyJWTError:
+            return ""
+        named = {audience} if isinstance(audience, str) else set(map(str, audience or ()))
+        return "its token is for another audience" if wanted and named and not wanted & named else ""
 
     def _credentials(self) -> dict[str, str]:
         """Returns the header that says who asks (RFC 6749, 2.3.1)."""
@@ -121,4 +139,4 @@ class CallersTokens:
 
     def _away(self, why: str) -> ServerAway:
         TOKENS.labels(self._server, "away").inc()
-        return ServerAway(f"the issuer of tokens for {self._server} gives none: {why[:_LONGEST_WORDS]}")
+        return ServerAway(self._server, f"the issuer of tokens for {self._server} gives none: {why[:_LONGEST_WORDS]}")

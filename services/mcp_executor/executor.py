@@ -74,10 +74,9 @@ class AcceptedTool:
 class McpToolExecutor(ReadingToolExecutor):
     """Serves accepted tools to the runs whose token names them."""
 
-    def __init__(self, tools: Sequence[AcceptedTool], verifier: RunTokenVerifier, *, most_chars: int) -> None:
+    def __init__(self, tools: Sequence[AcceptedTool], verifier: RunTokenVerifier) -> None:
         super().__init__((), verifier)
         self._tools = {tool.name: tool for tool in tools}
-        self._most_chars = most_chars
         self._repeats = Repeats()
         count_calls_from_zero(self._tools)
 
@@ -134,7 +133,7 @@ class McpToolExecutor(ReadingToolExecutor):
         """Makes a call. Raises NotMade, ServerAway, ServerBusy where it has not been made."""
         try:
             result = await tool.server.call(tool.tool, arguments, on_behalf, repeatable=tool.is_repeatable)
-            return tools_pb2.CallToolResponse(output=output_of(result, most_chars=self._most_chars))
+            return tools_pb2.CallToolResponse(output=output_of(result, most_chars=tool.server.most_chars))
         except NotMade:
             raise
         except ToolRefused as refused:

@@ -13,6 +13,8 @@ import httpx2
 # Of JSON-RPC's range for servers; stands for an answer whose HTTP status says more than its body.
 HTTP_REFUSED: Final = -32099
 HTTP_STATUS: Final = "http_status"
+# The largest messages that a stream of events may hold, with its answer.
+EVENTS_MESSAGES: Final = 4
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
 
@@ -33,8 +35,9 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Returns the answer."""
         response = await self._sending.handle_async_request(request)
-        if not _is(response, _EVENTS):  # which who reads them bounds
-            response.stream = _Bounded(response.stream, self._most_bytes)
+        # Who reads events bounds each of them.
+        most = self._most_bytes * (EVENTS_MESSAGES if _is(response, _EVENTS) else 1)
+        response.stream = _Bounded(response.stream, most)
         return response
 
     async def aclose(self) -> None:
@@ -47,6 +50,9 @@ class McpTransport(BoundedTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Returns the answer."""
+        if request.method == "GET" and "last-event-id" not in request.headers:
+            # For what a server says unasked: nobody listens, and no storm of it costs anything.
+            return httpx2.Response(405, request=request)
         response = await super().handle_async_request(request)
         status = response.status_code
         if status < 400 and not _wants_an_answer(request):

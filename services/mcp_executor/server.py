@@ -37,7 +37,7 @@ async def build(settings: McpExecutorSettings, stack: AsyncExitStack) -> Service
         tools += [AcceptedTool(called, there, *each) for called, each in offer.tools.items()]
     public_key = await needed_text(settings.run_token_public_key_file)
     verifier = RunTokenVerifier(public_key, AUDIENCE_MCP_EXECUTOR)
-    servicer = McpToolExecutor(tools, verifier, most_chars=settings.mcp_result_chars)
+    servicer = McpToolExecutor(tools, verifier)
     return Service([Registration(tools_pb2_grpc.add_ToolExecutorServiceServicer_to_server, servicer, SERVICE_NAME)])
 
 

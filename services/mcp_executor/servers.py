@@ -63,13 +63,19 @@ class TokenExchange(_Part):
 
 
 class McpServer(_Part):
-    """A server: over HTTP by its `url`, or as a program beside the executor by its `command`."""
+    """A server: over HTTP by its `url`, or as a program beside the executor by its `command`.
+
+    Bounds that it does not set are those of the settings.
+    """
 
     url: Url | None = None
     command: Annotated[list[str], Field(min_length=1)] | None = None
     environment: dict[str, str] = {}
     token_file: Path | None = None
     token_exchange: TokenExchange | None = None
+    call_timeout_s: Annotated[float, Field(gt=0, le=3600)] | None = None
+    calls_at_once: Annotated[int, Field(ge=1, le=1000)] | None = None
+    result_chars: Annotated[int, Field(ge=100, le=1_000_000)] | None = None
     tools: dict[str, AllowedTool] = {}
 
     @model_validator(mode="after")

@@ -31,7 +31,7 @@ class McpExecutorSettings(ServiceSettings):
     mcp_calls_at_once: int = Field(16, ge=1, le=1000, description="Most calls of one server under way at once.")
     mcp_result_chars: int = Field(60_000, ge=100, le=1_000_000, description="Most characters of one result.")
     mcp_answer_bytes: int = Field(
-        4 * 1024**2, ge=1024, le=64 * 1024**2, description="Largest message of a server over HTTP, in bytes."
+        4 * 1024**2, ge=1024, le=64 * 1024**2, description="Largest message of a server, in bytes."
     )
     mcp_check_interval_s: float = Field(
         60, ge=0, le=86_400, description="Seconds after which a call first asks a server anew which tools it has."

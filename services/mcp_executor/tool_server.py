@@ -5,25 +5,29 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import httpx2
 import mcp.types as mcp_types
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from services.kit.identity.caller import Caller
 from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.metrics import exemplar, from_zero
+from services.kit.tools.executor import ToolRefused
 from services.kit.wire.tasks import detached
 from services.mcp_executor.accepted import Definition
 from services.mcp_executor.connection import AccessRefused, Connection, NoAnswer, NotHeard
 from services.mcp_executor.errors import CallFailed, OutcomeUnknown, ServerAway, ServerBusy, ToolChanged
 from services.mcp_executor.exchange import CallersTokens
 from services.mcp_executor.http_answers import BoundedTransport, McpTransport
-from services.mcp_executor.metrics import TOOLS
+from services.mcp_executor.metrics import CALL_DURATION, CALL_OUTCOMES, CALLS, TOOLS
+from services.mcp_executor.outage import Outage
+from services.mcp_executor.program import program
 from services.mcp_executor.servers import McpServer
 from services.mcp_executor.settings import McpExecutorSettings
 
@@ -31,6 +35,7 @@ log = get_logger()
 # Of callers with tokens of their own; the one that was used longest ago is closed.
 MOST_CONNECTIONS: Final = 100
 _ATTEMPTS: Final = 2
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -74,12 +79,18 @@ class ToolServer:
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
         self._under_way = 0
+        self._outage = Outage(name)
+        self._call_timeout_s = server.call_timeout_s or settings.mcp_call_timeout_s
+        self._calls_at_once = server.calls_at_once or settings.mcp_calls_at_once
+        self.most_chars = server.result_chars or settings.mcp_result_chars
         self._issuer = self._http(BoundedTransport) if server.token_exchange else None
         self._callers = (
             CallersTokens(name, server.token_exchange, self._issuer) if server.token_exchange and self._issuer else None
         )
         for state in ("accepted", "changed", "gone"):
             TOOLS.labels(name, state)
+        from_zero(CALLS, [name], CALL_OUTCOMES)
+        from_zero(CALL_DURATION, [name])
 
     async def definitions(self) -> Mapping[str, Definition]:
         """Returns what the server says of its tools now, by the executor's own token. Raises ServerAway."""
@@ -87,7 +98,7 @@ class ToolServer:
             async with self._using(self._own_token()) as opened:
                 return await self._known(opened, anew=True)
         except (AccessRefused, NoAnswer) as error:
-            raise ServerAway(f"the MCP server {self.name} can't be asked for its tools: {error}") from error
+            raise ServerAway(self.name, f"the MCP server {self.name} can't be asked for its tools: {error}") from error
 
     async def call(
         self, tool: str, arguments: dict[str, Any], on_behalf: OnBehalf, *, repeatable: bool
@@ -96,13 +107,26 @@ class ToolServer:
 
         Raises ToolRefused, ServerAway, ServerBusy.
         """
-        if self._under_way >= self._settings.mcp_calls_at_once:
-            raise ServerBusy(f"{self._under_way} calls of the MCP server {self.name} are under way already")
+        if self._under_way >= self._calls_at_once:
+            CALLS.labels(self.name, "busy").inc()
+            raise ServerBusy(self.name, f"{self._under_way} calls of the MCP server {self.name} are under way already")
         self._under_way += 1
+        began, outcome = time.perf_counter(), "away"
         try:
-            return await self._call(tool, arguments, on_behalf, repeatable=repeatable)
+            self._outage.check()
+            result = await self._call(tool, arguments, on_behalf, repeatable=repeatable)
+            outcome = "refused" if result.is_error else "ok"
+        except OutcomeUnknown:
+            outcome = "unknown"
+            raise
+        except ToolRefused:
+            outcome = "refused"
+            raise
         finally:
             self._under_way -= 1
+            CALLS.labels(self.name, outcome).inc()
+            CALL_DURATION.labels(self.name).observe(time.perf_counter() - began, exemplar())
+        return result
 
     async def aclose(self) -> None:
         """Closes all connections; calls under way end without an answer."""
@@ -119,13 +143,16 @@ class ToolServer:
     ) -> mcp_types.CallToolResult:
         attempt = _Attempt()
         try:
-            async with asyncio.timeout(self._settings.mcp_call_timeout_s):
+            async with asyncio.timeout(self._call_timeout_s):
                 return await self._tried(attempt, tool, arguments, on_behalf, repeatable=repeatable)
         except TimeoutError as error:
             if attempt.asked and not repeatable:
                 raise OutcomeUnknown(self.name) from error
-            limit = f"{self._settings.mcp_call_timeout_s:g} s"
-            raise ServerAway(f"the MCP server {self.name} does not answer: no result within {limit}") from error
+            if not attempt.asked:
+                self._outage.failed("no connection in time")
+            limit = f"{self._call_timeout_s:g} s"
+            told = f"the MCP server {self.name} does not answer: no result within {limit}"
+            raise ServerAway(self.name, told) from error
 
     async def _tried(
         self, attempt: _Attempt, tool: str, arguments: dict[str, Any], on_behalf: OnBehalf, *, repeatable: bool
@@ -137,7 +164,7 @@ class ToolServer:
                 async with self._using(await self._token(on_behalf)) as opened:
                     self._check(tool, await self._known(opened))
                     attempt.asked = True
-                    return await opened.connection.call(tool, arguments)
+                    return await self._answer(opened.connection.call(tool, arguments))
             except AccessRefused as error:
                 failure = error
                 if self._callers:
@@ -147,13 +174,25 @@ class ToolServer:
             except NoAnswer as error:
                 failure = error
                 if attempt.asked and not repeatable:
+                    self._outage.failed(str(failure))
                     raise OutcomeUnknown(self.name) from error
         if isinstance(failure, AccessRefused) and self._callers:
             raise self._callers.missing(f"the server does not take the token ({failure})") from failure
         if isinstance(failure, AccessRefused) and attempt.asked:
             told = f"The server {self.name} does not let the platform call {tool} ({failure})."
             raise CallFailed("access_refused", told) from failure
-        raise ServerAway(f"the MCP server {self.name} does not answer: {failure}") from failure
+        self._outage.failed(str(failure))
+        raise ServerAway(self.name, f"the MCP server {self.name} does not answer: {failure}") from failure
+
+    async def _answer(self, answer: Awaitable[_T]) -> _T:
+        """Returns what the server answers, and notes that it does, also where it refuses."""
+        try:
+            found = await answer
+        except (AccessRefused, CallFailed):
+            self._outage.answered()
+            raise
+        self._outage.answered()
+        return found
 
     def _check(self, tool: str, definitions: Mapping[str, Definition]) -> None:
         """Holds what a server offers against what was accepted. Raises ToolChanged."""
@@ -168,7 +207,7 @@ class ToolServer:
 
     async def _known(self, opened: _Open, *, anew: bool = False) -> Mapping[str, Definition]:
         if anew or time.monotonic() >= opened.known_until:
-            tools = await opened.connection.tools()
+            tools = await self._answer(opened.connection.tools())
             opened.definitions = {name: Definition.of(tool) for name, tool in tools.items()}
             opened.known_until = time.monotonic() + self._settings.mcp_check_interval_s
             self._tell(opened.definitions)
@@ -196,7 +235,7 @@ class ToolServer:
         try:
             token = file.read_text(encoding="utf-8").strip() if file else ""
         except (OSError, UnicodeDecodeError) as error:
-            raise ServerAway(f"the token for the MCP server {self.name} can't be read: {error}") from error
+            raise ServerAway(self.name, f"the token for the MCP server {self.name} can't be read: {error}") from error
         for opened in [opened for before, opened in self._open.items() if before != token]:
             self._retire(opened)
         return token
@@ -246,12 +285,14 @@ class ToolServer:
 
     @asynccontextmanager
     async def _client(self, token: str) -> AsyncIterator[Client]:
-        timeout_s = self._settings.mcp_call_timeout_s
+        timeout_s = self._call_timeout_s
         async with AsyncExitStack() as stack:
             if self._server.command:
-                program, *arguments = self._server.command
-                reached: Any = StdioServerParameters(
-                    command=program, args=arguments, env=dict(self._server.environment)
+                reached: Any = program(
+                    self.name,
+                    self._server.command,
+                    self._server.environment,
+                    most_bytes=self._settings.mcp_answer_bytes,
                 )
             else:
                 http = await stack.enter_async_context(self._http(McpTransport, token))
@@ -265,6 +306,6 @@ class ToolServer:
         return httpx2.AsyncClient(
             transport=transport(settings.mcp_answer_bytes, ca=settings.mcp_ca),
             headers={"Authorization": f"Bearer {token}"} if token else {},
-            timeout=httpx2.Timeout(settings.mcp_connect_timeout_s, read=settings.mcp_call_timeout_s),
+            timeout=httpx2.Timeout(settings.mcp_connect_timeout_s, read=self._call_timeout_s),
             trust_env=False,
         )

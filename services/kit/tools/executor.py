@@ -43,6 +43,8 @@ Context = grpc.aio.ServicerContext[Any, Any]
 SERVICE_NAME = "signalbox.v1.ToolExecutorService"
 LONGEST_TOOL_CALL_ID = 256
 OK = "ok"
+# In an error's metadata: what stands behind an executor and is away, while the executor itself answers.
+BEHIND = "dependency"
 
 # By a fault of the executor or of what it calls, and no refusal.
 FAILED = "failed"

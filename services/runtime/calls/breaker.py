@@ -35,7 +35,8 @@ class Breaker:
 
     What fails may lie with the calls of some runs. So one that has not found the dependency away itself is let through:
     its first call costs no more than a probe does, a few at once, and shows whether it is away for others.
-    An answer that says no is an answer. Only DependencyAway counts as a failure.
+    An answer that says no is an answer, and so is one that names what stands behind it as away. Only DependencyAway of
+    the dependency's own counts as a failure.
     """
 
     def __init__(
@@ -87,8 +88,11 @@ class Breaker:
         try:
             yield
         except DependencyAway as away:
-            found_away().add(self.dependency)
-            self._failed(away.cause, probe=probe)
+            found_away().add(away.dependency)
+            if away.dependency == self.dependency:
+                self._failed(away.cause, probe=probe)
+            else:  # the dependency itself has answered
+                self._answered()
             raise
         except Exception:
             self._answered()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import grpc
 
 from services.kit.errors import ErrorDetail
+from services.kit.tools.executor import BEHIND
 from services.runtime.errors import DependencyAway, ServiceFailed
 
 _AWAY = frozenset(
@@ -34,9 +35,9 @@ def is_away(detail: ErrorDetail) -> bool:
 
 
 def failure_of(detail: ErrorDetail, service: str, what: str) -> DependencyAway | ServiceFailed:
-    """Returns what it means that a service could not do `what`: it is away, or it says no."""
+    """Returns what it means that a service could not do `what`: it is away, or what it names behind it, or says no."""
     if is_away(detail):
-        away = DependencyAway(service, detail.reason)
+        away = DependencyAway(detail.metadata.get(BEHIND) or service, detail.reason)
         away.retry_after_s = detail.retry_after_s
         return away
     return ServiceFailed(

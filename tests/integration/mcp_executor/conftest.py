@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from signalbox.v1.tools_pb2_grpc import ToolExecutorServiceAsyncStub
 
 RUN = "run-1"
-NAMES = ("search", "long_text", "create", "add_note", "broken")
+NAMES = ("search", "long_text", "create", "add_note", "broken", "flood", "junk", "storm")
 TOOLS = {
     "search": {},
     "long_text": {},

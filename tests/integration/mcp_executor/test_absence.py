@@ -8,12 +8,14 @@ from typing import Any
 
 import grpc
 import pytest
+import yaml
 from mcp import Client
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from services.kit.identity.keys import KeyPair
+from services.mcp_executor.metrics import CALLS
 from tests.fixtures.mcp_server import Served, serving, serving_tickets
 from tests.integration.mcp_executor.conftest import Executor, accepted, executing, found, write_servers
 
@@ -102,7 +104,7 @@ async def test_a_server_that_begins_anew_is_connected_to_again(tmp_path: Path, k
 async def test_of_a_write_without_an_answer_nothing_is_claimed(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:
     file = write_servers(tmp_path, url=tickets.url)
     assert await accepted(file) == 0
-    async with executing(file, keys, mcp_call_timeout_s=0.5) as executor:
+    async with executing(file, keys, mcp_call_timeout_s=3) as executor:
         answer = await executor.call("note", text="slow", writes=True)
         assert (answer.error.reason, answer.error.retryable) == ("outcome_unknown", False)
         # Nor is it written again when the same call is repeated.
@@ -177,3 +179,26 @@ async def test_what_is_sent_goes_nowhere_else(tmp_path: Path, keys: KeyPair, tic
             code, _ = await refusal(executor)
             assert code is grpc.StatusCode.UNAVAILABLE
     assert set(seen) <= {"lifespan"}
+
+
+async def test_one_servers_outage_holds_back_no_calls_of_another(
+    tmp_path: Path, keys: KeyPair, tickets: Served
+) -> None:
+    file = write_servers(tmp_path, url=tickets.url)
+    servers = yaml.safe_load(file.read_text())["servers"]
+    servers["desk"] = {"url": tickets.url, "calls_at_once": 1, "tools": {"search": {"name": "tickets_junk"}}}
+    file.write_text(yaml.safe_dump({"servers": servers}))
+    assert await accepted(file) == 0
+    servers["tickets"]["url"] = "http://127.0.0.1:1/mcp"
+    file.write_text(yaml.safe_dump({"servers": servers}))
+    async with executing(file, keys) as executor:
+        told = [(await refusal(executor))[1] for _ in range(8)]
+        assert ["is away:" in each for each in told[-3:]] == [True] * 3, told
+        assert found(await executor.call("tickets_junk", words="login")) == ["Fix login"]
+    [count] = [
+        sample.value
+        for metric in CALLS.collect()
+        for sample in metric.samples
+        if sample.labels == {"server": "desk", "outcome": "ok"} and sample.name.endswith("_total")
+    ]
+    assert count >= 1

@@ -151,6 +151,8 @@ async def test_a_missing_grant_is_told_and_not_waited_for(tmp_path: Path, keys: 
         JSONResponse({"token_type": "Bearer"}),
         JSONResponse({"access_token": "a\nHost: elsewhere"}),
         JSONResponse({"error": "invalid_client"}, status_code=401),
+        JSONResponse({"access_token": jwt.encode({"aud": "payroll"}, "k" * 32), "token_type": "Bearer"}),
+        JSONResponse({"access_token": "a", "token_type": "DPoP"}),
         JSONResponse([1]),
     ],
 )
@@ -160,12 +162,13 @@ async def test_an_issuer_that_gives_no_token_is_away(
     file = write_servers(tmp_path, url=tickets.url)
     assert await accepted(file) == 0
     async with issuing(keys) as issuer:
-        write_servers(tmp_path, url=tickets.url, token_exchange={"url": issuer.url})
+        write_servers(tmp_path, url=tickets.url, token_exchange={"url": issuer.url, "audience": "tickets"})
         issuer.instead = answer
+        tickets.tokens.clear()
         async with executing(file, keys) as executor:
             with pytest.raises(grpc.aio.AioRpcError) as failed:
                 await executor.call("tickets_search", words="login")
-    assert failed.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert (failed.value.code(), tickets.tokens) == (grpc.StatusCode.UNAVAILABLE, [])
 
 
 async def test_a_token_of_a_file_is_read_again(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:

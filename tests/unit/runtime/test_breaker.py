@@ -91,6 +91,13 @@ def test_a_no_is_an_answer(breaker: Breaker) -> None:
     assert not breaker.is_open
 
 
+def test_what_is_away_behind_it_is_none_of_its_failures(breaker: Breaker) -> None:
+    for _ in range(POLICY.failures):
+        with pytest.raises(DependencyAway), breaker.passing():
+            raise DependencyAway("what the oracle asks", CAUSE)
+    assert not breaker.is_open
+
+
 def test_one_probe_now_and_then_and_an_answer_closes_it(breaker: Breaker, clock: Clock) -> None:
     for _ in range(3):
         fail(breaker)

@@ -1,0 +1,146 @@
+"""A server as a program beside the executor: one message a line, on its standard input and output.
+
+The library's own transport holds a line whatever its length, and logs each that is no message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
+
+from services.kit.telemetry.logs import get_logger
+from services.kit.text.printing import printable
+
+log = get_logger()
+# Lines in a row that answer nothing: words that are no message, notifications, requests of its own.
+MOST_UNASKED: Final = 1000
+# Of what a program says on its standard error.
+MOST_LOGGED: Final = 100
+LONGEST_LOGGED: Final = 500
+# For which a program may end by itself, and then by SIGTERM.
+STOP_S: Final = 2.0
+Messages = MemoryObjectReceiveStream[SessionMessage | Exception]
+Sends = MemoryObjectSendStream[SessionMessage]
+
+
+@asynccontextmanager
+async def program(
+    server: str, command: Sequence[str], environment: Mapping[str, str], *, most_bytes: int
+) -> AsyncIterator[tuple[Messages, Sends]]:
+    """Runs a program, and passes messages of at most so many bytes; what it has started ends with it. Raises OSError.
+
+    One that sends more, or on and on what nobody asked for, is read no further: for its callers it has hung up.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=get_default_environment() | dict(environment),
+        limit=most_bytes,
+        start_new_session=True,  # and with it a group, by which all of it is ended
+    )
+    said, heard = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    given, asked = anyio.create_memory_object_stream[SessionMessage](0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_read, server, process, said)
+        tasks.start_soon(_write, process, asked, said)
+        tasks.start_soon(_log, server, process)
+        try:
+            yield heard, given
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _stop(process)
+            tasks.cancel_scope.cancel()
+            for stream in (said, heard, given, asked):
+                stream.close()
+
+
+async def _read(
+    server: str, process: asyncio.subprocess.Process, said: MemoryObjectSendStream[SessionMessage | Exception]
+) -> None:
+    unasked = 0
+    with said, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        while unasked < MOST_UNASKED:
+            try:
+                line = await _out(process.stdout).readuntil(b"\n")
+            except asyncio.IncompleteReadError:
+                return
+            except asyncio.LimitOverrunError:
+                log.warning("program sends more than a message may have", server=server)
+                return
+            unasked += 1
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                continue
+            if isinstance(message, JSONRPCResponse | JSONRPCError):
+                unasked = 0
+            await said.send(SessionMessage(message))
+        log.warning("program sends on and on what nobody asked for", server=server)
+
+
+async def _write(
+    process: asyncio.subprocess.Process,
+    asked: MemoryObjectReceiveStream[SessionMessage],
+    said: MemoryObjectSendStream[SessionMessage | Exception],
+) -> None:
+    stdin = process.stdin
+    if stdin is None:
+        raise RuntimeError("the program was started without pipes")
+    try:
+        async for each in asked:
+            stdin.write(each.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+            await stdin.drain()
+    except (OSError, anyio.ClosedResourceError):
+        said.close()  # it listens no more, so that nothing will be answered
+
+
+async def _log(server: str, process: asyncio.subprocess.Process) -> None:
+    logged = 0
+    while part := await _out(process.stderr).read(LONGEST_LOGGED):
+        if logged < MOST_LOGGED:
+            logged += 1
+            log.info("program says", server=server, text=printable(part.decode("utf-8", "replace")))
+
+
+def _out(stream: asyncio.StreamReader | None) -> asyncio.StreamReader:
+    if stream is None:
+        raise RuntimeError("the program was started without pipes")
+    return stream
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    if not await _has_ended(process):
+        _signal(process, signal.SIGTERM)
+        await _has_ended(process)
+    # Whoever of the group is left, also where the program itself has ended.
+    _signal(process, signal.SIGKILL)
+    await _has_ended(process)
+    # What has left the group may hold its pipes open.
+    if transport := getattr(process, "_transport", None):
+        transport.close()
+
+
+async def _has_ended(process: asyncio.subprocess.Process) -> bool:
+    with anyio.move_on_after(STOP_S):
+        while process.returncode is None:  # noqa: ASYNC110 - `wait` waits for the ends of its pipes as well
+            await anyio.sleep(0.01)
+    return process.returncode is not None
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
